@@ -1,0 +1,1 @@
+"""Owns the hand-over of recorded events to whoever listens now."""

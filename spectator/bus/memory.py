@@ -1,0 +1,109 @@
+"""Owns the bus within one process."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Sequence
+
+from spectator.bus.base import Overflow
+from spectator.events import RecordedEvent
+
+
+class MemorySubscription:
+    """One listener's bounded queue, for one event loop.
+
+    Args:
+        overflow: What to do when ``capacity`` events wait.
+        capacity: Most events that may wait.
+    """
+
+    def __init__(self, overflow: Overflow, capacity: int) -> None:
+        if capacity < 1:
+            raise ValueError(f"capacity must be at least 1, not {capacity}")
+        self.overflowed = False
+        self.dropped = 0
+        self._overflow = overflow
+        self._capacity = capacity
+        self._waiting: deque[RecordedEvent] = deque()
+        self._wake = asyncio.Event()
+        self._closed = False
+
+    @property
+    def closed(self) -> bool:
+        """Whether it has ended; what waits may still be read."""
+        return self._closed
+
+    def offer(self, events: Sequence[RecordedEvent]) -> None:
+        """Queue ``events`` or apply the overflow rule."""
+        if self._closed:
+            return
+        excess = len(self._waiting) + len(events) - self._capacity
+        if excess > 0 and self._overflow is Overflow.CLOSE:
+            self.overflowed = True
+            self._waiting.clear()
+            self.close()
+            return
+        self._waiting.extend(events)
+        for _ in range(max(0, excess)):
+            self._waiting.popleft()
+            self.dropped += 1
+        self._wake.set()
+
+    def close(self) -> None:
+        """End it after what waits; safe to call twice."""
+        self._closed = True
+        self._wake.set()
+
+    async def __aiter__(self) -> AsyncIterator[Sequence[RecordedEvent]]:
+        """Batches in order: everything that waits, each time something does."""
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            if self._waiting:
+                batch = tuple(self._waiting)
+                self._waiting.clear()
+                yield batch
+            if self._closed and not self._waiting:
+                return
+
+
+class MemoryBus:
+    """Hands recorded events to the listeners in this process."""
+
+    def __init__(self) -> None:
+        self._subscriptions: dict[str, set[MemorySubscription]] = {}
+
+    def publish(self, events: Sequence[RecordedEvent]) -> None:
+        """Hand over ``events`` of one episode; a listener that has ended is forgotten."""
+        if not events:
+            return
+        subscriptions = self._subscriptions.get(events[0].event.episode_id)
+        if subscriptions is None:
+            return
+        for subscription in subscriptions:
+            subscription.offer(events)
+        self._forget_closed(events[0].event.episode_id)
+
+    def subscribe(self, episode_id: str, overflow: Overflow, *, capacity: int = 256) -> MemorySubscription:
+        """Listen to one episode from the next publication on."""
+        subscription = MemorySubscription(overflow, capacity)
+        self._forget_closed(episode_id)
+        self._subscriptions.setdefault(episode_id, set()).add(subscription)
+        return subscription
+
+    def listeners(self, episode_id: str) -> int:
+        """How many listen to an episode now."""
+        return sum(not subscription.closed for subscription in self._subscriptions.get(episode_id, ()))
+
+    def finish(self, episode_id: str) -> None:
+        """End every subscription to an episode after what was published."""
+        for subscription in self._subscriptions.pop(episode_id, ()):
+            subscription.close()
+
+    def _forget_closed(self, episode_id: str) -> None:
+        open_ones = {one for one in self._subscriptions.get(episode_id, ()) if not one.closed}
+        if open_ones:
+            self._subscriptions[episode_id] = open_ones
+        else:
+            self._subscriptions.pop(episode_id, None)

@@ -1,0 +1,59 @@
+"""Owns the names of worlds: those that ship, and those that other packages register as entry points."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping
+from functools import cache
+from importlib import import_module
+from importlib.metadata import entry_points
+from typing import Final
+
+from spectator.environments.base import World
+from spectator.errors import ConfigurationError, FieldError, InvalidRequest
+
+ENTRY_POINT_GROUP: Final = "spectator.environments"
+"""Entry points of this group name a :class:`World`: ``NAME = "package.module:WORLD"``."""
+
+BUILT_IN: Final[Mapping[str, str]] = {
+    "cricket": "spectator.environments.cricket:WORLD",
+    "counting": "spectator.environments.counting:WORLD",
+}
+"""Worlds that ship, the default first."""
+
+
+def world_names() -> list[str]:
+    """Names of all worlds, built-in ones first, without importing any."""
+    outside = sorted(entry.name for entry in entry_points(group=ENTRY_POINT_GROUP))
+    return [*BUILT_IN, *(name for name in outside if name not in BUILT_IN)]
+
+
+@cache
+def load_world(name: str) -> World:
+    """Import the world called ``name``.
+
+    Raises:
+        InvalidRequest: There is none; the message lists those there are.
+        ConfigurationError: What the entry point names is not a world.
+    """
+    if name in BUILT_IN:
+        module, _, attribute = BUILT_IN[name].partition(":")
+        world = getattr(import_module(module), attribute)
+    else:
+        found = {entry.name: entry for entry in entry_points(group=ENTRY_POINT_GROUP)}
+        if name not in found:
+            raise InvalidRequest([unknown_name("environment", name, world_names())])
+        world = found[name].load()
+    if not isinstance(world, World) or world.name != name:
+        raise ConfigurationError(
+            f"the entry point {name!r} of {ENTRY_POINT_GROUP} does not name the world {name!r}"
+        )
+    return world
+
+
+def unknown_name(field: str, name: str, known: Iterable[str]) -> FieldError:
+    """The field error for a name that is not in the catalogue."""
+    names = sorted(known)
+    near = difflib.get_close_matches(name, names, n=1)
+    hint = f"; did you mean {near[0]!r}?" if near else ""
+    return FieldError(field, f"unknown {name[:80]!r}{hint} Known: {', '.join(names)}")

@@ -1,0 +1,1 @@
+"""Owns the worlds that agents play in."""

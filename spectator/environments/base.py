@@ -1,0 +1,202 @@
+"""Owns the contract of a world: its environment, and everything else that a world brings with it.
+
+A world knows nothing of the web, the clock, or who watches. See ``spectator.environments.counting`` for a
+whole one in a page and ``spectator.environments.conformance`` for the checks that every world must pass.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from spectator.events import Event, EventData, Fact
+from spectator.narration.base import Commentator, silent
+from spectator.observations import Observation
+from spectator.policies.base import Action, Preset
+
+MAX_SEED: Final = 2**53 - 1
+"""Largest seed: the largest integer that JSON numbers carry exactly everywhere."""
+
+MAX_OBSERVATION_BYTES: Final = 1024 * 1024
+"""Upper bound of an encoded observation, that of the OpenEnv validator."""
+
+
+class Environment(Protocol):
+    """One episode at a time of one world; synchronous, and always called from one thread.
+
+    Construction is cheap and free of side effects; what is heavy is loaded by ``reset``.
+    """
+
+    def reset(self, *, seed: int, episode_id: str, options: Mapping[str, Any]) -> Observation:
+        """Begin a new episode.
+
+        Args:
+            seed: 0 .. ``MAX_SEED``; the only source of randomness.
+            episode_id: Echoed by ``state``.
+            options: As validated by the world's ``options_type``, every default filled in.
+        """
+        ...
+
+    def step(self, action: Action) -> Observation:
+        """Carry out ``action`` for the actor whose turn it is.
+
+        An action that is malformed or illegal is refused: the observation says why under ``refused`` and
+        the game's state is unchanged. After the end every action is refused and ``done`` stays true.
+        """
+        ...
+
+    @property
+    def state(self) -> Mapping[str, Any]:
+        """The public state, in the shape of ``state_type``; hidden truth never appears here."""
+        ...
+
+    def snapshot(self) -> bytes:
+        """Everything needed to go on from here, exactly."""
+        ...
+
+    def restore(self, snapshot: bytes) -> Observation:
+        """Go on from ``snapshot``: the same actions then have the same future.
+
+        Returns:
+            The observation there.
+        """
+        ...
+
+    def facts(self) -> Sequence[Fact]:
+        """What happened since the last call, in the world's own event types, oldest first."""
+        ...
+
+    def truth(self) -> Mapping[str, Any]:
+        """What was hidden; empty until the episode is over. Kept apart from every public record."""
+        ...
+
+
+class Projection(Protocol):
+    """Folds events into what a viewer of this world sees."""
+
+    def __call__(self, state: Mapping[str, Any], event: Event) -> Mapping[str, Any]:
+        """Merge patch for the world's own part of the viewer's state; pure.
+
+        Args:
+            state: The whole state before ``event``; the world's own part is ``state["world"]``, the core's
+                parts (``episode``, ``decisions``, ``feed``) are there to be read.
+            event: Any event of the episode, core or own.
+
+        Returns:
+            A patch of ``state["world"]``, empty when nothing changes. It removes by ``None`` and replaces
+            lists whole, so states hold no ``None`` and no long list.
+        """
+        ...
+
+
+class ObservationModel(BaseModel):
+    """Base of a world's observation as it travels; worlds add their own fields."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    actor: str | None = Field(description="Who must decide next; null once the episode is over")
+    legal_actions: list[dict[str, Any]] = Field(
+        description="What may be done now: [{tool, arguments: JSON schema}]"
+    )
+    refused: dict[str, str] | None = Field(
+        default=None, description="{rule, message} when the action just sent was refused"
+    )
+
+
+class StateModel(BaseModel):
+    """Base of a world's public state; worlds add their own fields."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    episode_id: str = Field(description="The id given to reset")
+    result: str | None = Field(default=None, description="The result in words, once it is over")
+
+
+class OptionsModel(BaseModel):
+    """Base of a world's options: strict types, nothing unknown, every field with a default."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Pack:
+    """A named, versioned evaluation pack.
+
+    Args:
+        name: Name in the catalogue, such as ``default``.
+        version: Raised whenever its episodes change.
+        summary: A sentence on what it asks of the agent.
+        options: Option values that it fixes; a caller may not set the same ones to something else.
+        seeds: Its seeds; empty when any seed will do.
+    """
+
+    name: str
+    version: str
+    summary: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+    seeds: Sequence[int] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """A world and all that it brings: what an entry point of the group ``spectator.environments`` names.
+
+    Args:
+        name: Name in the catalogue and in URLs, ``[a-z][a-z0-9_]*``.
+        version: Version of rules and model; a replay is exact only within one.
+        title: Name shown to people.
+        summary: A sentence on what it is.
+        actors: Who may have to decide; the first is the agent's own seat.
+        environment: Makes a new environment, cheaply.
+        action_type: Model of an action, with exactly one required field.
+        observation_type: Model of an observation as it travels.
+        state_type: Model of the public state.
+        options_type: Model of the options.
+        events: Model of the data of each of its own event types.
+        projection: See :class:`Projection`.
+        commentator: See :class:`spectator.narration.base.Commentator`.
+        captains: Policies that may take the agent's seat, by name; must hold ``default_captain``.
+        opponents: Policies that may take the other seats, by name; empty when there are none.
+        packs: Evaluation packs by name; must hold ``default``.
+        beats: How many beats of the broadcast pace each event type is worth; empty makes every step one.
+        step_cap: Turns after which an episode with these options is cut short; well beyond any real one.
+        default_captain: Name of the captain that plays when none is asked for.
+        default_opponent: The same for the other seats.
+        panel: Folder with ``panel.js`` and ``panel.css`` for the cockpit; ``None`` when it has none.
+    """
+
+    name: str
+    version: str
+    title: str
+    summary: str
+    actors: tuple[str, ...]
+    environment: Callable[[], Environment]
+    action_type: type[BaseModel]
+    observation_type: type[ObservationModel]
+    state_type: type[StateModel]
+    options_type: type[OptionsModel]
+    events: Mapping[str, type[EventData]]
+    projection: Projection
+    captains: Mapping[str, Preset]
+    packs: Mapping[str, Pack]
+    step_cap: Callable[[Mapping[str, Any]], int]
+    opponents: Mapping[str, Preset] = field(default_factory=dict)
+    commentator: Commentator = silent
+    beats: Mapping[str, float] = field(default_factory=dict)
+    default_captain: str = "heuristic"
+    default_opponent: str = "heuristic"
+    panel: Path | None = None
+
+
+def derive_seed(seed: int, *names: str | int) -> int:
+    """A seed for one named part of an episode, independent of every other part's.
+
+    Equal in every process: SHA-256 of the seed and the names, never Python's own hash.
+    """
+    text = "\x1f".join(str(part) for part in (seed, *names))
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") & MAX_SEED

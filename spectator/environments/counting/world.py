@@ -1,0 +1,100 @@
+"""Owns what the counting world brings beside its rules: counters, projection, commentary and packs."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from spectator.environments.base import Pack, World
+from spectator.environments.counting.environment import (
+    CountFinished,
+    CountingAction,
+    CountingEnvironment,
+    CountingObservation,
+    CountingOptions,
+    CountingState,
+    NumberSaid,
+)
+from spectator.events import Event
+from spectator.narration.base import Line
+from spectator.observations import Observation
+from spectator.policies.base import Decision, Preset, ScriptedPolicy
+
+
+class CarefulCounter(ScriptedPolicy):
+    """Says the integer that comes next."""
+
+    def choose(self, observation: Observation) -> Decision:
+        """Say it."""
+        number = observation.content["next"]
+        return Decision({"text": f"ACTION: {number}"}, "heuristic", f"{number} comes after {number - 1}")
+
+
+class RandomCounter(ScriptedPolicy):
+    """Says an integer within one of the right one.
+
+    Args:
+        seed: Seed of its own generator.
+    """
+
+    def __init__(self, seed: int) -> None:
+        self._random = random.Random(seed)
+
+    def choose(self, observation: Observation) -> Decision:
+        """Guess."""
+        number = observation.content["next"] + self._random.randint(-1, 1)
+        return Decision({"text": f"ACTION: {number}"}, "random", "drawn at random")
+
+
+def project(state: Mapping[str, Any], event: Event) -> Mapping[str, Any]:
+    """The viewer sees how far the count has come and whether it is right so far."""
+    if event.type == "episode.started":
+        return {"turns": event.data["options"]["turns"], "said": 0, "correct": 0}
+    if event.type == "counting.number_said":
+        correct = state["world"]["correct"] + event.data["correct"]
+        return {"said": event.data["expected"], "correct": correct, "last": event.data["number"]}
+    if event.type == "counting.finished":
+        return {"result": event.data["result"]}
+    return {}
+
+
+def comment(event: Event, state: Mapping[str, Any]) -> Sequence[Line]:
+    """Mistakes and the end are worth a line."""
+    if event.type == "counting.number_said" and not event.data["correct"]:
+        said, expected = event.data["number"], event.data["expected"]
+        return [Line(f"{said}, where {expected} was due.", priority=1, label="slip", at=str(expected))]
+    if event.type == "counting.finished":
+        return [Line(f"{event.data['correct']} of {event.data['turns']} right.", priority=0, label="end")]
+    return ()
+
+
+WORLD = World(
+    name="counting",
+    version="1.0",
+    title="Counting",
+    summary="Say the next integer until the count is complete.",
+    actors=("counter",),
+    environment=CountingEnvironment,
+    action_type=CountingAction,
+    observation_type=CountingObservation,
+    state_type=CountingState,
+    options_type=CountingOptions,
+    events={"counting.number_said": NumberSaid, "counting.finished": CountFinished},
+    projection=project,
+    commentator=comment,
+    captains={
+        "heuristic": Preset(
+            "heuristic",
+            "Careful counter",
+            "Says what comes next.",
+            "heuristic",
+            lambda seed: CarefulCounter(),
+        ),
+        "random": Preset("random", "Random counter", "Often one off.", "random", RandomCounter),
+    },
+    packs={"default": Pack("default", "1", "Count to ten, or as far as asked.")},
+    step_cap=lambda options: 2 * options["turns"] + 100,
+    panel=Path(__file__).parent / "panel",
+)

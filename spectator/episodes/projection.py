@@ -1,0 +1,123 @@
+"""Owns the fold of an episode's events into what its viewers see.
+
+The state is a JSON object without ``null``, so that merge patches can carry every change of it::
+
+    {"episode": {...}, "decisions": {actor: {...}}, "refusals": {actor: n},
+     "feed": {seq: {...}}, "world": {...}}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+from spectator.environments.base import Projection
+from spectator.events import Event, RecordedEvent
+from spectator.merge_patch import apply_patch, make_patch
+
+FEED_LENGTH: Final = 60
+"""Newest lines of commentary that the state keeps; older ones are in the journal."""
+
+State = Mapping[str, Any]
+
+
+def fold(state: State, event: Event, world: Projection) -> tuple[State, Event]:
+    """Fold one event.
+
+    Args:
+        state: What viewers saw before; ``{}`` before the first event.
+        event: The next event, its patch still empty.
+        world: The world's own projection.
+
+    Returns:
+        What viewers see after it, and the event with its patch.
+    """
+    core = _core_patch(state, event)
+    state_for_world = apply_patch(state, core)
+    own = world(state_for_world, event)
+    patch = {**core, "world": dict(own)} if own else core
+    return (apply_patch(state_for_world, {"world": own}) if own else state_for_world), replace(
+        event, patch=patch
+    )
+
+
+def replay_state(events: Iterable[RecordedEvent], state: State | None = None) -> State:
+    """What viewers see after recorded events, by their own patches."""
+    folded: State = {} if state is None else state
+    for recorded in events:
+        folded = apply_patch(folded, recorded.event.patch)
+    return folded
+
+
+def _core_patch(state: State, event: Event) -> dict[str, Any]:
+    match event.type:
+        case "episode.started":
+            return _started(event)
+        case "decision.made":
+            return _decided(state, event)
+        case "action.refused":
+            return _refused(event)
+        case "narration.line":
+            return _said(state, event)
+        case "episode.paused":
+            return {"episode": {"status": "paused"}}
+        case "episode.resumed":
+            return {"episode": {"status": "live"}}
+        case "pace.changed":
+            return {"episode": {"pace": event.data["pace"]}}
+        case "warning":
+            return {"warning": {"seq": event.seq, "message": event.data["message"]}}
+        case "episode.ended":
+            return _ended(event)
+        case _:
+            return {}
+
+
+def _started(event: Event) -> dict[str, Any]:
+    shown = ("environment", "title", "options", "seed", "seats", "agent", "pack", "pace", "narration")
+    return {
+        "episode": {
+            "id": event.episode_id,
+            **{name: without_nulls(event.data[name]) for name in shown},
+            "status": "live",
+            "turn": 0,
+            "started_at": event.at,
+        }
+    }
+
+
+def _decided(state: State, event: Event) -> dict[str, Any]:
+    actor = event.data["actor"]
+    decision = {"seq": event.seq, "turn": event.turn, "at": event.at, **without_nulls(event.data)}
+    known = state.get("decisions", {}).get(actor, {})
+    return {"episode": {"turn": event.turn}, "decisions": {actor: make_patch(known, decision)}}
+
+
+def _refused(event: Event) -> dict[str, Any]:
+    actor = event.data["actor"]
+    refused = {"rule": event.data["rule"], "message": event.data["message"]}
+    return {"decisions": {actor: {"refused": refused}}, "refusals": {actor: event.data["refusals"]}}
+
+
+def _said(state: State, event: Event) -> dict[str, Any]:
+    line = {"seq": event.seq, "turn": event.turn, **without_nulls(event.data)}
+    feed: dict[str, Any] = {f"{event.seq:010d}": line}
+    known = state.get("feed", {})
+    for key in sorted(known)[: max(0, len(known) + 1 - FEED_LENGTH)]:
+        feed[key] = None
+    return {"feed": feed}
+
+
+def _ended(event: Event) -> dict[str, Any]:
+    outcome = {name: event.data[name] for name in ("reason", "score", "result", "detail")}
+    return {"episode": {"status": "ended", "ended_at": event.at, **without_nulls(outcome)}}
+
+
+def without_nulls(value: Any) -> Any:
+    """``value`` without object members that are ``None``, at any depth."""
+    if isinstance(value, Mapping):
+        return {key: without_nulls(item) for key, item in value.items() if item is not None}
+    if isinstance(value, (list, tuple)):
+        return [without_nulls(item) for item in value if item is not None]
+    return value

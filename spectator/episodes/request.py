@@ -1,0 +1,166 @@
+"""Owns what may be asked for when an episode is started, checked against the catalogue as a whole."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from pydantic import ValidationError
+
+from spectator import __version__
+from spectator.catalog import load_world, unknown_name
+from spectator.environments.base import MAX_SEED, OptionsModel, Pack, World, derive_seed
+from spectator.episodes.pacing import Pace
+from spectator.errors import FieldError, InvalidRequest, field_errors
+from spectator.events import EpisodeStarted, Seat
+from spectator.policies.base import Policy, Preset
+
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True)
+class EpisodeRequest:
+    """What somebody asks for.
+
+    Args:
+        environment: Name of the world.
+        captain: Preset for the agent's seat; ``None`` for the world's default.
+        opponent: Preset for the other seats; ``None`` for the world's default.
+        pack: Evaluation pack.
+        seed: 0 .. 2**53 - 1; ``None`` to have one drawn.
+        pace: How fast it is played.
+        narration: Whether speech is wanted.
+        options: The world's options as sent; those left out take their defaults.
+    """
+
+    environment: str
+    captain: str | None = None
+    opponent: str | None = None
+    pack: str = "default"
+    seed: int | None = None
+    pace: Pace = Pace.BROADCAST
+    narration: bool = True
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class EpisodePlan:
+    """A request that can be carried out: every name resolved, every default filled in.
+
+    Args:
+        world: The world.
+        captain: Who takes the agent's seat.
+        opponent: Who takes the other seats; ``None`` when there are none.
+        pack: The evaluation pack.
+        seed: The episode's seed.
+        pace: How fast it starts.
+        narration: Whether speech is wanted.
+        options: Complete options.
+    """
+
+    world: World
+    captain: Preset
+    opponent: Preset | None
+    pack: Pack
+    seed: int
+    pace: Pace
+    narration: bool
+    options: Mapping[str, Any]
+
+    @property
+    def agent(self) -> str:
+        """The actor whose seat the captain takes."""
+        return self.world.actors[0]
+
+    def preset(self, actor: str) -> Preset:
+        """Who takes the seat of ``actor``."""
+        if actor == self.agent or self.opponent is None:
+            return self.captain
+        return self.opponent
+
+    def seats(self) -> dict[str, Policy]:
+        """New policies for all actors, each with a seed of its own."""
+        return {
+            actor: self.preset(actor).build(derive_seed(self.seed, "policy", actor))
+            for actor in self.world.actors
+        }
+
+    def started(self) -> EpisodeStarted:
+        """The episode's first event."""
+        presets = {actor: self.preset(actor) for actor in self.world.actors}
+        return EpisodeStarted(
+            environment=self.world.name,
+            environment_version=self.world.version,
+            title=self.world.title,
+            options=dict(self.options),
+            seed=self.seed,
+            seats={
+                actor: Seat(policy=preset.name, label=preset.label, source=preset.source)
+                for actor, preset in presets.items()
+            },
+            agent=self.agent,
+            pack=self.pack.name,
+            pace=self.pace.value,
+            narration=self.narration,
+            spectator_version=__version__,
+        )
+
+
+def plan_episode(request: EpisodeRequest, *, draw_seed: Callable[[], int]) -> EpisodePlan:
+    """Check ``request`` against the catalogue.
+
+    Args:
+        request: What is asked for.
+        draw_seed: Called once, when no seed was given.
+
+    Raises:
+        InvalidRequest: Names every wrong field by its name in ``POST /custom/start_episode``.
+    """
+    world = load_world(request.environment)
+    wrong: list[FieldError] = []
+    captain = _choose("captain_preset", request.captain or world.default_captain, world.captains, wrong)
+    opponent = _choose_opponent(request.opponent, world, wrong)
+    pack = _choose("eval_pack_id", request.pack, world.packs, wrong)
+    options = _complete_options(world.options_type, request.options, pack, wrong)
+    for where, preset in (("captain_preset", captain), ("opponent_choice", opponent)):
+        if preset is not None and preset.missing is not None:
+            wrong.append(FieldError(where, f"{preset.name!r} is not available here: {preset.missing}"))
+    if request.seed is not None and not 0 <= request.seed <= MAX_SEED:
+        wrong.append(FieldError("seed", f"must be from 0 to {MAX_SEED}, or null to have one drawn"))
+    if wrong or captain is None or pack is None:
+        raise InvalidRequest(wrong)
+    seed = draw_seed() if request.seed is None else request.seed
+    return EpisodePlan(world, captain, opponent, pack, seed, request.pace, request.narration, options)
+
+
+def _choose(where: str, name: str, known: Mapping[str, _T], wrong: list[FieldError]) -> _T | None:
+    if name not in known:
+        wrong.append(unknown_name(where, name, known))
+    return known.get(name)
+
+
+def _choose_opponent(name: str | None, world: World, wrong: list[FieldError]) -> Preset | None:
+    if world.opponents:
+        return _choose("opponent_choice", name or world.default_opponent, world.opponents, wrong)
+    if name not in (None, world.default_opponent):
+        wrong.append(
+            FieldError("opponent_choice", f"{world.name} is played without an opponent; leave it out")
+        )
+    return None
+
+
+def _complete_options(
+    options_type: type[OptionsModel], sent: Mapping[str, Any], pack: Pack | None, wrong: list[FieldError]
+) -> dict[str, Any]:
+    fixed = {} if pack is None else pack.options
+    wrong.extend(
+        FieldError(f"options.{name}", f"is fixed to {fixed[name]!r} by the pack {pack.name!r}; leave it out")
+        for name, value in sent.items()
+        if pack is not None and name in fixed and fixed[name] != value
+    )
+    try:
+        return options_type.model_validate({**sent, **fixed}).model_dump(mode="json")
+    except ValidationError as error:
+        wrong.extend(field_errors(error.errors(), prefix=["options"]))
+        return {}

@@ -1,0 +1,127 @@
+"""Owns the thread that an environment lives on: built, stepped and let go there, never on the event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from queue import SimpleQueue
+from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
+
+from spectator.errors import EnvironmentFault, StepTimeout
+
+_Environment = TypeVar("_Environment")
+_Result = TypeVar("_Result")
+_Arguments = ParamSpec("_Arguments")
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    run: Callable[[], Any]
+    loop: asyncio.AbstractEventLoop
+    answer: asyncio.Future[Any]
+
+
+class Stepper(Generic[_Environment]):
+    """One environment on one thread of its own, with a deadline for every call.
+
+    A call that misses its deadline cannot be stopped; its thread is given up (it is a daemon and ends
+    as soon as the call returns) and the environment is never called again.
+
+    Args:
+        build: Makes the environment; called on the thread, before the first call.
+        name: Name of the thread.
+    """
+
+    def __init__(self, build: Callable[[], _Environment], *, name: str = "environment") -> None:
+        self._build = build
+        self._environment: _Environment | None = None
+        self._calls: SimpleQueue[_Call | None] = SimpleQueue()
+        self._given_up = False
+        self._thread = threading.Thread(target=self._work, name=name, daemon=True)
+        self._thread.start()
+
+    @property
+    def given_up(self) -> bool:
+        """Whether a call missed its deadline or the stepper was closed."""
+        return self._given_up
+
+    async def call(
+        self,
+        function: Callable[Concatenate[_Environment, _Arguments], _Result],
+        /,
+        *arguments: _Arguments.args,
+        **named: _Arguments.kwargs,
+    ) -> _Result:
+        """Run ``function(environment, ...)`` on the environment's thread.
+
+        Raises:
+            EnvironmentFault: The environment was given up before.
+            Exception: Whatever the function, or the first time the factory, raises.
+        """
+        if self._given_up:
+            raise EnvironmentFault("the environment was given up")
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[_Result] = loop.create_future()
+        self._calls.put(_Call(lambda: function(self._living(), *arguments, **named), loop, answer))
+        return await answer
+
+    async def call_within(
+        self,
+        limit_s: float | None,
+        function: Callable[Concatenate[_Environment, _Arguments], _Result],
+        /,
+        *arguments: _Arguments.args,
+        **named: _Arguments.kwargs,
+    ) -> _Result:
+        """The same with a deadline.
+
+        Raises:
+            StepTimeout: No answer within ``limit_s`` seconds; the environment is given up.
+        """
+        try:
+            async with asyncio.timeout(limit_s) as scope:
+                return await self.call(function, *arguments, **named)
+        except TimeoutError as error:
+            if not scope.expired():
+                raise
+            self.close()
+            raise StepTimeout(f"the environment did not answer within {limit_s:g} s") from error
+
+    def close(self) -> None:
+        """Let go of the environment; its thread ends after the call it is in. Safe to call twice."""
+        self._given_up = True
+        self._calls.put(None)
+
+    def _living(self) -> _Environment:
+        if self._environment is None:
+            self._environment = self._build()
+        return self._environment
+
+    def _work(self) -> None:
+        while (call := self._calls.get()) is not None:
+            result, error = _attempt(call.run)
+            try:
+                call.loop.call_soon_threadsafe(_deliver, call.answer, result, error)
+            except RuntimeError:  # the loop is closed: nobody waits any more
+                break
+        self._environment = None
+
+
+def _attempt(run: Callable[[], Any]) -> tuple[Any, BaseException | None]:
+    try:
+        return run(), None
+    except BaseException as error:  # noqa: BLE001 - carried to the caller, whoever that is, untouched
+        return None, error
+
+
+def _deliver(answer: asyncio.Future[Any], result: Any, error: BaseException | None) -> None:
+    if answer.done():
+        return
+    if error is None:
+        answer.set_result(result)
+    elif isinstance(error, StopIteration):
+        answer.set_exception(EnvironmentFault("StopIteration"))
+    else:
+        answer.set_exception(error)

@@ -1,0 +1,117 @@
+"""Owns the numbering of an episode's events, and with it their order: fold, record, then publish."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from spectator.bus.base import Bus
+from spectator.clock import Clock, timestamp
+from spectator.environments.base import World
+from spectator.episodes.projection import State, fold
+from spectator.errors import EnvironmentFault, EpisodeOver
+from spectator.events import Event, Fact, NarrationLine, RecordedEvent, core_fact, record
+from spectator.journal.base import Journal
+from spectator.narration.base import Line
+
+
+class EpisodeStream:
+    """The one author of an episode's numbers.
+
+    ``state`` and ``head_seq`` always belong together and never run ahead of the journal, so a viewer
+    who takes both and subscribes without an ``await`` in between misses nothing.
+
+    Args:
+        episode_id: Whose events.
+        epoch: Identity of the numbering.
+        world: Whose projection folds and whose commentator speaks.
+        journal: Where events are recorded before anyone sees them.
+        bus: Where recorded events are published.
+        clock: Stamps them.
+    """
+
+    def __init__(
+        self, episode_id: str, epoch: str, *, world: World, journal: Journal, bus: Bus, clock: Clock
+    ) -> None:
+        self.episode_id = episode_id
+        self.epoch = epoch
+        self._world = world
+        self._journal = journal
+        self._bus = bus
+        self._clock = clock
+        self._state: State = {}
+        self._head_seq = 0
+        self._ended = False
+        self._order = asyncio.Lock()
+
+    @property
+    def state(self) -> State:
+        """What viewers see after event ``head_seq``."""
+        return self._state
+
+    @property
+    def head_seq(self) -> int:
+        """Number of the last recorded event; 0 before the first."""
+        return self._head_seq
+
+    async def emit(self, turn: int, facts: Sequence[Fact]) -> None:
+        """Number, fold, record and publish ``facts`` and the commentary on them, all or none.
+
+        Survives cancellation: what was begun is finished, so numbers and record never part.
+
+        Raises:
+            EnvironmentFault: A fact is not plain finite JSON, or its projection or commentary failed.
+            EpisodeOver: The end was told before; it is the last event of a stream.
+            JournalError: They could not be recorded; nobody has seen them.
+        """
+        await asyncio.shield(asyncio.get_running_loop().create_task(self._emit(turn, facts)))
+
+    async def _emit(self, turn: int, facts: Sequence[Fact]) -> None:
+        async with self._order:
+            if self._ended:
+                raise EpisodeOver(self.episode_id)
+            batch = _Batch(self, turn, timestamp(self._clock.now()), self._world)
+            try:
+                for fact in facts:
+                    batch.add(fact)
+            except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+                raise EnvironmentFault(
+                    f"an event of {self._world.name} could not be told: {error!r}"
+                ) from error
+            await self._journal.append(batch.events)
+            self._state, self._head_seq = batch.state, batch.seq
+            self._ended = facts[-1].type == "episode.ended" if facts else False
+            self._bus.publish(batch.events)
+
+
+class _Batch:
+    """The events of one emission while they are being made."""
+
+    def __init__(self, stream: EpisodeStream, turn: int, at: str, world: World) -> None:
+        self.events: list[RecordedEvent] = []
+        self.state = stream.state
+        self.seq = stream.head_seq
+        self._stream = stream
+        self._turn = turn
+        self._at = at
+        self._world = world
+
+    def add(self, fact: Fact) -> None:
+        """Append a fact and the lines about it."""
+        event = self._append(fact)
+        for line in self._world.commentator(event, self.state):
+            self._append(_line_fact(line, event.seq))
+
+    def _append(self, fact: Fact) -> Event:
+        self.seq += 1
+        stream = self._stream
+        draft = Event(stream.episode_id, stream.epoch, self.seq, self._at, self._turn, fact.type, fact.data)
+        self.state, event = fold(self.state, draft, self._world.projection)
+        self.events.append(record(event))
+        return event
+
+
+def _line_fact(line: Line, seq: int) -> Fact:
+    return core_fact(
+        NarrationLine(text=line.text, for_seq=seq, priority=line.priority, label=line.label, at=line.at)
+    )

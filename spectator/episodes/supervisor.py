@@ -1,0 +1,283 @@
+"""Owns which episodes run here, never more than there are slots."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from datetime import datetime
+
+from spectator.bus.base import Bus
+from spectator.clock import Clock
+from spectator.episodes.control import Control, EndRequest
+from spectator.episodes.driver import Driver, EpisodeLimits
+from spectator.episodes.pacing import Pace
+from spectator.episodes.projection import State
+from spectator.episodes.request import EpisodePlan, EpisodeRequest, plan_episode
+from spectator.episodes.stream import EpisodeStream
+from spectator.errors import EpisodeBusy, EpisodeNotFound, EpisodeOver
+from spectator.events import EpisodeEnded, EpisodePaused, EpisodeResumed, PaceChanged, core_fact
+from spectator.journal.base import Journal
+
+logger = logging.getLogger(__name__)
+
+
+class LiveEpisode:
+    """An episode that runs here.
+
+    Args:
+        plan: What is played.
+        stream: Its events.
+        control: Its reins.
+        driver: Its loop.
+        started_at: When it began.
+    """
+
+    def __init__(
+        self,
+        plan: EpisodePlan,
+        *,
+        stream: EpisodeStream,
+        control: Control,
+        driver: Driver,
+        started_at: datetime,
+    ) -> None:
+        self.plan = plan
+        self.started_at = started_at
+        self._stream = stream
+        self._control = control
+        self._driver = driver
+        self._ended: asyncio.Future[EpisodeEnded] = asyncio.get_running_loop().create_future()
+        self._reins = asyncio.Lock()
+
+    @property
+    def episode_id(self) -> str:
+        """Its one id, everywhere."""
+        return self._stream.episode_id
+
+    @property
+    def epoch(self) -> str:
+        """Identity of its numbering."""
+        return self._stream.epoch
+
+    @property
+    def head_seq(self) -> int:
+        """Number of its last recorded event."""
+        return self._stream.head_seq
+
+    @property
+    def state(self) -> State:
+        """What viewers see after event ``head_seq``; never changed in place."""
+        return self._stream.state
+
+    @property
+    def turn(self) -> int:
+        """Actions taken or refused so far."""
+        return self._driver.turn
+
+    @property
+    def pace(self) -> Pace:
+        """How fast it is played now."""
+        return self._control.pace
+
+    @property
+    def paused(self) -> bool:
+        """Whether play stands still."""
+        return self._control.paused
+
+    @property
+    def ended(self) -> bool:
+        """Whether its end is recorded."""
+        return self._ended.done()
+
+    async def wait(self) -> EpisodeEnded:
+        """Wait for its end."""
+        return await asyncio.shield(self._ended)
+
+    async def play(self) -> None:
+        """Play it to its end."""
+        try:
+            ended = await self._driver.run()
+        except BaseException:
+            self._ended.cancel()
+            raise
+        self._ended.set_result(ended)
+
+    async def pause(self, by: str) -> None:
+        """Let play stand still; asking twice changes nothing."""
+        async with self._reins:
+            if not self.paused:
+                self._control.pause()
+                await self._stream.emit(self.turn, [core_fact(EpisodePaused(by=by))])
+
+    async def resume(self, by: str) -> None:
+        """Let play go on; asking twice changes nothing."""
+        async with self._reins:
+            if self.paused:
+                await self._stream.emit(self.turn, [core_fact(EpisodeResumed(by=by))])
+                self._control.resume()
+
+    async def set_pace(self, pace: Pace, by: str) -> None:
+        """Play at another pace; asking for the one that holds changes nothing."""
+        async with self._reins:
+            if pace is not self.pace:
+                await self._stream.emit(self.turn, [core_fact(PaceChanged(pace=pace.value, by=by))])
+                self._control.set_pace(pace)
+
+    async def end(self, request: EndRequest) -> EpisodeEnded:
+        """Ask for its end and wait for it."""
+        self._control.request_end(request)
+        return await self.wait()
+
+
+class Supervisor:
+    """Runs episodes, at most ``slots`` at once.
+
+    Args:
+        journal: Where their events are recorded.
+        bus: Where they are published.
+        clock: Time.
+        tasks: The group that their loops run in; owned by whoever owns the supervisor.
+        slots: How many may run at once, at least 1.
+        limits: How long an episode may wait for whom.
+        new_id: Makes an id for an episode; ids sort by time.
+        new_epoch: Makes the identity of a numbering.
+        draw_seed: Draws a seed when none is given.
+    """
+
+    def __init__(
+        self,
+        *,
+        journal: Journal,
+        bus: Bus,
+        clock: Clock,
+        tasks: asyncio.TaskGroup,
+        slots: int,
+        limits: EpisodeLimits,
+        new_id: Callable[[], str],
+        new_epoch: Callable[[], str],
+        draw_seed: Callable[[], int],
+    ) -> None:
+        if slots < 1:
+            raise ValueError(f"slots must be at least 1, not {slots}")
+        self.slots = slots
+        self._journal = journal
+        self._bus = bus
+        self._clock = clock
+        self._tasks = tasks
+        self._limits = limits
+        self._new_id = new_id
+        self._new_epoch = new_epoch
+        self._draw_seed = draw_seed
+        self._running: dict[str, LiveEpisode] = {}
+        self._closing = False
+
+    def running(self) -> list[LiveEpisode]:
+        """Episodes that hold a slot, oldest first."""
+        return list(self._running.values())
+
+    def live(self, episode_id: str) -> LiveEpisode | None:
+        """The episode, if it runs here."""
+        return self._running.get(episode_id)
+
+    def find(self, episode_id: str | None) -> LiveEpisode:
+        """The episode, or the only or newest one that runs when no id is given.
+
+        Raises:
+            EpisodeNotFound: It does not run here.
+        """
+        if episode_id is None and self._running:
+            return self.running()[-1]
+        episode = self._running.get(episode_id or "")
+        if episode is None:
+            raise EpisodeNotFound(episode_id)
+        return episode
+
+    async def start(self, request: EpisodeRequest) -> LiveEpisode:
+        """Start an episode; returns once its first event is recorded and published.
+
+        Raises:
+            InvalidRequest: A field is wrong; no slot was taken.
+            EpisodeBusy: Every slot is taken.
+            JournalError: Its first event could not be recorded; no slot is held.
+        """
+        if self._closing or len(self._running) >= self.slots:
+            raise EpisodeBusy(list(self._running), self.slots)
+        episode = self._assemble(plan_episode(request, draw_seed=self._draw_seed))
+        self._running[episode.episode_id] = episode
+        try:
+            await episode._stream.emit(0, [core_fact(episode.plan.started())])
+        except BaseException:
+            self._release(episode)
+            raise
+        self._tasks.create_task(self._run(episode), name=episode.episode_id)
+        return episode
+
+    async def stop(self, episode_id: str | None, *, by: str) -> EpisodeEnded:
+        """End an episode as ``stopped`` and wait for it.
+
+        Raises:
+            EpisodeNotFound: It does not run here.
+        """
+        return await self.find(episode_id).end(EndRequest("stopped", f"stopped by {by}"))
+
+    async def pause(self, episode_id: str | None, *, by: str) -> LiveEpisode:
+        """Let an episode stand still.
+
+        Raises:
+            EpisodeNotFound: It does not run here.
+            EpisodeOver: It has just ended.
+        """
+        episode = self._unended(episode_id)
+        await episode.pause(by)
+        return episode
+
+    async def resume(self, episode_id: str | None, *, by: str) -> LiveEpisode:
+        """Let an episode go on; see :meth:`pause`."""
+        episode = self._unended(episode_id)
+        await episode.resume(by)
+        return episode
+
+    async def set_pace(self, episode_id: str | None, pace: Pace, *, by: str) -> LiveEpisode:
+        """Play an episode at another pace; see :meth:`pause`."""
+        episode = self._unended(episode_id)
+        await episode.set_pace(pace, by)
+        return episode
+
+    async def aclose(self) -> None:
+        """End whatever runs as ``interrupted``, and start nothing more."""
+        self._closing = True
+        request = EndRequest("interrupted", "the server went away")
+        await asyncio.gather(*(episode.end(request) for episode in self.running()), return_exceptions=True)
+
+    def _unended(self, episode_id: str | None) -> LiveEpisode:
+        episode = self.find(episode_id)
+        if episode.ended:
+            raise EpisodeOver(episode.episode_id)
+        return episode
+
+    def _assemble(self, plan: EpisodePlan) -> LiveEpisode:
+        episode_id = self._new_id()
+        stream = EpisodeStream(
+            episode_id,
+            self._new_epoch(),
+            world=plan.world,
+            journal=self._journal,
+            bus=self._bus,
+            clock=self._clock,
+        )
+        control = Control(plan.pace, self._clock)
+        driver = Driver(
+            plan, episode_id, emit=stream.emit, control=control, clock=self._clock, limits=self._limits
+        )
+        return LiveEpisode(plan, stream=stream, control=control, driver=driver, started_at=self._clock.now())
+
+    async def _run(self, episode: LiveEpisode) -> None:
+        try:
+            await episode.play()
+        finally:
+            self._release(episode)
+
+    def _release(self, episode: LiveEpisode) -> None:
+        self._running.pop(episode.episode_id, None)
+        self._bus.finish(episode.episode_id)

@@ -1,0 +1,145 @@
+"""Owns the tree of errors that this library raises on purpose.
+
+::
+
+    SpectatorError
+    ├── ConfigurationError                a setting is unknown, missing or out of range
+    ├── InvalidRequest                    the caller's fields are wrong; nothing was changed
+    ├── EpisodeError
+    │   ├── EpisodeBusy                   every slot is taken; names the running ones
+    │   ├── EpisodeNotFound
+    │   ├── EpisodeOver                   it has ended; nothing can be done to it any more
+    │   ├── PolicyError                   who decides failed
+    │   │   └── DecisionTimeout
+    │   ├── EnvironmentFault              the world failed
+    │   │   └── StepTimeout
+    │   └── JournalError                  the record could not be written or read
+    │       └── SequenceConflict          somebody else already wrote this seq
+    └── ProtocolError                     a peer broke the wire contract
+
+Worlds and policies raise plain Python errors; the driver names the boundary that they crossed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+
+class SpectatorError(Exception):
+    """Base of every error that this library raises on purpose."""
+
+
+class ConfigurationError(SpectatorError):
+    """A setting is unknown, missing or out of range."""
+
+
+@dataclass(frozen=True, slots=True)
+class FieldError:
+    """One wrong field of a request.
+
+    Args:
+        field: Dotted path of the field as the caller spelt it, such as ``options.turns``.
+        rule: The rule it broke, as a sentence that says what would be right.
+    """
+
+    field: str
+    rule: str
+
+
+class InvalidRequest(SpectatorError):
+    """The caller's fields are wrong; every wrong one is named and nothing was changed."""
+
+    def __init__(self, fields: Iterable[FieldError]) -> None:
+        self.fields: tuple[FieldError, ...] = tuple(fields)
+        super().__init__("; ".join(f"{wrong.field}: {wrong.rule}" for wrong in self.fields))
+
+
+class EpisodeError(SpectatorError):
+    """Something went wrong with one episode; others are untouched."""
+
+
+class EpisodeBusy(EpisodeError):
+    """Every slot is taken.
+
+    Args:
+        running: Ids of the episodes that hold the slots.
+        slots: How many may run at once.
+    """
+
+    def __init__(self, running: Sequence[str], slots: int) -> None:
+        self.running = tuple(running)
+        self.slots = slots
+        super().__init__(
+            f"all {slots} slot(s) are taken by {', '.join(self.running)}; "
+            "stop one, wait for its end, or raise SPECTATOR_MAX_EPISODES"
+        )
+
+
+class EpisodeNotFound(EpisodeError):
+    """No such episode."""
+
+    def __init__(self, episode_id: str | None) -> None:
+        self.episode_id = episode_id
+        super().__init__("no episode is running" if episode_id is None else f"no episode {episode_id!r}")
+
+
+class EpisodeOver(EpisodeError):
+    """The episode has ended; nothing can be done to it any more."""
+
+    def __init__(self, episode_id: str) -> None:
+        self.episode_id = episode_id
+        super().__init__(f"episode {episode_id!r} has ended")
+
+
+class PolicyError(EpisodeError):
+    """The policy that had to decide failed."""
+
+
+class DecisionTimeout(PolicyError):
+    """The policy did not decide before its deadline."""
+
+
+class EnvironmentFault(EpisodeError):
+    """The environment failed: an exception, or an answer that breaks its contract."""
+
+
+class StepTimeout(EnvironmentFault):
+    """The environment did not answer before its deadline."""
+
+
+class JournalError(EpisodeError):
+    """The record could not be written or read."""
+
+
+class SequenceConflict(JournalError):
+    """Another writer already recorded this ``(episode_id, seq)``: this one is fenced off."""
+
+
+class ProtocolError(SpectatorError):
+    """A peer broke the wire contract.
+
+    Args:
+        close_code: The WebSocket close code that answers it (docs/live-protocol.md).
+    """
+
+    def __init__(self, message: str, *, close_code: int) -> None:
+        self.close_code = close_code
+        super().__init__(message)
+
+
+def field_errors(problems: Iterable[Any], *, prefix: Sequence[str | int] = ()) -> list[FieldError]:
+    """Turn pydantic's ``ValidationError.errors()`` into field errors.
+
+    Args:
+        problems: The dictionaries of ``ValidationError.errors()``.
+        prefix: Path of the validated object within the request.
+    """
+    return [
+        FieldError(
+            field=".".join(str(part) for part in (*prefix, *problem["loc"])) or "body",
+            rule=str(problem["msg"]).removeprefix("Value error, "),
+        )
+        for problem in problems
+    ]

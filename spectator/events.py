@@ -1,0 +1,281 @@
+"""Owns the event: its envelope, the core event types and the one encoding of both.
+
+An event is a past fact about an episode. It is numbered by the episode's stream, encoded once, kept by
+the journal in that encoding, and sent to every viewer as the same bytes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+SCHEMA_VERSION: Final = 1
+"""Version of the envelope and of the core event types; a changed meaning raises it."""
+
+EndReason = Literal[
+    "finished", "step_cap", "stopped", "policy_error", "environment_error", "timeout", "interrupted"
+]
+"""Why an episode ended; exactly one of them, always published."""
+
+DecisionSource = Literal["model", "heuristic", "random", "oracle", "human", "replay", "fallback"]
+"""Who made a decision."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """Something that happened in a world or to its episode, before it is numbered.
+
+    Args:
+        type: ``episode.ended``, ``cricket.ball_bowled``: a room and a past participle.
+        data: Plain finite JSON, in the shape of the event type's model.
+    """
+
+    type: str
+    data: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """A numbered fact.
+
+    Args:
+        episode_id: Whose fact it is.
+        epoch: Identity of the numbering; a new one makes older numbers meaningless.
+        seq: 1, 2, 3, ... without a gap within ``(episode_id, epoch)``.
+        at: When it was recorded, RFC 3339 UTC with milliseconds.
+        turn: Which accepted or refused action it belongs to; 0 before the first.
+        type: See :class:`Fact`.
+        data: See :class:`Fact`.
+        patch: RFC 7396 merge patch from the viewer's state before it to the one after it.
+        v: Version of the envelope.
+    """
+
+    episode_id: str
+    epoch: str
+    seq: int
+    at: str
+    turn: int
+    type: str
+    data: Mapping[str, Any]
+    patch: Mapping[str, Any] = field(default_factory=dict)
+    v: int = SCHEMA_VERSION
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedEvent:
+    """An event together with its one encoding.
+
+    Args:
+        event: The decoded event.
+        text: The envelope as JSON text; what the journal keeps and every reader gets.
+    """
+
+    event: Event
+    text: str
+
+
+def record(event: Event) -> RecordedEvent:
+    """Encode ``event`` once.
+
+    Raises:
+        ValueError: A number in it is not finite.
+        TypeError: A value in it is not JSON.
+    """
+    return RecordedEvent(event, encode_json(envelope(event)))
+
+
+def envelope(event: Event) -> dict[str, Any]:
+    """The envelope's fields in the order in which they travel."""
+    return {
+        "v": event.v,
+        "episode_id": event.episode_id,
+        "epoch": event.epoch,
+        "seq": event.seq,
+        "at": event.at,
+        "turn": event.turn,
+        "type": event.type,
+        "data": event.data,
+        "patch": event.patch,
+    }
+
+
+def decode(text: str) -> RecordedEvent:
+    """Inverse of :func:`record`: keeps the very text it was given.
+
+    Raises:
+        ValueError: The text is not an envelope of a version that this code reads.
+    """
+    fields = json.loads(text)
+    if not isinstance(fields, dict) or fields.get("v") != SCHEMA_VERSION:
+        raise ValueError(f"not an event envelope of version {SCHEMA_VERSION}: {text[:80]!r}")
+    try:
+        return RecordedEvent(Event(**fields), text)
+    except TypeError as error:
+        raise ValueError(f"not an event envelope: {error}") from error
+
+
+def encode_json(value: Any) -> str:
+    """Strict compact JSON: no NaN, no infinity, no stringified objects, UTF-8 as itself.
+
+    Raises:
+        ValueError: A number is not finite.
+        TypeError: A value is not JSON.
+    """
+    return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+
+
+class EventData(BaseModel):
+    """Base of the models of event data: frozen, with no field beyond those declared."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+class Seat(EventData):
+    """Who decides for one actor."""
+
+    policy: str = Field(description="Name of the preset in the catalogue")
+    label: str = Field(description="Name shown to people")
+    source: DecisionSource = Field(description="Kind of decision maker")
+
+
+class EpisodeStarted(EventData):
+    """An episode began; holds all that a replay needs."""
+
+    environment: str = Field(description="Name of the world in the catalogue")
+    environment_version: str = Field(description="Version of the world's rules and model")
+    title: str = Field(description="The world's name as shown to people")
+    options: dict[str, Any] = Field(description="Every option of the world, defaults filled in")
+    seed: int = Field(ge=0, description="The one seed from which all randomness is derived")
+    seats: dict[str, Seat] = Field(description="Who decides, by actor")
+    agent: str = Field(description="The actor whose captain was asked for; its score is the episode's")
+    pack: str = Field(description="Evaluation pack")
+    pace: str = Field(description="Pace at the start")
+    narration: bool = Field(description="Whether speech was asked for")
+    spectator_version: str = Field(description="Version of this software")
+
+
+class DecisionMade(EventData):
+    """A policy decided; the action may still be refused by the world."""
+
+    actor: str
+    source: DecisionSource
+    action: dict[str, Any] = Field(description="The action as sent to the world")
+    reasoning: str = Field(description="The stated reason; may be empty")
+    raw_text: str | None = Field(default=None, description="What a model wrote, capped at 8,192 characters")
+    parse: Literal["ok", "repaired", "failed"] | None = None
+    fallback_reason: str | None = Field(default=None, description="Why somebody else had to decide")
+    model: str | None = None
+    latency_s: float = Field(ge=0)
+    tokens_in: int | None = Field(default=None, ge=0)
+    tokens_out: int | None = Field(default=None, ge=0)
+
+
+class ActionRefused(EventData):
+    """The world refused an action by one of its rules; its state is as it was."""
+
+    actor: str
+    action: dict[str, Any]
+    rule: str
+    message: str
+    refusals: int = Field(ge=1, description="Refused actions of this actor so far")
+
+
+class StepTaken(EventData):
+    """The world carried out an action."""
+
+    actor: str
+    next_actor: str | None = Field(description="Who must decide next; null once done")
+    reward: float
+    done: bool
+    rubric: dict[str, float] = Field(
+        default_factory=dict, description="Named parts of the score; set on the last step"
+    )
+    duration_s: float = Field(ge=0, description="Time the world took")
+
+
+class EpisodePaused(EventData):
+    """Play stands still until resumed."""
+
+    by: str = Field(description="Who asked for it")
+
+
+class EpisodeResumed(EventData):
+    """Play goes on."""
+
+    by: str
+
+
+class PaceChanged(EventData):
+    """Play goes on at another pace."""
+
+    pace: str
+    by: str
+
+
+class EpisodeEnded(EventData):
+    """The episode is over; the last event of its stream."""
+
+    reason: EndReason
+    score: float | None = Field(description="The agent's score in [0, 1]; null unless finished")
+    result: str | None = Field(description="The world's result in words; null unless finished")
+    turns: int = Field(ge=0)
+    detail: str | None = Field(default=None, description="What went wrong, for people")
+    terminated: bool = Field(description="The world came to its own end")
+    truncated: bool = Field(description="It was cut short; never true together with `terminated`")
+
+
+class NarrationLine(EventData):
+    """A line of commentary."""
+
+    text: str
+    for_seq: int = Field(ge=0, description="The event that the line is about")
+    priority: int = Field(ge=0, le=3, description="0 must be heard ... 3 may be dropped")
+    label: str | None = Field(default=None, description="A short mark, such as OUT, 4 or 6")
+    at: str | None = Field(default=None, description="Where in the game, in its own notation, such as 3.4")
+
+
+class NarrationClip(EventData):
+    """Speech for a line exists."""
+
+    for_seq: int = Field(ge=1)
+    url: str
+    mime: str
+    duration_s: float = Field(ge=0)
+
+
+class Warned(EventData):
+    """Something is wrong that does not end the episode."""
+
+    message: str
+
+
+CORE_EVENTS: Final[Mapping[str, type[EventData]]] = {
+    "episode.started": EpisodeStarted,
+    "decision.made": DecisionMade,
+    "action.refused": ActionRefused,
+    "step.taken": StepTaken,
+    "narration.line": NarrationLine,
+    "narration.clip": NarrationClip,
+    "episode.paused": EpisodePaused,
+    "episode.resumed": EpisodeResumed,
+    "pace.changed": PaceChanged,
+    "episode.ended": EpisodeEnded,
+    "warning": Warned,
+}
+"""The event types that every episode may carry, whatever its world."""
+
+_TYPE_OF: Final = {model: name for name, model in CORE_EVENTS.items()}
+
+
+def core_fact(data: EventData) -> Fact:
+    """The fact that carries ``data``, one of the models in :data:`CORE_EVENTS`."""
+    return Fact(_TYPE_OF[type(data)], data.model_dump(mode="json"))
+
+
+def last_seq(events: Sequence[RecordedEvent]) -> int:
+    """Number of the last of ``events``; 0 when there is none."""
+    return events[-1].event.seq if events else 0

@@ -1,0 +1,1 @@
+"""Owns the durable, append-only record of events."""

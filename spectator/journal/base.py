@@ -1,0 +1,115 @@
+"""Owns the contract of the journal: append, read, and an index of episodes kept from their own events."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from spectator.events import EndReason, RecordedEvent
+
+
+@dataclass(frozen=True, slots=True)
+class EpisodeSummary:
+    """One line of the index, derived from the episode's own events.
+
+    Args:
+        episode_id: Its id.
+        epoch: Identity of its numbering.
+        environment: Name of its world.
+        title: The world's name as shown to people.
+        captain: Preset in the agent's seat.
+        captain_label: The same as shown to people.
+        opponent: Preset in the other seats; empty when there are none.
+        pack: Evaluation pack.
+        seed: Its seed.
+        started_at: RFC 3339.
+        ended_at: RFC 3339; ``None`` while it has not ended.
+        reason: Why it ended.
+        score: The agent's score in [0, 1], when it finished.
+        result: The world's result in words, when it finished.
+        turns: Turns taken, once it has ended.
+        head_seq: Number of its last event.
+    """
+
+    episode_id: str
+    epoch: str
+    environment: str
+    title: str
+    captain: str
+    captain_label: str
+    opponent: str
+    pack: str
+    seed: int
+    started_at: str
+    ended_at: str | None
+    reason: EndReason | None
+    score: float | None
+    result: str | None
+    turns: int | None
+    head_seq: int
+
+
+@dataclass(frozen=True, slots=True)
+class EpisodeFilter:
+    """Which episodes to list, newest first.
+
+    Args:
+        environment: Only of this world.
+        captain: Only with this preset in the agent's seat.
+        ended: Only ended ones (``True``) or only unended ones (``False``).
+        before: Only those whose id sorts before this one: the cursor to the next page.
+        limit: At most so many, 1 .. 1000.
+    """
+
+    environment: str | None = None
+    captain: str | None = None
+    ended: bool | None = None
+    before: str | None = None
+    limit: int = 100
+
+
+class Journal(Protocol):
+    """The source of truth.
+
+    ``(episode_id, seq)`` is unique, so a second writer of an episode is fenced off.
+    """
+
+    async def append(self, events: Sequence[RecordedEvent]) -> None:
+        """Record ``events`` of one episode, all or none, durably before returning.
+
+        Raises:
+            SequenceConflict: One of the numbers is taken.
+            JournalError: The record could not be written.
+        """
+        ...
+
+    async def read(
+        self, episode_id: str, *, after_seq: int = 0, limit: int | None = None
+    ) -> list[RecordedEvent]:
+        """Events of an episode with ``seq > after_seq``, in order, in the encoding they were recorded in."""
+        ...
+
+    def stream(self, episode_id: str, *, after_seq: int = 0) -> AsyncIterator[RecordedEvent]:
+        """The same, a batch at a time, for long episodes."""
+        ...
+
+    async def episode(self, episode_id: str) -> EpisodeSummary | None:
+        """Summary of one episode."""
+        ...
+
+    async def episodes(self, wanted: EpisodeFilter) -> list[EpisodeSummary]:
+        """Summaries, newest first."""
+        ...
+
+    async def check(self) -> None:
+        """Prove that the journal can be written and read now.
+
+        Raises:
+            JournalError: It cannot.
+        """
+        ...
+
+    async def aclose(self) -> None:
+        """Finish what was begun and let go."""
+        ...

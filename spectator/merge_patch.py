@@ -1,0 +1,52 @@
+"""Owns the application of JSON merge patches (RFC 7396) to plain JSON values.
+
+States that travel by merge patch hold no ``null``, because a patch uses it to remove a member, and
+replace lists whole; long growing things are therefore objects keyed by their number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+
+def apply_patch(target: Any, patch: Any) -> Any:
+    """Return ``target`` with ``patch`` applied; neither is changed, untouched parts are shared."""
+    if not isinstance(patch, Mapping):
+        return patch
+    result = dict(target) if isinstance(target, Mapping) else {}
+    for key, value in patch.items():
+        if value is None:
+            result.pop(key, None)
+        else:
+            result[key] = apply_patch(result.get(key), value)
+    return result
+
+
+def make_patch(before: Any, after: Any) -> Any:
+    """Return the patch that turns ``before`` into ``after``; both hold no ``None``.
+
+    For objects it names only what differs, so that an object can be replaced without what it held
+    before shining through.
+    """
+    if not isinstance(before, Mapping) or not isinstance(after, Mapping):
+        return after
+    patch: dict[str, Any] = {key: None for key in before if key not in after}
+    for key, value in after.items():
+        if key not in before:
+            patch[key] = value
+        elif before[key] != value:
+            patch[key] = make_patch(before[key], value)
+    return patch
+
+
+def combine_patches(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the patch that does what ``first`` and then ``second`` do."""
+    result = dict(first)
+    for key, value in second.items():
+        known = result.get(key)
+        if isinstance(value, Mapping) and isinstance(known, Mapping):
+            result[key] = combine_patches(known, value)
+        else:
+            result[key] = value
+    return result

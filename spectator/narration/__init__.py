@@ -1,0 +1,1 @@
+"""Owns the words spoken about an episode."""

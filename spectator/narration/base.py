@@ -1,0 +1,44 @@
+"""Owns the contract between a world's commentator and whoever speaks its lines."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from spectator.events import Event
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line of commentary.
+
+    Args:
+        text: What is said, at most 300 characters.
+        priority: 0 must be heard (a wicket, the result), 1 big moments, 2 summaries, 3 may be dropped.
+        label: A short mark for the margin, such as ``OUT`` or ``4``.
+        at: Where in the game, in its own notation, such as ``3.4``.
+    """
+
+    text: str
+    priority: int = 3
+    label: str | None = None
+    at: str | None = None
+
+
+class Commentator(Protocol):
+    """Turns a world's events into lines; pure and deterministic, so that a replay says the same."""
+
+    def __call__(self, event: Event, state: Mapping[str, Any]) -> Sequence[Line]:
+        """Lines about ``event``.
+
+        Args:
+            event: Any event of the episode but commentary itself.
+            state: The viewer's state after it, as in a live snapshot.
+        """
+        ...
+
+
+def silent(event: Event, state: Mapping[str, Any]) -> Sequence[Line]:
+    """The commentator of a world that has none."""
+    return ()

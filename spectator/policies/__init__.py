@@ -1,0 +1,1 @@
+"""Owns who decides."""

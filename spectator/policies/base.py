@@ -1,0 +1,119 @@
+"""Owns the contract between whoever decides and whoever asks: ``decide(observation) -> Decision``."""
+
+from __future__ import annotations
+
+import random
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+from spectator.events import DecisionSource
+from spectator.observations import Observation
+
+Action = Mapping[str, Any]
+"""Plain JSON in the shape of the world's action model; the world itself says whether it is legal."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """An action and where it came from.
+
+    Args:
+        action: What to send to the world.
+        source: Who really made it; a fallback is never dressed up as a model's.
+        reasoning: The stated reason, for people; may be empty.
+        raw_text: What a model wrote, before parsing.
+        parse: How the text became an action; ``None`` where no text was parsed.
+        fallback_reason: Why ``source`` had to step in.
+        model: Name of the model that answered.
+        latency_s: How long the policy took by its own clock; ``None`` lets the driver measure it.
+        tokens_in: Prompt tokens, where known.
+        tokens_out: Completion tokens, where known.
+    """
+
+    action: Action
+    source: DecisionSource
+    reasoning: str = ""
+    raw_text: str | None = None
+    parse: Literal["ok", "repaired", "failed"] | None = None
+    fallback_reason: str | None = None
+    model: str | None = None
+    latency_s: float | None = None
+    tokens_in: int | None = None
+    tokens_out: int | None = None
+
+
+class Policy(Protocol):
+    """Whoever decides for one actor during one episode."""
+
+    async def decide(self, observation: Observation, *, deadline: float) -> Decision:
+        """Decide what to do.
+
+        Args:
+            observation: What this actor sees; ``observation.actor`` is this policy's actor.
+            deadline: Seconds from now after which nobody waits for the answer.
+
+        Raises:
+            Exception: Anything; the driver ends the episode with ``policy_error``. A policy that can
+                fall back does so itself and labels the decision.
+        """
+        ...
+
+    async def aclose(self) -> None:
+        """Let go of what the policy holds. Called once, whatever the end."""
+        ...
+
+
+class ScriptedPolicy(ABC):
+    """A policy that decides at once, without waiting for anything; usable with and without an event loop."""
+
+    @abstractmethod
+    def choose(self, observation: Observation) -> Decision:
+        """Decide what to do, in well under a millisecond."""
+
+    async def decide(self, observation: Observation, *, deadline: float) -> Decision:
+        """Decide what to do; see :meth:`Policy.decide`."""
+        return self.choose(observation)
+
+    async def aclose(self) -> None:  # noqa: B027 - most have nothing to let go of
+        """Let go of nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Preset:
+    """A policy that can be chosen by name.
+
+    Args:
+        name: Name in the catalogue, such as ``heuristic``.
+        label: Name shown to people.
+        summary: A sentence on how it plays.
+        source: Kind of decision maker.
+        build: Makes the policy for one actor of one episode from its own seed.
+        missing: What is needed before it can be used here; ``None`` when it is available.
+        costs_money: Whether starting it needs the operator's token.
+    """
+
+    name: str
+    label: str
+    summary: str
+    source: DecisionSource
+    build: Callable[[int], Policy]
+    missing: str | None = None
+    costs_money: bool = False
+
+
+class RandomPolicy(ScriptedPolicy):
+    """Chooses evenly among the legal kinds of action and leaves the arguments to the world's defaults.
+
+    Args:
+        seed: Seed of its own generator.
+    """
+
+    def __init__(self, seed: int) -> None:
+        self._random = random.Random(seed)
+
+    def choose(self, observation: Observation) -> Decision:
+        """Draw one legal action."""
+        legal = self._random.choice(observation.legal_actions)
+        return Decision({"tool": legal["tool"], "arguments": {}}, "random", "drawn at random")

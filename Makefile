@@ -1,0 +1,45 @@
+# The two commands of the README are `make run` and `make test`; each does its own set-up.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PORT ?= 8000
+
+.PHONY: install run test check format openenv-venv bench clean
+
+install: $(VENV)/.installed
+
+$(VENV)/.installed: pyproject.toml
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Spectator needs Python 3.11 or newer; set PYTHON=")'
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[server,test]'
+	touch $@
+
+# The official OpenEnv package brings over a hundred others, so its peers run in an environment of their own.
+openenv-venv: .venv-openenv/.installed
+
+.venv-openenv/.installed: pyproject.toml
+	test -x .venv-openenv/bin/python || $(PYTHON) -m venv .venv-openenv
+	.venv-openenv/bin/python -m pip install --quiet --disable-pip-version-check \
+	  $$($(PYTHON) -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["openenv"])')
+	touch $@
+
+run: install
+	$(BIN)/python -m server.app --port $(PORT)
+
+check: install
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+test: check openenv-venv
+	$(BIN)/python -m pytest
+
+format: install
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: install
+	$(BIN)/python -m benchmarks
+
+clean:
+	rm -rf $(VENV) .venv-openenv build *.egg-info

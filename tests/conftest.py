@@ -1,0 +1,47 @@
+"""Owns what every test may ask for: outside tools, found or accounted for."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+INSTALL = {
+    "chromium": "apt-get install chromium",
+    "node": "apt-get install nodejs",
+    "openenv": "make openenv-venv",
+}
+
+
+def require(tool: str, path: str | None) -> str:
+    """The path of an outside tool; without it the test is skipped, or fails under ``REQUIRE_ALL=1``."""
+    if path is not None:
+        return path
+    reason = f"{tool} is not here; install it with: {INSTALL[tool]}"
+    if os.environ.get("REQUIRE_ALL") == "1":
+        pytest.fail(reason)
+    pytest.skip(reason)
+
+
+@pytest.fixture(scope="session")
+def chromium() -> str:
+    """A Chromium to drive."""
+    names = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
+    return require("chromium", next(filter(None, map(shutil.which, names)), None))
+
+
+@pytest.fixture(scope="session")
+def node() -> str:
+    """Node, for the pure modules of the page."""
+    return require("node", shutil.which("node"))
+
+
+@pytest.fixture(scope="session")
+def openenv_python() -> str:
+    """The interpreter of the virtual environment that holds the official ``openenv`` package."""
+    python = ROOT / ".venv-openenv" / "bin" / "python"
+    return require("openenv", str(python) if python.exists() else None)

@@ -1,0 +1,157 @@
+"""Who may import whom, and what may stand where: the house plan, enforced."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+FLOORS: tuple[tuple[str, ...], ...] = (
+    ("spectator", "spectator.errors", "spectator.clock", "spectator.merge_patch", "spectator.text"),
+    ("spectator.observations",),
+    ("spectator.events",),
+    ("spectator.journal", "spectator.bus", "spectator.llm"),
+    ("spectator.policies", "spectator.narration"),
+    ("spectator.environments.base", "spectator.environments"),
+    ("spectator.environments.conformance",),
+    ("spectator.environments.*",),
+    ("spectator.catalog",),
+    ("spectator.episodes",),
+    ("spectator.rollouts", "server"),
+    ("spectator.cli",),
+)
+"""Lower floors first. A room imports lower floors and itself; rooms on one floor do not know each other."""
+
+WEB = {"fastapi", "starlette", "jinja2", "uvicorn"}
+RULES_MAY_IMPORT = {"numpy"}
+
+
+def sources() -> list[Path]:
+    return sorted([*(ROOT / "spectator").rglob("*.py"), *(ROOT / "server").rglob("*.py")])
+
+
+def module_of(path: Path) -> str:
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def room_of(module: str) -> tuple[int, str]:
+    """Floor and room of a module; each world is a room of its own."""
+    best: tuple[int, str] | None = None
+    for floor, rooms in enumerate(FLOORS):
+        for room in rooms:
+            prefix = room.removesuffix(".*")
+            if room.endswith(".*"):
+                if module.startswith(prefix + ".") and (best is None or len(best[1]) <= len(prefix)):
+                    best = (floor, ".".join(module.split(".")[:3]))
+            elif (module == room or module.startswith(room + ".")) and (best is None or len(best[1]) < len(room)):
+                best = (floor, room)
+    assert best is not None, f"{module} has no room in the house plan"
+    return best
+
+
+def imports_of(path: Path) -> Iterator[tuple[str, int]]:
+    """Absolute names of imported modules, with their lines."""
+    package = module_of(path).split(".")
+    if path.name != "__init__.py":
+        package = package[:-1]
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield alias.name, node.lineno
+        elif isinstance(node, ast.ImportFrom):
+            base = package[: len(package) - node.level + 1] if node.level else []
+            name = ".".join([*base, *([node.module] if node.module else [])])
+            yield name, node.lineno
+            if node.module is None:
+                for alias in node.names:
+                    yield f"{name}.{alias.name}", node.lineno
+
+
+@pytest.mark.parametrize("path", sources(), ids=lambda path: str(path.relative_to(ROOT)))
+def test_arrows_point_down(path: Path) -> None:
+    floor, room = room_of(module_of(path))
+    for name, line in imports_of(path):
+        if name.split(".")[0] not in ("spectator", "server") or name == "spectator":
+            continue
+        other_floor, other = room_of(name)
+        assert other == room or other_floor < floor, f"{path}:{line}: {room} may not import {other}"
+
+
+@pytest.mark.parametrize("path", sources(), ids=lambda path: str(path.relative_to(ROOT)))
+def test_only_the_edge_knows_the_web(path: Path) -> None:
+    if path.is_relative_to(ROOT / "server"):
+        return
+    for name, line in imports_of(path):
+        allowed = path.name == "cli.py" and name == "uvicorn"
+        assert name.split(".")[0] not in WEB or allowed, f"{path}:{line} imports {name}"
+
+
+def test_no_core_file_template_or_shared_script_names_a_game() -> None:
+    worlds = [path.name for path in (ROOT / "spectator" / "environments").iterdir() if path.is_dir()]
+    worlds = [name for name in worlds if not name.startswith("_") and name != "counting"]
+    assert worlds
+    core = [
+        path
+        for folder in ("spectator", "server", "static", "templates")
+        for path in (ROOT / folder).rglob("*")
+        if path.suffix in {".py", ".js", ".html", ".css"} and "environments" not in path.parts
+    ]
+    allowed = {"spectator/catalog.py", "server/settings.py", "spectator/cli.py"}
+    named = [
+        f"{path.relative_to(ROOT)}:{number}"
+        for path in core
+        if str(path.relative_to(ROOT)) not in allowed
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+        if any(world in line.lower() for world in worlds)
+    ]
+    assert not named, f"names a game: {named}"
+
+
+def broad_handlers(path: Path) -> list[int]:
+    return [
+        node.lineno
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ExceptHandler)
+        and (node.type is None or (isinstance(node.type, ast.Name) and node.type.id in {"Exception", "BaseException"}))
+    ]
+
+
+def test_errors_are_caught_broadly_only_where_the_plan_says() -> None:
+    allowed = {
+        "spectator/episodes/driver.py": "becomes the episode's end",
+        "spectator/episodes/stepper.py": "carries the error to its caller untouched",
+        "spectator/episodes/single_agent.py": "carries the error to its caller untouched",
+        "server/faults.py": "becomes a problem document",
+    }
+    found = {str(path.relative_to(ROOT)) for path in sources() if broad_handlers(path)}
+    assert found <= set(allowed), f"broad handlers in {sorted(found - set(allowed))}"
+
+
+def test_only_settings_reads_the_process_environment() -> None:
+    readers = {
+        str(path.relative_to(ROOT))
+        for path in sources()
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Attribute) and node.attr in {"environ", "getenv"}
+    }
+    assert readers <= {"server/settings.py"}
+
+
+def test_every_module_says_what_it_owns() -> None:
+    for path in sources():
+        docstring = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
+        assert docstring, f"{path} has no docstring"
+
+
+def test_the_plan_itself_has_teeth(tmp_path: Path) -> None:
+    """The checks above see an upward import and a relative one."""
+    sample = ROOT / "spectator" / "episodes" / "driver.py"
+    assert any(name == "spectator.clock" for name, _ in imports_of(sample))
+    assert room_of("spectator.environments.counting.world")[1] == "spectator.environments.counting"
+    assert room_of("spectator.journal.sql")[0] < room_of("spectator.episodes.driver")[0]
+    assert room_of("spectator.environments.base")[0] < room_of("spectator.environments.counting")[0]

@@ -30,7 +30,7 @@ class Fact:
     """Something that happened in a world or to its episode, before it is numbered.
 
     Args:
-        type: ``episode.ended``, ``cricket.ball_bowled``: a room and a past participle.
+        type: ``episode.ended``, ``counting.number_said``: a room and a past participle.
         data: Plain finite JSON, in the shape of the event type's model.
     """
 

@@ -1,0 +1,275 @@
+"""Owns the checks that every world must pass, for our tests and for authors of other worlds.
+
+from spectator.environments.conformance import check_world
+check_world(WORLD)
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from pydantic import ValidationError
+
+from spectator.environments.base import MAX_OBSERVATION_BYTES, Environment, World, derive_seed
+from spectator.events import CORE_EVENTS, Event, Fact, encode_json
+from spectator.merge_patch import apply_patch
+from spectator.observations import Observation
+from spectator.policies.base import Action, ScriptedPolicy
+
+MALFORMED: Final[Sequence[Mapping[str, Any]]] = (
+    {},
+    {"nonsense": 1},
+    {"tool": None},
+    {"text": None},
+    {"tool": "no_such_tool", "arguments": {"x": [[[[]]]]}},
+    {"text": "no action here"},
+    {"tool": 7, "arguments": "text"},
+)
+"""Actions that no world accepts."""
+
+
+class ConformanceError(AssertionError):
+    """A world breaks its contract; the message lists how."""
+
+
+@dataclass(slots=True)
+class Playthrough:
+    """One episode as it was played.
+
+    Args:
+        actions: What was sent, in order.
+        trace: What came back, encoded: observation, facts and state of ``reset`` and of every step.
+        facts: All facts.
+        finished: Whether it came to its own end.
+    """
+
+    actions: list[Action] = field(default_factory=list)
+    trace: list[str] = field(default_factory=list)
+    facts: list[Fact] = field(default_factory=list)
+    finished: bool = False
+
+
+def check_world(world: World, *, options: Mapping[str, Any] | None = None, seed: int = 1) -> None:
+    """Play a world with its default captain and with every random one, and check its whole contract.
+
+    Args:
+        world: What to check.
+        options: Options to play with; those left out take their defaults.
+        seed: Seed of the episodes played.
+
+    Raises:
+        ConformanceError: It breaks the contract; every finding is listed.
+    """
+    complete = world.options_type.model_validate(dict(options or {})).model_dump(mode="json")
+    findings = [*_check_catalogue(world)]
+    if not findings:
+        for captain in dict.fromkeys((world.default_captain, *(n for n in world.captains if n == "random"))):
+            findings += [f"{captain}: {finding}" for finding in _check_play(world, complete, seed, captain)]
+    if findings:
+        raise ConformanceError(f"{world.name}:\n  " + "\n  ".join(dict.fromkeys(findings)))
+
+
+def play(
+    world: World, options: Mapping[str, Any], seed: int, captain: str, environment: Environment | None = None
+) -> Playthrough:
+    """Play one episode without a driver, the captain in every seat.
+
+    Args:
+        world: What to play.
+        options: Complete options.
+        seed: The episode's seed.
+        captain: Name of a scripted preset.
+        environment: An environment to play in; a new one by default.
+    """
+    environment = environment or world.environment()
+    policies = {
+        actor: world.captains[captain].build(derive_seed(seed, "policy", actor)) for actor in world.actors
+    }
+    played = Playthrough()
+    observation = environment.reset(seed=seed, episode_id="conformance", options=options)
+    _note(played, environment, observation)
+    while not observation.done and len(played.actions) < world.step_cap(options):
+        policy = policies[observation.actor or ""]
+        if not isinstance(policy, ScriptedPolicy):
+            raise ConformanceError(f"{captain} is not a scripted policy; the kit plays scripted ones")
+        action = policy.choose(observation).action
+        observation = environment.step(action)
+        played.actions.append(action)
+        _note(played, environment, observation)
+    played.finished = observation.done
+    return played
+
+
+def _note(played: Playthrough, environment: Environment, observation: Observation) -> None:
+    facts = environment.facts()
+    played.facts.extend(facts)
+    played.trace.append(
+        encode_json(
+            {
+                "observation": observation.to_json(),
+                "reward": observation.reward,
+                "done": observation.done,
+                "facts": [[fact.type, fact.data] for fact in facts],
+                "state": environment.state,
+            }
+        )
+    )
+
+
+def _check_catalogue(world: World) -> Iterator[str]:
+    if not re.fullmatch(r"[a-z][a-z0-9_]*", world.name):
+        yield f"the name {world.name!r} is not [a-z][a-z0-9_]*"
+    if not world.actors:
+        yield "there is no actor"
+    if world.default_captain not in world.captains:
+        yield f"the default captain {world.default_captain!r} is not among the captains"
+    if world.opponents and world.default_opponent not in world.opponents:
+        yield f"the default opponent {world.default_opponent!r} is not among the opponents"
+    if len(world.actors) > 1 and not world.opponents:
+        yield "there are several actors and no opponents"
+    if "default" not in world.packs:
+        yield "there is no pack called 'default'"
+    required = [name for name, info in world.action_type.model_fields.items() if info.is_required()]
+    if len(required) != 1:
+        yield f"an action has {len(required)} required fields, not exactly one"
+    for presets in (world.captains, world.opponents, world.packs):
+        yield from (
+            f"{name!r} is listed as {entry.name!r}" for name, entry in presets.items() if name != entry.name
+        )
+    for name in world.events:
+        if not re.fullmatch(rf"{world.name}\.[a-z_]+", name) or name in CORE_EVENTS:
+            yield f"the event type {name!r} is not {world.name}.something"
+    for name in world.beats:
+        if name not in world.events:
+            yield f"the beat {name!r} is no event type of this world"
+    for name, pack in world.packs.items():
+        try:
+            world.options_type.model_validate(dict(pack.options))
+        except ValidationError as error:
+            yield f"the pack {name!r} fixes impossible options: {error}"
+
+
+def _check_play(world: World, options: Mapping[str, Any], seed: int, captain: str) -> Iterator[str]:
+    environment = world.environment()
+    played = play(world, options, seed, captain, environment)
+    if not played.finished:
+        yield f"not over after the step cap of {world.step_cap(options)} turns"
+        return
+    yield from _check_after_the_end(environment)
+    yield from _check_trace(world, played)
+    if play(world, options, seed, captain).trace != played.trace:
+        yield "the same seed and the same policies gave another episode in a new environment"
+    if play(world, options, seed, captain, environment).trace != played.trace:
+        yield "the same seed gave another episode when the environment was used again"
+    yield from _check_along_the_way(world, options, seed, played)
+    yield from _check_projection(world, options, played)
+
+
+def _check_after_the_end(environment: Environment) -> Iterator[str]:
+    for action in ({}, {"text": "ACTION: 1"}, {"tool": "anything"}):
+        late = environment.step(action)
+        if late.refused is None or not late.done:
+            yield "an action after the end is not refused, or done does not stay true"
+        if environment.facts():
+            yield "an action after the end has facts"
+
+
+def _check_trace(world: World, played: Playthrough) -> Iterator[str]:
+    for number, text in enumerate(played.trace):
+        step, last = json.loads(text), number == len(played.trace) - 1
+        if len(text.encode()) >= MAX_OBSERVATION_BYTES:
+            yield f"step {number} is {len(text)} characters long"
+        yield from _validate(f"observation {number}", world.observation_type, step["observation"])
+        yield from _validate(f"state {number}", world.state_type, step["state"])
+        for kind, data in step["facts"]:
+            if kind not in world.events:
+                yield f"the fact {kind!r} is of no declared type"
+            else:
+                yield from _validate(kind, world.events[kind], data)
+        if step["done"] != last:
+            yield f"done is {step['done']} at step {number} of {len(played.trace) - 1}"
+        if (step["reward"] != 0.0 and not last) or not 0.0 <= step["reward"] <= 1.0:
+            yield f"the reward is {step['reward']} at step {number}"
+        if not last and not step["observation"]["legal_actions"]:
+            yield f"nothing is legal at step {number}"
+
+
+def _validate(what: str, model: Any, data: Any) -> Iterator[str]:
+    try:
+        model.model_validate(data)
+    except ValidationError as error:
+        wrong = error.errors()[0]
+        yield f"{what} does not fit {model.__name__}: {wrong['loc']}: {wrong['msg']}"
+
+
+def _check_along_the_way(
+    world: World, options: Mapping[str, Any], seed: int, played: Playthrough
+) -> Iterator[str]:
+    """Refusals change nothing, hidden truth stays hidden, and a snapshot has the same future."""
+    environment = world.environment()
+    environment.reset(seed=seed, episode_id="conformance", options=options)
+    environment.facts()
+    stops = {0, 1, len(played.actions) // 3, 2 * len(played.actions) // 3}
+    for number, action in enumerate(played.actions):
+        if number in stops:
+            yield from _check_refusals(environment)
+            if environment.truth():
+                yield "the truth is open before the end"
+            yield from _check_future(world, environment, played, number)
+        environment.step(action)
+        environment.facts()
+
+
+def _check_refusals(environment: Environment) -> Iterator[str]:
+    before, snapshot = encode_json(environment.state), environment.snapshot()
+    for action in MALFORMED:
+        answer = environment.step(action)
+        if answer.refused is None:
+            yield f"the malformed action {action} is accepted"
+        elif not answer.refused.rule or not answer.refused.message:
+            yield f"the refusal of {action} names no rule"
+        if answer.done or answer.reward or environment.facts():
+            yield f"the refused action {action} ended the episode, was rewarded, or has facts"
+    if encode_json(environment.state) != before or environment.snapshot() != snapshot:
+        yield "refused actions changed the state"
+
+
+def _check_future(world: World, environment: Environment, played: Playthrough, number: int) -> Iterator[str]:
+    twin, future = world.environment(), Playthrough()
+    twin.restore(environment.snapshot())
+    for action in played.actions[number:]:
+        _note(future, twin, twin.step(action))
+    if future.trace != played.trace[number + 1 :]:
+        yield f"a snapshot taken at step {number} has another future"
+
+
+def _check_projection(world: World, options: Mapping[str, Any], played: Playthrough) -> Iterator[str]:
+    """The world's projection is total and pure, and its state can travel by merge patch."""
+    seats = {actor: {"policy": "x", "label": "x", "source": "heuristic"} for actor in world.actors}
+    started = {"options": options, "seats": seats, "agent": world.actors[0], "seed": 1}
+    state: Mapping[str, Any] = {"episode": started, "decisions": {}}
+    facts = [Fact("episode.started", started), *played.facts, Fact("x.unknown", {})]
+    for seq, fact in enumerate(facts, 1):
+        event = Event("conformance", "e", seq, "2026-01-01T00:00:00.000Z", seq, fact.type, fact.data)
+        before = encode_json(state)
+        patch = world.projection(state, event)
+        if encode_json(world.projection(state, event)) != encode_json(patch) or encode_json(state) != before:
+            yield f"the projection of {fact.type} is not pure"
+        state = apply_patch(state, {"world": patch} if patch else {})
+        if _holds_null(state.get("world")):
+            yield f"the state holds null after {fact.type}"
+        for line in world.commentator(event, state):
+            if not line.text or len(line.text) > 300 or not 0 <= line.priority <= 3:
+                yield f"the line {line.text[:40]!r} on {fact.type} is empty, too long or has no priority"
+
+
+def _holds_null(value: Any) -> bool:
+    if isinstance(value, Mapping):
+        return any(item is None or _holds_null(item) for item in value.values())
+    if isinstance(value, (list, tuple)):
+        return any(item is None or _holds_null(item) for item in value)
+    return False

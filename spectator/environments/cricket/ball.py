@@ -1,0 +1,398 @@
+"""Owns the chance of cricket: one ball drawn from the fitted model, given the situation and both captains' intent."""
+
+from __future__ import annotations
+
+import math
+import random
+from bisect import bisect
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from spectator.environments.cricket.ball_details import (
+    DEEP_POSITIONS,
+    KEEPER_CATCH,
+    RING_POSITIONS,
+    Details,
+    stroke,
+)
+from spectator.environments.cricket.ball_field import FieldEffect, field_effect
+from spectator.environments.cricket.ball_plans import (
+    LENGTHS,
+    LINES,
+    PACES,
+    PLANNED_LENGTHS,
+    SECTORS,
+    SHOTS,
+    DeliveryPlan,
+    FieldShape,
+)
+from spectator.environments.cricket.ball_shots import shot_effect
+from spectator.environments.cricket.ball_tables import (
+    BYE,
+    FULL_OVERS,
+    INTENT_STEPS,
+    NO_BALL,
+    RUN_OUT,
+    SET_LIMITS,
+    SIX,
+    STYLES,
+    WICKET,
+    WIDE,
+    Levers,
+    Tables,
+    cumulative,
+    load_tables,
+    rate_place,
+)
+from spectator.environments.cricket.models import Ball
+from spectator.environments.cricket.players import Player
+
+__all__ = [
+    "LENGTHS", "LINES", "PACES", "PLANNED_LENGTHS", "SECTORS", "SHOTS", "BallModel", "Delivered", "DeliveryPlan", "Effects",
+    "FieldShape", "Situation",
+]  # fmt: skip
+
+SKILL_GAIN: Final = 1.7
+"""Shift of boundaries' log weight per unit log ratio of runs, so that expected runs move by the ratio (at mean shares)."""
+
+DOT_SHARE: Final = 0.5
+WICKET_SHARE: Final = 0.5
+"""How far dots and wickets move against boundaries under a match or innings effect."""
+
+_EXECUTION: Final = 0.55
+"""How often a bowler hits a planned length, or line, that is not his usual one."""
+
+_FIELD_MEMORY: Final = 4096
+_SPEED_KMH: Final = {"pace": 135.0, "spin": 91.0}
+_PACE_FACTOR: Final = {"quick": 1.03, "stock": 1.0, "slower": 0.84}
+
+
+class Effects(NamedTuple):
+    """What a match and its innings share, as shifts of the log odds of boundaries.
+
+    Args:
+        match: Pitch, ground and day: the same for both innings.
+        innings: One of each of the four innings that a match with a super over can have; later ones reuse the last.
+    """
+
+    match: float
+    innings: tuple[float, ...]
+
+    def of(self, innings: int) -> float:
+        """The shift in an innings, numbered from 1."""
+        return self.match + self.innings[min(innings, len(self.innings)) - 1]
+
+
+@dataclass(slots=True)
+class Situation:
+    """Everything the next ball depends on.
+
+    Args:
+        innings: Number of the innings, from 1.
+        balls_bowled: Valid balls bowled in the innings.
+        innings_balls: Valid balls an innings has, 6 to 300.
+        wickets_lost: 0 to 9.
+        runs_required: Runs still needed to win; ``None`` when there is no target.
+        striker: Who faces.
+        striker_balls: Balls he has faced in the innings.
+        bowler: Who bowls; somebody who does not usually bowl counts as an off-spinner.
+        free_hit: Whether it is a free hit.
+        powerplay: Whether fielding restrictions of the powerplay hold.
+        aggression: Batter's intent from 0 to 1; 0.5 is what the data does in this very situation.
+        attack: Bowler's intent, likewise.
+        delivery: What the bowler means to bowl.
+        shot: A name in `SHOTS`, or ``None``.
+        field: The field.
+        effect: Shared shift of the match and innings, from `Effects.of`.
+    """
+
+    innings: int
+    balls_bowled: int
+    innings_balls: int
+    wickets_lost: int
+    runs_required: int | None
+    striker: Player
+    striker_balls: int
+    bowler: Player
+    free_hit: bool = False
+    powerplay: bool = False
+    aggression: float = 0.5
+    attack: float = 0.5
+    delivery: DeliveryPlan | None = None
+    shot: str | None = None
+    field: FieldShape = FieldShape.neutral()  # noqa: RUF009 - frozen
+    effect: float = 0.0
+
+
+class Delivered(NamedTuple):
+    """One ball as it happened.
+
+    Args:
+        ball: What the scorer needs.
+        zone: Sector 1 to 8 the ball went to as the striker stands; ``None`` when it was not hit.
+        length: One of `LENGTHS`.
+        line: One of `LINES`.
+        speed_kmh: Speed at release.
+        shot: Name of the stroke; ``none`` when nothing was offered.
+        fielder: Position that fielded or caught it, ``keeper`` or ``bowler``; ``None`` when it reached nobody.
+        contact: ``middled``, ``mistimed``, ``edged``, ``missed``, ``padded`` or ``left``.
+        aerial: Whether it flew.
+        pace: ``quick``, ``stock`` or ``slower``.
+    """
+
+    ball: Ball
+    zone: int | None
+    length: str
+    line: str
+    speed_kmh: float
+    shot: str
+    fielder: str | None
+    contact: str
+    aerial: bool
+    pace: str
+
+
+class BallModel:
+    """The fitted model; it holds no state of a match and may serve many at once.
+
+    Args:
+        tables: The fitted tables.
+    """
+
+    __slots__ = ("_details", "_fields", "_pitch", "_plans", "_tables", "_zones")
+
+    def __init__(self, tables: Tables) -> None:
+        self._tables = tables
+        self._details = Details(tables.details)
+        self._pitch = tuple(tuple(cumulative(shares) for shares in phase) for phase in tables.pitch_share)
+        self._zones = tuple(
+            tuple(tuple(cumulative(shares) for shares in kind) for kind in phase) for phase in tables.zones
+        )
+        self._fields: dict[tuple[FieldShape, bool, int, int], FieldEffect] = {}
+        self._plans: dict[tuple[DeliveryPlan, int, int], tuple[float, ...]] = {}
+
+    @classmethod
+    def load(cls) -> BallModel:
+        """The model of the shipped file; the file is read once per process."""
+        return cls(load_tables())
+
+    def draw_effects(self, rng: random.Random) -> Effects:
+        """Draw what a match and its innings share."""
+        match_sd, innings_sd = self._tables.effect_sd
+        return Effects(rng.gauss(0.0, match_sd), tuple(rng.gauss(0.0, innings_sd) for _ in range(4)))
+
+    def weights(self, at: Situation) -> list[float]:
+        """Probabilities of the eleven categories, lengths and lines averaged out; for tests and analysis."""
+        phase, over = self._phase(at)
+        kind = 1 if at.bowler.bowls != "pace" else 0
+        mean = [0.0] * 11
+        shares = self._plan_shares(at.delivery, phase, kind)
+        for pair, upper in enumerate(shares):
+            share = upper - (shares[pair - 1] if pair else 0.0)
+            if share > 0.0:
+                part = self._weigh(at, phase, over, kind, pair)
+                total = sum(part)
+                mean = [m + share * p / total for m, p in zip(mean, part, strict=True)]
+        return mean
+
+    def bowl(self, at: Situation, rng: random.Random) -> Delivered:
+        """Draw the next ball."""
+        draw = rng.random
+        phase, over = self._phase(at)
+        kind = 1 if at.bowler.bowls != "pace" else 0
+        pair = bisect(self._plan_shares(at.delivery, phase, kind), draw())
+        weights = self._weigh(at, phase, over, kind, pair)
+        left = draw() * sum(weights)
+        category = 0
+        for weight in weights:
+            if left < weight:
+                break
+            left -= weight
+            category += 1
+        else:
+            category = 0
+        u = left / weights[category] if weights[category] else 0.5
+        return self._happen(at, phase, kind, pair, category, min(max(u, 0.0), 0.999999), rng)
+
+    def _phase(self, at: Situation) -> tuple[int, int]:
+        """Phase and over of the 20-over innings in which a side has as many overs left."""
+        over = FULL_OVERS - (at.innings_balls - at.balls_bowled + 5) // 6
+        if over < 0:
+            over = min(5, at.balls_bowled // 6) if at.powerplay else 8
+        return (0 if over < 6 else 1 if over < 15 else 2), over
+
+    def _weigh(self, at: Situation, phase: int, over: int, kind: int, pair: int) -> list[float]:
+        tables, striker, bowler = self._tables, at.striker, at.bowler
+        if at.free_hit:
+            base = tables.free_hit
+        elif at.runs_required is None:
+            base = tables.first[over][at.wickets_lost]
+        else:
+            balls_left = at.innings_balls - at.balls_bowled
+            place = rate_place(6.0 * at.runs_required / balls_left if balls_left > 0 else 36.0)
+            base = tables.chase[over][at.wickets_lost][place]
+        order = striker.order
+        group = 4 if order > 8 else (order - 1) >> 1
+        p = tables.batter[phase][group][bisect(_SET_STEPS, at.striker_balls)]
+        q = tables.bowler[phase][STYLES.index(bowler.style or "off")][striker.bats == "left"]
+        log_runs = SKILL_GAIN * math.log(striker.bat_runs * bowler.bowl_runs)
+        bat = math.exp(log_runs + at.effect)
+        rest = math.exp(-DOT_SHARE * (log_runs + at.effect))
+        dot = rest
+        one = two = 1.0
+        four = six = bat
+        wicket = striker.bat_out * bowler.bowl_wickets * math.exp(-WICKET_SHARE * at.effect)
+        wide = bowler.bowl_extras
+        for m in self._levers(at, phase, kind, pair):
+            dot *= m[0]
+            one *= m[1]
+            two *= m[2]
+            four *= m[3]
+            six *= m[4]
+            wicket *= m[5]
+            wide *= m[6]
+        return [
+            base[0] * p[0] * q[0] * dot, base[1] * p[1] * q[1] * one, base[2] * p[2] * q[2] * two,
+            base[3] * p[3] * q[3] * two, base[4] * p[4] * q[4] * four, base[5] * p[5] * q[5] * six,
+            base[6] * p[6] * q[6] * wicket, base[7] * p[7] * q[7], base[8] * p[8] * q[8] * wide,
+            base[9] * p[9] * q[9] * bowler.bowl_extras, base[10] * p[10] * q[10],
+        ]  # fmt: skip
+
+    def _levers(self, at: Situation, phase: int, kind: int, pair: int) -> list[Levers]:
+        tables = self._tables
+        levers = [tables.pitch_effect[phase][kind][pair]]
+        intent = at.aggression
+        if at.shot is not None:
+            effect = shot_effect(at.shot, kind, pair // len(LINES))
+            levers.append(effect.levers)
+            intent = min(1.0, max(0.0, intent + effect.loft))
+        if intent != 0.5:
+            levers.append(tables.intent[phase][int(2 * INTENT_STEPS * intent + 0.5)])
+        if at.attack != 0.5:
+            levers.append(tables.attack[int(2 * INTENT_STEPS * at.attack + 0.5)])
+        if at.delivery is not None and at.delivery.pace is not None:
+            levers.append(tables.paces[PACES.index(at.delivery.pace)])
+        if at.powerplay and phase:
+            levers.append(tables.powerplay)
+        if at.field.fielders:
+            levers.append(self._field(at, phase, kind).levers)
+        return levers
+
+    def _field(self, at: Situation, phase: int, kind: int) -> FieldEffect:
+        key = (at.field, at.powerplay, phase, kind)
+        known = self._fields.get(key)
+        if known is None:
+            if len(self._fields) >= _FIELD_MEMORY:
+                self._fields.clear()
+            known = self._fields[key] = field_effect(at.field, at.powerplay, self._tables.zones[phase][kind])
+        return known
+
+    def _plan_shares(self, plan: DeliveryPlan | None, phase: int, kind: int) -> tuple[float, ...]:
+        """Running sums of the shares of the (length, line) pairs, the plan's execution included."""
+        if plan is None or (plan.length is None and plan.line is None):
+            return self._pitch[phase][kind]
+        key = (plan, phase, kind)
+        known = self._plans.get(key)
+        if known is None:
+            known = self._plans[key] = _executed(plan, self._tables.pitch_share[phase][kind])
+        return known
+
+    def _happen(
+        self, at: Situation, phase: int, kind: int, pair: int, category: int, u: float, rng: random.Random
+    ) -> Delivered:
+        draw = rng.random
+        v, w = draw(), draw()
+        length, line = pair // len(LINES), pair % len(LINES)
+        ball = self._ball(at, phase, category, u, v)
+        plan = at.delivery.pace if at.delivery is not None else None
+        pace = plan or ("slower" if w < 0.12 else "stock")
+        spin = kind == 1
+        stock = at.bowler.speed_kmh or _SPEED_KMH["spin" if spin else "pace"]
+        speed = round(stock * (_PACE_FACTOR[pace] + 0.04 * (draw() + draw() - 1.0)), 1)
+        zone, shot, contact, aerial = self._direction(at, phase, kind, length, category, ball, v, w, draw())
+        fielder = self._fielder(at, ball, phase, zone, contact, aerial, w)
+        return Delivered(ball, zone, LENGTHS[length], LINES[line], speed, shot, fielder, contact, aerial, pace)
+
+    def _ball(self, at: Situation, phase: int, category: int, u: float, v: float) -> Ball:
+        details = self._details
+        if category <= SIX:
+            return details.runs_off_bat(category, u)
+        if category == WICKET:
+            return details.dismissal(phase, at.bowler.style or "off", u)
+        if category == RUN_OUT:
+            return details.run_out(u, v)
+        if category == WIDE:
+            ball = details.wide(u, v)
+            return ball._replace(dismissal=None) if at.free_hit and ball.dismissal == "stumped" else ball
+        return details.noball(u, v) if category == NO_BALL else details.bye(u, v)
+
+    def _direction(
+        self, at: Situation, phase: int, kind: int, length: int, category: int, ball: Ball, v: float, w: float, d: float
+    ) -> tuple[int | None, str, str, bool]:
+        """Sector, stroke, contact and whether the ball flew."""
+        if category == WIDE:
+            return None, "none", "left", False
+        if category == BYE:
+            return (None, "none", "missed", False) if ball.byes else (1 if d < 0.7 else 8, "none", "padded", False)
+        kind_out = ball.dismissal
+        if kind_out in ("bowled", "lbw", "stumped", "hit wicket"):
+            return None, "drive" if length < 4 else "pull", "padded" if kind_out == "lbw" else "missed", False
+        if category == 0 and v < 0.35:
+            return None, "none" if v < 0.12 else "defend", "left" if v < 0.12 else "missed", False
+        hit = _HIT_OF_BAT[ball.bat] if category != WICKET else (5 if v < 0.6 else 0)
+        zones = self._field(at, phase, kind).zones if at.field.fielders else self._zones[phase][kind]
+        zone = bisect(zones[hit], d) + 1
+        planned = SHOTS.get(at.shot) if at.shot is not None else None
+        if planned is not None and w < 0.6 and kind_out is None:
+            zone = planned[int(w / 0.6 * len(planned))]
+        aerial = hit == 5 or kind_out in ("caught", "caught and bowled")
+        if category == 0:
+            shot = "defend" if v < 0.6 else stroke(zone, length, False, kind == 1)
+        else:
+            shot = at.shot if planned is not None and zone in planned and at.shot else stroke(zone, length, aerial, kind == 1)
+        contact = "edged" if zone in (1, 8) and v > 0.8 else "mistimed" if kind_out or v > 0.9 else "middled"
+        return zone, shot, contact, aerial
+
+    def _fielder(
+        self, at: Situation, ball: Ball, phase: int, zone: int | None, contact: str, aerial: bool, w: float
+    ) -> str | None:
+        kind = ball.dismissal
+        if kind in ("bowled", "lbw", "hit wicket"):
+            return None
+        if kind == "caught and bowled":
+            return "bowler"
+        if kind == "stumped" or (kind == "caught" and w < KEEPER_CATCH[at.bowler.bowls or "spin"][phase]):
+            return "keeper"
+        if zone is None:
+            return None if ball.boundary else "keeper"
+        if ball.boundary:
+            return None
+        deep = aerial or ball.ran >= 2 or (ball.ran == 1 and w < 0.6)
+        return (DEEP_POSITIONS if deep else RING_POSITIONS)[zone - 1]
+
+
+_SET_STEPS = tuple(limit + 0.5 for limit in SET_LIMITS)
+_HIT_OF_BAT = (0, 1, 2, 3, 4, 3, 5)
+
+
+def _executed(plan: DeliveryPlan, natural: tuple[float, ...]) -> tuple[float, ...]:
+    """Mix the planned length and line with habit; a yorker that misses is often a full toss."""
+    lines = len(LINES)
+    lengths = [sum(natural[i * lines : (i + 1) * lines]) for i in range(len(LENGTHS))]
+    habit = [sum(natural[i::lines]) for i in range(lines)]
+    if plan.length is not None:
+        lengths = _aimed(lengths, LENGTHS.index(plan.length))
+        if plan.length == "yorker":
+            missed = 0.12
+            lengths = [share * (1.0 - missed) for share in lengths]
+            lengths[0] += missed
+    if plan.line is not None:
+        habit = _aimed(habit, LINES.index(plan.line))
+    return cumulative([a * b for a in lengths for b in habit])
+
+
+def _aimed(shares: list[float], target: int) -> list[float]:
+    total = sum(shares)
+    aimed = [(1.0 - _EXECUTION) * share / total for share in shares]
+    aimed[target] += _EXECUTION
+    return aimed

@@ -1,0 +1,135 @@
+"""Owns how an outcome came about: the kind of dismissal, the runs of extras, direction, stroke, fielder and speed."""
+
+from __future__ import annotations
+
+from bisect import bisect
+from typing import Any, Final
+
+from spectator.environments.cricket.ball_tables import STYLES, cumulative
+from spectator.environments.cricket.models import Ball
+
+KINDS: Final = ("bowled", "caught", "caught and bowled", "lbw", "stumped", "hit wicket")
+
+RING_POSITIONS: Final = (
+    "short fine leg", "square leg", "midwicket", "mid-on", "mid-off", "cover", "point", "short third",
+)  # fmt: skip
+DEEP_POSITIONS: Final = (
+    "fine leg", "deep square leg", "deep midwicket", "long-on", "long-off", "deep cover", "deep point", "third",
+)  # fmt: skip
+
+KEEPER_CATCH: Final = {"pace": (0.24, 0.16, 0.11), "spin": (0.10, 0.07, 0.05)}
+"""Share of catches that the keeper takes, by phase. Not in the tables: an assumption."""
+
+_BATS: Final = tuple(Ball(bat=runs, ran=runs) for runs in range(4))
+_FOUR: Final = Ball(bat=4, boundary=True)
+_SIX: Final = Ball(bat=6, boundary=True)
+_FIVE: Final = Ball(bat=5, ran=1, boundary=True)
+_PENALTY: Final = Ball(penalty=5)
+_OUTS: Final = tuple(Ball(dismissal=kind) for kind in KINDS)
+
+
+class Details:
+    """The tables of the model file's ``details`` part as running sums, with the draws they serve.
+
+    Args:
+        details: That part.
+    """
+
+    __slots__ = (
+        "_bye_runs",
+        "_dismissals",
+        "_legbye_runs",
+        "_noball_bat",
+        "_noball_byes",
+        "_run_out_runs",
+        "_shares",
+        "_wide_runs",
+    )
+
+    def __init__(self, details: dict[str, Any]) -> None:
+        self._shares = details
+        self._dismissals = tuple(tuple(cumulative(style) for style in phase) for phase in details["dismissals"])
+        self._wide_runs = cumulative(details["wide_runs"])
+        self._noball_bat = cumulative(details["noball_bat"])
+        self._noball_byes = cumulative(details["noball_byes"])
+        self._bye_runs = cumulative(details["bye_runs"])
+        self._legbye_runs = cumulative(details["legbye_runs"])
+        self._run_out_runs = cumulative(details["run_out_runs"])
+
+    def runs_off_bat(self, category: int, u: float) -> Ball:
+        """Categories 0 to 5: a dot, ones to threes (the odd five with an overthrow), four, six."""
+        if category == 4:
+            return _FOUR
+        if category == 5:
+            return _SIX
+        if category == 3 and u < self._shares["five_share"]:
+            return _FIVE
+        if category == 0 and u < self._shares["penalty"] * 3.0:
+            return _PENALTY
+        return _BATS[category]
+
+    def dismissal(self, phase: int, style: str, u: float) -> Ball:
+        """A dismissal credited to the bowler."""
+        return _OUTS[bisect(self._dismissals[phase][STYLES.index(style)], u)]
+
+    def run_out(self, u: float, v: float) -> Ball:
+        """A run out, with the runs completed before it; the next run was in progress, crossed or not."""
+        runs = bisect(self._run_out_runs, u)
+        striker = v < self._shares["run_out_striker"]
+        crossed = (v * 1e3) % 1.0 < 0.5
+        return Ball(bat=runs, ran=runs, dismissal="run out", striker_out=striker, crossed=crossed)
+
+    def wide(self, u: float, v: float) -> Ball:
+        """A wide, now and then with runs, a stumping or a run out."""
+        if v < self._shares["wide_stumped"]:
+            return Ball(wide=True, wides=1, dismissal="stumped")
+        if v > 1.0 - self._shares["wide_run_out"]:
+            return Ball(wide=True, wides=1, dismissal="run out", striker_out=u < 0.5, crossed=False)
+        runs = 1 + bisect(self._wide_runs, u)
+        if runs == 5:
+            return Ball(wide=True, wides=5, boundary=True)
+        return Ball(wide=True, wides=runs, ran=runs - 1)
+
+    def noball(self, u: float, v: float) -> Ball:
+        """A no-ball, struck, missed, or run as byes."""
+        if v > 1.0 - self._shares["noball_run_out"]:
+            return Ball(noball=True, dismissal="run out", striker_out=u < 0.5)
+        runs = bisect(self._noball_bat, u)
+        if runs:
+            boundary = runs in (4, 6)
+            return Ball(noball=True, bat=runs, ran=0 if boundary else runs, boundary=boundary)
+        byes = bisect(self._noball_byes, v / (1.0 - self._shares["noball_run_out"]))
+        boundary = byes == 4
+        return Ball(noball=True, byes=byes, ran=0 if boundary else byes, boundary=boundary)
+
+    def bye(self, u: float, v: float) -> Ball:
+        """Byes or leg-byes."""
+        is_bye = v < self._shares["bye_share"]
+        runs = 1 + bisect(self._bye_runs if is_bye else self._legbye_runs, u)
+        ran, boundary = (0, True) if runs == 4 else (1, True) if runs == 5 else (runs, False)
+        if is_bye:
+            return Ball(byes=runs, ran=ran, boundary=boundary)
+        return Ball(legbyes=runs, ran=ran, boundary=boundary)
+
+
+_GROUND_STROKES: Final = (
+    ("glance", "flick", "flick", "drive", "drive", "drive", "cut", "guide"),  # full to good
+    ("glance", "pull", "pull", "push", "push", "drive", "cut", "late cut"),  # back of a length, short
+)
+_AIR_STROKES: Final = (
+    ("scoop", "slog", "slog", "loft straight", "loft straight", "loft cover", "loft cover", "upper cut"),
+    ("hook", "pull", "pull", "slog", "loft straight", "loft cover", "cut", "upper cut"),
+)
+_SPIN_STROKES: Final = (
+    "glance", "sweep", "flick", "drive", "drive", "drive", "cut", "late cut",
+)  # fmt: skip
+
+
+def stroke(zone: int, length: int, aerial: bool, spin: bool) -> str:
+    """Name the stroke that sends a ball of this length (index in `LENGTHS`) to a sector (1 to 8)."""
+    short = length >= 4
+    if aerial:
+        return _AIR_STROKES[short][zone - 1]
+    if spin and not short:
+        return _SPIN_STROKES[zone - 1]
+    return _GROUND_STROKES[short][zone - 1]

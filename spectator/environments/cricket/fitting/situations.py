@@ -1,0 +1,110 @@
+"""Owns the smooth surface of ball outcomes over the situation: over, wickets lost and required rate."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from spectator.environments.cricket.fitting.counts import (
+    RATE_BANDS,
+    WICKET_BANDS,
+    Floats,
+    counts_of,
+    phase_of,
+    read_rows,
+)
+from spectator.environments.cricket.fitting.regression import fit_shares
+
+OVERS = 20
+WICKETS = 10
+_BAND_CENTRES = (0.6, 2.5, 4.5, 6.8)
+"""Mean wickets lost inside each band; between centres the log shares are interpolated."""
+_PRIOR_SD = {"over": 0.7, "main": 0.5, "phase": 0.3, "slope": 0.25, "cross": 0.2}
+_ROUGHNESS_SD = 0.08
+"""Prior standard deviation of the second difference of neighbouring over effects inside a phase."""
+
+
+def _features(over: int, wickets: int, rate: int | None) -> list[tuple[str, str, float]]:
+    """Name every active feature as (prior, name, value) for one cell; ``rate`` is ``None`` in a first innings."""
+    phase = phase_of(over)
+    slope = (over - 10) / 10
+    active = [("free", "one", 1.0), ("over", f"o{over}", 1.0)]
+    active += [("main", f"w{wickets}", 1.0), ("phase", f"w{wickets}p{phase}", 1.0), ("slope", f"w{wickets}s", slope)]
+    if rate is not None:
+        active += [("main", f"r{rate}", 1.0), ("phase", f"r{rate}p{phase}", 1.0), ("slope", f"r{rate}s", slope)]
+        active += [("cross", f"w{wickets}r{rate}", 1.0)]
+        if over == OVERS - 1:
+            active += [("phase", f"r{rate}last", 1.0)]
+    return active
+
+
+def _penalty(names: list[str], priors: list[str]) -> Floats:
+    precision = np.diag([1e-6 if prior == "free" else _PRIOR_SD[prior] ** -2 for prior in priors])
+    for first, last in ((0, 5), (6, 14), (15, 19)):
+        for over in range(first, last - 1):
+            at = [names.index(f"o{over + k}") for k in range(3) if f"o{over + k}" in names]
+            if len(at) == 3:
+                bend = np.zeros(len(names))
+                bend[at] = (1.0, -2.0, 1.0)
+                precision += np.outer(bend, bend) * _ROUGHNESS_SD**-2
+    return np.asarray(precision, dtype=np.float64)
+
+
+def fit_surface(chase: bool) -> Callable[[int, int, int | None], Floats]:
+    """Fit one innings' surface; the result maps (over, wickets band, rate band) to log shares of the categories."""
+    rows = [row for row in read_rows("ball_outcomes_by_state.csv") if (row["innings"] == "2") == chase]
+    cells = [_features(int(row["over"]), *_bands(row, chase)) for row in rows]
+    names: dict[str, str] = {}
+    for cell in cells:
+        names.update({name: prior for prior, name, _ in cell})
+    index = {name: i for i, name in enumerate(names)}
+
+    def vector(cell: list[tuple[str, str, float]]) -> Floats:
+        x = np.zeros(len(index))
+        for _, name, value in cell:
+            if name in index:
+                x[index[name]] = value
+        return x
+
+    design = np.stack([vector(cell) for cell in cells])
+    counts = np.stack([counts_of(row) for row in rows])
+    b = fit_shares(design, counts, _penalty(list(names), list(names.values())))
+
+    def log_shares(over: int, wickets: int, rate: int | None) -> Floats:
+        raw = vector(_features(over, wickets, rate)) @ b
+        return np.asarray(raw - np.log(np.exp(raw).sum()), dtype=np.float64)
+
+    return log_shares
+
+
+def _bands(row: dict[str, str], chase: bool) -> tuple[int, int | None]:
+    rate = RATE_BANDS.index(row["required_rate"]) if chase else None
+    return WICKET_BANDS.index(row["wickets_lost"]), rate
+
+
+def first_innings_surface() -> Floats:
+    """Log shares of a first innings, shape ``(20 overs, 10 wickets lost, 11)``."""
+    at = fit_surface(chase=False)
+    bands = np.stack([[at(over, band, None) for band in range(4)] for over in range(OVERS)])
+    return _spread_wickets(bands, axis=1)
+
+
+def chase_surface() -> Floats:
+    """Log shares of a chase, shape ``(20 overs, 10 wickets lost, 5 required-rate bands, 11)``."""
+    at = fit_surface(chase=True)
+    bands = np.stack(
+        [[[at(over, band, rate) for rate in range(5)] for band in range(4)] for over in range(OVERS)]
+    )
+    return _spread_wickets(bands, axis=1)
+
+
+def _spread_wickets(bands: Floats, axis: int) -> Floats:
+    """Interpolate from the four bands of wickets lost to each of 0..9."""
+    moved = np.moveaxis(bands, axis, 0)
+    spread = []
+    for wickets in range(WICKETS):
+        place = float(np.interp(wickets, _BAND_CENTRES, range(4)))
+        low = min(2, int(place))
+        spread.append(moved[low] + (place - low) * (moved[low + 1] - moved[low]))
+    return np.moveaxis(np.stack(spread), 0, axis)

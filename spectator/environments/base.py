@@ -7,7 +7,7 @@ whole one in a page and ``spectator.environments.conformance`` for the checks th
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Protocol
@@ -167,6 +167,8 @@ class World:
         step_cap: Turns after which an episode with these options is cut short; well beyond any real one.
         default_captain: Name of the captain that plays when none is asked for.
         default_opponent: The same for the other seats.
+        simulate: Plays ``(matches, seed, options)`` without a driver, as fast as it can, and yields one plain
+            JSON object for each thing that happened; ``None`` when it has no such path.
         panel: Folder with ``panel.js`` and ``panel.css`` for the cockpit; ``None`` when it has none.
     """
 
@@ -190,6 +192,7 @@ class World:
     beats: Mapping[str, float] = field(default_factory=dict)
     default_captain: str = "heuristic"
     default_opponent: str = "heuristic"
+    simulate: Callable[[int, int, Mapping[str, Any]], Iterator[Mapping[str, Any]]] | None = None
     panel: Path | None = None
 
 

@@ -1,0 +1,96 @@
+"""The command line does what it says, exits 0 only on success, and is light to start."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from spectator import __version__
+from spectator.cli import main
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(main, arguments)
+
+
+def test_play_prints_the_episode_as_ndjson() -> None:
+    result = run("play", "counting", "--seed", "3", "--option", "turns=2")
+    assert result.exit_code == 0
+    events = [json.loads(line) for line in result.stdout.splitlines()]
+    assert [event["seq"] for event in events] == list(range(1, len(events) + 1))
+    assert events[0]["type"] == "episode.started"
+    assert events[0]["data"]["seed"] == 3
+    assert events[-1]["type"] == "episode.ended"
+    assert events[-1]["data"]["reason"] == "finished"
+
+
+def test_an_exported_episode_is_the_played_one_byte_for_byte(tmp_path: Path) -> None:
+    played = run("play", "counting", "--data-dir", str(tmp_path))
+    episode_id = json.loads(played.stdout.splitlines()[0])["episode_id"]
+    exported = run("export", episode_id, "--data-dir", str(tmp_path))
+    assert exported.exit_code == 0
+    assert exported.stdout == played.stdout
+    tail = run("export", episode_id, "--data-dir", str(tmp_path), "--after-seq", "3")
+    assert tail.stdout == "".join(played.stdout.splitlines(keepends=True)[3:])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["play", "cuonting"], "environment: unknown 'cuonting'; did you mean 'counting'?"),
+        (["play", "counting", "--option", "turns=0"], "options.turns"),
+        (["play", "counting", "--option", "turns=many"], "options.turns"),
+        (["play", "counting", "--option", "tunrs=3"], "options.tunrs"),
+        (["play", "counting", "--option", "turns"], "NAME=VALUE"),
+        (["play", "counting", "--captain", "nobody"], "captain_preset: unknown 'nobody'"),
+        (["play", "counting", "--pace", "warp"], "warp"),
+        (["play", "counting", "--seed", "-1"], "-1"),
+        (["play", "counting", "--seed", str(2**60)], "seed"),
+        (["simulate", "counting"], "no simulation"),
+        (["export", "nobody", "--data-dir", "."], "no journal"),
+        (["nonsense"], "No such command"),
+    ],
+)
+def test_bad_arguments_are_refused_by_name(arguments: list[str], says: str) -> None:
+    result = run(*arguments)
+    assert result.exit_code != 0
+    assert says in result.output
+    assert "Traceback" not in result.output
+
+
+def test_the_catalogue_lists_every_world() -> None:
+    listing = json.loads(run("catalog", "--json").stdout)
+    assert {"counting", "cricket"} <= {world["name"] for world in listing}
+    assert "counting" in run("catalog").stdout
+
+
+@pytest.mark.parametrize("command", ["catalog", "export", "play", "serve", "simulate"])
+def test_help_shows_an_example(command: str) -> None:
+    result = run(command, "--help") if command != "serve" else run("--help")
+    assert result.exit_code == 0
+    if command != "serve":
+        assert "Example:" in result.stdout
+
+
+def test_the_version_is_the_package_s() -> None:
+    assert __version__ in run("--version").stdout
+
+
+def test_importing_the_package_costs_less_than_half_a_second_of_cpu() -> None:
+    code = "import time; import spectator; print(time.process_time())"
+    cost = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert float(cost.stdout) < 0.5
+
+
+def test_the_command_line_itself_imports_no_heavy_room() -> None:
+    code = (
+        "import sys, spectator.cli;"
+        "print([m for m in ('pydantic', 'numpy', 'sqlalchemy', 'fastapi', 'uvicorn') if m in sys.modules])"
+    )
+    heavy = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert heavy.stdout.strip() == "[]"

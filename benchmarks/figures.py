@@ -1,0 +1,46 @@
+"""Owns how a figure is stated: medians, percentiles, and the line of a table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+def percentile(values: Sequence[float], share: float) -> float:
+    """The value below which ``share`` of ``values`` lie, by nearest rank.
+
+    Args:
+        values: At least one.
+        share: 0 .. 1.
+    """
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One line of the table.
+
+    Args:
+        name: What was measured.
+        value: The figure, with its unit.
+        target: What it should be.
+        limit: What the machine itself takes for the part that cannot be avoided, in the same run.
+    """
+
+    name: str
+    value: str
+    target: str
+    limit: str
+
+    def row(self) -> str:
+        """The figure as a row of a Markdown table."""
+        return f"| {self.name} | {self.value} | {self.target} | {self.limit} |"
+
+
+HEADER = "| figure | measured | target | the machine's own limit, same run |\n|---|---|---|---|"
+
+
+def ms(seconds: float) -> str:
+    """Seconds as milliseconds for people."""
+    return f"{1000 * seconds:.2f} ms"

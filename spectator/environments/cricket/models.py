@@ -18,7 +18,7 @@ RUNNING_DISMISSALS: Final = frozenset({"run out", "obstructing the field"})
 """Dismissals that may happen while running, of either batter, with completed runs scored (Laws 37, 38)."""
 
 NO_BALL_DISMISSALS: Final = frozenset({"run out", "obstructing the field", "hit the ball twice"})
-"""All that can dismiss a batter off a no-ball (Law 21.18) and on a free hit (T20I playing conditions 21.19)."""
+"""All that can dismiss a batter off a no-ball (Law 21.18) and on a free hit (playing conditions 21.19)."""
 
 WIDE_DISMISSALS: Final = frozenset({"stumped", "run out", "hit wicket", "obstructing the field"})
 """All that can dismiss a batter off a wide (Law 22.9)."""
@@ -76,7 +76,7 @@ class Ball(NamedTuple):
 
     @property
     def conceded(self) -> int:
-        """What the ball costs the bowler: byes, leg-byes and penalties are not the bowler's (Laws 21.16, 23)."""
+        """What the ball costs the bowler: no byes, leg-byes or penalties (Laws 21.16, 23)."""
         return self.bat + self.wides + self.noball
 
     @property
@@ -94,7 +94,7 @@ class Ball(NamedTuple):
 
 
 def mark(ball: Ball) -> str:
-    """The scorer's sign for a ball: ``·``, ``4``, ``W``, ``wd``, ``2wd``, ``nb``, ``5nb``, ``2b``, ``lb``, ``1W``.
+    """The scorer's sign for a ball: ``·``, ``4``, ``W``, ``wd``, ``2wd``, ``5nb``, ``2b``, ``lb``, ``1W``.
 
     The number counts all runs of the ball and is left out when the sign itself says them.
     """

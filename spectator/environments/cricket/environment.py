@@ -1,0 +1,254 @@
+"""Owns the cricket environment: actions in, observations and facts out."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from spectator.environments.base import ObservationModel, OptionsModel, StateModel, derive_seed
+from spectator.environments.cricket import snapshots
+from spectator.environments.cricket.arguments import TOOLS
+from spectator.environments.cricket.ball import BallModel
+from spectator.environments.cricket.formats import MAX_OVERS, format_of
+from spectator.environments.cricket.game import Game
+from spectator.environments.cricket.laws import LawBroken
+from spectator.environments.cricket.models import SIDES, Side
+from spectator.environments.cricket.reward import rubric
+from spectator.environments.cricket.squads import draw_fixture
+from spectator.environments.cricket.starts import START_NAMES, play_to_start
+from spectator.environments.cricket.team import teams_of
+from spectator.environments.cricket.tools import legal_actions, legal_tools, use
+from spectator.environments.cricket.view import content
+from spectator.events import Fact
+from spectator.observations import Observation, Refusal
+from spectator.policies.base import Action
+
+AGENT: Final[Side] = "home"
+
+
+class CricketAction(BaseModel):
+    """One call of one of the captain's tools."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    tool: str = Field(max_length=64, description="Name of a tool among `legal_actions`")
+    arguments: dict[str, Any] | None = Field(default=None, description="Its arguments; all may be left out")
+
+
+class CricketOptions(OptionsModel):
+    """Options of a match."""
+
+    max_overs: int = Field(default=5, ge=1, le=MAX_OVERS, description="Overs of an innings")
+    start: Literal[START_NAMES] = Field(  # type: ignore[valid-type]  # a tuple of literals
+        default="toss", description="Where play begins; the balls before it are bowled by the default captains"
+    )
+    toss_caller: Literal["home", "away"] = Field(default="home", description="Who calls the toss")
+    super_over: bool = Field(default=True, description="Whether a tie is decided by super overs")
+
+
+class CricketObservation(ObservationModel):
+    """What a captain sees; rates are runs an over, null where there is none."""
+
+    phase: Literal["toss", "elect", "openers", "batter", "bowler", "bowl", "bat", "over"]
+    task: str = Field(description="What is to be decided, in a sentence")
+    side: Side | None = Field(description="Which side this captain leads")
+    squads: dict[str, Any] = Field(description="{home, away: {name, short, players: [...]}}")
+    format: dict[str, int]
+    innings: int | None = None
+    super_over: bool = False
+    batting: Side | None = None
+    segment: Literal["powerplay", "middle", "death"] | None = None
+    score: dict[str, Any] | None = None
+    powerplay: bool = False
+    free_hit: bool = False
+    run_rate: float | None = None
+    striker: dict[str, Any] | None = None
+    non_striker: dict[str, Any] | None = None
+    bowler: dict[str, Any] | None = None
+    partnership: int | None = None
+    recent: list[str] = Field(default_factory=list, description="Marks of the last balls, oldest first")
+    field: dict[str, Any] | None = Field(default=None, description="{preset, fielders: [{name, x, y}]}, metres")
+    outside_limit: int | None = Field(default=None, description="Most fielders outside the ring for the next ball")
+    target: int | None = None
+    need: int | None = None
+    required_rate: float | None = None
+    projected: int | None = Field(default=None, description="Resource projection of a first innings")
+    last_ball: dict[str, Any] | None = None
+    result: str | None = None
+    you: dict[str, Any] | None = Field(default=None, description="This captain's plan, strategies, notes and calls")
+    choices: dict[str, Any] | None = Field(default=None, description="Who may bowl or come in")
+
+
+class CricketState(StateModel):
+    """Public state of a match."""
+
+    phase: str
+    actor: Side | None
+    done: bool
+    overs: int
+    toss: dict[str, Any] | None
+    innings: list[dict[str, Any]]
+    result: str | None
+
+
+class CricketEnvironment:
+    """A limited-overs match between two captains.
+
+    Description: both captains decide every ball with fourteen tools; a fitted model says what comes of it.
+    Action Space: ``{"tool": name, "arguments": {...}}``; every argument has a default.
+    Observation Space: see :class:`CricketObservation`; legal tools come with JSON schemas.
+    Starting State: before the toss, or where the pack says.
+    Rewards: 0.0 on every step, the score of :mod:`reward` for the home captain on the last.
+    Episode End: the match is decided.
+    Arguments: see :class:`CricketOptions`.
+    References: Laws of Cricket 2017 Code, ICC T20I playing conditions, see docs/cricket-laws.md.
+    Version History: 1.0 first.
+    """
+
+    def __init__(self) -> None:
+        self._episode_id = ""
+        self._seed = 0
+        self._options: dict[str, Any] = {}
+        self._game: Game | None = None
+        self._squads: dict[Side, Any] = {}
+
+    def reset(self, *, seed: int, episode_id: str, options: Mapping[str, Any]) -> Observation:
+        """Begin a match."""
+        self._episode_id, self._seed, self._options = episode_id, seed, dict(options)
+        self._game = self._arrange()
+        return self._observe()
+
+    def step(self, action: Action) -> Observation:
+        """Carry out the tool call of the captain whose turn it is."""
+        game = self._playing
+        actor = game.actor
+        if actor is None:
+            return self._observe(Refusal("episode.over", "The match is over; reset to play again."))
+        refusal = self._use(game, actor, action)
+        if refusal is not None:
+            game.seats[actor].refusals += 1
+        return self._observe(refusal)
+
+    @property
+    def state(self) -> Mapping[str, Any]:
+        """The public state."""
+        game = self._game
+        return {"episode_id": self._episode_id, **snapshots.public_state(game)}
+
+    def snapshot(self) -> bytes:
+        """Everything needed to go on, generator included."""
+        return snapshots.dump(self._playing, self._seed, self._episode_id, self._options)
+
+    def restore(self, snapshot: bytes) -> Observation:
+        """Go on from ``snapshot``."""
+        header = snapshots.header(snapshot)
+        self._seed, self._episode_id, self._options = header["seed"], header["episode_id"], header["options"]
+        self._game = snapshots.load(snapshot, self._fresh())
+        return self._observe()
+
+    def facts(self) -> Sequence[Fact]:
+        """What happened since the last call."""
+        if self._game is None:
+            return ()
+        facts, self._game.pending = self._game.pending, []
+        return facts
+
+    def truth(self) -> Mapping[str, Any]:
+        """What was hidden: the pitch's and the innings' shared effects, and the seed."""
+        if self._game is None or self._game.actor is not None or self._game.match is None:
+            return {}
+        effects = self._game.match.effects
+        return {"seed": self._seed, "match_effect": effects.match, "innings_effects": list(effects.innings)}
+
+    @property
+    def _playing(self) -> Game:
+        if self._game is None:
+            raise RuntimeError("reset comes before step")
+        return self._game
+
+    def _fresh(self) -> Game:
+        """A game of this seed and these options, before the toss."""
+        squads = draw_fixture(derive_seed(self._seed, "squads"))
+        teams = teams_of(squads)
+        self._squads = {
+            side: {
+                "name": team.name,
+                "short": team.short,
+                "players": [team.card(index) for index in range(11)],
+            }
+            for side, team in teams.items()
+        }
+        return Game(
+            format_of(self._options["max_overs"]),
+            teams,
+            BallModel.load(),
+            random.Random(derive_seed(self._seed, "balls")),
+            caller=self._options["toss_caller"],
+            super_over=self._options["super_over"],
+        )
+
+    def _arrange(self) -> Game:
+        game = self._fresh()
+        start = self._options["start"]
+        if start != "toss":
+            game = play_to_start(start, self._fresh, self._seed)
+        format = game.format
+        arranged = Fact(
+            "cricket.match_arranged",
+            {
+                **{side: {"name": game.teams[side].name, "short": game.teams[side].short} for side in SIDES},
+                "overs": format.overs,
+                "balls": format.balls,
+                "powerplay_balls": format.powerplay_balls,
+                "bowler_overs": format.bowler_overs,
+                "caller": game.caller,
+            },
+        )
+        game.pending.insert(0, arranged)
+        return game
+
+    @staticmethod
+    def _use(game: Game, actor: Side, action: Action) -> Refusal | None:
+        if not isinstance(action, Mapping) or not isinstance(action.get("tool"), str):
+            return Refusal("action.shape", "Send {'tool': name, 'arguments': {...}}.")
+        unknown = [str(key)[:40] for key in action if key not in ("tool", "arguments")]
+        if unknown:
+            return Refusal("action.shape", f"Unknown field {unknown[0]!r}; send tool and arguments only.")
+        tool, given = action["tool"], action.get("arguments")
+        legal = legal_tools(game)
+        if tool not in TOOLS:
+            return Refusal("tool.unknown", f"No tool {tool[:40]!r}. Legal now: {', '.join(legal)}.")
+        if tool not in legal:
+            return Refusal("tool.illegal", f"{tool} is not legal now ({game.phase}). Legal now: {', '.join(legal)}.")
+        if given is not None and not isinstance(given, Mapping):
+            return Refusal("arguments.shape", "Arguments are an object.")
+        try:
+            arguments = TOOLS[tool].model_validate(dict(given) if given else {})
+        except ValidationError as error:
+            problem = error.errors(include_url=False, include_input=False, include_context=False)[0]
+            where = ".".join(str(part) for part in problem["loc"])
+            return Refusal(f"arguments.{where}"[:80], f"{where[:80]}: {problem['msg']}.")
+        try:
+            use(game, actor, tool, arguments)
+        except LawBroken as broken:
+            return Refusal(broken.rule, broken.message)
+        return None
+
+    def _observe(self, refused: Refusal | None = None) -> Observation:
+        game = self._playing
+        actor = game.actor
+        parts: dict[str, float] = {}
+        if actor is None and game.match is not None:
+            parts = rubric(game.match, game.seats[AGENT], AGENT)
+        return Observation(
+            actor=actor,
+            legal_actions=legal_actions(game),
+            content=content(game, self._squads, actor),
+            reward=parts.get("score", 0.0),
+            done=actor is None,
+            refused=refused,
+            metadata={"rubric": parts} if parts else {},
+        )

@@ -1,0 +1,206 @@
+"""Owns a whole game: the toss, the match, both captains' seats, whose turn it is, and what happened."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from typing import Any, Final, Literal
+
+from spectator.environments.cricket import records
+from spectator.environments.cricket.ball import BallModel
+from spectator.environments.cricket.engine import Match, Played
+from spectator.environments.cricket.field import STANDARD, standard_field
+from spectator.environments.cricket.formats import Format
+from spectator.environments.cricket.laws import LawBroken
+from spectator.environments.cricket.models import SIDES, Side, mark
+from spectator.environments.cricket.result import other
+from spectator.environments.cricket.seats import Seat
+from spectator.environments.cricket.team import Team
+from spectator.events import Fact
+
+Phase = Literal["toss", "elect", "openers", "batter", "bowler", "bowl", "bat", "over"]
+
+RECENT_BALLS: Final = 12
+DEATH_SHARE: Final = 0.25
+"""Last part of an innings that counts as its death: 5 of 20 overs, as in the tables."""
+
+OVERHEAD_PHASES: Final = ("bowl", "bat")
+
+
+class Game:
+    """A game from the toss to the result.
+
+    Args:
+        format: Format of both innings.
+        teams: Both teams.
+        model: The ball model.
+        rng: Source of the toss and of every ball.
+        caller: Who calls the toss.
+        super_over: Whether a tie is decided by super overs.
+    """
+
+    def __init__(
+        self,
+        format: Format,
+        teams: Mapping[Side, Team],
+        model: BallModel,
+        rng: random.Random,
+        *,
+        caller: Side,
+        super_over: bool,
+    ) -> None:
+        self.format = format
+        self.teams = teams
+        self.model = model
+        self.rng = rng
+        self.caller = caller
+        self.super_over = super_over
+        self.toss_winner: Side | None = None
+        self.elected: str | None = None
+        self.called = ""
+        self.match: Match | None = None
+        self.seats: dict[Side, Seat] = {side: Seat() for side in SIDES}
+        self.bowler_ready = False
+        self.recent: list[str] = []
+        self.this_over: list[str] = []
+        self.last_ball: dict[str, Any] | None = None
+        self.pending: list[Fact] = []
+
+    @property
+    def phase(self) -> Phase:
+        """What is being decided."""
+        match = self.match
+        if match is None:
+            return "toss" if self.toss_winner is None else "elect"
+        awaited = match.awaited
+        if awaited == "ball":
+            return "bat" if self.bowler_ready else "bowl"
+        if awaited == "batter":
+            return "batter" if match.current.batting else "openers"
+        return "bowler" if awaited == "bowler" else "over"
+
+    @property
+    def actor(self) -> Side | None:
+        """Who decides; ``None`` once the match is over."""
+        phase = self.phase
+        if phase == "toss":
+            return self.caller
+        if phase == "elect":
+            return self.toss_winner
+        if phase == "over" or self.match is None:
+            return None
+        return self.match.fielding_side if phase in ("bowler", "bowl") else self.match.batting_side
+
+    @property
+    def playing(self) -> Match:
+        """The match.
+
+        Raises:
+            LawBroken: The toss has not been decided.
+        """
+        if self.match is None:
+            raise LawBroken("toss.first", "The toss comes first.")
+        return self.match
+
+    @property
+    def outside_limit(self) -> int:
+        """Most fielders outside the ring for the next ball."""
+        innings = self.playing.current
+        return innings.format.outside_limit(innings.balls)
+
+    @property
+    def field_frozen(self) -> bool:
+        """Whether the field may not be changed: a free hit, with the striker unchanged since the no-ball (N9)."""
+        innings = self.playing.current
+        last = self.last_ball
+        if not innings.free_hit or last is None:
+            return False
+        return bool(last["striker"] == self.teams[self.playing.batting_side].named(innings.striker))
+
+    def segment(self) -> str:
+        """``powerplay``, ``middle`` or ``death``: the part of the innings that the next ball is in."""
+        innings = self.playing.current
+        if innings.format.in_powerplay(innings.balls):
+            return "powerplay"
+        return "death" if innings.balls_left <= DEATH_SHARE * innings.format.balls else "middle"
+
+    def emit(self, kind: str, data: Mapping[str, Any]) -> None:
+        """Note that something happened."""
+        self.pending.append(Fact(f"cricket.{kind}", data))
+
+    def start_match(self, batting_first: Side) -> None:
+        """Begin the first innings."""
+        self.match = Match(
+            self.format, self.teams, batting_first, self.model, self.rng, super_over=self.super_over
+        )
+        self.announce_innings()
+
+    def announce_innings(self) -> None:
+        """Say that an innings began; both captains start it with a fresh field and nothing planned."""
+        match = self.playing
+        if match.number > 2 and match.number % 2:
+            self.emit("super_over_started", {"number": match.number // 2, "batting": match.batting_side})
+        self.recent, self.this_over, self.last_ball, self.bowler_ready = [], [], None, False
+        for seat in self.seats.values():
+            seat.field = standard_field(self.outside_limit)
+            seat.shot = seat.shot_aggression = seat.delivery = None
+        self.emit("innings_started", records.innings_started(match))
+
+    def begin_over(self, bowler: int) -> None:
+        """Give the ball to a bowler and count free calls anew."""
+        match = self.playing
+        match.give_ball(bowler)
+        self.this_over = []
+        for seat in self.seats.values():
+            seat.begin_over()
+        self.emit("bowler_selected", records.bowler_selected(match, bowler))
+        self.emit("over_started", records.over_started(match))
+
+    def play_ball(self) -> Played:
+        """Bowl the ball for which both captains are ready, and tell all that it led to."""
+        match = self.playing
+        batting_side, fielding_side = match.batting_side, match.fielding_side
+        batting, bowling = self.seats[batting_side], self.seats[fielding_side]
+        self._open_up(bowling)
+        batting_intent, bowling_intent, segment = batting.batting_intent(), bowling.bowling_intent(), self.segment()
+        played = match.play(batting_intent, bowling_intent)
+        batting.judge("batting", segment, batting_intent.aggression)
+        bowling.judge("bowling", segment, bowling_intent.attack)
+        batting.shot = batting.shot_aggression = None
+        for seat in (batting, bowling):
+            seat.reflected, seat.analysis, seat.turn_calls = False, None, 0
+        self.bowler_ready = False
+        self.last_ball = records.ball_bowled(match, played, batting_intent, bowling_intent)
+        sign = mark(played.counted)
+        self.recent = [*self.recent, sign][-RECENT_BALLS:]
+        self.this_over = [*self.this_over, sign]
+        self._tell(played)
+        self._open_up(bowling)
+        return played
+
+    def _open_up(self, seat: Seat) -> None:
+        """The standard field follows the limit outside the ring."""
+        if seat.field.preset == STANDARD and self.playing.result is None:
+            seat.field = standard_field(self.outside_limit)
+
+    def _tell(self, played: Played) -> None:
+        match = self.playing
+        assert self.last_ball is not None  # set by the only caller
+        self.emit("ball_bowled", self.last_ball)
+        if played.out is not None:
+            self.emit("wicket_fell", records.wicket_fell(match, played))
+        for milestone in records.milestones(match, played):
+            self.emit("milestone_reached", milestone)
+        if played.over_ended:
+            self.emit("over_completed", records.over_completed(match, played.bowler))
+        if match.awaited == "innings":
+            self.emit("innings_ended", records.innings_ended(match))
+            match.close_innings()
+            if match.result is None:
+                self.announce_innings()
+            else:
+                self.emit("match_ended", records.match_ended(match))
+
+    def rival(self, side: Side) -> Side:
+        """The other captain."""
+        return other(side)

@@ -1,0 +1,57 @@
+"""Owns what the cricket world brings, put together as the catalogue takes it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from spectator.environments.base import World
+from spectator.environments.cricket.captains import CAPTAINS, OPPONENTS
+from spectator.environments.cricket.commentary import comment
+from spectator.environments.cricket.environment import (
+    CricketAction,
+    CricketEnvironment,
+    CricketObservation,
+    CricketOptions,
+    CricketState,
+)
+from spectator.environments.cricket.happenings import BEATS, EVENTS
+from spectator.environments.cricket.packs import PACKS
+from spectator.environments.cricket.projection import project
+
+_PANEL = Path(__file__).parent / "panel"
+
+
+def step_cap(options: Mapping[str, Any]) -> int:
+    """Turns after which a match is cut short.
+
+    Both captains may use every call they have on every ball: 18 turns a delivery, 7 deliveries an over, two
+    innings, and as much again for super overs and refusals.
+    """
+    return int(500 * options["max_overs"] + 3000)
+
+
+WORLD = World(
+    name="cricket",
+    version="1.0",
+    title="T20 cricket",
+    summary="Captain a side through both innings with fourteen tools; every ball from a model fitted to real matches.",
+    actors=("home", "away"),
+    environment=CricketEnvironment,
+    action_type=CricketAction,
+    observation_type=CricketObservation,
+    state_type=CricketState,
+    options_type=CricketOptions,
+    events=EVENTS,
+    projection=project,
+    commentator=comment,
+    captains=CAPTAINS,
+    opponents=OPPONENTS,
+    packs=PACKS,
+    beats=BEATS,
+    step_cap=step_cap,
+    default_captain="heuristic",
+    default_opponent="heuristic",
+    panel=_PANEL if _PANEL.is_dir() else None,
+)

@@ -6,7 +6,8 @@ import asyncio
 import json
 import secrets
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager
 from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -20,6 +21,7 @@ from spectator.errors import SpectatorError
 if TYPE_CHECKING:
     from spectator.episodes.request import EpisodeRequest
     from spectator.events import EpisodeEnded
+    from spectator.journal.base import Journal
 
 JOURNAL_FILE = "journal.db"
 
@@ -215,24 +217,60 @@ def export(episode_id: str, data_dir: Path, after_seq: int) -> None:
     \b
     Example: spectator export ep-01K9ZQ3V5M0000000000000000 > match.ndjson
     """
-    path = data_dir / JOURNAL_FILE
-    if not path.exists():
-        raise click.ClickException(f"there is no journal at {path}; name its folder with --data-dir")
-    asyncio.run(_export(episode_id, path, after_seq))
+
+    async def write() -> None:
+        async with _recorded(episode_id, data_dir) as journal:
+            async for recorded in journal.stream(episode_id, after_seq=after_seq):
+                click.echo(recorded.text)
+
+    asyncio.run(write())
 
 
-async def _export(episode_id: str, path: Path, after_seq: int) -> None:
+@asynccontextmanager
+async def _recorded(episode_id: str, data_dir: Path) -> AsyncIterator[Journal]:
+    """The journal in ``data_dir``, for reading, once it is known to hold the episode."""
     from spectator.errors import EpisodeNotFound
     from spectator.journal.sql import SqlJournal
 
+    path = data_dir / JOURNAL_FILE
+    if not await asyncio.to_thread(path.exists):
+        raise click.ClickException(f"there is no journal at {path}; name its folder with --data-dir")
     journal = await SqlJournal.open(f"sqlite:///{path}", writable=False)
     try:
         if await journal.episode(episode_id) is None:
             raise EpisodeNotFound(episode_id)
-        async for recorded in journal.stream(episode_id, after_seq=after_seq):
-            click.echo(recorded.text)
+        yield journal
     finally:
         await journal.aclose()
+
+
+@main.command()
+@click.argument("episode_id")
+@click.option(
+    "--data-dir",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    default="data",
+    show_default=True,
+    help="Folder of the journal.",
+)
+def verify(episode_id: str, data_dir: Path) -> None:
+    """Play a recorded episode again from its seed and decisions, and compare every event.
+
+    \b
+    Example: spectator verify ep-01K9ZQ3V5M0000000000000000
+    """
+    from spectator.episodes.verify import verify as replay_and_compare
+
+    async def check() -> None:
+        async with _recorded(episode_id, data_dir) as journal:
+            found = await replay_and_compare(journal.stream(episode_id))
+        for discrepancy in found:
+            click.echo(f"event {discrepancy.seq}: {discrepancy.message}", err=True)
+        if found:
+            raise click.ClickException(f"{episode_id} is not what its seed and decisions give")
+        click.echo(f"{episode_id}: every event is what its seed and decisions give")
+
+    asyncio.run(check())
 
 
 @main.command()

@@ -216,7 +216,7 @@ def _check_along_the_way(
     stops = {0, 1, len(played.actions) // 3, 2 * len(played.actions) // 3}
     for number, action in enumerate(played.actions):
         if number in stops:
-            yield from _check_refusals(environment)
+            yield from _check_refusals(world, environment)
             if environment.truth():
                 yield "the truth is open before the end"
             yield from _check_future(world, environment, played, number)
@@ -224,8 +224,11 @@ def _check_along_the_way(
         environment.facts()
 
 
-def _check_refusals(environment: Environment) -> Iterator[str]:
-    before, snapshot = encode_json(environment.state), environment.snapshot()
+def _check_refusals(world: World, original: Environment) -> Iterator[str]:
+    """Tried on a twin, for a world may count refusals and score them."""
+    environment = world.environment()
+    shown = environment.restore(original.snapshot())
+    before, answer = encode_json(environment.state), shown
     for action in MALFORMED:
         answer = environment.step(action)
         if answer.refused is None:
@@ -234,7 +237,7 @@ def _check_refusals(environment: Environment) -> Iterator[str]:
             yield f"the refusal of {action} names no rule"
         if answer.done or answer.reward or environment.facts():
             yield f"the refused action {action} ended the episode, was rewarded, or has facts"
-    if encode_json(environment.state) != before or environment.snapshot() != snapshot:
+    if encode_json(environment.state) != before or answer.actor != shown.actor:
         yield "refused actions changed the state"
 
 

@@ -1,0 +1,214 @@
+"""Owns the HTML pages: which template, with which context."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Final
+from urllib.parse import quote, urlencode
+
+from fastapi import APIRouter
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+
+from spectator import __version__
+from spectator.catalog import load_world, world_names
+from spectator.environments.base import World
+from spectator.text import clean_text
+
+from .assets import Panels, folder
+from .wiring import services_of
+
+EPISODE_ID: Final = re.compile(r"[0-9A-Za-z-]{1,64}")
+"""What an episode's id looks like."""
+
+SEQ: Final = re.compile(r"\d{1,16}")
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """What every template is given.
+
+    Args:
+        root: Relative path from the page to the lobby, right under any prefix.
+        static: Relative path to the pages' files.
+        title: The page's title.
+    """
+
+    root: str
+    static: str
+    title: str
+
+
+@dataclass(frozen=True, slots=True)
+class LobbyPage(Page):
+    """What ``lobby.html`` is given.
+
+    Args:
+        version: Version of this software.
+        panels: JSON object from each world's name to the relative path of its panel's folder.
+    """
+
+    version: str
+    panels: str
+
+
+@dataclass(frozen=True, slots=True)
+class WatchPage(Page):
+    """What ``watch.html`` is given.
+
+    Args:
+        episode_id: Which episode.
+        world_title: Its world's name as shown to people.
+        panel: Relative path to the folder of its world's panel; ``None`` without one.
+        beats: How many beats each event type lasts.
+        running: Whether it runs here.
+        replay: Whether it is shown from the beginning.
+    """
+
+    episode_id: str
+    world_title: str
+    panel: str | None
+    beats: str
+    running: bool
+    replay: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorPage(Page):
+    """What ``error.html`` is given.
+
+    Args:
+        status: The HTTP status.
+        message: What to do now.
+    """
+
+    status: int
+    message: str
+
+
+class Templates:
+    """The pages' templates; a context that lacks a field is an error, and everything is escaped."""
+
+    def __init__(self) -> None:
+        self._environment = Environment(
+            loader=FileSystemLoader(folder("templates")), autoescape=True, undefined=StrictUndefined
+        )
+
+    def render(self, template: str, page: Page, *, status: int = 200) -> HTMLResponse:
+        """The page, never kept: it names the digests of the files it needs."""
+        html = self._environment.get_template(template).render(page=page)
+        return HTMLResponse(html, status_code=status, headers={"Cache-Control": "no-cache"})
+
+
+def pages_router() -> APIRouter:
+    """Routes ``/``, ``/web``, ``/watch/{episode_id}`` and ``/replay/{episode_id}``."""
+    router = APIRouter(include_in_schema=False)
+    templates = Templates()
+
+    @router.get("/")
+    @router.get("/web")
+    def lobby(request: Request) -> Response:
+        deep_link = _deep_link(request.query_params)
+        if deep_link is not None:
+            return RedirectResponse(deep_link, status_code=303)
+        page = LobbyPage(
+            root="./",
+            static=f"./{_static(request)}",
+            title="Spectator: watch agents play",
+            version=__version__,
+            panels=json.dumps(_all_panels(request)),
+        )
+        return templates.render("lobby.html", page)
+
+    @router.get("/watch/{episode_id}")
+    async def watch(request: Request, episode_id: str) -> Response:
+        return await _episode_page(request, templates, episode_id, replay=False)
+
+    @router.get("/replay/{episode_id}")
+    async def replay(request: Request, episode_id: str) -> Response:
+        return await _episode_page(request, templates, episode_id, replay=True)
+
+    return router
+
+
+async def _episode_page(request: Request, templates: Templates, episode_id: str, *, replay: bool) -> Response:
+    services = services_of(request)
+    running = services.supervisor.live(episode_id)
+    if running is not None:
+        environment, title = running.plan.world.name, running.plan.world.title
+    else:
+        summary = await services.journal.episode(episode_id) if EPISODE_ID.fullmatch(episode_id) else None
+        if summary is None:
+            return await run_in_threadpool(_not_found, request, templates, episode_id)
+        environment, title = summary.environment, summary.title
+    return await run_in_threadpool(
+        _watch_page, request, templates, episode_id, environment, title, running is not None, replay
+    )
+
+
+def _watch_page(
+    request: Request,
+    templates: Templates,
+    episode_id: str,
+    environment: str,
+    title: str,
+    running: bool,
+    replay: bool,
+) -> Response:
+    world = load_world(environment) if environment in world_names() else None
+    page = WatchPage(
+        root="../",
+        static=f"../{_static(request)}",
+        title=f"{title} · Spectator",
+        episode_id=episode_id,
+        world_title=title,
+        panel=_panel(request, world),
+        beats=json.dumps({} if world is None else dict(world.beats)),
+        running=running,
+        replay=replay,
+    )
+    return templates.render("watch.html", page)
+
+
+def _not_found(request: Request, templates: Templates, episode_id: str) -> Response:
+    page = ErrorPage(
+        root="../",
+        static=f"../{_static(request)}",
+        title="There is no such episode",
+        status=HTTPStatus.NOT_FOUND,
+        message=f"Nothing is kept here under {clean_text(episode_id, 64)}. It may have been played on "
+        "another server, or the link was cut short. The lobby lists what is on and what was played.",
+    )
+    return templates.render("error.html", page, status=HTTPStatus.NOT_FOUND)
+
+
+def _deep_link(query: Mapping[str, str]) -> str | None:
+    """The page that ``?ep=&seq=`` means: a Space hands only its query on to the lobby in its frame."""
+    episode_id, seq = query.get("ep", ""), query.get("seq", "")
+    if not EPISODE_ID.fullmatch(episode_id):
+        return None
+    place = f"?{urlencode({'seq': seq})}" if SEQ.fullmatch(seq) else ""
+    return f"./watch/{quote(episode_id)}{place}"
+
+
+def _all_panels(request: Request) -> dict[str, str]:
+    panels: Panels = request.app.state.panels
+    paths = {name: panels.path(name) for name in world_names()}
+    return {name: f"./{path}" for name, path in paths.items() if path is not None}
+
+
+def _static(request: Request) -> str:
+    path: str = request.app.state.static_path
+    return path
+
+
+def _panel(request: Request, world: World | None) -> str | None:
+    panels: Panels = request.app.state.panels
+    path = None if world is None else panels.path(world.name)
+    return None if path is None else f"../{path}"

@@ -1,0 +1,153 @@
+// @ts-check
+// Owns an episode's events in the browser, with the state at any of them: the one source of live and of replay.
+
+import { applyPatch } from "./merge_patch.js";
+
+/** @typedef {import("./protocol.js").LiveEvent} LiveEvent */
+/** @typedef {{seq: number, kind: "turning" | "big", label: string, at: string, text: string}} Moment */
+
+const KEYFRAME_EVERY = 128;
+
+export class Timeline {
+  #epoch = "";
+  #base = 0;
+  /** @type {LiveEvent[]} */ #events = [];
+  /** @type {Record<string, any>[]} state before event number `i * KEYFRAME_EVERY` of `#events` */ #keyframes = [{}];
+  /** @type {Record<string, any>} */ #head = {};
+  /** @type {number[]} */ #stops = [];
+  /** @type {Moment[]} */ #moments = [];
+  #beats;
+  /** The last state that was asked for, so that playing forward costs one patch a step. */
+  #last = { seq: 0, state: /** @type {Record<string, any>} */ ({}) };
+
+  /** @param {Record<string, number>} [beats] how much time each event type is worth; none makes every turn one */
+  constructor(beats = {}) {
+    this.#beats = beats;
+  }
+
+  get epoch() { return this.#epoch; }
+  /** Number of the newest event. */
+  get headSeq() { return this.#base + this.#events.length; }
+  /** Number of the earliest event whose state can be shown. */
+  get firstSeq() { return this.complete ? Math.min(1, this.headSeq) : this.#base; }
+  /** Whether it reaches back to the first event. */
+  get complete() { return this.#base === 0; }
+  get headState() { return this.#head; }
+  /** Numbers of the events at which a beat ends: where stepping and the scrub bar stop. */
+  get stops() { return this.#stops; }
+  get moments() { return this.#moments; }
+
+  /**
+   * Begin anew from a snapshot, or from nothing with seq 0.
+   * @param {string} epoch @param {number} seq @param {Record<string, any>} state
+   */
+  reset(epoch, seq, state) {
+    this.#epoch = epoch;
+    this.#base = seq;
+    this.#events = [];
+    this.#head = state;
+    this.#keyframes = [state];
+    this.#stops = seq ? [seq] : [];
+    this.#moments = Object.values(state.feed ?? {}).flatMap((line) => momentsOf(line.seq, line));
+    this.#last = { seq, state };
+  }
+
+  /**
+   * Add the next event.
+   * @param {LiveEvent} event
+   * @returns {"added" | "known" | "gap"} `gap` when events before it are missing, or it is of another epoch
+   */
+  push(event) {
+    if (this.#epoch === "" && event.seq === 1) this.reset(event.epoch, 0, {});
+    if (event.epoch !== this.#epoch) return "gap";
+    if (event.seq <= this.headSeq) return "known";
+    if (event.seq !== this.headSeq + 1) return "gap";
+    this.#head = applyPatch(this.#head, event.patch);
+    this.#events.push(event);
+    if (this.#events.length % KEYFRAME_EVERY === 0) this.#keyframes.push(this.#head);
+    this.#note(event);
+    return "added";
+  }
+
+  /**
+   * Put the whole record, read from its beginning, in the place of what a snapshot left out.
+   * @param {LiveEvent[]} record events 1, 2, 3, ... at least up to where this timeline begins
+   */
+  complement(record) {
+    const newer = this.#events;
+    const epoch = this.#epoch || record[0]?.epoch || "";
+    this.reset(epoch, 0, {});
+    for (const event of [...record, ...newer]) {
+      if (this.push(event) === "gap") throw new Error(`the record of events has a gap before ${event.seq}`);
+    }
+  }
+
+  /** @param {number} seq @returns {LiveEvent | null} */
+  eventAt(seq) {
+    return this.#events[seq - this.#base - 1] ?? null;
+  }
+
+  /**
+   * What viewers saw after event `seq`, clamped to what is known.
+   * @param {number} seq @returns {Record<string, any>}
+   */
+  stateAt(seq) {
+    const wanted = Math.max(this.#base, Math.min(seq, this.headSeq));
+    if (wanted === this.headSeq) return this.#head;
+    const keyframe = Math.floor((wanted - this.#base) / KEYFRAME_EVERY);
+    let from = this.#base + keyframe * KEYFRAME_EVERY;
+    let state = this.#keyframes[keyframe];
+    if (this.#last.seq <= wanted && this.#last.seq >= from) ({ seq: from, state } = this.#last);
+    for (let next = from + 1; next <= wanted; next += 1) {
+      state = applyPatch(state, this.#events[next - this.#base - 1].patch);
+    }
+    this.#last = { seq: wanted, state };
+    return state;
+  }
+
+  /** Beats that the turn of the event at `seq` lasts; 0 for a turn in which nothing happened to be watched. @param {number} seq */
+  beatsAt(seq) {
+    const turn = this.eventAt(seq)?.turn;
+    let beats = 0;
+    for (let at = seq; at > this.#base && this.eventAt(at)?.turn === turn; at -= 1) {
+      beats += this.#beats[this.eventAt(at)?.type ?? ""] ?? 0;
+    }
+    return Object.keys(this.#beats).length ? beats : 1;
+  }
+
+  /** Number of the last event of the turn that follows `seq`. @param {number} seq */
+  nextTurn(seq) {
+    const first = this.eventAt(seq + 1);
+    if (!first) return this.headSeq;
+    let last = seq + 1;
+    while (this.eventAt(last + 1)?.turn === first.turn) last += 1;
+    return last;
+  }
+
+  /** Number of the last event of the turn before the one that `seq` is in. @param {number} seq */
+  previousTurn(seq) {
+    const turn = this.eventAt(seq)?.turn;
+    let first = seq;
+    while (first > this.firstSeq && this.eventAt(first)?.turn === turn) first -= 1;
+    return Math.max(this.firstSeq, first);
+  }
+
+  /** @param {LiveEvent} event */
+  #note(event) {
+    const previous = this.eventAt(event.seq - 1);
+    const sameTurn = previous?.turn === event.turn;
+    const isBeat = Object.keys(this.#beats).length === 0 || this.beatsAt(event.seq) > 0;
+    const stopped = this.#stops.at(-1);
+    if (event.type === "episode.ended" || event.seq === 1) this.#stops.push(event.seq);
+    else if (isBeat && sameTurn && stopped === event.seq - 1) this.#stops[this.#stops.length - 1] = event.seq;
+    else if (isBeat) this.#stops.push(event.seq);
+    if (event.type === "narration.line") this.#moments.push(...momentsOf(event.seq, event.data));
+  }
+}
+
+/** @param {number} seq @param {Record<string, any>} line @returns {Moment[]} */
+function momentsOf(seq, line) {
+  if (!(line.priority <= 1)) return [];
+  const kind = line.priority === 0 ? "turning" : "big";
+  return [{ seq, kind, label: line.label ?? "", at: line.at ?? "", text: line.text }];
+}

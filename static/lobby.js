@@ -1,0 +1,40 @@
+// @ts-check
+// Owns the lobby: what is on, the form that starts another, what was played.
+
+import { get } from "./live/api.js";
+import { byId, pageRoot, setAttribute, setText } from "./ui/dom.js";
+import { mountOnNow } from "./ui/on_now.js";
+import { mountPlayed } from "./ui/played.js";
+import { mountStartForm } from "./ui/start_form.js";
+
+const EVERY_MS = 4_000;
+
+const root = pageRoot();
+const state = byId("state");
+const onNow = mountOnNow(byId("on"), root, JSON.parse(byId("main").dataset.panels || "{}"));
+const played = mountPlayed(byId("played"), root);
+const form = mountStartForm(byId("start"), root);
+let known = "";
+
+async function refresh() {
+  if (document.hidden) return;
+  const status = await get(root, "custom/status");
+  setText(state, status.ok ? (status.body.running.length ? "On air" : "Ready") : "Server away");
+  setAttribute(state, "data-tone", status.ok ? (status.body.running.length ? "live" : null) : "bad");
+  onNow.update(status);
+  if (!status.ok) return;
+  const running = status.body.running.map((/** @type {any} */ one) => one.episode_id).join();
+  if (running !== known || played.failed()) await played.reload();
+  known = running;
+  if (form.failed()) await form.load();
+}
+
+/** One round after another, never two at once. */
+async function keepFresh() {
+  await refresh();
+  setTimeout(keepFresh, EVERY_MS);
+}
+
+document.addEventListener("visibilitychange", refresh);
+addEventListener("pageshow", (event) => event.persisted && refresh());
+await Promise.all([form.load(), played.reload(), keepFresh()]);

@@ -1,0 +1,47 @@
+// @ts-check
+// Owns the words of the header: whether it is live, how many watch, how far away the server is.
+
+import { setAttribute, setText } from "./dom.js";
+import { plural } from "./text.js";
+
+/** @typedef {{phase: "connecting" | "open" | "waiting" | "closed" | "record", retryInMs?: number, attempt: number, reason: string}} Link */
+
+/**
+ * The state of things in words, with the tone they are said in.
+ * @param {Link} link @param {any} episode @param {{following: boolean, playing: boolean}} player
+ * @returns {{words: string, tone: "live" | "wait" | "over" | "bad", title: string}}
+ */
+export function statusWords(link, episode, player) {
+  const ended = episode?.status === "ended";
+  if (link.phase === "waiting") return { words: `Reconnecting in ${Math.ceil((link.retryInMs ?? 0) / 1000)} s`, tone: "wait", title: link.reason };
+  if (link.phase === "connecting") return { words: link.attempt ? "Reconnecting" : "Connecting", tone: "wait", title: link.reason };
+  if (link.phase === "closed" && !ended) return { words: link.reason ? `Closed: ${link.reason}` : "Closed", tone: "bad", title: link.reason };
+  if (ended) return { words: player.playing ? "Replay" : endWords(episode.reason), tone: "over", title: episode.detail ?? "" };
+  if (!player.following) return { words: player.playing ? "Catching up" : "Standing still", tone: "wait", title: "" };
+  if (episode?.status === "paused") return { words: "Paused", tone: "wait", title: "The operator paused it" };
+  if (link.phase === "record") return { words: "Live, polling", tone: "live", title: "No socket could be opened; the page asks for news every two seconds" };
+  return { words: "Live", tone: "live", title: "" };
+}
+
+/** @param {string} reason */
+export function endWords(reason) {
+  return {
+    finished: "Finished", stopped: "Stopped", interrupted: "Interrupted", timeout: "Timed out", step_cap: "Cut short",
+    policy_error: "Captain failed", environment_error: "World failed",
+  }[reason] ?? "Ended";
+}
+
+/** @param {{state: HTMLElement, viewers: HTMLElement, lag: HTMLElement}} places */
+export function mountHeader({ state, viewers, lag }) {
+  return {
+    /** @param {{link: Link, episode: any, player: {following: boolean, playing: boolean}, viewers: number | null, lag: number | null}} view */
+    update(view) {
+      const status = statusWords(view.link, view.episode, view.player);
+      setText(state, status.words);
+      setAttribute(state, "data-tone", status.tone);
+      setAttribute(state, "title", status.title || null);
+      setText(viewers, view.viewers === null ? "" : `${plural(view.viewers, "watching", "watching")}`);
+      setText(lag, view.lag === null || view.link.phase !== "open" ? "" : `${Math.round(view.lag)} ms`);
+    },
+  };
+}

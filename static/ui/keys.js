@@ -1,0 +1,50 @@
+// @ts-check
+// Owns the keyboard.
+
+import { SPEEDS } from "../live/player.js";
+import { makeHelp } from "./dialog.js";
+
+/** @typedef {import("../live/player.js").Player} Player */
+
+/**
+ * @param {{act: (action: (player: Player) => void) => void, back: (action: (player: Player) => void) => () => Promise<void>,
+ *   isLive: () => boolean, help: HTMLElement}} wiring
+ */
+export function mountKeys({ act, back, isLive, help }) {
+  const dialog = makeHelp();
+  const showHelp = () => (dialog.open ? dialog.close() : dialog.showModal());
+  help.addEventListener("click", showHelp);
+  /** @param {-1 | 1} direction */
+  const changeSpeed = (direction) => act((it) => it.setSpeed(SPEEDS[SPEEDS.indexOf(it.speed) + direction] ?? it.speed));
+
+  /** @type {Record<string, () => void>} */
+  const keys = {
+    " ": () => act((it) => (it.playing || (it.following && isLive()) ? it.pause() : it.play(isLive()))),
+    ArrowLeft: back((it) => it.stepBeat(-1)),
+    ArrowRight: () => act((it) => it.stepBeat(1)),
+    "shift+ArrowLeft": back((it) => it.stepTurn(-1)),
+    "shift+ArrowRight": () => act((it) => it.stepTurn(1)),
+    "[": back((it) => it.stepMoment(-1)),
+    "]": () => act((it) => it.stepMoment(1)),
+    Home: back((it) => { it.pause(); it.seek(0); }),
+    End: () => act((it) => it.follow()),
+    l: () => act((it) => it.follow()),
+    "-": () => changeSpeed(-1),
+    "+": () => changeSpeed(1),
+    "=": () => changeSpeed(1),
+    t: () => document.getElementById("theme")?.click(),
+    "?": showHelp,
+  };
+
+  document.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]")) return;
+    const target = /** @type {HTMLElement} */ (event.target);
+    if (target.closest("input:not([type=range]), select, textarea, [contenteditable], [tabindex]:not(body)")) return;
+    if (event.key === " " && target.closest("button, summary, a")) return;
+    const name = event.shiftKey && event.key.startsWith("Arrow") ? `shift+${event.key}` : event.key.length === 1 ? event.key.toLowerCase() : event.key;
+    const action = keys[name];
+    if (!action || (target.matches("input[type=range]") && !["l", "t", "?", " "].includes(name))) return;
+    event.preventDefault();
+    action();
+  });
+}

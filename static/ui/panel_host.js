@@ -1,0 +1,77 @@
+// @ts-check
+// Owns a world's panel on the page: mounts it, feeds it, and takes it down with a notice when it fails.
+
+import * as charts from "../charts/charts.js";
+import { h, keyed, replace, setAttribute, setText, svg } from "./dom.js";
+import * as text from "./text.js";
+
+/**
+ * What a panel is given beside its root.
+ * @typedef {object} PanelContext
+ * @property {HTMLElement} banner above everything, for the score
+ * @property {HTMLElement} lead beside the captain's mind, for what just happened
+ * @property {typeof tools} ui element builders and writers of text
+ * @property {typeof charts} charts scales and marks
+ * @property {() => boolean} still whether nothing may move: reduced motion, a hidden tab, far behind
+ */
+
+/**
+ * What a panel module exports as its default.
+ * @typedef {object} Panel
+ * @property {(root: HTMLElement, ctx: PanelContext) => {update(state: any, event: any): void, destroy(): void}} mount
+ * @property {(state: any) => Record<string, string>} [names] what people call the actors
+ * @property {(state: any) => string} [headline] the episode in one line, for lists and the tab's title
+ */
+
+const tools = { h, svg, keyed, replace, setText, setAttribute, ...text };
+
+/**
+ * @param {string} address of the module; empty when the world has none
+ * @param {{banner: HTMLElement, lead: HTMLElement, body: HTMLElement}} slots
+ * @param {() => boolean} still
+ */
+export async function hostPanel(address, slots, still) {
+  /** @type {Panel | null} */
+  let panel = null;
+  /** @type {ReturnType<Panel["mount"]> | null} */
+  let mounted = null;
+
+  const fail = (/** @type {unknown} */ error) => {
+    console.error("the panel failed", error);
+    try { mounted?.destroy(); } catch { /* it has already failed */ }
+    panel = mounted = null;
+    replace(slots.banner);
+    replace(slots.lead);
+    replace(slots.body, h("div", { class: "notice notice--bad", role: "alert" },
+      h("p", {}, h("b", {}, "This world’s panel failed, so its board is not shown.")),
+      h("p", {}, "The decisions, the commentary and the record are not affected. Reload the page to try it again."),
+      h("p", { class: "quiet" }, text.clip(text.plain(error), 200))));
+  };
+  const attempt = (/** @type {() => any} */ action, /** @type {any} */ otherwise) => {
+    try {
+      return action() ?? otherwise;
+    } catch (error) {
+      fail(error);
+      return otherwise;
+    }
+  };
+
+  replace(slots.body);
+  if (address) {
+    try {
+      panel = (await import(address)).default;
+      mounted = /** @type {Panel} */ (panel).mount(slots.body, { banner: slots.banner, lead: slots.lead, ui: tools, charts, still });
+    } catch (error) {
+      fail(error);
+    }
+  }
+  return {
+    get present() { return mounted !== null; },
+    /** @param {any} state @param {any} event the event that led here by one step, or null after a jump */
+    update(state, event) { if (mounted) attempt(() => mounted?.update(state, event), undefined); },
+    /** @param {any} state @returns {Record<string, string>} */
+    names(state) { return panel?.names ? attempt(() => panel?.names?.(state), {}) : {}; },
+    /** @param {any} state @returns {string} */
+    headline(state) { return panel?.headline ? text.plain(attempt(() => panel?.headline?.(state), "")) : ""; },
+  };
+}

@@ -1,0 +1,106 @@
+// @ts-check
+// Owns the bar under the page: play, step, scrub, speed, and the way back to live.
+
+import { SPEEDS } from "../live/player.js";
+import { h, keyed, setAttribute, setText, svg } from "./dom.js";
+import { clip, plain } from "./text.js";
+
+const ICONS = {
+  play: "M5 3.2v11.6l10-5.8z", pause: "M4.5 3h3.2v12H4.5zM10.3 3h3.2v12h-3.2z", back: "M12 3.5v11L5.5 9z", on: "M6 3.5v11L12.5 9z",
+  momentBack: "M13.5 3.5v11L8 9zM8 3.5v11L2.5 9z", momentOn: "M4.5 3.5v11L10 9zM10 3.5v11L15.5 9z",
+};
+const MOST_MARKS = 120;
+
+/** @typedef {import("../live/player.js").Player} Player */
+/** @typedef {import("../live/timeline.js").Timeline} Timeline */
+
+/**
+ * @param {HTMLElement} bar
+ * @param {{player: Player, timeline: Timeline, act: (action: (player: Player) => void) => void, isLive: () => boolean, wholeRecord: () => Promise<void>}} wiring
+ */
+export function mountPlayerBar(bar, { player, timeline, act, isLive, wholeRecord }) {
+  const key = (/** @type {string} */ label, /** @type {string} */ path, /** @type {string} */ extra, /** @type {() => void} */ click) =>
+    h("button", { class: `player__key ${extra}`, type: "button", "aria-label": label, title: label, on: { click } },
+      svg("svg", { viewBox: "0 0 18 18", "aria-hidden": "true" }, svg("path", { d: path })));
+  const back = (/** @type {(player: Player) => void} */ action) => async () => {
+    await wholeRecord();
+    act(action);
+  };
+  const playKey = key("Stand still", ICONS.pause, "player__key--play", () =>
+    act((it) => (it.playing || it.following && isLive() ? it.pause() : it.play(isLive()))));
+  const playPath = playKey.querySelector("path");
+  const scrub = h("input", { class: "player__scrub", type: "range", min: "0", max: "0", step: "1", value: "0", "aria-label": "Place in the episode" });
+  const marks = h("div", { class: "player__marks", "aria-hidden": "true" });
+  const where = h("span", { class: "player__where" });
+  const speed = h("select", { class: "player__speed", "aria-label": "Speed of the replay" },
+    ...SPEEDS.map((value) => h("option", { value, selected: value === 1 }, `${value}×`)));
+  const live = h("button", { class: "player__live", type: "button" }, "Live");
+  bar.append(
+    h("div", { class: "player__keys" }, key("Big moment before", ICONS.momentBack, "player__key--moment", back((it) => it.stepMoment(-1))),
+      key("One beat back", ICONS.back, "", back((it) => it.stepBeat(-1))), playKey,
+      key("One beat on", ICONS.on, "", () => act((it) => it.stepBeat(1))),
+      key("Big moment after", ICONS.momentOn, "player__key--moment", () => act((it) => it.stepMoment(1)))),
+    h("div", { class: "player__track" }, marks, scrub), where, speed, live);
+
+  scrub.addEventListener("pointerdown", wholeRecord);
+  scrub.addEventListener("input", () => act((it) => {
+    const position = Number(scrub.value);
+    if (isLive() && position >= timeline.stops.length - 1) it.follow();
+    else it.seekPosition(position);
+  }));
+  speed.addEventListener("change", () => act((it) => it.setSpeed(Number(speed.value))));
+  live.addEventListener("click", () => act((it) => it.follow()));
+
+  return {
+    back,
+    /** @param {Record<string, any>} state */
+    update(state) {
+      const last = Math.max(0, timeline.stops.length - 1);
+      const position = player.position;
+      setAttribute(scrub, "max", last);
+      if (scrub.value !== String(position)) scrub.value = String(position);
+      setAttribute(scrub, "aria-valuetext", valueText(state, position, last));
+      scrub.style.setProperty("--done", String(last ? position / last : 1));
+      setText(where, timeline.complete ? `${position} / ${last}` : last ? `${last} seen` : "");
+      const moving = player.playing || (player.following && isLive());
+      setAttribute(playPath, "d", moving ? ICONS.pause : ICONS.play);
+      setAttribute(playKey, "aria-label", moving ? "Stand still" : "Play");
+      if (Number(speed.value) !== player.speed) speed.value = String(player.speed);
+      drawLive(isLive());
+      drawMarks(last);
+    },
+  };
+
+  /** @param {boolean} on */
+  function drawLive(on) {
+    const behind = player.behind;
+    setText(live, on ? (player.following ? "Live" : behind ? `Live +${behind}` : "Go live") : "Newest");
+    setAttribute(live, "aria-pressed", String(player.following));
+    setAttribute(live, "aria-label", on && !player.following ? `Go live, ${behind} beats behind` : null);
+    live.classList.toggle("player__live--behind", on && !player.following);
+    setAttribute(live, "disabled", player.following);
+  }
+
+  /** @param {number} last */
+  function drawMarks(last) {
+    const shown = last ? timeline.moments.filter((moment) => moment.seq >= timeline.firstSeq).slice(-MOST_MARKS) : [];
+    keyed(marks, shown, (moment) => String(moment.seq), (moment) => h("i", {
+      class: moment.kind === "turning" ? "player__mark player__mark--turning" : "player__mark", title: plain(moment.label) }));
+    for (const [index, moment] of shown.entries()) {
+      /** @type {HTMLElement} */ (marks.children[index]).style.setProperty("--at", String(Math.min(1, stopAt(moment.seq) / last)));
+    }
+  }
+
+  /** @param {number} seq */
+  function stopAt(seq) {
+    const found = timeline.stops.findIndex((stop) => stop >= seq);
+    return found < 0 ? timeline.stops.length - 1 : found;
+  }
+}
+
+/** @param {Record<string, any>} state @param {number} position @param {number} last */
+function valueText(state, position, last) {
+  const key = Object.keys(state.feed ?? {}).sort().at(-1);
+  const line = key ? state.feed[key] : null;
+  return `${position} of ${last}${line ? `, ${clip(plain(`${line.at ?? ""} ${line.label ?? ""} ${line.text}`), 100)}` : ""}`;
+}

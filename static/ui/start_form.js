@@ -1,0 +1,126 @@
+// @ts-check
+// Owns the sentence that starts an episode.
+
+import { call, get, rememberToken } from "../live/api.js";
+import { h, replace, setText } from "./dom.js";
+import { blank, optionControl, presetOptions, readControl } from "./form_parts.js";
+import { clip, plain, words } from "./text.js";
+
+const PACES = { broadcast: "broadcast", fast: "a fast", max: "the fastest" };
+
+/** @param {HTMLFormElement} form @param {string} root */
+export function mountStartForm(form, root) {
+  let broken = true;
+  /** @type {any} */
+  let catalog = null;
+  /** @type {Record<string, HTMLInputElement | HTMLSelectElement>} by field of the request */
+  let controls = {};
+  const sentence = h("p", { class: "start__sentence" });
+  const more = h("details", { class: "start__more", hidden: true }, h("summary", {}, "More choices"), h("div", { class: "start__options" }));
+  const about = h("p", { class: "start__about" });
+  const go = h("button", { class: "button button--go" }, "Start the match");
+  const wrong = h("div", { class: "notice notice--bad start__wrong", role: "alert", hidden: true });
+
+  const compose = (/** @type {string} */ name) => {
+    const world = catalog.environments.find((/** @type {any} */ one) => one.name === name) ?? catalog.environments[0];
+    const scalars = Object.entries(world.options?.properties ?? {}).map(([key, schema]) => optionControl(key, schema, world.options)).filter((one) => one !== null);
+    const main = scalars.find((one) => one.kind === "integer");
+    const pick = (/** @type {string} */ field, /** @type {string} */ label, /** @type {any[]} */ options) => (controls[field] = blank(field, label, options));
+    controls = {};
+    const seed = h("input", { id: "seed", type: "text", inputmode: "numeric", autocomplete: "off", placeholder: "drawn", "aria-label": "Seed; empty to have one drawn", size: "10" });
+    controls.environment = pick("environment", "World", catalog.environments.map((/** @type {any} */ one) => ({ value: one.name, label: one.title, chosen: one === world })));
+    controls.environment.addEventListener("change", () => compose(controls.environment.value));
+    const parts = ["Play ", slot(controls.environment), " with ", slot(pick("captain_preset", "Captain", presetOptions(world.captains, world.default_captain)))];
+    if (world.opponents.length) parts.push(" against ", slot(pick("opponent_choice", "Opponent", presetOptions(world.opponents, world.default_opponent))));
+    if (main) parts.push(`, ${words(main.name)} `, slot((controls[`options.${main.name}`] = main.control)));
+    parts.push(", at ", slot(pick("pace", "Pace", catalog.paces.map((/** @type {string} */ pace) => ({ value: pace, label: PACES[/** @type {"max"} */ (pace)] ?? pace })))), " pace");
+    if (world.packs.length > 1) parts.push(", from the pack ", slot(pick("eval_pack_id", "Evaluation pack", world.packs.map((/** @type {any} */ pack) => ({ value: pack.name, label: words(pack.name) })))));
+    controls.seed = seed;
+    parts.push(", seed ", h("span", { class: "blank blank--wide" }, seed), ".");
+    replace(sentence, ...parts);
+    const rest = scalars.filter((one) => one !== main);
+    for (const one of rest) controls[`options.${one.name}`] = one.control;
+    replace(more.lastElementChild, ...rest.map((one) => h("div", { class: "field" }, h("label", { for: one.control.id }, words(one.name)), one.control, h("small", {}, one.about))));
+    more.hidden = rest.length === 0;
+    for (const control of Object.values(controls)) control.addEventListener("input", () => { clearWrong(); describe(world); });
+    describe(world);
+  };
+
+  const describe = (/** @type {any} */ world) => {
+    const chosen = world.captains.find((/** @type {any} */ one) => one.name === controls.captain_preset.value);
+    const pack = world.packs.find((/** @type {any} */ one) => one.name === controls.eval_pack_id?.value);
+    setText(about, [world.summary, chosen && `${chosen.label}: ${chosen.summary}`, pack?.summary].filter(Boolean).map((text) => clip(plain(text), 200)).join(" "));
+    for (const [name, value] of Object.entries(pack?.options ?? {})) if (controls[`options.${name}`]) controls[`options.${name}`].value = String(value);
+  };
+
+  const clearWrong = () => {
+    wrong.hidden = true;
+    for (const control of Object.values(controls)) control.removeAttribute("aria-invalid");
+  };
+
+  const showWrong = (/** @type {import("../live/api.js").Answer} */ answer) => {
+    const running = answer.status === 409 ? answer.body?.running ?? [] : [];
+    const lines = answer.wrong.map(({ field, rule }) => h("li", {}, h("code", {}, field), " ", h("bdi", {}, clip(plain(rule), 300))));
+    replace(wrong, h("p", {}, h("b", {}, answer.wrong.length ? "This cannot be played yet:" : answer.status === 409 ? "Something is on already." : answer.message)),
+      lines.length ? h("ul", {}, ...lines) : null,
+      ...running.map((/** @type {any} */ one) => h("p", {}, h("a", { href: new URL(`watch/${encodeURIComponent(one.episode_id)}`, root).href }, `Watch ${words(one.captain_preset)} play ${words(one.environment)}`), ", or start yours when it has ended.")),
+      answer.status === 401 ? tokenForm() : null);
+    wrong.hidden = false;
+    let first = true;
+    for (const { field } of answer.wrong) {
+      const control = controls[field] ?? controls[`options.${field}`];
+      control?.setAttribute("aria-invalid", "true");
+      if (control?.closest("details")) more.open = true;
+      if (first) control?.focus();
+      first = false;
+    }
+  };
+
+  const tokenForm = () => {
+    const token = h("input", { class: "input", type: "password", autocomplete: "off", "aria-label": "Operator token" });
+    const use = h("button", { class: "button", type: "button", on: { click: () => { rememberToken(token.value); form.requestSubmit(); } } }, "Use this token");
+    return h("div", { class: "dialog__row" }, token, use, h("small", {}, "kept in this tab only"));
+  };
+
+  form.addEventListener("submit", async (event) => {
+    event.preventDefault();
+    if (broken) return;
+    clearWrong();
+    go.disabled = true;
+    setText(go, "Starting…");
+    const answer = await call(root, "custom/start_episode", requestFields(controls));
+    if (answer.ok) return location.assign(new URL(`watch/${encodeURIComponent(answer.body.episode_id)}`, root));
+    go.disabled = false;
+    setText(go, "Start the match");
+    showWrong(answer);
+  });
+  addEventListener("pageshow", () => { go.disabled = false; setText(go, "Start the match"); });
+
+  return {
+    failed: () => broken,
+    async load() {
+      const answer = await get(root, "custom/catalog");
+      broken = !answer.ok;
+      if (broken) return replace(form, h("p", {}, h("b", {}, "What can be played could not be read. "), answer.message, " This page keeps trying."));
+      catalog = answer.body;
+      replace(form, sentence, more, h("div", { class: "start__foot" }, go, about), wrong);
+      compose(catalog.default_environment);
+    },
+  };
+}
+
+/** @param {Element} control */
+const slot = (control) => h("span", { class: "blank" }, control);
+
+/** @param {Record<string, HTMLInputElement | HTMLSelectElement>} controls */
+function requestFields(controls) {
+  /** @type {Record<string, any>} */
+  const fields = { options: {} };
+  for (const [field, control] of Object.entries(controls)) {
+    const value = readControl(control);
+    if (value === undefined) continue;
+    if (field.startsWith("options.")) fields.options[field.slice(8)] = value;
+    else fields[field] = value;
+  }
+  return fields;
+}

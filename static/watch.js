@@ -1,0 +1,170 @@
+// @ts-check
+// Owns the watch page: one timeline from socket or record, one player on it, one drawing a frame.
+
+import { Player } from "./live/player.js";
+import { socketAddress } from "./live/protocol.js";
+import { readRecord, readWholeRecord } from "./live/record.js";
+import { Connection } from "./live/socket.js";
+import { Timeline } from "./live/timeline.js";
+import { mountAnnouncer } from "./ui/announce.js";
+import { byId, pageRoot, replace, h } from "./ui/dom.js";
+import { mountFeed } from "./ui/feed.js";
+import { mountHeader } from "./ui/header.js";
+import { mountKeys } from "./ui/keys.js";
+import { mountMind } from "./ui/mind.js";
+import { mountOperator } from "./ui/operator.js";
+import { hostPanel } from "./ui/panel_host.js";
+import { mountPlayerBar } from "./ui/player_bar.js";
+import { mountShare } from "./ui/share.js";
+
+const POLL_MS = 2_000;
+const FAR_BEHIND = 30;
+
+const root = pageRoot();
+const stage = byId("main");
+const { episode: episodeId, panel: panelAddress, beats, running, replay } = stage.dataset;
+const wantedSeq = Number(new URLSearchParams(location.search).get("seq")) || null;
+
+const timeline = new Timeline(JSON.parse(beats || "{}"));
+const player = new Player(timeline);
+/** @type {import("./ui/header.js").Link} */
+let link = { phase: "connecting", attempt: 0, reason: "" };
+/** @type {number | null} */ let viewers = null;
+/** @type {number | null} */ let lag = null;
+let scheduled = false;
+let drawnSeq = -1;
+let behindInBatch = 0;
+
+const isOver = () => timeline.headState.episode?.status === "ended";
+const isLive = () => !isOver() && timeline.headSeq > 0;
+const still = () => document.hidden || behindInBatch > FAR_BEHIND || matchMedia("(prefers-reduced-motion: reduce)").matches;
+
+const header = mountHeader({ state: byId("state"), viewers: byId("viewers"), lag: byId("lag") });
+const mind = mountMind(byId("mind"));
+const feed = mountFeed(byId("feed"));
+const announcer = mountAnnouncer(byId("announce"));
+const operator = mountOperator(byId("control"), root, episodeId);
+const bar = mountPlayerBar(byId("player"), { player, timeline, act, isLive, wholeRecord });
+mountKeys({ act, back: bar.back, isLive, help: byId("help") });
+mountShare(byId("share"), () => (player.following ? null : player.seq));
+const panel = await hostPanel(panelAddress ? new URL(`${panelAddress}/panel.js`, location.href).href : "", { banner: byId("banner"), lead: byId("lead"), body: byId("body") }, still);
+stage.classList.toggle("stage--bare", !panel.present);
+
+/** @param {(player: Player) => void} action */
+function act(action) {
+  action(player);
+  schedule();
+}
+
+function schedule() {
+  if (scheduled) return;
+  scheduled = true;
+  requestAnimationFrame(draw);
+}
+
+function draw() {
+  scheduled = false;
+  const seq = player.seq;
+  const state = timeline.stateAt(seq);
+  const forward = drawnSeq >= 0 && seq > drawnSeq;
+  behindInBatch = Math.abs(seq - drawnSeq);
+  const jumped = !forward || behindInBatch > FAR_BEHIND;
+  const view = { names: panel.names(state), thinking: thinking(seq, state), animate: !jumped && !still(), jumped };
+  header.update({ link, episode: state.episode, player, viewers, lag });
+  mind.update(state, view);
+  feed.update(state, view);
+  panel.update(state, jumped ? null : timeline.eventAt(seq));
+  operator.update(timeline.headState);
+  bar.update(state);
+  announcer.update(state, view);
+  const headline = panel.headline(state);
+  if (headline) document.title = `${headline} · Spectator`;
+  drawnSeq = seq;
+}
+
+/** The actor whose model is at work, as the last finished step tells. @param {number} seq @param {any} state */
+function thinking(seq, state) {
+  if (state.episode?.status !== "live" || !player.following) return null;
+  const last = timeline.eventAt(seq);
+  const next = last?.type === "step.taken" ? last.data?.next_actor : null;
+  return next && state.episode.seats?.[next]?.source === "model" ? next : null;
+}
+
+/** @param {import("./live/protocol.js").LiveEvent} event @returns {boolean} whether something is missing before it */
+function take(event) {
+  const outcome = timeline.push(event);
+  if (outcome === "added") schedule();
+  return outcome === "gap";
+}
+
+const connection = new Connection({
+  address: () => socketAddress(root, `live/${encodeURIComponent(episodeId)}`, timeline.epoch ? { epoch: timeline.epoch, seq: timeline.headSeq } : null),
+  onFrame(frame) {
+    if (frame.frame === "snapshot") timeline.reset(frame.epoch, frame.seq, frame.state);
+    if (frame.frame === "event" && take(frame)) return connection.resync();
+    if (frame.frame === "hello") viewers = frame.viewers ?? null;
+    if (frame.frame === "viewers") viewers = frame.count;
+    if (frame.frame === "pong") lag = lag === null ? performance.now() - frame.t : 0.7 * lag + 0.3 * (performance.now() - frame.t);
+    schedule();
+    if (isOver()) connection.close("");
+  },
+  onStatus(status) {
+    link = status;
+    if (status.phase === "waiting" || status.phase === "closed") void catchUp();
+    schedule();
+  },
+});
+
+/** Ask the record for what the socket did not bring; go on asking while no socket opens. */
+async function catchUp() {
+  if (isOver()) return;
+  try {
+    await readRecord(root, episodeId, timeline.headSeq, (events) => events.forEach(take));
+    if (isOver()) return connection.close("");
+    if (link.phase !== "open" && link.attempt > 2) {
+      link = { ...link, phase: "record" };
+      setTimeout(catchUp, POLL_MS);
+    }
+  } catch { /* the server is away: the connection keeps trying */ }
+  schedule();
+}
+
+/** Have every event since the first, so that the past can be shown. */
+async function wholeRecord() {
+  if (timeline.complete) return;
+  const seq = player.seq;
+  const { following } = player;
+  timeline.complement(await readWholeRecord(root, episodeId));
+  if (!following) player.seek(seq);
+  schedule();
+}
+
+async function open() {
+  if (running === "true") {
+    connection.open();
+    if (wantedSeq === null) return;
+    await wholeRecord();
+    return act((it) => it.seek(wantedSeq));
+  }
+  if (replay === "true" || wantedSeq !== null) player.seek(wantedSeq ?? 1);
+  await readRecord(root, episodeId, 0, (events) => events.forEach(take));
+  link = { phase: "closed", attempt: 0, reason: "" };
+  if (wantedSeq !== null) player.seek(wantedSeq);
+  else if (replay === "true") { player.seek(1); player.play(false); }
+  schedule();
+}
+
+document.addEventListener("visibilitychange", () => {
+  if (document.hidden) return;
+  if (!isOver() && running === "true") connection.wake();
+  drawnSeq = -1;
+  schedule();
+});
+addEventListener("online", () => !isOver() && running === "true" && connection.wake());
+addEventListener("pageshow", (event) => event.persisted && running === "true" && !isOver() && connection.resync());
+setInterval(() => { if (player.tick(performance.now() / 1000, isLive())) schedule(); }, 50);
+
+open().catch((error) => {
+  replace(byId("body"), h("div", { class: "notice notice--bad", role: "alert" }, h("p", {}, h("b", {}, "The record of this episode could not be read.")),
+    h("p", {}, `${error.message}. Reload the page to try again.`)));
+});

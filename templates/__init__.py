@@ -1,0 +1,1 @@
+"""Owns the HTML of the pages."""

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import csv
-import math
 import zlib
 from collections.abc import Sequence
 from functools import cache
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, Final
 
@@ -39,28 +39,25 @@ def usual_bowler(match: Match) -> int:
         raise LawBroken("O3.bowler", "No over is about to begin.")
     innings, team = match.current, match.teams[match.fielding_side]
     over, overs = innings.balls // 6, innings.format.overs
-    left = [laws.overs_left(innings, player) for player in range(11)]
     wants_spin = _wants_spin(match, team, over, overs)
-    death_over = over >= overs - max(1, overs // 5)
-    reserved = () if death_over else _death_bowlers(team)
-    last_from_this_end = innings.over_starters[-2] if len(innings.over_starters) > 1 else None
-    best, best_score = eligible[0], -math.inf
+    reserved = () if over >= overs - max(1, overs // 5) else team.death_bowlers
+    from_this_end = innings.over_starters[-2] if len(innings.over_starters) > 1 else None
+    scores: list[tuple[float, int]] = []
     for player in eligible:
-        bowler = team.bowlers[player]
-        score = 2.0 * math.log(bowler.bowl_wickets / bowler.bowl_runs**2)
-        if team.players[player].bowls is None:
-            score -= 6.0
-        if (bowler.bowls == "spin") == wants_spin:
+        score = team.bowling_worth[player]
+        if (team.bowlers[player].bowls == "spin") == wants_spin:
             score += 1.0
-        if player == last_from_this_end:
+        if player == from_this_end:
             score += SPELL
-        if player in reserved and left[player] <= max(1, innings.format.bowler_overs // 2):
+        if player in reserved and 2 * laws.overs_left(innings, player) <= innings.format.bowler_overs:
             score -= RESERVE
-        if not _can_finish(team, left, player, overs - over):
-            score -= 3.0
-        if score > best_score:
-            best, best_score = player, score
-    return best
+        scores.append((score, -player))
+    scores.sort(reverse=True)
+    left = [laws.overs_left(innings, player) if team.players[player].bowls else 0 for player in range(11)]
+    for _, player in scores:
+        if _can_finish(left, -player, overs - over - 1):
+            return -player
+    return -scores[0][1]
 
 
 @cache
@@ -69,32 +66,29 @@ def _spin_shares() -> tuple[float, ...]:
         return tuple(float(row["spin"]) for row in csv.DictReader(file))
 
 
+@cache
+def _spin_due(overs: int) -> tuple[float, ...]:
+    """Overs of spin that real sides have bowled after each over of an innings of ``overs``, in proportion."""
+    shares = _spin_shares()
+    return tuple(accumulate(shares[over * len(shares) // overs] for over in range(overs)))
+
+
 def _wants_spin(match: Match, team: Team, over: int, overs: int) -> bool:
     """Whether spin has bowled less so far than real sides would have, give or take the side's own habit."""
-    shares = _spin_shares()
-    due = sum(shares[min(len(shares) - 1, step * len(shares) // overs)] for step in range(over + 1))
+    due = _spin_due(overs)[over]
     innings = match.current
-    bowled = sum(line.overs_begun for line in innings.bowling.values() if team.bowlers[line.player].bowls == "spin")
+    bowlers = team.bowlers
+    bowled = sum([line.overs_begun for line in innings.bowling.values() if bowlers[line.player].bowls == "spin"])
     habit = zlib.crc32(f"{team.name}:{match.number}".encode()) / 2**32
-    return bowled + 0.1 + 0.8 * habit <= due
+    return bool(bowled + 0.1 + 0.8 * habit <= due)
 
 
-@cache
-def _death_bowlers(team: Team) -> tuple[int, ...]:
-    quick = [player for player in range(11) if team.players[player].bowls == "pace"]
-    quick.sort(key=lambda player: team.players[player].bowl_runs / team.players[player].bowl_wickets)
-    return tuple(quick[:2])
-
-
-def _can_finish(team: Team, left: Sequence[int], chosen: int, overs_left: int) -> bool:
-    """Whether the side's own bowlers can bowl all that is left after ``chosen`` has bowled this over."""
-    rest = overs_left - 1
-    capacity = 0
-    for player in range(11):
-        if team.players[player].bowls is None:
-            continue
-        mine = left[player] - (player == chosen)
-        capacity += min(mine, rest // 2 if player == chosen else (rest + 1) // 2)
+def _can_finish(left: Sequence[int], chosen: int, rest: int) -> bool:
+    """Whether the side's own bowlers can bowl the ``rest`` of the overs after ``chosen`` has bowled this one."""
+    half = (rest + 1) // 2
+    capacity = min(max(0, left[chosen] - 1), rest // 2) - min(left[chosen], half)
+    for overs in left:
+        capacity += overs if overs < half else half
     return capacity >= rest
 
 

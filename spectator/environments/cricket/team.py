@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -26,6 +27,8 @@ class Team:
         players: The eleven in their natural order.
         bowlers: The same as bowlers: one who does not bowl is an occasional off spinner.
         keeper: Index of the wicket-keeper, who does not bowl.
+        bowling_worth: How much each is worth as a bowler: about 0 for the average, far less for the occasional.
+        death_bowlers: The two best quick bowlers.
     """
 
     side: Side
@@ -34,11 +37,14 @@ class Team:
     players: tuple[Player, ...]
     bowlers: tuple[Player, ...]
     keeper: int
+    bowling_worth: tuple[float, ...]
+    death_bowlers: tuple[int, ...]
 
     @staticmethod
     def of(side: Side, squad: Squad, *, not_short: str = "") -> Team:
         """The team of a squad; its short name is not ``not_short``."""
         players = squad.players
+        quick = [index for index, player in enumerate(players) if player.bowls == "pace"]
         return Team(
             side=side,
             name=squad.name,
@@ -46,6 +52,8 @@ class Team:
             players=players,
             bowlers=tuple(_as_bowler(player) for player in players),
             keeper=players.index(squad.keeper),
+            bowling_worth=tuple(_worth(player) for player in players),
+            death_bowlers=tuple(sorted(quick, key=lambda index: -_worth(players[index]))[:2]),
         )
 
     def named(self, index: int | None) -> str:
@@ -96,6 +104,12 @@ def _short(name: str, taken: str) -> str:
     short = "".join(word[0] for word in words[:3]) if len(words) > 1 else name[:3]
     short = short.upper()
     return short if short != taken else (name[:3].upper() if name[:3].upper() != taken else name[:4].upper())
+
+
+def _worth(player: Player) -> float:
+    if player.bowls is None:
+        return -6.0
+    return 2.0 * math.log(player.bowl_wickets / player.bowl_runs**2)
 
 
 def _as_bowler(player: Player) -> Player:

@@ -1,0 +1,113 @@
+"""Owns the simulation of many whole matches through the match engine, without observations or events."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from typing import Any
+
+from spectator.environments.base import derive_seed
+from spectator.environments.cricket.advice import usual_bowler
+from spectator.environments.cricket.ball import BallModel
+from spectator.environments.cricket.captains import STYLES, StyledCaptain
+from spectator.environments.cricket.engine import BattingIntent, BowlingIntent, Match, Played
+from spectator.environments.cricket.field import standard_field
+from spectator.environments.cricket.formats import format_of
+from spectator.environments.cricket.laws import may_bat
+from spectator.environments.cricket.models import Side
+from spectator.environments.cricket.result import other
+from spectator.environments.cricket.squads import draw_fixture
+from spectator.environments.cricket.team import teams_of
+
+
+def simulate_matches(matches: int, overs: int, seed: int) -> Iterator[dict[str, Any]]:
+    """Play whole matches between default squads under the default captains, one JSON object a delivery.
+
+    The default captain's intent is that of real sides, his field the standard one and his bowler the usual
+    one, so that nothing is left to ask him but the toss; a test shows that an episode with the same seed has
+    the same deliveries.
+
+    Args:
+        matches: How many.
+        overs: Overs of an innings, 1 .. 50.
+        seed: Seed of the whole run; match ``m`` has the seed ``derive_seed(seed, "match", m)``.
+
+    Yields:
+        match_id, innings (1, 2, then 3, 4, ... in super overs), over (0-based), ball (1-based, every delivery
+        of the over), runs_off_bat, extras, extra_kind, wicket, dismissal_kind, target, batter, non_striker,
+        bowler, free_hit.
+
+    Raises:
+        ValueError: ``overs`` is not in 1 .. 50, or ``matches`` is negative.
+    """
+    format_of(overs)
+    if matches < 0:
+        raise ValueError(f"matches must not be negative, not {matches}")
+    for number in range(matches):
+        yield from simulate_match(number + 1, overs, derive_seed(seed, "match", number))
+
+
+def simulate_match(match_id: int, overs: int, seed: int) -> Iterator[dict[str, Any]]:
+    """Play one match; see :func:`simulate_matches`."""
+    match = open_match(overs, seed)
+    for played in play_out(match):
+        innings = match.innings[played.innings - 1]
+        side = match.batting[played.innings - 1]
+        batters, bowlers = match.teams[side].players, match.teams["away" if side == "home" else "home"].players
+        ball = played.counted
+        yield {
+            "match_id": match_id,
+            "innings": played.innings,
+            "over": played.over,
+            "ball": played.delivery,
+            "runs_off_bat": ball.bat,
+            "extras": ball.wides + ball.noball + ball.byes + ball.legbyes + ball.penalty,
+            "extra_kind": ball.extra_kind,
+            "wicket": ball.dismissal is not None,
+            "dismissal_kind": ball.dismissal,
+            "target": innings.target,
+            "batter": batters[played.striker].name,
+            "non_striker": batters[played.non_striker].name,
+            "bowler": bowlers[played.bowler].name,
+            "free_hit": played.free_hit,
+        }
+
+
+def open_match(overs: int, seed: int) -> Match:
+    """A match of a seed after its toss, made as an episode of the same seed makes it."""
+    teams = teams_of(draw_fixture(derive_seed(seed, "squads")))
+    rng = random.Random(derive_seed(seed, "balls"))
+    captains: dict[Side, StyledCaptain] = {
+        "home": StyledCaptain(STYLES[0], derive_seed(seed, "home")),
+        "away": StyledCaptain(STYLES[0], derive_seed(seed, "away")),
+    }
+    call, elect = captains["home"].elect()
+    won: Side = "home" if (rng.random() < 0.5) == (call == "heads") else "away"
+    if won == "away":
+        _, elect = captains["away"].elect()
+    return Match(format_of(overs), teams, won if elect == "bat" else other(won), BallModel.load(), rng)
+
+
+def play_out(match: Match) -> Iterator[Played]:
+    """Play on to the result under the default captains, ball by ball."""
+    batting = BattingIntent()
+    while True:
+        awaited = match.awaited
+        if awaited == "ball":
+            innings = match.current
+            limit = innings.format.outside_limit(innings.balls)
+            yield match.play(batting, BowlingIntent(field=standard_field(limit)))
+        elif awaited == "batter":
+            send_in_next(match)
+        elif awaited == "bowler":
+            match.give_ball(usual_bowler(match))
+        elif awaited == "innings":
+            match.close_innings()
+        else:
+            return
+
+
+def send_in_next(match: Match) -> None:
+    """Send in the next batter of the natural order."""
+    innings = match.current
+    match.send_in(next(player for player in range(11) if may_bat(innings, player)))

@@ -1,0 +1,177 @@
+"""Owns the application and its process: routes put together, served, and brought to an orderly end."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import importlib.util
+import signal
+import socket
+import sys
+from collections.abc import AsyncIterator, Sequence
+from typing import Any, Final
+
+import uvicorn
+from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
+
+from spectator import __version__
+from spectator.errors import ConfigurationError, SpectatorError
+
+from . import archive, control, health, live, sse
+from .assets import mount_assets
+from .bodies import Body
+from .control import ChooseEpisode, ChoosePace, StartEpisode
+from .faults import Problem, install_faults
+from .logs import configure_logging
+from .pages import pages_router
+from .protocol import WebSocketProtocol
+from .settings import Settings, read_environment
+from .shield import BODY_BYTES, BodyLimit, OriginShield, SecurityHeaders
+from .wiring import open_services
+
+FAREWELL_S: Final = 1.0
+"""How long viewers may take to leave once the server must go."""
+
+UNREAD_MS: Final = 30_000
+"""How long a peer may leave bytes unread before the kernel cuts the connection."""
+
+
+def create_app(settings: Settings) -> FastAPI:
+    """Put the application together; its services live as long as its lifespan.
+
+    Args:
+        settings: How it is set.
+    """
+
+    @contextlib.asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        async with open_services(settings) as services:
+            app.state.services = services
+            for service in rooms:
+                await service.start()
+            yield
+            for service in rooms:
+                await service.aclose()
+
+    app = FastAPI(
+        title="Spectator",
+        summary="Watch agents play: one ordered, durable stream of events from an episode to every browser.",
+        version=__version__,
+        lifespan=lifespan,
+        docs_url=None,
+        redoc_url=None,
+    )
+    install_faults(app)
+    app.add_middleware(BodyLimit)
+    app.add_middleware(OriginShield, settings=settings)
+    app.add_middleware(SecurityHeaders, settings=settings)
+    for module in (health, control, archive, live, sse):
+        app.include_router(module.router)
+    rooms: list[Any] = []
+    app.include_router(pages_router())
+    mount_assets(app)
+    if importlib.util.find_spec(".openenv", __package__):
+        rooms.append(importlib.import_module(".openenv", __package__).register_openenv(app, settings))
+    app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
+    return app
+
+
+def _openapi(app: FastAPI) -> dict[str, Any]:
+    """The OpenAPI document, with the models that routes read and answer by themselves."""
+    if app.openapi_schema is None:
+        document = get_openapi(title=app.title, version=app.version, summary=app.summary, routes=app.routes)
+        schemas = document.setdefault("components", {}).setdefault("schemas", {})
+        models: tuple[type[Problem | Body], ...] = (Problem, StartEpisode, ChooseEpisode, ChoosePace)
+        for model in models:
+            schema = model.model_json_schema(ref_template="#/components/schemas/{model}")
+            schemas.update(schema.pop("$defs", {}))
+            schemas[model.__name__] = schema
+        app.openapi_schema = document
+    return app.openapi_schema
+
+
+class Server(uvicorn.Server):
+    """Serves the application; before it goes it tells the viewers to come back."""
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """End in order: viewers, requests, then episodes and the journal."""
+        for server in self.servers:
+            server.close()
+        await self.config.app.state.services.audience.send_away(FAREWELL_S)  # type: ignore[union-attr]
+        await super().shutdown(sockets)
+
+
+def build_server(settings: Settings) -> Server:
+    """A server for these settings, not yet started."""
+    config = uvicorn.Config(
+        create_app(settings),
+        host=settings.host,
+        port=settings.port,
+        ws=WebSocketProtocol,
+        ws_max_size=BODY_BYTES,
+        ws_per_message_deflate=False,
+        timeout_graceful_shutdown=max(1, round(settings.shutdown_grace_s)),
+        access_log=False,
+        log_config=None,
+        server_header=False,
+        workers=1,
+    )
+    return Server(config)
+
+
+def listen(settings: Settings) -> socket.socket:
+    """A listening socket whose connections do not outlive peers that never read.
+
+    Raises:
+        ConfigurationError: The address cannot be listened on.
+    """
+    try:
+        family, kind, _, _, address = socket.getaddrinfo(
+            settings.host, settings.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        listener = socket.socket(family, kind)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if hasattr(socket, "TCP_USER_TIMEOUT"):
+            listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, UNREAD_MS)
+        listener.bind(address)
+    except OSError as error:
+        raise ConfigurationError(
+            f"cannot listen on {settings.host}:{settings.port}: {error.strerror or error}"
+        ) from error
+    return listener
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Serve until told to stop; settings come from the environment, see docs/settings.md."""
+    parser = argparse.ArgumentParser(
+        prog="server",
+        description="Serve Spectator: its pages, its live channel and its OpenEnv environments.",
+        epilog="Example: SPECTATOR_MAX_EPISODES=4 server --port 8080. All settings: docs/settings.md.",
+    )
+    parser.add_argument("--host", help="address to listen on (SPECTATOR_HOST)")
+    parser.add_argument("--port", help="port to listen on (SPECTATOR_PORT)")
+    given = parser.parse_args(arguments)
+    try:
+        settings = read_environment(host=given.host, port=given.port)
+        configure_logging(settings)
+        listener = listen(settings)
+    except SpectatorError as error:
+        sys.exit(f"server: {error}")
+    host, port = listener.getsockname()[:2]
+    sys.stderr.write(f"Spectator is at http://{f'[{host}]' if ':' in host else host}:{port}\n")
+    sys.stderr.flush()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    with listener, contextlib.suppress(KeyboardInterrupt):
+        build_server(settings).run(sockets=[listener])
+
+
+def __getattr__(name: str) -> FastAPI:
+    """``app``, for ``uvicorn server.app:app``: made from the environment when it is asked for."""
+    if name == "app":
+        return create_app(read_environment())
+    raise AttributeError(name)
+
+
+if __name__ == "__main__":
+    main()

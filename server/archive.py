@@ -1,0 +1,147 @@
+"""Owns the history of episodes: ``/api/episodes*``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator
+from typing import Annotated, Final
+
+from fastapi import APIRouter, Depends, Query
+from pydantic import BaseModel, Field
+from starlette.responses import StreamingResponse
+
+from spectator.errors import EpisodeNotFound
+from spectator.events import EndReason, RecordedEvent
+from spectator.journal.base import EpisodeFilter, EpisodeSummary, Journal
+
+from . import faults
+from .faults import documented
+from .wiring import Services, services_of
+
+EPISODE_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+NDJSON: Final = "application/x-ndjson"
+WRITE_BYTES: Final = 64 * 1024
+"""Events are sent in pieces of about this size."""
+
+MAX_SEQ: Final = 2**53 - 1
+
+
+class EpisodeEntry(BaseModel):
+    """An episode in the history."""
+
+    episode_id: str
+    epoch: str = Field(description="Identity of its numbering")
+    environment: str
+    title: str
+    captain: str = Field(description="Preset in the agent's seat")
+    captain_label: str
+    opponent: str = Field(description="Preset in the other seats; empty in worlds without opponents")
+    pack: str
+    seed: int
+    started_at: str = Field(description="RFC 3339")
+    ended_at: str | None = Field(description="RFC 3339; null while it has not ended")
+    reason: EndReason | None = Field(description="Why it ended")
+    score: float | None = Field(description="The agent's score in [0, 1], when it finished")
+    result: str | None = Field(description="The result in words, when it finished")
+    turns: int | None = Field(description="Turns taken, once it has ended")
+    head_seq: int = Field(description="Number of its last event")
+
+
+class EpisodePage(BaseModel):
+    """A page of the history, newest first."""
+
+    episodes: list[EpisodeEntry]
+    next: str | None = Field(description="`before` of the next page; null on the last")
+
+
+ServicesDep = Annotated[Services, Depends(services_of)]
+PROBLEMS: Final = documented(faults.NO_EPISODE, faults.INVALID, faults.NO_JOURNAL)
+STREAMED: Final = {
+    **PROBLEMS,
+    200: {"description": "One event envelope a line", "content": {NDJSON: {"schema": {"type": "string"}}}},
+}
+
+router = APIRouter(prefix="/api/episodes", tags=["history"])
+
+
+@router.get("", responses=documented(faults.INVALID, faults.NO_JOURNAL))
+async def list_episodes(
+    services: ServicesDep,
+    environment: Annotated[str | None, Query(max_length=64, description="Only of this world")] = None,
+    captain: Annotated[str | None, Query(max_length=64, description="Only with this captain")] = None,
+    ended: Annotated[bool | None, Query(description="Only ended ones, or only unended ones")] = None,
+    before: Annotated[
+        str | None, Query(pattern=f"^{EPISODE_ID.pattern}$", description="`next` of the page before")
+    ] = None,
+    limit: Annotated[int, Query(ge=1, le=200, description="Most episodes on the page")] = 50,
+) -> EpisodePage:
+    """Episodes that ran or run, newest first."""
+    wanted = EpisodeFilter(
+        environment=environment, captain=captain, ended=ended, before=before, limit=limit + 1
+    )
+    found = await services.journal.episodes(wanted)
+    following = found[limit - 1].episode_id if len(found) > limit else None
+    return EpisodePage(episodes=[_entry(summary) for summary in found[:limit]], next=following)
+
+
+@router.get("/{episode_id}", responses=PROBLEMS)
+async def get_episode(episode_id: str, services: ServicesDep) -> EpisodeEntry:
+    """One episode."""
+    return _entry(await _summary(services, episode_id))
+
+
+@router.get("/{episode_id}/events", response_class=StreamingResponse, responses=STREAMED)
+async def get_events(
+    episode_id: str,
+    services: ServicesDep,
+    after_seq: Annotated[int, Query(ge=0, le=MAX_SEQ, description="Only later events")] = 0,
+) -> StreamingResponse:
+    """What is recorded of an episode: its event envelopes, byte for byte, one a line."""
+    await _summary(services, episode_id)
+    return StreamingResponse(
+        _lines(services.journal, episode_id, after_seq),
+        media_type=NDJSON,
+        headers={"Cache-Control": "no-cache"},
+    )
+
+
+@router.get("/{episode_id}/export", response_class=StreamingResponse, responses=STREAMED)
+async def export_events(episode_id: str, services: ServicesDep) -> StreamingResponse:
+    """The same, as a file."""
+    await _summary(services, episode_id)
+    return StreamingResponse(
+        _lines(services.journal, episode_id, 0),
+        media_type=NDJSON,
+        headers={
+            "Cache-Control": "no-cache",
+            "Content-Disposition": f'attachment; filename="{episode_id}.ndjson"',
+        },
+    )
+
+
+async def _summary(services: Services, episode_id: str) -> EpisodeSummary:
+    summary = await services.journal.episode(episode_id) if EPISODE_ID.fullmatch(episode_id) else None
+    if summary is None:
+        raise EpisodeNotFound(episode_id[:64])
+    return summary
+
+
+async def _lines(journal: Journal, episode_id: str, after_seq: int) -> AsyncIterator[str]:
+    waiting: list[RecordedEvent] = []
+    size = 0
+    async for recorded in journal.stream(episode_id, after_seq=after_seq):
+        waiting.append(recorded)
+        size += len(recorded.text)
+        if size >= WRITE_BYTES:
+            yield _joined(waiting)
+            waiting, size = [], 0
+    if waiting:
+        yield _joined(waiting)
+
+
+def _joined(events: list[RecordedEvent]) -> str:
+    return "".join(f"{recorded.text}\n" for recorded in events)
+
+
+def _entry(summary: EpisodeSummary) -> EpisodeEntry:
+    return EpisodeEntry(**{name: getattr(summary, name) for name in EpisodeEntry.model_fields})

@@ -1,0 +1,77 @@
+"""Owns what the process tells about itself: ``/health``, ``/readyz``, ``/metrics``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, Depends
+from pydantic import BaseModel
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse
+
+from . import faults
+from .faults import documented
+from .wiring import Services, services_of
+
+ServicesDep = Annotated[Services, Depends(services_of)]
+
+router = APIRouter(tags=["health"])
+
+
+class Health(BaseModel):
+    """The process is up."""
+
+    status: Literal["healthy"] = "healthy"
+
+
+class Ready(BaseModel):
+    """Episodes can be recorded now."""
+
+    status: Literal["ready"] = "ready"
+
+
+@router.get("/health")
+async def health() -> Health:
+    """Whether the process is up; touches nothing."""
+    return Health()
+
+
+@router.get("/readyz", responses=documented(faults.NO_JOURNAL))
+async def ready(services: ServicesDep) -> Ready:
+    """Whether the journal can be written and read now."""
+    await services.journal.check()
+    return Ready()
+
+
+@router.get(
+    "/metrics",
+    response_class=PlainTextResponse,
+    responses=documented(faults.UNAUTHENTICATED, faults.TOO_MANY),
+)
+async def metrics(request: Request, services: ServicesDep) -> PlainTextResponse:
+    """Figures of this process in the Prometheus text format; needs the operator's token when one is set."""
+    services.guard.require_operator(request)
+    return PlainTextResponse("".join(_exposition(services)), media_type="text/plain; version=0.0.4")
+
+
+def _exposition(services: Services) -> Iterator[str]:
+    audience, stage, supervisor = services.audience, services.stage, services.supervisor
+    yield from _metric("viewers", "gauge", "Viewers that are connected", {"": len(audience)})
+    closed = {f'{{code="{close.code}"}}': count for close, count in audience.closed.items()}
+    yield from _metric("viewers_closed_total", "counter", "Viewers that this server closed", closed)
+    yield from _metric("episodes_running", "gauge", "Episodes that run", {"": len(supervisor.running())})
+    yield from _metric("episode_slots", "gauge", "Episodes that may run at once", {"": supervisor.slots})
+    yield from _metric("episodes_started_total", "counter", "Episodes that began", {"": stage.started})
+    ended = {f'{{reason="{reason}"}}': count for reason, count in stage.ended.items()}
+    yield from _metric("episodes_ended_total", "counter", "Episodes that ended", ended)
+    published = {f'{{type="{name}"}}': count for name, count in stage.published.items()}
+    yield from _metric(
+        "events_published_total", "counter", "Events that were recorded and published", published
+    )
+
+
+def _metric(name: str, kind: str, summary: str, samples: Mapping[str, int]) -> Iterator[str]:
+    yield f"# HELP spectator_{name} {summary}\n# TYPE spectator_{name} {kind}\n"
+    for labels, value in samples.items():
+        yield f"spectator_{name}{labels} {value}\n"

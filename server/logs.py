@@ -1,0 +1,40 @@
+"""Owns how the process writes its log."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from datetime import UTC, datetime
+
+from spectator.clock import timestamp
+
+from .settings import Settings
+
+
+class JsonFormatter(logging.Formatter):
+    """One JSON object a line."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The record as a line."""
+        line = {
+            "at": timestamp(datetime.fromtimestamp(record.created, UTC)),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        if record.exc_info:
+            line["exception"] = self.formatException(record.exc_info)
+        return json.dumps(line, ensure_ascii=False)
+
+
+def configure_logging(settings: Settings) -> None:
+    """Send every log line to standard error, in the form that the settings ask for."""
+    handler = logging.StreamHandler()
+    text = settings.log_format == "text" or (settings.log_format == "auto" and sys.stderr.isatty())
+    handler.setFormatter(
+        logging.Formatter("%(asctime)s %(levelname)-7s %(name)s: %(message)s") if text else JsonFormatter()
+    )
+    logging.basicConfig(level=settings.log_level.upper(), handlers=[handler], force=True)
+    for chatty in ("uvicorn.access", "server.protocol", "spectator.server.protocol"):
+        logging.getLogger(chatty).setLevel(logging.WARNING)

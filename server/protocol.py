@@ -1,0 +1,78 @@
+"""Owns our WebSocket connections: uvicorn's, with small messages and an end to whoever does not read."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from starlette.requests import HTTPConnection
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+from websockets.frames import Frame
+from websockets.http11 import Request
+
+from .wire import MAX_MESSAGE_BYTES
+
+EXTENSION: Final = "spectator.farewell"
+"""Key of the connection's :meth:`WebSocketProtocol.farewell` in the scope's extensions."""
+
+LINGER_S: Final = 5.0
+"""How long a closed connection may take to read what was written, before it is cut."""
+
+MAX_FRAGMENTS: Final = 64
+"""Most fragments of one message."""
+
+
+class WebSocketProtocol(WebSocketsSansIOProtocol):
+    """A WebSocket of uvicorn's that never waits for ever."""
+
+    def handle_connect(self, event: Request) -> None:
+        """Begin the handshake; a viewer's messages are small."""
+        if event.path.startswith(f"{self.root_path}/live"):
+            self.conn.max_message_size = MAX_MESSAGE_BYTES
+        super().handle_connect(event)
+        if hasattr(self, "scope"):
+            extensions: dict[str, Any] = self.scope["extensions"]
+            extensions[EXTENSION] = self.farewell
+
+    def farewell(self, text: str, code: int, reason: str) -> None:
+        """Write a last message and the close, even to one who does not read; cut it off a while later."""
+        if self.close_sent or self.disconnected or self.transport.is_closing():
+            return
+        self.conn.send_text(text.encode())
+        self.conn.send_close(code, reason)
+        self.transport.write(b"".join(self.conn.data_to_send()))
+        self.close_sent = True
+        self.stop_keepalive()
+        if self.read_paused:
+            self.read_paused = False
+            self.transport.resume_reading()
+        self.close_timer = self.loop.call_later(LINGER_S, self.transport.abort)
+
+    def handle_ping(self) -> None:
+        """Answer a ping; one who sends them and reads no answers is cut off."""
+        if self.writable.is_set():
+            super().handle_ping()
+        else:
+            self.transport.abort()
+
+    def handle_cont(self, event: Frame) -> None:
+        """Take a fragment; a message in countless ones is refused."""
+        if len(self.frames) >= MAX_FRAGMENTS:
+            self.conn.fail(1009, "too many fragments")
+            self.handle_parser_exception()
+            return
+        super().handle_cont(event)
+
+    def keepalive_timeout(self) -> None:
+        """The peer is dead: end it, unread bytes and all."""
+        super().keepalive_timeout()
+        self.loop.call_later(LINGER_S, self.transport.abort)
+
+    def shutdown(self) -> None:
+        """The server goes: close, and cut off whoever does not read."""
+        super().shutdown()
+        self.loop.call_later(LINGER_S, self.transport.abort)
+
+
+def farewell_of(connection: HTTPConnection) -> Any:
+    """The connection's :meth:`WebSocketProtocol.farewell`; ``None`` under another server."""
+    return connection.scope.get("extensions", {}).get(EXTENSION)

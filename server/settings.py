@@ -1,0 +1,233 @@
+"""Owns the settings of the server, and with them the only reading of the process environment."""
+
+from __future__ import annotations
+
+import difflib
+import ipaddress
+import os
+import re
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal, Self
+
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    SecretStr,
+    ValidationError,
+    field_validator,
+)
+
+from spectator.errors import ConfigurationError
+
+PREFIX: Final = "SPECTATOR_"
+"""What the name of every variable of ours begins with."""
+
+ORIGIN: Final = re.compile(r"https?://[A-Za-z0-9.\-]+(:\d{1,5})?|https?://\[[0-9A-Fa-f:]+\](:\d{1,5})?")
+FRAME_SOURCE: Final = re.compile(r"'self'|'none'|https?://[A-Za-z0-9.*\-]+(:\d{1,5})?")
+
+
+def _split(value: object) -> object:
+    return tuple(value.replace(",", " ").split()) if isinstance(value, str) else value
+
+
+WordList = Annotated[tuple[str, ...], BeforeValidator(_split)]
+"""Words set apart by commas or spaces."""
+
+
+class Settings(BaseModel):
+    """Everything that can be set, with its default; see docs/settings.md."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    host: str = Field(default="127.0.0.1", min_length=1, description="Address to listen on")
+    port: int = Field(default=8000, ge=0, le=65535, description="Port to listen on; 0 takes a free one")
+    data_dir: Path = Field(default=Path("data"), description="Folder for the journal and the clips")
+    environment: str = Field(
+        default="cricket",
+        pattern=r"^[a-z][a-z0-9_]*$",
+        description="World that plays when none is asked for, and that the OpenEnv routes at the root serve",
+    )
+    operator_token: SecretStr | None = Field(
+        default=None,
+        description="Bearer token, 16 characters or more, of whoever may stop or slow a match or spend "
+        "money; without one, control is open and nothing that costs money runs beyond this machine",
+    )
+    allowed_origins: WordList = Field(
+        default=(),
+        description="Further origins, such as https://example.org, whose pages may post and open sockets; "
+        "a Space's own host is added by itself",
+    )
+    frame_ancestors: WordList = Field(
+        default=("'self'", "https://huggingface.co", "https://*.hf.space"),
+        description="Who may show the pages in a frame, as in the CSP directive of this name",
+    )
+    max_episodes: int = Field(default=1, ge=1, le=64, description="Episodes that may run at once")
+    starts_per_minute: int = Field(
+        default=30, ge=0, description="Episodes that one address may start in a minute; 0 = no limit"
+    )
+    starts_per_hour: int = Field(
+        default=600,
+        ge=0,
+        description="Episodes that all visitors together may start in an hour; 0 = no limit",
+    )
+    decision_timeout_s: float = Field(default=120.0, gt=0, description="Longest wait for one decision")
+    step_timeout_s: float = Field(default=30.0, gt=0, description="Longest wait for one step of a world")
+    reset_timeout_s: float = Field(default=60.0, gt=0, description="Longest wait for a world to begin")
+    episode_timeout_s: float = Field(
+        default=6 * 3600.0, gt=0, description="Longest play of one episode, pauses left out"
+    )
+    max_viewers: int = Field(default=10_000, ge=0, description="Viewers that may be connected at once")
+    max_viewers_per_address: int = Field(
+        default=0, ge=0, description="Viewers that may be connected at once from one address; 0 = no limit"
+    )
+    viewer_backlog_bytes: int = Field(
+        default=1024 * 1024,
+        ge=64 * 1024,
+        description="What may wait for one viewer before it is closed as too slow",
+    )
+    openenv_max_sessions: int = Field(
+        default=16, ge=1, description="Private OpenEnv environments that may be open at once"
+    )
+    openenv_session_idle_s: float = Field(
+        default=600.0, gt=0, description="Silence after which a private OpenEnv environment is let go"
+    )
+    shutdown_grace_s: float = Field(
+        default=2.0, gt=0, le=60, description="How long requests under way may take once the server must go"
+    )
+    log_level: Literal["debug", "info", "warning", "error"] = Field(
+        default="info", description="Least severe kind of log line that is written"
+    )
+    log_format: Literal["auto", "text", "json"] = Field(
+        default="auto", description="Form of the log; `auto` is text on a terminal, else one JSON a line"
+    )
+
+    @field_validator("operator_token")
+    @classmethod
+    def _long_enough(cls, token: SecretStr | None) -> SecretStr | None:
+        if token is not None and not re.fullmatch(r"[\x21-\x7e]{16,512}", token.get_secret_value()):
+            raise ValueError("must be 16 to 512 printable ASCII characters without spaces")
+        return token
+
+    @field_validator("allowed_origins")
+    @classmethod
+    def _origins(cls, origins: tuple[str, ...]) -> tuple[str, ...]:
+        for origin in origins:
+            if not ORIGIN.fullmatch(origin):
+                raise ValueError(f"{origin!r} is not an origin such as https://example.org")
+        return tuple(origin.lower() for origin in origins)
+
+    @field_validator("frame_ancestors")
+    @classmethod
+    def _frame_sources(cls, sources: tuple[str, ...]) -> tuple[str, ...]:
+        for source in sources:
+            if not FRAME_SOURCE.fullmatch(source):
+                raise ValueError(f"{source!r} is not 'self', 'none' or a host such as https://*.example.org")
+        return sources
+
+    @property
+    def on_loopback(self) -> bool:
+        """Whether the server listens only to its own machine."""
+        return is_loopback(self.host)
+
+    @property
+    def journal_url(self) -> str:
+        """Where the journal is, as SQLAlchemy takes it."""
+        return f"sqlite:///{self.data_dir / 'journal.db'}"
+
+    @classmethod
+    def from_environ(cls, environ: Mapping[str, str]) -> Self:
+        """Read the settings from variables.
+
+        Args:
+            environ: All variables; those without our prefix are left alone, but for ``SPACE_HOST``.
+
+        Raises:
+            ConfigurationError: Names every variable that is unknown or holds a bad value.
+        """
+        ours = {name.removeprefix(PREFIX): text for name, text in environ.items() if name.startswith(PREFIX)}
+        problems = [
+            _unknown(name) for name in ours if name.lower() not in cls.model_fields or name != name.upper()
+        ]
+        values: dict[str, Any] = {name.lower(): text for name, text in ours.items()}
+        known = {name: value for name, value in values.items() if name in cls.model_fields}
+        if host := environ.get("SPACE_HOST"):
+            known["allowed_origins"] = f"{known.get('allowed_origins', '')} https://{host}"
+        try:
+            settings = cls.model_validate(known)
+        except ValidationError as error:
+            problems += [
+                f"{PREFIX}{'.'.join(map(str, problem['loc'])).upper()}: "
+                f"{problem['msg'].removeprefix('Value error, ')}"
+                for problem in error.errors(include_input=False)
+            ]
+        if problems:
+            raise ConfigurationError("; ".join(problems))
+        return settings
+
+
+def is_loopback(host: str) -> bool:
+    """Whether ``host``, a name or an address, means this machine only."""
+    if host.lower() == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+def read_environment(**given: str | None) -> Settings:
+    """The settings as the process environment has them.
+
+    Args:
+        given: Settings given otherwise, such as on a command line; those that are ``None`` are not.
+
+    Raises:
+        ConfigurationError: See :meth:`Settings.from_environ`.
+    """
+    overrides = {f"{PREFIX}{name.upper()}": text for name, text in given.items() if text is not None}
+    return Settings.from_environ({**os.environ, **overrides})
+
+
+def _unknown(name: str) -> str:
+    near = difflib.get_close_matches(name.upper(), [field.upper() for field in Settings.model_fields], n=1)
+    hint = f"; did you mean {PREFIX}{near[0]}?" if near else "; docs/settings.md lists them all"
+    return f"{PREFIX}{name}: there is no such setting{hint}"
+
+
+def settings_page() -> str:
+    """The page docs/settings.md."""
+    lines = [
+        "# Settings",
+        "",
+        "Environment variables, read once at the start. An unknown `SPECTATOR_*` and a bad value are refused by",
+        "name.",
+        "This page is written by `python -m server.settings > docs/settings.md`.",
+        "",
+        "| variable | default | what it sets |",
+        "|---|---|---|",
+    ]
+    for name, field in Settings.model_fields.items():
+        lines.append(f"| `{PREFIX}{name.upper()}` | {_shown(field.default)} | {field.description} |")
+    lines += [
+        "",
+        "`FORWARDED_ALLOW_IPS` is uvicorn's own: the proxies whose `X-Forwarded-*` are believed. `SPACE_HOST` is",
+        "set by Hugging Face; its origin is allowed beside those of `SPECTATOR_ALLOWED_ORIGINS`.",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def _shown(default: object) -> str:
+    if default is None or default == ():
+        return "none"
+    if isinstance(default, tuple):
+        return f"`{' '.join(map(str, default))}`"
+    return f"`{default}`"
+
+
+if __name__ == "__main__":
+    sys.stdout.write(settings_page())

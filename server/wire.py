@@ -1,0 +1,157 @@
+"""Owns the words of the live channel: its frames, its close codes, and what a viewer may say."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Final
+
+from spectator.errors import ProtocolError
+from spectator.events import RecordedEvent, encode_json
+
+PROTOCOL: Final = 1
+"""Version of the live protocol, told in every hello."""
+
+MAX_MESSAGE_BYTES: Final = 16 * 1024
+"""Longest message a viewer may send."""
+
+EPOCH: Final = re.compile(r"[0-9A-Za-z_-]{1,32}")
+SEQ: Final = re.compile(r"-?\d{1,20}")
+
+
+class Close(Enum):
+    """Why a viewer's connection ends: code, whether to come back, and the reason in words."""
+
+    ENDED = (1000, False, "ended")
+    TOO_BIG = (1009, False, "message too big")
+    RESTARTING = (1012, True, "the server restarts")
+    NOT_FOUND = (4001, False, "no such episode")
+    FOREIGN_ORIGIN = (4003, False, "a page of another site may not watch from here")
+    TOO_SLOW = (4008, True, "too slow; come back and resume")
+    FULL = (4029, True, "too many viewers; come back later")
+    BAD_MESSAGE = (4400, False, "bad message")
+
+    def __init__(self, code: int, reconnect: bool, reason: str) -> None:
+        self.code = code
+        self.reconnect = reconnect
+        self.reason = reason
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """One message to a viewer, encoded.
+
+    Args:
+        text: The JSON text.
+        epoch: The numbering that ``seq`` belongs to, for frames that move a viewer on.
+        seq: Where a viewer stands after it; ``None`` when it moves nobody.
+    """
+
+    text: str
+    epoch: str | None = None
+    seq: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """Where a viewer says it stands: it has everything up to ``seq`` of ``epoch``."""
+
+    epoch: str
+    seq: int
+
+
+@dataclass(frozen=True, slots=True)
+class Ping:
+    """A viewer measures how far away it is.
+
+    Args:
+        t: Whatever number it wants back.
+    """
+
+    t: float
+
+
+def hello(episode_id: str, epoch: str, head_seq: int, viewers: int) -> Frame:
+    """What is shown from here on."""
+    return _frame(
+        "hello", protocol=PROTOCOL, episode_id=episode_id, epoch=epoch, head_seq=head_seq, viewers=viewers
+    )
+
+
+def waiting() -> Frame:
+    """Nothing is on; a hello follows when something is."""
+    return _frame("waiting", protocol=PROTOCOL)
+
+
+def snapshot(epoch: str, seq: int, state: Mapping[str, Any]) -> Frame:
+    """The whole state after event ``seq``."""
+    return Frame(_frame("snapshot", epoch=epoch, seq=seq, state=state).text, epoch, seq)
+
+
+def event_frame(recorded: RecordedEvent) -> Frame:
+    """A recorded event: its one encoding, with the frame's name put in front."""
+    return Frame('{"frame":"event",' + recorded.text[1:], recorded.event.epoch, recorded.event.seq)
+
+
+def viewers(count: int) -> Frame:
+    """How many watch this episode."""
+    return _frame("viewers", count=count)
+
+
+def pong(t: float) -> Frame:
+    """The answer to a ping."""
+    return _frame("pong", t=t)
+
+
+def bye(close: Close, detail: str | None = None) -> Frame:
+    """The last frame before a close."""
+    return _frame("bye", code=close.code, reconnect=close.reconnect, reason=detail or close.reason)
+
+
+def _frame(name: str, **fields: Any) -> Frame:
+    return Frame(encode_json({"frame": name, **fields}))
+
+
+def parse_message(text: str) -> Ping | Position:
+    """What a viewer said.
+
+    Raises:
+        ProtocolError: It is neither a ping nor a request to resume.
+    """
+    try:
+        message = json.loads(text, parse_constant=_no_constant)
+    except (ValueError, RecursionError) as error:
+        raise _bad("not JSON") from error
+    match message:
+        case {"frame": "ping", "t": int() | float() as t, **rest} if not rest and not isinstance(t, bool):
+            return Ping(t)
+        case {"frame": "resume", "epoch": str() as epoch, "seq": int() as seq, **rest} if (
+            not rest and not isinstance(seq, bool) and EPOCH.fullmatch(epoch)
+        ):
+            return Position(epoch, seq)
+    raise _bad('send {"frame":"ping","t":number} or {"frame":"resume","epoch":text,"seq":integer}')
+
+
+def asked_position(query: Mapping[str, str]) -> Position | None:
+    """The position in ``?epoch=&seq=``; ``None`` when neither is there.
+
+    Raises:
+        ProtocolError: Only one of them is there, or one is malformed.
+    """
+    epoch, seq = query.get("epoch"), query.get("seq")
+    if epoch is None and seq is None:
+        return None
+    if epoch is None or seq is None or not EPOCH.fullmatch(epoch) or not SEQ.fullmatch(seq):
+        raise _bad("resume with both epoch (text) and seq (integer), or with neither")
+    return Position(epoch, int(seq))
+
+
+def _bad(why: str) -> ProtocolError:
+    return ProtocolError(f"bad message: {why}", close_code=Close.BAD_MESSAGE.code)
+
+
+def _no_constant(name: str) -> float:
+    raise ValueError(f"{name} is not JSON")

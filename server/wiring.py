@@ -1,0 +1,119 @@
+"""Owns the composition: it builds the services, hands them to the routes, and closes them in reverse."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from typing import cast
+
+from starlette.requests import HTTPConnection
+from ulid import ULID
+
+from spectator.bus.memory import MemoryBus
+from spectator.catalog import load_world, world_names
+from spectator.clock import Clock, SystemClock
+from spectator.environments.base import MAX_SEED
+from spectator.episodes.driver import EpisodeLimits
+from spectator.episodes.recovery import close_unfinished
+from spectator.episodes.supervisor import Supervisor
+from spectator.errors import ConfigurationError
+from spectator.journal.base import Journal
+from spectator.journal.sql import SqlJournal
+
+from .audience import Audience
+from .finals import FinalStates
+from .guard import Guard
+from .settings import Settings
+from .stage import Stage
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """What the routes work with.
+
+    Args:
+        settings: How the server is set.
+        clock: Time.
+        journal: The record.
+        stage: The bus, and what is on.
+        supervisor: Who runs the episodes.
+        audience: Who watches them.
+        guard: Who may do what.
+        finals: What recorded episodes came to.
+    """
+
+    settings: Settings
+    clock: Clock
+    journal: Journal
+    stage: Stage
+    supervisor: Supervisor
+    audience: Audience
+    guard: Guard
+    finals: FinalStates
+
+
+def services_of(connection: HTTPConnection) -> Services:
+    """The services of the application that answers this request or socket."""
+    return cast(Services, connection.app.state.services)
+
+
+@asynccontextmanager
+async def open_services(settings: Settings) -> AsyncIterator[Services]:
+    """Build the services; on the way out they are closed in reverse.
+
+    Raises:
+        ConfigurationError: The default world does not exist, or another process writes the journal.
+        JournalError: The journal cannot be opened.
+    """
+    if settings.environment not in world_names():
+        raise ConfigurationError(
+            f"SPECTATOR_ENVIRONMENT: there is no world {settings.environment!r}; "
+            f"there are {', '.join(world_names())}"
+        )
+    await asyncio.to_thread(load_world, settings.environment)
+    clock = SystemClock()
+    async with AsyncExitStack() as stack:
+        journal = await SqlJournal.open(settings.journal_url)
+        stack.push_async_callback(journal.aclose)
+        await close_unfinished(journal, clock)
+        tasks = await stack.enter_async_context(asyncio.TaskGroup())
+        stage = Stage(MemoryBus())
+        supervisor = Supervisor(
+            journal=journal,
+            bus=stage,
+            clock=clock,
+            tasks=tasks,
+            slots=settings.max_episodes,
+            limits=_limits(settings),
+            new_id=lambda: f"ep-{ULID()}",
+            new_epoch=lambda: secrets.token_hex(4),
+            draw_seed=lambda: secrets.randbelow(MAX_SEED + 1),
+        )
+        stack.push_async_callback(supervisor.aclose)
+        audience = Audience(bus=stage, tasks=tasks, clock=clock, settings=settings)
+        stack.push_async_callback(audience.send_away, settings.shutdown_grace_s)
+        yield Services(
+            settings=settings,
+            clock=clock,
+            journal=journal,
+            stage=stage,
+            supervisor=supervisor,
+            audience=audience,
+            guard=Guard(settings, clock),
+            finals=FinalStates(journal),
+        )
+
+
+def _limits(settings: Settings) -> EpisodeLimits:
+    return EpisodeLimits(
+        decision_s=settings.decision_timeout_s,
+        step_s=settings.step_timeout_s,
+        reset_s=settings.reset_timeout_s,
+        episode_s=settings.episode_timeout_s,
+    )

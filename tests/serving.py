@@ -1,0 +1,197 @@
+"""Owns the running of a real server for tests: in a thread, or as a process of its own."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from server.app import Server, build_server, listen
+from server.settings import Settings
+
+ROOT = Path(__file__).resolve().parent.parent
+PATIENCE_S = 30.0
+
+
+def test_settings(data_dir: Path, **changes: Any) -> Settings:
+    """Settings for a test: a free port, the smallest world, no limits on starts."""
+    base: dict[str, Any] = {
+        "port": 0,
+        "data_dir": data_dir,
+        "environment": "counting",
+        "starts_per_minute": 0,
+        "starts_per_hour": 0,
+    }
+    return Settings(**{**base, **changes})
+
+
+test_settings.__test__ = False  # type: ignore[attr-defined]
+
+
+@dataclass
+class Serving:
+    """A server that runs in a thread of this process.
+
+    Args:
+        base_url: Where it listens, such as ``http://127.0.0.1:40123``.
+        server: The server itself.
+        client: An HTTP client for it.
+    """
+
+    base_url: str
+    server: Server
+    client: httpx.Client
+
+    @property
+    def ws_url(self) -> str:
+        """Where its sockets are."""
+        return self.base_url.replace("http", "ws", 1)
+
+    def start(self, **body: Any) -> str:
+        """Start an episode, as fast as can be unless ``body`` says otherwise; returns its id."""
+        answer = self.client.post("/custom/start_episode", json={"pace": "max", **body})
+        assert answer.status_code == 202, answer.text
+        return str(answer.json()["episode_id"])
+
+    def finish(self, episode_id: str) -> dict[str, Any]:
+        """Wait for an episode's end; returns its entry in the history."""
+        deadline = time.monotonic() + PATIENCE_S
+        while time.monotonic() < deadline:
+            entry: dict[str, Any] = self.client.get(f"/api/episodes/{episode_id}").json()
+            if entry["ended_at"] is not None:
+                return entry
+            time.sleep(0.01)
+        raise AssertionError(f"{episode_id} did not end within {PATIENCE_S} s")
+
+
+@contextmanager
+def serve(settings: Settings) -> Iterator[Serving]:
+    """Run a server in a thread; it is stopped in order on the way out."""
+    listener = listen(settings)
+    base_url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+    server = build_server(settings)
+    failure: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            server.run(sockets=[listener])
+        except BaseException as error:  # noqa: BLE001 - told to the test
+            failure.append(error)
+
+    thread = threading.Thread(target=run, name="server under test")
+    thread.start()
+    try:
+        deadline = time.monotonic() + PATIENCE_S
+        while not server.started:
+            assert thread.is_alive(), f"the server did not start: {failure}"
+            assert time.monotonic() < deadline, "the server did not start in time"
+            time.sleep(0.01)
+        with httpx.Client(base_url=base_url, timeout=PATIENCE_S) as client:
+            yield Serving(base_url, server, client)
+    finally:
+        server.should_exit = True
+        thread.join(PATIENCE_S)
+        listener.close()
+    assert not thread.is_alive(), "the server did not stop"
+    assert not failure, failure
+
+
+@dataclass
+class ServerProcess:
+    """A server that runs as a process of its own.
+
+    Args:
+        base_url: Where it listens.
+        process: The process.
+        log: What it wrote to standard error.
+    """
+
+    base_url: str
+    process: subprocess.Popen[str]
+    log: list[str] = field(default_factory=list)
+
+    @property
+    def ws_url(self) -> str:
+        """Where its sockets are."""
+        return self.base_url.replace("http", "ws", 1)
+
+    def terminate(self) -> float:
+        """Send SIGTERM and wait; returns the seconds it took."""
+        began = time.monotonic()
+        self.process.send_signal(signal.SIGTERM)
+        self.process.wait(PATIENCE_S)
+        return time.monotonic() - began
+
+    def kill(self) -> None:
+        """End it as a crash would."""
+        self.process.kill()
+        self.process.wait(PATIENCE_S)
+
+
+def free_port() -> int:
+    """A port that was free a moment ago, for servers that must come back at the same place."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@contextmanager
+def serve_process(
+    data_dir: Path, *, port: int = 0, variables: Mapping[str, str] | None = None
+) -> Iterator[ServerProcess]:
+    """Run ``python -m server.app`` as a process; it is killed on the way out if it still runs."""
+    environ = {name: text for name, text in os.environ.items() if not name.startswith("SPECTATOR_")}
+    environ |= {
+        "SPECTATOR_DATA_DIR": str(data_dir),
+        "SPECTATOR_ENVIRONMENT": "counting",
+        "PYTHONWARNINGS": "error",
+        **(variables or {}),
+    }
+    process = subprocess.Popen(
+        [sys.executable, "-m", "server.app", "--port", str(port)],
+        cwd=ROOT,
+        env=environ,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stderr is not None
+    log: list[str] = []
+    reader: threading.Thread | None = None
+    try:
+        first = process.stderr.readline()
+        assert " at http://" in first, f"the server did not start: {first}{process.stderr.read()}"
+        serving = ServerProcess(first.split(" at ")[1].strip(), process, log)
+        reader = threading.Thread(target=log.extend, args=(process.stderr,))
+        reader.start()
+        _wait_until_healthy(serving)
+        yield serving
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.wait(PATIENCE_S)
+        if reader is not None:
+            reader.join(PATIENCE_S)
+        process.stderr.close()
+
+
+def _wait_until_healthy(serving: ServerProcess) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while time.monotonic() < deadline:
+        assert serving.process.poll() is None, f"the server ended: {''.join(serving.log)}"
+        try:
+            httpx.get(f"{serving.base_url}/health", timeout=1.0).raise_for_status()
+            return
+        except httpx.TransportError:
+            time.sleep(0.02)
+    raise AssertionError("the server did not become healthy in time")

@@ -41,7 +41,10 @@ from spectator.environments.cricket.ball_tables import (
     Levers,
     Tables,
     cumulative,
+    format_levers,
     load_tables,
+    over_like,
+    phase_of,
     rate_place,
 )
 from spectator.environments.cricket.models import Ball
@@ -52,12 +55,7 @@ __all__ = [
     "FieldShape", "Situation",
 ]  # fmt: skip
 
-SKILL_GAIN: Final = 1.7
-"""Shift of boundaries' log weight per unit log ratio of runs, so that expected runs move by the ratio (at mean shares)."""
-
-DOT_SHARE: Final = 0.5
-WICKET_SHARE: Final = 0.5
-"""How far dots and wickets move against boundaries under a match or innings effect."""
+FULL_BALLS: Final = 6 * FULL_OVERS
 
 _EXECUTION: Final = 0.55
 """How often a bowler hits a planned length, or line, that is not his usual one."""
@@ -157,12 +155,15 @@ class BallModel:
 
     Args:
         tables: The fitted tables.
+        level: Mean total of a first innings of 20 overs; ``None`` leaves the tables' own.
     """
 
-    __slots__ = ("_details", "_fields", "_pitch", "_plans", "_tables", "_zones")
+    __slots__ = ("_details", "_fields", "_formats", "_level", "_pitch", "_plans", "_tables", "_zones")
 
-    def __init__(self, tables: Tables) -> None:
+    def __init__(self, tables: Tables, level: float | None = None) -> None:
         self._tables = tables
+        self._level = level_shift(tables, level)
+        self._formats: dict[tuple[int, int, bool], Levers] = {}
         self._details = Details(tables.details)
         self._pitch = tuple(tuple(cumulative(shares) for shares in phase) for phase in tables.pitch_share)
         self._zones = tuple(
@@ -172,14 +173,33 @@ class BallModel:
         self._plans: dict[tuple[DeliveryPlan, int, int], tuple[float, ...]] = {}
 
     @classmethod
-    def load(cls) -> BallModel:
-        """The model of the shipped file; the file is read once per process."""
-        return cls(load_tables())
+    def load(cls, profile: str = "men", level: str | float = "all") -> BallModel:
+        """The model of the shipped file, which is read once per process.
+
+        Args:
+            profile: ``men``, ``women`` or ``associates``.
+            level: Scoring level of the era: ``all`` for the tables' own mean, a season such as ``ipl 2024``, or the mean
+                total of a first innings of 20 overs as a number.
+
+        Raises:
+            ValueError: There is no such profile or level.
+        """
+        return cls(*_chosen(profile, level))
+
+    @property
+    def tables(self) -> Tables:
+        """The fitted tables, for those who compute with many balls at once."""
+        return self._tables
+
+    @property
+    def level(self) -> float:
+        """Mean of the match effect: 0 at the tables' own scoring level."""
+        return self._level
 
     def draw_effects(self, rng: random.Random) -> Effects:
         """Draw what a match and its innings share."""
         match_sd, innings_sd = self._tables.effect_sd
-        return Effects(rng.gauss(0.0, match_sd), tuple(rng.gauss(0.0, innings_sd) for _ in range(4)))
+        return Effects(rng.gauss(self._level, match_sd), tuple(rng.gauss(0.0, innings_sd) for _ in range(4)))
 
     def weights(self, at: Situation) -> list[float]:
         """Probabilities of the eleven categories, lengths and lines averaged out; for tests and analysis."""
@@ -216,10 +236,8 @@ class BallModel:
 
     def _phase(self, at: Situation) -> tuple[int, int]:
         """Phase and over of the 20-over innings in which a side has as many overs left."""
-        over = FULL_OVERS - (at.innings_balls - at.balls_bowled + 5) // 6
-        if over < 0:
-            over = min(5, at.balls_bowled // 6) if at.powerplay else 8
-        return (0 if over < 6 else 1 if over < 15 else 2), over
+        over = over_like(at.innings_balls, at.balls_bowled, at.powerplay)
+        return phase_of(over), over
 
     def _weigh(self, at: Situation, phase: int, over: int, kind: int, pair: int) -> list[float]:
         tables, striker, bowler = self._tables, at.striker, at.bowler
@@ -235,13 +253,13 @@ class BallModel:
         group = 4 if order > 8 else (order - 1) >> 1
         p = tables.batter[phase][group][bisect(_SET_STEPS, at.striker_balls)]
         q = tables.bowler[phase][STYLES.index(bowler.style or "off")][striker.bats == "left"]
-        log_runs = SKILL_GAIN * math.log(striker.bat_runs * bowler.bowl_runs)
-        bat = math.exp(log_runs + at.effect)
-        rest = math.exp(-DOT_SHARE * (log_runs + at.effect))
+        shift = tables.skill_gain * math.log(striker.bat_runs * bowler.bowl_runs) + at.effect
+        bat = math.exp(shift)
+        rest = math.exp(-tables.dot_share * shift)
         dot = rest
         one = two = 1.0
         four = six = bat
-        wicket = striker.bat_out * bowler.bowl_wickets * math.exp(-WICKET_SHARE * at.effect)
+        wicket = striker.bat_out * bowler.bowl_wickets * math.exp(-tables.wicket_share * at.effect)
         wide = bowler.bowl_extras
         for m in self._levers(at, phase, kind, pair):
             dot *= m[0]
@@ -272,11 +290,18 @@ class BallModel:
             levers.append(tables.attack[int(2 * INTENT_STEPS * at.attack + 0.5)])
         if at.delivery is not None and at.delivery.pace is not None:
             levers.append(tables.paces[PACES.index(at.delivery.pace)])
-        if at.powerplay and phase:
-            levers.append(tables.powerplay)
+        if at.innings_balls != FULL_BALLS:
+            levers.append(self._format(at))
         if at.field.fielders:
             levers.append(self._field(at, phase, kind).levers)
         return levers
+
+    def _format(self, at: Situation) -> Levers:
+        key = (at.innings_balls, at.balls_bowled, at.powerplay)
+        known = self._formats.get(key)
+        if known is None:
+            known = self._formats[key] = format_levers(self._tables, *key) or (1.0,) * 7
+        return known
 
     def _field(self, at: Situation, phase: int, kind: int) -> FieldEffect:
         key = (at.field, at.powerplay, phase, kind)
@@ -369,6 +394,36 @@ class BallModel:
             return None
         deep = aerial or ball.ran >= 2 or (ball.ran == 1 and w < 0.6)
         return (DEEP_POSITIONS if deep else RING_POSITIONS)[zone - 1]
+
+
+def level_shift(tables: Tables, level: float | None) -> float:
+    """Effect that moves the mean first-innings total to ``level``, from the tables' own totals at three effects.
+
+    Raises:
+        ValueError: ``level`` is outside the totals that the shift was measured for.
+    """
+    if level is None:
+        return 0.0
+    effects, totals = tables.levels["effects"], tables.levels["totals"]
+    if not totals[0] <= level <= totals[-1]:
+        raise ValueError(f"level must lie between {totals[0]:.0f} and {totals[-1]:.0f} runs, not {level}")
+    for k in range(len(totals) - 1):
+        if level <= totals[k + 1]:
+            part = (level - totals[k]) / (totals[k + 1] - totals[k])
+            return float(effects[k] + part * (effects[k + 1] - effects[k]))
+    return float(effects[-1])
+
+
+def _chosen(profile: str, level: str | float) -> tuple[Tables, float | None]:
+    tables = load_tables(profile)
+    if level == "all":
+        return tables, None
+    if isinstance(level, str):
+        named = tables.levels["names"]
+        if level not in named:
+            raise ValueError(f"level must be a number or one of all, {', '.join(named)}; not {level!r}")
+        return tables, named[level]
+    return tables, level
 
 
 _SET_STEPS = tuple(limit + 0.5 for limit in SET_LIMITS)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
@@ -21,8 +22,15 @@ Weights = tuple[float, ...]
 Levers = tuple[float, ...]
 """Multipliers of (dot, single, two and three, four, six, wicket, wide)."""
 
+LEVER_OF: Final = (0, 1, 2, 2, 3, 4, 5, None, 6, None, None)
+"""Which lever acts on each category; run-outs, no-balls and byes are left alone."""
+
 STYLES: Final = ("right_pace", "left_pace", "off", "leg", "left_orth", "left_wrist")
+PROFILES: Final = ("men", "women", "associates")
 SET_LIMITS: Final = (0, 2, 5, 10, 15, 20, 30, 45)
+WICKET_CENTRES: Final = (0.6, 2.5, 4.5, 6.8)
+"""Mean wickets lost inside each band of the tables."""
+
 RATE_KNOTS: Final = (5.0, 7.0, 9.0, 11.4, 16.0)
 """Runs per over required that stand for the five bands of the tables."""
 
@@ -30,6 +38,7 @@ RATE_STEPS: Final = 4
 RATE_PLACES: Final = 4 * RATE_STEPS + 1
 INTENT_STEPS: Final = 20
 FULL_OVERS: Final = 20
+_FIRST_MIDDLE_OVER: Final = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +53,18 @@ class Tables:
         intent: Levers by phase and step of the batter's intent, from -20 to 20.
         attack: Levers by step of the bowler's attack, likewise.
         free_hit: Weights on a free hit.
-        powerplay: Levers of fielding restrictions in an innings too short to have its own powerplay data.
+        powerplay: Logs of the levers of restrictions that an innings under 20 overs has when a longer one has none.
+        short: Logs of the levers of an innings of 5 overs; shorter and longer ones in proportion to the overs missing.
+        long: Logs of the levers of the middle of a 50-over innings.
         pitch_share: By phase and kind: shares of the 6 x 4 (length, line) pairs.
         pitch_effect: By phase, kind and pair: levers.
         zones: By phase, kind and hit (dot, 1, 2, 3, 4, 6): shares of the eight sectors.
         paces: Levers of quick, stock and slower balls.
         effect_sd: Standard deviations of the match and the innings effect.
+        skill_gain: Shift of boundaries' log weight per unit log ratio of runs.
+        dot_share: How far dots move against boundaries under a shift.
+        wicket_share: How far wickets do, under a match or innings effect.
+        levels: Mean first-innings totals by name, and the effect that moves the total.
         details: Everything that says how a category came about.
     """
 
@@ -61,12 +76,52 @@ class Tables:
     attack: tuple[Levers, ...]
     free_hit: Weights
     powerplay: Levers
+    short: Levers
+    long: Levers
     pitch_share: tuple[tuple[tuple[float, ...], ...], ...]
     pitch_effect: tuple[tuple[tuple[Levers, ...], ...], ...]
     zones: tuple[tuple[tuple[tuple[float, ...], ...], ...], ...]
     paces: tuple[Levers, ...]
     effect_sd: tuple[float, float]
+    skill_gain: float
+    dot_share: float
+    wicket_share: float
+    levels: dict[str, Any]
     details: dict[str, Any]
+
+
+def over_like(innings_balls: int, balls_bowled: int, powerplay: bool) -> int:
+    """The over (0 to 19) of a 20-over innings that an over resembles.
+
+    Up to 20 overs it is the one with as many overs left. A longer innings opens like a powerplay, and is in its middle
+    overs from the end of its powerplay on, until as many are left as in a 20-over innings past its own powerplay.
+    """
+    over = FULL_OVERS - (innings_balls - balls_bowled + 5) // 6
+    if innings_balls <= 6 * FULL_OVERS:
+        return over
+    return min(5, balls_bowled // 6) if powerplay else max(_FIRST_MIDDLE_OVER, over)
+
+
+def phase_of(over: int) -> int:
+    """Index of powerplay, middle or death for an over of a 20-over innings."""
+    return 0 if over < 6 else 1 if over < 15 else 2
+
+
+def format_levers(tables: Tables, innings_balls: int, balls_bowled: int, powerplay: bool) -> Levers | None:
+    """What the length of the innings does beyond `over_like`; ``None`` for 20 overs."""
+    if innings_balls == 6 * FULL_OVERS:
+        return None
+    logs = [0.0] * 7
+    if innings_balls < 6 * FULL_OVERS:
+        short = (FULL_OVERS - innings_balls / 6) / 15
+        logs = [short * value for value in tables.short]
+        if powerplay and phase_of(over_like(innings_balls, balls_bowled, powerplay)):
+            logs = [a + b for a, b in zip(logs, tables.powerplay, strict=True)]
+    else:
+        overs_left = (innings_balls - balls_bowled) / 6
+        long = min(1.0, max(0.0, overs_left - 10) / 15) * min(1.0, (innings_balls / 6 - FULL_OVERS) / 20)
+        logs = [long * value for value in tables.long]
+    return tuple(math.exp(value) for value in logs)
 
 
 def rate_place(required_rate: float) -> int:
@@ -80,7 +135,7 @@ def rate_place(required_rate: float) -> int:
     return RATE_PLACES - 1
 
 
-def cumulative(shares: tuple[float, ...] | list[float]) -> tuple[float, ...]:
+def cumulative(shares: Sequence[float]) -> tuple[float, ...]:
     """Running sums scaled to end at exactly 1."""
     total = sum(shares)
     sums = [value / total for value in accumulate(shares)]
@@ -89,25 +144,90 @@ def cumulative(shares: tuple[float, ...] | list[float]) -> tuple[float, ...]:
 
 
 @functools.cache
-def load_tables() -> Tables:
-    """Read the model file once; the tables never change afterwards."""
+def load_tables(profile: str = "men") -> Tables:
+    """Read the model file once for each profile; the tables never change afterwards.
+
+    Args:
+        profile: One of `PROFILES`.
+
+    Raises:
+        ValueError: There is no such profile.
+    """
+    if profile not in PROFILES:
+        raise ValueError(f"profile must be one of {', '.join(PROFILES)}; not {profile!r}")
     model: dict[str, Any] = json.loads(MODEL_FILE.read_text(encoding="utf-8"))
+    played = model["profiles"][profile]
+    first, chase = (_shifted(model[innings], played[innings]) for innings in ("first", "chase"))
     return Tables(
-        first=_deep_exp(model["first"]),
-        chase=tuple(tuple(_spread_rates(rates) for rates in over) for over in model["chase"]),
+        first=tuple(_spread(over, WICKET_CENTRES, 10) for over in first),
+        chase=tuple(tuple(_rates(rates) for rates in _wickets_of_chase(over)) for over in chase),
         batter=_deep_exp(model["batter"]),
         bowler=_deep_exp(model["bowler"]),
-        intent=tuple(_intent_levers(row, model["intent_cost"]) for row in model["intent"]),
-        attack=_attack_levers(model["attack"]),
+        intent=tuple(intent_levers(row, model["intent_bend"], model["intent_cost"]) for row in model["intent"]),
+        attack=intent_levers(model["attack"], model["attack_bend"], model["attack_cost"]),
         free_hit=tuple(model["free_hit"]),
         powerplay=tuple(model["powerplay"]),
+        short=tuple(model["short"]),
+        long=tuple(model["long"]),
         pitch_share=_pitch_shares(model),
         pitch_effect=_pitch_effects(model),
         zones=_deep_tuple(model["zones"]),
         paces=_deep_tuple(model["paces"]),
-        effect_sd=tuple(model["effect_sd"]),
+        effect_sd=tuple(played["effect_sd"]),
+        skill_gain=model["skill_gain"],
+        dot_share=model["dot_share"],
+        wicket_share=model["wicket_share"],
+        levels=played["levels"],
         details=model["details"],
     )
+
+
+def intent_levers(direction: Sequence[float], bend: Sequence[float], cost: Sequence[float]) -> tuple[Levers, ...]:
+    """Levers along a frontier, by step: log = direction * s + bend * |s| + cost * s^2 for s from -1 to 1.
+
+    The bend makes every departure from what the data does dearer than the data's own frontier, so that none beats it.
+    """
+    return tuple(
+        tuple(math.exp(d * s + b * abs(s) + c * s * s) for d, b, c in zip(direction, bend, cost, strict=True))
+        for s in (step / INTENT_STEPS for step in range(-INTENT_STEPS, INTENT_STEPS + 1))
+    )
+
+
+def _shifted(overs: Any, by_phase: list[list[float]]) -> list[Any]:
+    """Add a profile's logs to every cell of the overs of each phase."""
+    return [_add(over, by_phase[phase_of(number)]) for number, over in enumerate(overs)]
+
+
+def _add(nested: Any, logs: list[float]) -> Any:
+    if isinstance(nested[0], list):
+        return [_add(part, logs) for part in nested]
+    return [a + b for a, b in zip(nested, logs, strict=True)]
+
+
+def _spread(bands: list[list[float]], centres: Sequence[float], size: int) -> tuple[Weights, ...]:
+    """Interpolate log weights from bands to each of ``0 .. size - 1``."""
+    return tuple(tuple(math.exp(value) for value in row) for row in _interpolated(bands, centres, range(size)))
+
+
+def _interpolated(bands: list[list[float]], centres: Sequence[float], at: Sequence[float]) -> list[list[float]]:
+    rows = []
+    for x in at:
+        low = max(0, min(len(centres) - 2, sum(centre <= x for centre in centres) - 1))
+        part = min(1.0, max(0.0, (x - centres[low]) / (centres[low + 1] - centres[low])))
+        rows.append([a + part * (b - a) for a, b in zip(bands[low], bands[low + 1], strict=True)])
+    return rows
+
+
+def _wickets_of_chase(over: list[list[list[float]]]) -> list[list[list[float]]]:
+    """Interpolate ``[4 bands][5 rates]`` to ``[10 wickets][5 rates]``."""
+    by_rate = [_interpolated([band[rate] for band in over], WICKET_CENTRES, range(10)) for rate in range(5)]
+    return [[by_rate[rate][wickets] for rate in range(5)] for wickets in range(10)]
+
+
+def _rates(bands: list[list[float]]) -> tuple[Weights, ...]:
+    places = [place / RATE_STEPS for place in range(RATE_PLACES)]
+    rows = _interpolated(bands, (0.0, 1.0, 2.0, 3.0, 4.0), places)
+    return tuple(tuple(math.exp(value) for value in row) for row in rows)
 
 
 def _deep_exp(nested: Any) -> Any:
@@ -118,30 +238,6 @@ def _deep_exp(nested: Any) -> Any:
 
 def _deep_tuple(nested: Any) -> Any:
     return tuple(_deep_tuple(part) for part in nested) if isinstance(nested, list) else nested
-
-
-def _spread_rates(bands: list[list[float]]) -> tuple[Weights, ...]:
-    """Interpolate log weights from the five bands to the places of the scale."""
-    spread = []
-    for place in range(RATE_PLACES):
-        low = min(3, place // RATE_STEPS)
-        part = place / RATE_STEPS - low
-        spread.append(
-            tuple(math.exp(a + part * (b - a)) for a, b in zip(bands[low], bands[low + 1], strict=True))
-        )
-    return tuple(spread)
-
-
-def _intent_levers(direction: list[float], cost: list[float]) -> tuple[Levers, ...]:
-    """Levers along the frontier: linear in the log, with a cost that grows with the square of the distance."""
-    return tuple(
-        tuple(math.exp(d * s + c * s * s) for d, c in zip(direction, cost, strict=True))
-        for s in (step / INTENT_STEPS for step in range(-INTENT_STEPS, INTENT_STEPS + 1))
-    )
-
-
-def _attack_levers(direction: list[float]) -> tuple[Levers, ...]:
-    return _intent_levers(direction, [0.0] * len(direction))
 
 
 def _pitch_shares(model: dict[str, Any]) -> tuple[tuple[tuple[float, ...], ...], ...]:

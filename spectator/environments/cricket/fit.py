@@ -1,92 +1,120 @@
 """Owns the command that estimates the ball model from the count tables.
 
-Run ``python -m spectator.environments.cricket.fit``; it rewrites ``data/ball_model.json``.
+Run ``python -m spectator.environments.cricket.fit``; it rewrites ``data/ball_model.json`` in about a minute. The same seed
+and the same numpy give the same file.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
+import sys
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from spectator.environments.cricket.fitting import deliveries, dismissals, people, situations
-from spectator.environments.cricket.fitting.counts import CATEGORIES, DATA, PHASES, Floats, counts_of, read_json, read_rows
+from spectator.environments.cricket.ball_tables import MODEL_FILE, STYLES, Tables
+from spectator.environments.cricket.fitting import assembly, calibration, raking
+from spectator.environments.cricket.fitting.counts import read_json
+from spectator.environments.cricket.fitting.raking import Spread
+from spectator.environments.cricket.futures import compile_tables
 
-INTENT_COST = [0.05, 0.0, 0.0, -0.05, -0.1, 0.25, 0.0]
-ATTACK = [0.06, -0.1, -0.05, 0.1, 0.12, 0.15, 0.1]
-POWERPLAY = [1.1, 0.8, 0.75, 1.35, 1.1, 1.0, 1.0]
-PACES = [[1.02, 0.98, 0.98, 1.03, 1.0, 1.02, 1.0], [1.0] * 7, [0.97, 1.04, 1.03, 0.92, 0.98, 1.03, 1.0]]
-EFFECT_SD = [0.08, 0.06]
-TARGET = DATA / "ball_model.json"
-
-
-def _rounded(values: Floats, digits: int = 4) -> Any:
-    return np.round(values, digits).tolist()
+SEED = 20
+FIRST_SPREAD = Spread(0.1, 0.1)
+PROFILES = {"women": "women_wpl_2023_2026", "associates": "men_associate_t20i_2019_2023"}
 
 
-def intent_direction(chase: Floats) -> Floats:
-    """Log change of each category's share from a required rate of 6-8 to 13 and more, shape ``(3 phases, 11)``."""
-    weight = np.zeros((20, 10))
-    for row in read_rows("ball_outcomes_by_state.csv"):
-        if row["innings"] == "2":
-            low = ("0-1", "2-3", "4-5", "6+").index(row["wickets_lost"])
-            weight[int(row["over"]), (0, 2, 4, 6)[low]] += float(row["deliveries"])
-    change = chase[:, :, 4] - chase[:, :, 1]
-    bounds = ((0, 6), (6, 15), (15, 20))
-    return np.stack(
-        [
-            (change[a:b] * weight[a:b, :, None]).sum(axis=(0, 1)) / weight[a:b].sum()
-            for a, b in bounds
-        ]
+def blank_tables(content: dict[str, Any]) -> Tables:
+    """Tables whose raked parts are empty; the raking puts its own in."""
+    weights = (1.0,) * 11
+    return Tables(
+        first=((weights,) * 10,) * 20,
+        chase=(((weights,) * 17,) * 10,) * 20,
+        batter=(((weights,) * 9,) * 5,) * 3,
+        bowler=(((weights,) * 2,) * len(STYLES),) * 3,
+        intent=(),
+        attack=(),
+        free_hit=tuple(content["free_hit"]),
+        powerplay=tuple(content["powerplay"]),
+        short=tuple(content["short"]),
+        long=tuple(content["long"]),
+        pitch_share=(),
+        pitch_effect=(),
+        zones=(),
+        paces=(),
+        effect_sd=(0.0, 0.0),
+        skill_gain=content["skill_gain"],
+        dot_share=content["dot_share"],
+        wicket_share=content["wicket_share"],
+        levels={},
+        details=content["details"],
     )
 
 
-def to_levers(direction: Floats) -> Floats:
-    """Collapse the categories to the levers; the change of wides is bounded, for few balls carry it."""
-    levers = direction[:, [0, 1, 2, 4, 5, 6, 8]].copy()
-    levers[:, 6] = np.clip(levers[:, 6], 0.0, 0.3)
-    return levers
+def build(*, rounds: int = 12, matches: int = 6000, seed: int = SEED) -> dict[str, Any]:
+    """Estimate everything; the result is the model file's content.
+
+    Args:
+        rounds: Rounds of raking, done twice: before and after the spread is solved.
+        matches: Matches simulated a round; calibrations simulate twice as many.
+        seed: Seed of all simulations.
+    """
+    rng = np.random.default_rng(seed)
+    content = assembly.blank_content()
+    compiled = compile_tables(blank_tables(content))
+    runner = calibration.Runner(compiled, 2 * matches, seed)
+    parameters, first, chase = raking.starting_point()
+    spread = FIRST_SPREAD
+    summary = read_json("innings_summary.json")["all"]
+    wanted = (summary["innings1_total"]["sd"], summary["innings2_total"]["sd"])
+    for _ in range(2):
+        parameters = raking.rake(
+            parameters, (first, chase), compiled, spread, rng, rounds=rounds, matches=matches
+        )
+        for _ in range(3):
+            spread = calibration.next_spread(spread, runner.play(parameters, spread), wanted)
+    content |= assembly.parameter_content(parameters)
+    content["intent"] = assembly.rounded(assembly.intent_direction(chase))
+    total = _short_total()
+    content["short"] = calibration.short_levers(runner, parameters, spread, total)
+    content["profiles"] = {"men": _profile(runner, parameters, spread, np.zeros((3, 11)), np.zeros((3, 11)))}
+    content["profiles"]["men"]["levels"]["names"] = assembly.season_levels()
+    for name, table in PROFILES.items():
+        logs = calibration.fit_profile(replace(runner, matches=matches), parameters, spread, table)
+        content["profiles"][name] = _profile(runner, assembly.shifted(parameters, *logs[:2]), logs[2], *logs[:2])
+    content["fit"] = {"seed": seed, "rounds": rounds, "matches": matches, "short_total": total}
+    return content
 
 
-def free_hit_shares() -> Floats:
-    """Shares of the categories on a free hit."""
-    shares = read_json("extras.json")["free_hit"]["shares"]
-    values = np.array([shares[category] for category in CATEGORIES])
-    return np.asarray(values / values.sum(), dtype=np.float64)
-
-
-def build() -> dict[str, Any]:
-    """Estimate everything; the result is the model file's content."""
-    first = situations.first_innings_surface()
-    chase = situations.chase_surface()
-    length_share, length_effect = deliveries.length_effects()
-    line_share, line_effect = deliveries.line_effects()
+def _profile(
+    runner: calibration.Runner, parameters: raking.Parameters, spread: Spread, first: Any, chase: Any
+) -> dict[str, Any]:
+    totals = calibration.level_totals(runner, parameters, spread)
     return {
-        "note": "Contains information from Cricsheet (cricsheet.org), made available under the ODC Attribution License.",
-        "categories": list(CATEGORIES),
-        "phases": list(PHASES),
-        "first": _rounded(first),
-        "chase": _rounded(chase),
-        "batter": _rounded(people.log_ratios(people.batter_counts())),
-        "bowler": _rounded(people.log_ratios(people.bowler_counts())),
-        "intent": _rounded(to_levers(intent_direction(chase))),
-        "intent_cost": INTENT_COST,
-        "attack": ATTACK,
-        "powerplay": POWERPLAY,
-        "paces": PACES,
-        "effect_sd": EFFECT_SD,
-        "details": dismissals.details(),
-        "free_hit": _rounded(free_hit_shares()),
-        "lengths": {"share": _rounded(length_share), "effect": _rounded(length_effect)},
-        "lines": {"share": _rounded(line_share), "effect": _rounded(line_effect)},
-        "zones": _rounded(deliveries.zone_shares()),
+        "first": assembly.rounded(first),
+        "chase": assembly.rounded(chase),
+        "effect_sd": [round(spread.match, 4), round(spread.innings, 4)],
+        "levels": {"effects": list(assembly.LEVEL_EFFECTS), "totals": totals, "names": {}},
     }
 
 
-def main() -> None:
+def _short_total() -> float:
+    """Runs of 5 overs with all wickets in hand, by the resource model."""
+    model = read_json("resources_model.json")
+    return float(model["Z0"] * (1.0 - np.exp(-model["b"] * calibration.SHORT_OVERS)))
+
+
+def main(argv: list[str] | None = None) -> None:
     """Estimate the model and write its file."""
-    TARGET.write_text(json.dumps(build(), separators=(",", ":")) + "\n", encoding="utf-8")
+    parser = argparse.ArgumentParser(prog="python -m spectator.environments.cricket.fit", description=main.__doc__)
+    parser.add_argument("--out", type=Path, default=MODEL_FILE, help="file to write")
+    parser.add_argument("--seed", type=int, default=SEED)
+    chosen = parser.parse_args(argv)
+    content = build(seed=chosen.seed)
+    chosen.out.write_text(json.dumps(content, separators=(",", ":")) + "\n", encoding="utf-8")
+    sys.stdout.write(f"{chosen.out}: effect sd {content['profiles']['men']['effect_sd']}, short {content['short']}\n")
 
 
 if __name__ == "__main__":

@@ -138,7 +138,7 @@ def _draw_player(
         ratios[2:] = [1.0, 1.0, 1.0]
     style = _draw_style(rng, kind, skill)
     speed = 0.0 if kind is None else round(rng.gauss(*_STOCK_SPEED_KMH[kind]), 1)
-    return Player(id_, name, role, order, bats, kind, style, *ratios, speed_kmh=speed)
+    return Player(id_, name, role, order, bats, kind, style, *ratios, speed)
 
 
 def batting_group(order: int) -> str:

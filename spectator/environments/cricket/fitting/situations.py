@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from spectator.environments.cricket.ball_tables import RATE_PLACES, RATE_STEPS, WICKET_CENTRES
 from spectator.environments.cricket.fitting.counts import (
     RATE_BANDS,
     WICKET_BANDS,
@@ -18,8 +19,6 @@ from spectator.environments.cricket.fitting.regression import fit_shares
 
 OVERS = 20
 WICKETS = 10
-_BAND_CENTRES = (0.6, 2.5, 4.5, 6.8)
-"""Mean wickets lost inside each band; between centres the log shares are interpolated."""
 _PRIOR_SD = {"over": 0.7, "main": 0.5, "phase": 0.3, "slope": 0.25, "cross": 0.2}
 _ROUGHNESS_SD = 0.08
 """Prior standard deviation of the second difference of neighbouring over effects inside a phase."""
@@ -83,28 +82,31 @@ def _bands(row: dict[str, str], chase: bool) -> tuple[int, int | None]:
     return WICKET_BANDS.index(row["wickets_lost"]), rate
 
 
-def first_innings_surface() -> Floats:
-    """Log shares of a first innings, shape ``(20 overs, 10 wickets lost, 11)``."""
+def first_innings_bands() -> Floats:
+    """Log shares of a first innings, shape ``(20 overs, 4 wickets bands, 11)``."""
     at = fit_surface(chase=False)
-    bands = np.stack([[at(over, band, None) for band in range(4)] for over in range(OVERS)])
-    return _spread_wickets(bands, axis=1)
+    return np.stack([[at(over, band, None) for band in range(4)] for over in range(OVERS)])
 
 
-def chase_surface() -> Floats:
-    """Log shares of a chase, shape ``(20 overs, 10 wickets lost, 5 required-rate bands, 11)``."""
+def chase_bands() -> Floats:
+    """Log shares of a chase, shape ``(20 overs, 4 wickets bands, 5 required-rate bands, 11)``."""
     at = fit_surface(chase=True)
-    bands = np.stack(
+    return np.stack(
         [[[at(over, band, rate) for rate in range(5)] for band in range(4)] for over in range(OVERS)]
     )
-    return _spread_wickets(bands, axis=1)
 
 
-def _spread_wickets(bands: Floats, axis: int) -> Floats:
-    """Interpolate from the four bands of wickets lost to each of 0..9."""
-    moved = np.moveaxis(bands, axis, 0)
-    spread = []
-    for wickets in range(WICKETS):
-        place = float(np.interp(wickets, _BAND_CENTRES, range(4)))
-        low = min(2, int(place))
-        spread.append(moved[low] + (place - low) * (moved[low + 1] - moved[low]))
-    return np.moveaxis(np.stack(spread), 0, axis)
+def spread_wickets(bands: Floats) -> Floats:
+    """Interpolate axis 1 from the four bands of wickets lost to each of 0..9."""
+    place = np.interp(np.arange(WICKETS), WICKET_CENTRES, np.arange(4.0))
+    low = np.minimum(2, place.astype(np.int64))
+    part = (place - low).reshape((-1,) + (1,) * (bands.ndim - 2))
+    return np.asarray(bands[:, low] + part * (bands[:, low + 1] - bands[:, low]), dtype=np.float64)
+
+
+def spread_rates(bands: Floats) -> Floats:
+    """Interpolate axis 2 from the five bands of required rate to the places of the scale."""
+    place = np.arange(RATE_PLACES) / RATE_STEPS
+    low = np.minimum(3, place.astype(np.int64))
+    part = (place - low)[:, None]
+    return np.asarray(bands[:, :, low] + part * (bands[:, :, low + 1] - bands[:, :, low]), dtype=np.float64)

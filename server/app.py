@@ -18,16 +18,17 @@ from fastapi.openapi.utils import get_openapi
 from spectator import __version__
 from spectator.errors import ConfigurationError, SpectatorError
 
-from . import archive, control, health, live, sse
+from . import archive, catalogue, control, health, live, sse
 from .assets import mount_assets
 from .bodies import Body
-from .control import ChooseEpisode, ChoosePace, StartEpisode
+from .control import ChooseEpisode, ChoosePace
 from .faults import Problem, install_faults
 from .logs import configure_logging
 from .pages import pages_router
 from .protocol import WebSocketProtocol
 from .settings import Settings, read_environment
 from .shield import BODY_BYTES, BodyLimit, OriginShield, SecurityHeaders
+from .starting import StartEpisode
 from .wiring import open_services
 
 FAREWELL_S: Final = 1.0
@@ -46,13 +47,12 @@ def create_app(settings: Settings) -> FastAPI:
 
     @contextlib.asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        async with open_services(settings) as services:
-            app.state.services = services
+        async with contextlib.AsyncExitStack() as stack:
+            app.state.services = await stack.enter_async_context(open_services(settings))
             for service in rooms:
                 await service.start()
+                stack.push_async_callback(service.aclose)
             yield
-            for service in rooms:
-                await service.aclose()
 
     app = FastAPI(
         title="Spectator",
@@ -66,7 +66,7 @@ def create_app(settings: Settings) -> FastAPI:
     app.add_middleware(BodyLimit)
     app.add_middleware(OriginShield, settings=settings)
     app.add_middleware(SecurityHeaders, settings=settings)
-    for module in (health, control, archive, live, sse):
+    for module in (health, control, catalogue, archive, live, sse):
         app.include_router(module.router)
     rooms: list[Any] = []
     app.include_router(pages_router())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
@@ -35,17 +35,18 @@ class Viewer:
 
     def __init__(self, backlog_bytes: int) -> None:
         self._backlog_bytes = backlog_bytes
-        self._waiting: deque[Frame | Position] = deque()
+        self._waiting: list[Frame] = []
         self._bytes = 0
+        self._asked: Position | None = None
         self._wake = asyncio.Event()
         self._over = False
         self._expelled: asyncio.Future[Close] = asyncio.get_running_loop().create_future()
 
-    def offer(self, frames: Sequence[Frame]) -> None:
-        """Let ``frames`` wait; a viewer that is too far behind is expelled instead."""
+    def offer(self, frames: Sequence[Frame], size: int) -> None:
+        """Let ``frames`` of ``size`` characters wait; a viewer too far behind is expelled instead."""
         if self._expelled.done():
             return
-        self._bytes += sum(len(frame.text) for frame in frames)
+        self._bytes += size
         if self._bytes > self._backlog_bytes:
             self.expel(Close.TOO_SLOW)
             return
@@ -53,8 +54,8 @@ class Viewer:
         self._wake.set()
 
     def ask(self, position: Position) -> None:
-        """Let the viewer's wish to resume wait for its turn."""
-        self._waiting.append(position)
+        """Let the viewer's wish to resume wait for its turn; a later one replaces it."""
+        self._asked = position
         self._wake.set()
 
     def end(self) -> None:
@@ -77,20 +78,25 @@ class Viewer:
         """Wait until the connection must end."""
         return await asyncio.shield(self._expelled)
 
-    async def take(self) -> Sequence[Frame | Position] | None:
-        """Everything that waits, as soon as something does; ``None`` at the end of the episode."""
-        while not self._waiting:
+    async def take(self) -> tuple[Position | None, Sequence[Frame]] | None:
+        """A wish to resume, if there is one, and every frame that waits, as soon as there is either.
+
+        Returns:
+            ``None`` at the end of the episode.
+        """
+        while not self._waiting and self._asked is None:
             if self._over:
                 return None
             self._wake.clear()
             await self._wake.wait()
-        batch = tuple(self._waiting)
+        batch = (self._asked, self._waiting)
         self._forget()
         return batch
 
     def _forget(self) -> None:
-        self._waiting.clear()
+        self._waiting = []
         self._bytes = 0
+        self._asked = None
 
 
 class Relay:
@@ -137,8 +143,9 @@ class Relay:
         self._subscription.close()
 
     async def _hand_over(self, frames: Sequence[Frame]) -> None:
+        size = sum(len(frame.text) for frame in frames)
         for place, viewer in enumerate(tuple(self.viewers), start=1):
-            viewer.offer(frames)
+            viewer.offer(frames, size)
             if place % CHUNK == 0:
                 await asyncio.sleep(0)
 

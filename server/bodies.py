@@ -60,6 +60,8 @@ async def read_object(request: Request) -> dict[str, Any]:
         raise InvalidRequest([FieldError("body", "must be a JSON object")])
     if _deeper_than(value, MAX_DEPTH):
         raise InvalidRequest([FieldError("body", f"must not be nested deeper than {MAX_DEPTH}")])
+    if not _encodable(value):
+        raise InvalidRequest([FieldError("body", "must not hold half a surrogate pair")])
     return value
 
 
@@ -71,7 +73,7 @@ def read_fields(model: type[_Model], sent: dict[str, Any]) -> Reading[_Model]:
         problems = error.errors(include_url=False, include_context=False)
     wrong = [
         FieldError(
-            field.field, _unknown(field.field, model) if raw["type"] == "extra_forbidden" else field.rule
+            field.field, unknown_field(field.field, model) if raw["type"] == "extra_forbidden" else field.rule
         )
         for field, raw in zip(field_errors(problems), problems, strict=True)
     ]
@@ -100,14 +102,23 @@ def documented_body(model: type[Body]) -> dict[str, Any]:
     return {"requestBody": {"required": False, "content": {"application/json": {"schema": schema}}}}
 
 
-def _unknown(name: str, model: type[BaseModel]) -> str:
+def unknown_field(name: str, model: type[BaseModel]) -> str:
+    """The rule for a field that ``model`` does not have."""
     near = difflib.get_close_matches(name, model.model_fields, n=1)
-    hint = f"; did you mean {near[0]!r}?" if near else ""
-    return f"unknown field{hint} Known: {', '.join(model.model_fields)}"
+    hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(model.model_fields)}"
+    return f"there is no such field; {hint}"
 
 
 def _refuse_constant(name: str) -> float:
     raise ValueError(f"{name} is not JSON")
+
+
+def _encodable(value: object) -> bool:
+    try:
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _deeper_than(value: object, depth: int) -> bool:

@@ -1,4 +1,4 @@
-"""Owns the one table from what went wrong to what a client is told: RFC 9457 problem documents."""
+"""Owns the one table from what went wrong to what a client is told: problem documents, close codes."""
 
 from __future__ import annotations
 
@@ -23,13 +23,20 @@ from spectator.errors import (
     FieldError,
     InvalidRequest,
     JournalError,
+    ProtocolError,
     SpectatorError,
     field_errors,
 )
+from spectator.text import clean_text
+
+from .wire import Close
 
 logger = logging.getLogger(__name__)
 
 MEDIA_TYPE: Final = "application/problem+json"
+
+MAX_DETAIL: Final = 2000
+"""Characters of a detail, which may quote what the client sent."""
 
 
 class WrongField(BaseModel):
@@ -123,6 +130,13 @@ FAULTS: Final[Mapping[type[SpectatorError], Kind]] = {
 }
 """What answers each error of the library; the nearest class in its ancestry decides."""
 
+CLOSES: Final[Mapping[type[SpectatorError], Close]] = {
+    EpisodeNotFound: Close.NOT_FOUND,
+    ProtocolError: Close.BAD_MESSAGE,
+    SpectatorError: Close.RESTARTING,
+}
+"""How a viewer's connection ends by each error; the nearest class in its ancestry decides."""
+
 BY_STATUS: Final[Mapping[int, Kind]] = {
     kind.status: kind
     for kind in (MALFORMED, UNAUTHENTICATED, NOT_FOUND, METHOD, TOO_LARGE, NOT_JSON, TOO_MANY)
@@ -143,9 +157,9 @@ def problem(
         type=f"/problems/{kind.name}",
         title=kind.title,
         status=kind.status,
-        detail=detail,
-        instance=instance,
-        errors=[WrongField(field=wrong.field, rule=wrong.rule) for wrong in errors] or None,
+        detail=clean_text(detail, MAX_DETAIL),
+        instance=None if instance is None else clean_text(instance, MAX_DETAIL),
+        errors=[_wrong_field(wrong) for wrong in errors] or None,
         **(extra or {}),
     )
     return JSONResponse(
@@ -156,9 +170,22 @@ def problem(
     )
 
 
+def _wrong_field(wrong: FieldError) -> WrongField:
+    return WrongField(field=clean_text(wrong.field, MAX_DETAIL), rule=clean_text(wrong.rule, MAX_DETAIL))
+
+
 def kind_of(error: SpectatorError) -> Kind:
     """The kind of problem that an error of the library is."""
     return next(FAULTS[base] for base in type(error).__mro__ if base in FAULTS)
+
+
+def close_of(error: SpectatorError) -> tuple[Close, str]:
+    """How an error of the library ends a viewer's connection, and the reason it is given."""
+    close = next(CLOSES[base] for base in type(error).__mro__ if base in CLOSES)
+    if close is Close.RESTARTING:
+        logger.error("a viewer is sent away: %s", error)
+        return close, "the record cannot be read now; come back later"
+    return close, str(error)
 
 
 def documented(*kinds: Kind) -> dict[int | str, dict[str, Any]]:

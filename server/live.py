@@ -10,11 +10,12 @@ from fastapi import APIRouter
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from spectator.clock import Clock
-from spectator.errors import ProtocolError
+from spectator.errors import ProtocolError, SpectatorError
 
 from . import wire
 from .archive import EPISODE_ID
 from .audience import Viewer
+from .faults import close_of
 from .guard import address_of
 from .protocol import farewell_of
 from .show import Show
@@ -26,6 +27,9 @@ MESSAGES_PER_S: Final = 20.0
 
 MESSAGE_BURST: Final = 40.0
 """Messages that it may send at once."""
+
+RESUME_COST: Final = 10.0
+"""Messages that a request to resume counts for, since it makes the server read."""
 
 FAREWELL_S: Final = 1.0
 """How long a viewer may take to take its farewell, where the server cannot leave it behind."""
@@ -105,8 +109,8 @@ async def _show(websocket: WebSocket, episode_id: str | None, viewer: Viewer, se
             close = await show.episode(episode_id, asked)
         else:
             close = Close.NOT_FOUND
-    except ProtocolError as error:
-        raise Farewell(Close.BAD_MESSAGE, str(error)) from error
+    except SpectatorError as error:
+        raise Farewell(*close_of(error)) from error
     raise Farewell(close)
 
 
@@ -116,8 +120,7 @@ async def _listen(websocket: WebSocket, viewer: Viewer, clock: Clock) -> None:
         message = await websocket.receive()
         if message["type"] == "websocket.disconnect":
             raise Gone
-        if not allowance.spend():
-            raise Farewell(Close.BAD_MESSAGE, f"more than {MESSAGES_PER_S:g} messages a second")
+        allowance.spend(1.0)
         text = message.get("text")
         if text is None:
             raise Farewell(Close.BAD_MESSAGE, "bad message: send text")
@@ -126,10 +129,12 @@ async def _listen(websocket: WebSocket, viewer: Viewer, clock: Clock) -> None:
         try:
             said = wire.parse_message(text)
         except ProtocolError as error:
-            raise Farewell(Close.BAD_MESSAGE, str(error)) from error
+            raise Farewell(*close_of(error)) from error
         if isinstance(said, Ping):
-            viewer.offer([wire.pong(said.t)])
+            answer = wire.pong(said.t)
+            viewer.offer([answer], len(answer.text))
         else:
+            allowance.spend(RESUME_COST)
             viewer.ask(said)
 
 
@@ -156,8 +161,9 @@ class _Allowance:
         self._left = MESSAGE_BURST
         self._at = clock.monotonic()
 
-    def spend(self) -> bool:
+    def spend(self, messages: float) -> None:
         now = self._clock.monotonic()
-        self._left = min(MESSAGE_BURST, self._left + (now - self._at) * MESSAGES_PER_S) - 1.0
+        self._left = min(MESSAGE_BURST, self._left + (now - self._at) * MESSAGES_PER_S) - messages
         self._at = now
-        return self._left >= 0
+        if self._left < 0:
+            raise Farewell(Close.BAD_MESSAGE, f"more than {MESSAGES_PER_S:g} messages a second")

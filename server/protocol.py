@@ -17,6 +17,9 @@ EXTENSION: Final = "spectator.farewell"
 LINGER_S: Final = 5.0
 """How long a closed connection may take to read what was written, before it is cut."""
 
+GOING_S: Final = 1.0
+"""The same once the server goes."""
+
 MAX_FRAGMENTS: Final = 64
 """Most fragments of one message."""
 
@@ -70,7 +73,7 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
     def shutdown(self) -> None:
         """The server goes: close, and cut off whoever does not read."""
         super().shutdown()
-        self.loop.call_later(LINGER_S, self.transport.abort)
+        self.loop.call_later(GOING_S, self.transport.abort)
 
 
 def farewell_of(connection: HTTPConnection) -> Any:

@@ -203,8 +203,8 @@ def settings_page() -> str:
     lines = [
         "# Settings",
         "",
-        "Environment variables, read once at the start. An unknown `SPECTATOR_*` and a bad value are refused by",
-        "name.",
+        "Environment variables, read once at the start. An unknown `SPECTATOR_*` and a bad value are",
+        "refused by name.",
         "This page is written by `python -m server.settings > docs/settings.md`.",
         "",
         "| variable | default | what it sets |",
@@ -214,8 +214,8 @@ def settings_page() -> str:
         lines.append(f"| `{PREFIX}{name.upper()}` | {_shown(field.default)} | {field.description} |")
     lines += [
         "",
-        "`FORWARDED_ALLOW_IPS` is uvicorn's own: the proxies whose `X-Forwarded-*` are believed. `SPACE_HOST` is",
-        "set by Hugging Face; its origin is allowed beside those of `SPECTATOR_ALLOWED_ORIGINS`.",
+        "`FORWARDED_ALLOW_IPS` is uvicorn's own: the proxies whose `X-Forwarded-*` are believed.",
+        "`SPACE_HOST` is set by Hugging Face; its origin is allowed too.",
         "",
     ]
     return "\n".join(lines)

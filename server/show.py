@@ -90,13 +90,12 @@ class Show:
                 await self._missing(live.episode_id, asked.seq, head)
             position = head
             while (batch := await self._viewer.take()) is not None:
-                for part in _parts(batch):
-                    if isinstance(part, Position):
-                        position = await self._again(live, part, position, snapshot)
-                    else:
-                        fresh = [frame for frame in part if frame.seq is None or frame.seq > position]
-                        await self._tell(fresh)
-                        position = max([position, *(frame.seq for frame in fresh if frame.seq)])
+                again, frames = batch
+                if again is not None:
+                    position = await self._again(live, again, position, snapshot)
+                fresh = [frame for frame in frames if frame.seq is None or frame.seq > position]
+                await self._tell(fresh)
+                position = max([position, *(frame.seq for frame in fresh if frame.seq)])
 
     async def _again(
         self, live: LiveEpisode, asked: Position, position: int, snapshot: Callable[[], Frame]
@@ -127,16 +126,3 @@ class Show:
 
 def _provable(asked: Position | None, epoch: str, head: int) -> bool:
     return asked is not None and asked.epoch == epoch and 0 <= asked.seq <= head <= asked.seq + MAX_MISSING
-
-
-def _parts(batch: Sequence[Frame | Position]) -> list[list[Frame] | Position]:
-    """``batch`` with neighbouring frames put together."""
-    parts: list[list[Frame] | Position] = []
-    for item in batch:
-        if isinstance(item, Position):
-            parts.append(item)
-        elif parts and isinstance(parts[-1], list):
-            parts[-1].append(item)
-        else:
-            parts.append([item])
-    return parts

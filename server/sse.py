@@ -7,16 +7,16 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from fastapi import APIRouter
-from starlette.requests import Request
+from starlette.requests import HTTPConnection, Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from spectator.errors import EpisodeNotFound, FieldError, InvalidRequest, ProtocolError
+from spectator.errors import EpisodeNotFound, FieldError, InvalidRequest, ProtocolError, SpectatorError
 
 from . import faults, wire
 from .archive import EPISODE_ID
 from .audience import Viewer
-from .faults import Refused, documented
+from .faults import close_of, documented, problem
 from .guard import address_of
 from .show import Show
 from .wire import Close, Frame, Position
@@ -59,10 +59,7 @@ async def watch_by_events(request: Request, episode_id: str) -> Response:
             return Response(status_code=204)
     if not known:
         raise EpisodeNotFound(episode_id[:64])
-    viewer = services.audience.enter(address_of(request))
-    if viewer is None:
-        raise Refused(faults.FULL, "Come back later.", headers={"Retry-After": "30"})
-    return EventStream(episode_id, asked, viewer, services)
+    return EventStream(episode_id, asked, services)
 
 
 class EventStream(Response):
@@ -71,39 +68,47 @@ class EventStream(Response):
     Args:
         episode_id: Which.
         asked: Where the viewer stood, if it says so.
-        viewer: What waits for it.
         services: Where episodes come from.
     """
 
-    def __init__(self, episode_id: str, asked: Position | None, viewer: Viewer, services: Services) -> None:
+    def __init__(self, episode_id: str, asked: Position | None, services: Services) -> None:
         super().__init__(media_type="text/event-stream", headers={"Cache-Control": "no-store"})
         del self.headers["content-length"]
         self.headers["X-Accel-Buffering"] = "no"
         self._episode_id = episode_id
         self._asked = asked
-        self._viewer = viewer
         self._services = services
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send until the episode, the viewer or the audience ends it."""
         audience = self._services.audience
+        viewer = audience.enter(address_of(HTTPConnection(scope)))
+        if viewer is None:
+            full = problem(
+                faults.FULL, "Come back later.", instance=scope["path"], headers={"Retry-After": "30"}
+            )
+            await full(scope, receive, send)
+            return
         try:
             await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
             await _write(send, f"retry: {RETRY_MS}\n\n")
-            close = await self._converse(receive, send)
+            close = await self._converse(viewer, receive, send)
             if close is not None:
                 audience.closed[close] += 1
                 await self._finish(send, close)
         finally:
-            audience.leave(self._viewer)
+            audience.leave(viewer)
 
-    async def _converse(self, receive: Receive, send: Send) -> Close | None:
+    async def _converse(self, viewer: Viewer, receive: Receive, send: Send) -> Close | None:
         """Why the viewer must go, or ``None`` when it has gone by itself."""
         ends: list[Close | None] = []
 
         async def show() -> None:
-            show = Show(self._services, self._viewer, lambda frames: _tell(send, frames))
-            ends.append(await show.episode(self._episode_id, self._asked))
+            show = Show(self._services, viewer, lambda frames: _tell(send, frames))
+            try:
+                ends.append(await show.episode(self._episode_id, self._asked))
+            except SpectatorError as error:
+                ends.append(close_of(error)[0])
             raise _Over
 
         async def listen() -> None:
@@ -121,7 +126,7 @@ class EventStream(Response):
             async with asyncio.TaskGroup() as tasks:
                 for work in (show, listen, beat):
                     tasks.create_task(work())
-                ends.append(await self._viewer.expelled())
+                ends.append(await viewer.expelled())
                 raise _Over
         except* _Over:
             pass

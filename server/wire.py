@@ -18,6 +18,9 @@ PROTOCOL: Final = 1
 MAX_MESSAGE_BYTES: Final = 16 * 1024
 """Longest message a viewer may send."""
 
+MAX_T: Final = 2**63
+"""What a ping carries is smaller than this."""
+
 EPOCH: Final = re.compile(r"[0-9A-Za-z_-]{1,32}")
 SEQ: Final = re.compile(r"-?\d{1,20}")
 
@@ -126,7 +129,9 @@ def parse_message(text: str) -> Ping | Position:
     except (ValueError, RecursionError) as error:
         raise _bad("not JSON") from error
     match message:
-        case {"frame": "ping", "t": int() | float() as t, **rest} if not rest and not isinstance(t, bool):
+        case {"frame": "ping", "t": int() | float() as t, **rest} if (
+            not rest and not isinstance(t, bool) and abs(t) < MAX_T
+        ):
             return Ping(t)
         case {"frame": "resume", "epoch": str() as epoch, "seq": int() as seq, **rest} if (
             not rest and not isinstance(seq, bool) and EPOCH.fullmatch(epoch)

@@ -1,0 +1,115 @@
+"""Owns the request to start an episode: read from a body, checked as a whole, put in the library's words."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Final, Literal
+
+from pydantic import Field
+
+from spectator.catalog import load_world
+from spectator.environments.base import MAX_SEED, World
+from spectator.episodes.pacing import Pace
+from spectator.episodes.request import EpisodeRequest, plan_episode
+from spectator.errors import FieldError, InvalidRequest
+
+from .bodies import Body, read_fields, unknown_field
+
+DEFAULT_OVERS: Final = 5
+"""Length when none is asked for, in worlds that have an option of the name ``max_overs``."""
+
+PaceName = Literal["broadcast", "fast", "max"]
+
+
+class StartEpisode(Body):
+    """What ``POST /custom/start_episode`` takes; everything may be left out."""
+
+    environment: str | None = Field(
+        default=None, max_length=64, description="World; the server's default when left out"
+    )
+    captain_preset: str = Field(default="heuristic", max_length=64, description="Who takes the agent's seat")
+    opponent_choice: str = Field(
+        default="heuristic", max_length=64, description="Who takes the other seats, in worlds that have any"
+    )
+    max_overs: int = Field(
+        default=DEFAULT_OVERS,
+        description="Short for the option of this name; a world without it takes only the default",
+    )
+    eval_pack_id: str = Field(default="default", max_length=64, description="Evaluation pack")
+    enable_tts: bool = Field(default=True, description="Whether the commentary is spoken")
+    seed: int | None = Field(
+        default=None, ge=0, le=MAX_SEED, description="Seed; null to have one drawn and recorded"
+    )
+    pace: PaceName = Field(
+        default="broadcast",
+        description="`broadcast`: about 2 s a beat; `fast`: ten steps a second; `max`: no waiting",
+    )
+    options: dict[str, Any] = Field(
+        default_factory=dict, description="The world's own options, see /custom/catalog"
+    )
+
+
+async def wanted_episode(sent: dict[str, Any], default_environment: str) -> EpisodeRequest:
+    """The request in the library's words.
+
+    Raises:
+        InvalidRequest: Names every wrong field.
+    """
+    reading = read_fields(StartEpisode, sent)
+    wrong = list(reading.wrong)
+    fields = reading.fields
+    name = fields.environment or default_environment
+    try:
+        world = await asyncio.to_thread(load_world, name)
+    except InvalidRequest as error:
+        raise InvalidRequest([*wrong, *error.fields]) from error
+    options = dict(fields.options)
+    if any(field.field == "environment" for field in wrong):
+        raise InvalidRequest(wrong)
+    shorthand = _spread_overs(world, fields, options, wrong)
+    request = EpisodeRequest(
+        environment=name,
+        captain=fields.captain_preset,
+        opponent=fields.opponent_choice,
+        pack=fields.eval_pack_id,
+        seed=fields.seed,
+        pace=Pace(fields.pace),
+        narration=fields.enable_tts,
+        options=options,
+    )
+    try:
+        plan_episode(request, draw_seed=lambda: 0)
+    except InvalidRequest as error:
+        wrong += [_as_spelt(field, world, shorthand) for field in error.fields]
+    if wrong:
+        raise InvalidRequest(wrong)
+    return request
+
+
+def _spread_overs(
+    world: World, fields: StartEpisode, options: dict[str, Any], wrong: list[FieldError]
+) -> bool:
+    """Put ``max_overs`` into ``options`` where the world has it; whether it was put there."""
+    explicit = "max_overs" in fields.model_fields_set
+    if "max_overs" not in world.options_type.model_fields:
+        if explicit and fields.max_overs != DEFAULT_OVERS:
+            wrong.append(FieldError("max_overs", f"{world.name} has no such option; leave it out"))
+        return False
+    if "max_overs" in options:
+        if explicit and options["max_overs"] != fields.max_overs:
+            wrong.append(FieldError("max_overs", "contradicts options.max_overs; send one of them"))
+        return False
+    options["max_overs"] = fields.max_overs
+    return True
+
+
+def _as_spelt(wrong: FieldError, world: World, shorthand: bool) -> FieldError:
+    """``wrong`` by the name that the request used, unknown options with the nearest one there is."""
+    where, _, option = wrong.field.partition(".")
+    if where != "options" or not option:
+        return wrong
+    if shorthand and option == "max_overs":
+        return FieldError("max_overs", wrong.rule)
+    if "." not in option and option not in world.options_type.model_fields:
+        return FieldError(wrong.field, unknown_field(option, world.options_type))
+    return wrong

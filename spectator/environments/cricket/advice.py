@@ -1,4 +1,4 @@
-"""Owns what any captain may ask: the side's usual choice of bowler, and the analyst's view of the situation."""
+"""Owns what any captain may ask: the usual choice of bowler, and the analyst's view of the situation."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from spectator.environments.cricket.team import Team
 _DATA: Final = Path(__file__).parent / "data"
 
 SPELL: Final = 0.35
-"""Preference for the bowler of the over before last, who goes on from his end (50 % do, bowler_usage.json)."""
+"""Preference for the bowler of the over before last, who goes on from his end (bowler_usage.json)."""
 RESERVE: Final = 0.6
 """Reluctance to spend the last overs of the two best quick bowlers before the death."""
 
@@ -74,17 +74,18 @@ def _spin_due(overs: int) -> tuple[float, ...]:
 
 
 def _wants_spin(match: Match, team: Team, over: int, overs: int) -> bool:
-    """Whether spin has bowled less so far than real sides would have, give or take the side's own habit."""
+    """Whether spin has bowled less so far than real sides would have, give or take its habit."""
     due = _spin_due(overs)[over]
     innings = match.current
     bowlers = team.bowlers
-    bowled = sum([line.overs_begun for line in innings.bowling.values() if bowlers[line.player].bowls == "spin"])
+    lines = innings.bowling.values()
+    bowled = sum([line.overs_begun for line in lines if bowlers[line.player].bowls == "spin"])
     habit = zlib.crc32(f"{team.name}:{match.number}".encode()) / 2**32
     return bool(bowled + 0.1 + 0.8 * habit <= due)
 
 
 def _can_finish(left: Sequence[int], chosen: int, rest: int) -> bool:
-    """Whether the side's own bowlers can bowl the ``rest`` of the overs after ``chosen`` has bowled this one."""
+    """Whether the side's own bowlers can bowl the ``rest`` of the overs once ``chosen`` has bowled one."""
     half = (rest + 1) // 2
     capacity = min(max(0, left[chosen] - 1), rest // 2) - min(left[chosen], half)
     for overs in left:

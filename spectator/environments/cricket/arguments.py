@@ -105,7 +105,9 @@ class PlacedFielder(Arguments):
 
     name: Name = Field("fielder", description="Name of the position")
     x: Metres = Field(description="Metres to the striker's off side of the middle stump")
-    y: Metres = Field(description=f"Metres from the striker's stumps towards the bowler's, which are at {PITCH_M}")
+    y: Metres = Field(
+        description=f"Metres from the striker's stumps towards the bowler's, which are at {PITCH_M}"
+    )
 
 
 class SetField(Arguments):
@@ -113,7 +115,10 @@ class SetField(Arguments):
 
     preset: str | None = Field(None, max_length=40, description="Default: standard, what real sides set here")
     fielders: list[PlacedFielder] | None = Field(
-        None, min_length=9, max_length=9, description="Nine fielders beside bowler and keeper; instead of a preset"
+        None,
+        min_length=9,
+        max_length=9,
+        description="Nine fielders beside bowler and keeper; instead of a preset",
     )
 
 

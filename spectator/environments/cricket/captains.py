@@ -70,10 +70,12 @@ STYLES: Final[tuple[Style, ...]] = (
     ),
     Style(
         "spin_first", "Spinner's friend", "Opens with spin and keeps a slip for it.",
-        batting=(0.5, 0.5, 0.55), bowling=(0.55, 0.58, 0.5), fields=("standard", "spin", "standard"), spin_first=True,
+        batting=(0.5, 0.5, 0.55), bowling=(0.55, 0.58, 0.5), fields=("standard", "spin", "standard"),
+        spin_first=True,
     ),
     Style(
-        "tactician", "Tactician", "Plans deliveries and strokes for the situation, ball by ball.", plans_balls=True,
+        "tactician", "Tactician", "Plans deliveries and strokes for the situation, ball by ball.",
+        plans_balls=True,
     ),
 )  # fmt: skip
 """Named styles, the default first."""
@@ -115,10 +117,14 @@ class StyledCaptain(ScriptedPolicy):
 
     def _declare(self) -> Decision:
         style = self.style
-        plan: dict[str, Any] = {f"batting_{part}": level for part, level in zip(SEGMENTS, style.batting, strict=True)}
+        plan: dict[str, Any] = {
+            f"batting_{part}": level for part, level in zip(SEGMENTS, style.batting, strict=True)
+        }
         plan |= {f"bowling_{part}": level for part, level in zip(SEGMENTS, style.bowling, strict=True)}
         plan["summary"] = style.summary
-        return Decision({"tool": "set_match_plan", "arguments": plan}, "heuristic", plan_reason(style.summary))
+        return Decision(
+            {"tool": "set_match_plan", "arguments": plan}, "heuristic", plan_reason(style.summary)
+        )
 
     def _toss(self, view: Mapping[str, Any], legal: list[str]) -> Step:
         call, elect = self.elect()
@@ -186,20 +192,35 @@ def _delivery_for(view: Mapping[str, Any]) -> tuple[dict[str, str], str] | None:
     striker = view["striker"]
     pace = "pace" in view["bowler"]["kind"]
     if view["segment"] == "death" and pace:
-        return {"length": "yorker", "line": "stumps"}, "Death overs: yorkers at the stumps give nothing to swing at."
+        return {
+            "length": "yorker",
+            "line": "stumps",
+        }, "Death overs: yorkers at the stumps give nothing to swing at."
     if striker["balls"] < 6:
-        return {"length": "good", "line": "outside off"}, f"{striker['name']} is new: a good length, off the stumps."
+        return {
+            "length": "good",
+            "line": "outside off",
+        }, f"{striker['name']} is new: a good length, off the stumps."
     if striker["balls"] >= 20 and pace:
-        return {"length": "back of a length", "pace": "slower"}, f"{striker['name']} is set: take the pace off."
+        return {
+            "length": "back of a length",
+            "pace": "slower",
+        }, f"{striker['name']} is set: take the pace off."
     return None
 
 
 def _shot_for(view: Mapping[str, Any]) -> tuple[dict[str, Any], str] | None:
     """A stroke worth planning: the free hit, and the last ball of a chase."""
     if view["free_hit"]:
-        return {"shot": "loft straight", "aggression": 0.9}, "Free hit: swing, nothing but a run out can cost the wicket."
+        return {
+            "shot": "loft straight",
+            "aggression": 0.9,
+        }, "Free hit: swing, nothing but a run out can cost the wicket."
     if view.get("need") and view["score"]["balls_left"] == 1 and view["need"] > 3:
-        return {"shot": "slog", "aggression": 1.0}, f"{view['need']} off the last ball: only the rope will do."
+        return {
+            "shot": "slog",
+            "aggression": 1.0,
+        }, f"{view['need']} off the last ball: only the rope will do."
     return None
 
 

@@ -152,6 +152,14 @@ class Match:
         awaited = self.innings[-1].awaited
         return "innings" if awaited == "nothing" else awaited
 
+    def copy(self) -> Match:
+        """An independent copy, but for the generator, which it shares until it is given another."""
+        twin = Match.__new__(Match)
+        twin.__dict__.update(self.__dict__)
+        twin.innings = [innings.copy() for innings in self.innings]
+        twin.batting = self.batting.copy()
+        return twin
+
     def send_in(self, player: int) -> None:
         """Send a batter in.
 
@@ -257,7 +265,7 @@ class Match:
         self.batting.append(batting)
 
     def _fielder(self, delivered: Delivered, bowler: int, field: Field) -> tuple[str | None, int | None]:
-        """Who took part in a dismissal: the position in the field that is set, and the player who stands there."""
+        """Who took part in a dismissal: the position in the field that is set, and who stands there."""
         kind = delivered.ball.dismissal
         if kind is None or kind in ("bowled", "lbw", "hit wicket", "hit the ball twice"):
             return None, None
@@ -266,6 +274,8 @@ class Match:
         keeper = self.teams[self.fielding_side].keeper
         if kind == "stumped" or delivered.zone is None or delivered.fielder == "keeper":
             return "keeper", keeper
-        place = field.nearest(delivered.zone, deep=delivered.aerial and delivered.fielder not in RING_POSITIONS)
+        place = field.nearest(
+            delivered.zone, deep=delivered.aerial and delivered.fielder not in RING_POSITIONS
+        )
         others = [player for player in range(11) if player not in (bowler, keeper)]
         return field.fielders[place].name, others[place]

@@ -43,7 +43,7 @@ class CricketOptions(OptionsModel):
 
     max_overs: int = Field(default=5, ge=1, le=MAX_OVERS, description="Overs of an innings")
     start: Literal[START_NAMES] = Field(  # type: ignore[valid-type]  # a tuple of literals
-        default="toss", description="Where play begins; the balls before it are bowled by the default captains"
+        default="toss", description="Where play begins; what came before was played by the usual captains"
     )
     toss_caller: Literal["home", "away"] = Field(default="home", description="Who calls the toss")
     super_over: bool = Field(default=True, description="Whether a tie is decided by super overs")
@@ -70,15 +70,21 @@ class CricketObservation(ObservationModel):
     bowler: dict[str, Any] | None = None
     partnership: int | None = None
     recent: list[str] = Field(default_factory=list, description="Marks of the last balls, oldest first")
-    field: dict[str, Any] | None = Field(default=None, description="{preset, fielders: [{name, x, y}]}, metres")
-    outside_limit: int | None = Field(default=None, description="Most fielders outside the ring for the next ball")
+    field: dict[str, Any] | None = Field(
+        default=None, description="{preset, fielders: [{name, x, y}]}, metres"
+    )
+    outside_limit: int | None = Field(
+        default=None, description="Most fielders outside the ring for the next ball"
+    )
     target: int | None = None
     need: int | None = None
     required_rate: float | None = None
     projected: int | None = Field(default=None, description="Resource projection of a first innings")
     last_ball: dict[str, Any] | None = None
     result: str | None = None
-    you: dict[str, Any] | None = Field(default=None, description="This captain's plan, strategies, notes and calls")
+    you: dict[str, Any] | None = Field(
+        default=None, description="This captain's plan, strategies, notes and calls"
+    )
     choices: dict[str, Any] | None = Field(default=None, description="Who may bowl or come in")
 
 
@@ -192,12 +198,9 @@ class CricketEnvironment:
 
     def _arrange(self) -> Game:
         game = self._fresh()
-        start = self._options["start"]
-        if start != "toss":
-            game = play_to_start(start, self._fresh, self._seed)
         format = game.format
-        arranged = Fact(
-            "cricket.match_arranged",
+        game.emit(
+            "match_arranged",
             {
                 **{side: {"name": game.teams[side].name, "short": game.teams[side].short} for side in SIDES},
                 "overs": format.overs,
@@ -207,8 +210,12 @@ class CricketEnvironment:
                 "caller": game.caller,
             },
         )
-        game.pending.insert(0, arranged)
+        if self._options["start"] != "toss":
+            play_to_start(game, self._options["start"], self._generator)
         return game
+
+    def _generator(self, part: str, number: int) -> random.Random:
+        return random.Random(derive_seed(self._seed, part, number))
 
     @staticmethod
     def _use(game: Game, actor: Side, action: Action) -> Refusal | None:
@@ -222,7 +229,9 @@ class CricketEnvironment:
         if tool not in TOOLS:
             return Refusal("tool.unknown", f"No tool {tool[:40]!r}. Legal now: {', '.join(legal)}.")
         if tool not in legal:
-            return Refusal("tool.illegal", f"{tool} is not legal now ({game.phase}). Legal now: {', '.join(legal)}.")
+            return Refusal(
+                "tool.illegal", f"{tool} is not legal now ({game.phase}). Legal now: {', '.join(legal)}."
+            )
         if given is not None and not isinstance(given, Mapping):
             return Refusal("arguments.shape", "Arguments are an object.")
         try:

@@ -1,8 +1,7 @@
 """Owns the field: presets and custom settings in metres, what is lawful, and its shape by sector.
 
-Coordinates are those of a right-hander on strike at the origin end, seen from above: ``x`` metres to the off
-side, ``y`` metres towards the bowler, with (0, 0) at the striker's middle stump. For a left-hander the field is
-mirrored, so a preset means the same positions.
+Coordinates are seen from above with (0, 0) at the striker's middle stump: ``x`` metres to the off side, ``y``
+metres towards the bowler. For a left-hander the field is mirrored, so a preset means the same positions.
 """
 
 from __future__ import annotations
@@ -68,43 +67,101 @@ STANDARD: Final = "standard"
 
 PRESETS: Final[Mapping[str, tuple[str, ...]]] = {
     "attacking": (
-        "slip", "gully", "point", "cover", "mid-off", "mid-on", "midwicket", "square leg", "fine leg",
+        "slip",
+        "gully",
+        "point",
+        "cover",
+        "mid-off",
+        "mid-on",
+        "midwicket",
+        "square leg",
+        "fine leg",
     ),
     "ring": (
-        "short third", "backward point", "cover point", "extra cover", "mid-off",
-        "mid-on", "midwicket", "square leg", "short fine leg",
+        "short third",
+        "backward point",
+        "cover point",
+        "extra cover",
+        "mid-off",
+        "mid-on",
+        "midwicket",
+        "square leg",
+        "short fine leg",
     ),
     "balanced": (
-        "short third", "backward point", "cover", "mid-off", "midwicket",
-        "deep square leg", "long-on", "sweeper cover", "long-off",
+        "short third",
+        "backward point",
+        "cover",
+        "mid-off",
+        "midwicket",
+        "deep square leg",
+        "long-on",
+        "sweeper cover",
+        "long-off",
     ),
     "defensive": (
-        "short third", "cover", "midwicket", "deep point", "short fine leg",
-        "long-off", "long-on", "deep midwicket", "sweeper cover",
+        "short third",
+        "cover",
+        "midwicket",
+        "deep point",
+        "short fine leg",
+        "long-off",
+        "long-on",
+        "deep midwicket",
+        "sweeper cover",
     ),
     "death": (
-        "third", "point", "extra cover", "mid-off", "short fine leg",
-        "long-on", "deep midwicket", "deep square leg", "sweeper cover",
+        "third",
+        "point",
+        "extra cover",
+        "mid-off",
+        "short fine leg",
+        "long-on",
+        "deep midwicket",
+        "deep square leg",
+        "sweeper cover",
     ),
     "spin": (
-        "slip", "short third", "cover", "short midwicket", "deep square leg",
-        "long-on", "long-off", "deep midwicket", "sweeper cover",
+        "slip",
+        "short third",
+        "cover",
+        "short midwicket",
+        "deep square leg",
+        "long-on",
+        "long-off",
+        "deep midwicket",
+        "sweeper cover",
     ),
     "leg_side": (
-        "short third", "point", "cover", "mid-off", "midwicket",
-        "long-on", "deep midwicket", "deep square leg", "long-off",
+        "short third",
+        "point",
+        "cover",
+        "mid-off",
+        "midwicket",
+        "long-on",
+        "deep midwicket",
+        "deep square leg",
+        "long-off",
     ),
     "off_side": (
-        "slip", "short third", "backward point", "cover", "mid-off",
-        "midwicket", "deep point", "sweeper cover", "deep square leg",
+        "slip",
+        "short third",
+        "backward point",
+        "cover",
+        "mid-off",
+        "midwicket",
+        "deep point",
+        "sweeper cover",
+        "deep square leg",
     ),
 }
-"""Nine positions each, beside bowler and keeper; ``standard`` is the tenth name, see :func:`standard_field`."""
+"""Nine positions each, beside bowler and keeper; for ``standard`` see :func:`standard_field`."""
 
 PRESET_NAMES: Final = (STANDARD, *PRESETS)
 
 _STANDARD: Final[Mapping[int, tuple[str, ...]]] = {
-    2: ("slip", "backward point", "cover", "mid-off", "mid-on", "midwicket", "square leg", "third", "deep square leg"),
+    2: ("slip", "backward point", "cover", "mid-off", "mid-on",
+        "midwicket", "square leg", "third", "deep square leg"),
     4: ("short third", "backward point", "cover", "mid-off", "midwicket",
         "deep square leg", "long-on", "sweeper cover", "long-off"),
     5: ("short third", "backward point", "cover", "midwicket",
@@ -262,15 +319,19 @@ def check_field(field: Field, outside_limit: int) -> None:
     outside = field.outside
     if outside > outside_limit:
         raise LawBroken(
-            "F1.outside_ring", f"{outside} fielders are outside the ring; at most {outside_limit} may be for this ball."
+            "F1.outside_ring",
+            f"{outside} fielders are outside the ring; at most {outside_limit} may be for this ball.",
         )
     leg_side = sum(fielder.x < 0 for fielder in field.fielders)
     if leg_side > MAX_LEG_SIDE:
-        raise LawBroken("F2.leg_side", f"{leg_side} fielders are on the leg side; at most {MAX_LEG_SIDE} may be.")
+        raise LawBroken(
+            "F2.leg_side", f"{leg_side} fielders are on the leg side; at most {MAX_LEG_SIDE} may be."
+        )
     behind = sum(fielder.x < 0 and fielder.y < CREASE_M for fielder in field.fielders)
     if behind > MAX_BEHIND_SQUARE_LEG:
         raise LawBroken(
-            "F3.behind_square", f"{behind} fielders are behind the popping crease on the leg side; at most 2 may be."
+            "F3.behind_square",
+            f"{behind} fielders are behind the popping crease on the leg side; at most 2 may be.",
         )
 
 

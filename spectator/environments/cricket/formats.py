@@ -65,8 +65,15 @@ class Format:
 
 
 SUPER_OVER: Final = Format(
-    overs=1, balls=6, wickets=2, powerplay_balls=0, middle_balls=0, middle_limit=RING_LIMIT,
-    bowler_overs=1, extra_overs=0, is_super_over=True,
+    overs=1,
+    balls=6,
+    wickets=2,
+    powerplay_balls=0,
+    middle_balls=0,
+    middle_limit=RING_LIMIT,
+    bowler_overs=1,
+    extra_overs=0,
+    is_super_over=True,
 )
 """One over, two wickets, no powerplay (R6)."""
 

@@ -110,7 +110,7 @@ class Game:
 
     @property
     def field_frozen(self) -> bool:
-        """Whether the field may not be changed: a free hit, with the striker unchanged since the no-ball (N9)."""
+        """Whether the field must stay: a free hit, with the striker unchanged since the no-ball (N9)."""
         innings = self.playing.current
         last = self.last_ball
         if not innings.free_hit or last is None:
@@ -161,8 +161,11 @@ class Game:
         match = self.playing
         batting_side, fielding_side = match.batting_side, match.fielding_side
         batting, bowling = self.seats[batting_side], self.seats[fielding_side]
-        self._open_up(bowling)
-        batting_intent, bowling_intent, segment = batting.batting_intent(), bowling.bowling_intent(), self.segment()
+        batting_intent, bowling_intent, segment = (
+            batting.batting_intent(),
+            bowling.bowling_intent(),
+            self.segment(),
+        )
         played = match.play(batting_intent, bowling_intent)
         batting.judge("batting", segment, batting_intent.aggression)
         bowling.judge("bowling", segment, bowling_intent.attack)
@@ -175,11 +178,12 @@ class Game:
         self.recent = [*self.recent, sign][-RECENT_BALLS:]
         self.this_over = [*self.this_over, sign]
         self._tell(played)
-        self._open_up(bowling)
+        self.open_field()
         return played
 
-    def _open_up(self, seat: Seat) -> None:
-        """The standard field follows the limit outside the ring."""
+    def open_field(self) -> None:
+        """Let the standard field follow the limit outside the ring."""
+        seat = self.seats[self.playing.fielding_side]
         if seat.field.preset == STANDARD and self.playing.result is None:
             seat.field = standard_field(self.outside_limit)
 

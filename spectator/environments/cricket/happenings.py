@@ -172,7 +172,9 @@ class BallBowled(EventData):
 
     innings: int = Field(ge=1)
     side: Side = Field(description="Who bats")
-    at: str = Field(description="Over and ball that was being bowled, such as 3.4 for the fourth over's fourth")
+    at: str = Field(
+        description="Over and ball that was being bowled, such as 3.4 for the fourth over's fourth"
+    )
     over: int = Field(ge=0, description="0-based")
     ball: int = Field(ge=1, le=6, description="Which valid ball of the over was being bowled")
     delivery: int = Field(ge=1, description="Number of the delivery within the over")
@@ -310,9 +312,34 @@ class MatchArranged(EventData):
     caller: Side
 
 
+class Standing(EventData):
+    """Where an innings stands between two overs."""
+
+    innings: int
+    batting: Side
+    bowling: Side
+    target: int | None
+    score: Score
+    balls_left: int
+    striker: BatterFigures | None
+    non_striker: BatterFigures | None
+    partnership: Partnership
+    powerplay: bool
+    outside_limit: int
+
+
+class PositionSet(EventData):
+    """Play begins in the middle: what the usual captains had played before."""
+
+    scorecards: dict[str, dict[str, Any]] = Field(description="By innings, as viewers see them")
+    scores: dict[Side, Score]
+    now: Standing | None = Field(description="Null when the next innings is about to begin")
+
+
 EVENTS: Final[dict[str, type[EventData]]] = {
     "cricket.match_arranged": MatchArranged,
     "cricket.toss_made": TossMade,
+    "cricket.position_set": PositionSet,
     "cricket.innings_started": InningsStarted,
     "cricket.super_over_started": SuperOverStarted,
     "cricket.over_started": OverStarted,

@@ -57,7 +57,9 @@ class BowlerLine:
 
     def __init__(self, player: int) -> None:
         self.player = player
-        self.balls = self.runs = self.wickets = self.maidens = self.wides = self.noballs = self.overs_begun = 0
+        self.balls = self.runs = self.wickets = self.maidens = self.wides = self.noballs = (
+            self.overs_begun
+        ) = 0
 
 
 Line = TypeVar("Line", BatterLine, BowlerLine)
@@ -79,10 +81,41 @@ class Innings:
     """
 
     __slots__ = (
-        "balls", "barred_batters", "barred_bowlers", "batting", "bowler", "bowling", "byes", "closed", "deliveries", "fall", "format", "free_hit",
-        "legbyes", "limit", "noballs", "non_striker", "over_balls", "over_bowlers", "over_conceded", "over_deliveries",
-        "over_runs", "over_starters", "over_wickets", "overs", "partner_balls", "partner_runs", "partnerships", "penalties", "previous_bowlers",
-        "retired", "runs", "striker", "target", "wickets", "wides",
+        "balls",
+        "barred_batters",
+        "barred_bowlers",
+        "batting",
+        "bowler",
+        "bowling",
+        "byes",
+        "closed",
+        "deliveries",
+        "fall",
+        "format",
+        "free_hit",
+        "legbyes",
+        "limit",
+        "noballs",
+        "non_striker",
+        "over_balls",
+        "over_bowlers",
+        "over_conceded",
+        "over_deliveries",
+        "over_runs",
+        "over_starters",
+        "over_wickets",
+        "overs",
+        "partner_balls",
+        "partner_runs",
+        "partnerships",
+        "penalties",
+        "previous_bowlers",
+        "retired",
+        "runs",
+        "striker",
+        "target",
+        "wickets",
+        "wides",
     )
 
     def __init__(
@@ -235,7 +268,9 @@ def check_bowler(innings: Innings, player: int) -> None:
         raise LawBroken("O3.consecutive_overs", "Nobody bowls in two overs running; choose another bowler.")
     if not overs_left(innings, player):
         limit = innings.format.bowler_overs
-        raise LawBroken("O5.bowler_limit", f"That bowler has bowled the {limit} over(s) allowed; choose another.")
+        raise LawBroken(
+            "O5.bowler_limit", f"That bowler has bowled the {limit} over(s) allowed; choose another."
+        )
 
 
 def overs_left(innings: Innings, player: int) -> int:
@@ -339,7 +374,9 @@ def check_ball(innings: Innings, ball: Ball) -> None:
         if ball.ran != scored:
             raise LawBroken("S1.ran", "Without a boundary the runs scored are the runs run.")
     elif scored != ball.ran + 4 and not (ball.bat == 6 and not ball.ran) and not scored == ball.ran > 4:
-        raise LawBroken("S4.allowance", "A boundary is worth 4, or 6 off the bat, beside the runs already run.")
+        raise LawBroken(
+            "S4.allowance", "A boundary is worth 4, or 6 off the bat, beside the runs already run."
+        )
 
 
 def _check_extras(ball: Ball) -> None:
@@ -358,7 +395,9 @@ def _check_extras(ball: Ball) -> None:
 def _check_dismissal(innings: Innings, ball: Ball) -> None:
     kind = ball.dismissal
     if kind not in DISMISSALS:
-        raise LawBroken("K5.dismissal", f"No ball can bring {kind!r}; it can bring {', '.join(sorted(DISMISSALS))}.")
+        raise LawBroken(
+            "K5.dismissal", f"No ball can bring {kind!r}; it can bring {', '.join(sorted(DISMISSALS))}."
+        )
     if innings.free_hit and kind not in NO_BALL_DISMISSALS:
         raise LawBroken("N7.free_hit", f"A batter cannot be out {kind} on a free hit, not even off a wide.")
     if ball.noball and kind not in NO_BALL_DISMISSALS:

@@ -1,11 +1,62 @@
-"""Owns the evaluation packs: named, versioned sets of matches."""
+"""Owns the evaluation packs: named, versioned sets of matches, and seeds that were never developed on.
+
+A development seed is below 2**52; a sealed one has that bit set and comes from a phrase that is kept outside
+this repository, so the two can share none.
+"""
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
-from spectator.environments.base import Pack
+from spectator.environments.base import Pack, derive_seed
+
+SEALED_BIT: Final = 1 << 52
+SEEDS_A_PACK: Final = 40
+
+
+def development_seeds(name: str, version: str) -> tuple[int, ...]:
+    """The seeds of a pack that anybody may look at."""
+    return tuple(
+        derive_seed(number, "cricket", "development", name, version) % SEALED_BIT
+        for number in range(SEEDS_A_PACK)
+    )
+
+
+def sealed_seeds(name: str, version: str, phrase: str, count: int = SEEDS_A_PACK) -> tuple[int, ...]:
+    """Seeds for a sealed evaluation.
+
+    Args:
+        name: Name of the pack.
+        version: Its version.
+        phrase: The secret they come from; at least 8 characters.
+        count: How many.
+
+    Raises:
+        ValueError: The phrase is too short to be one.
+    """
+    if len(phrase) < 8:
+        raise ValueError("the phrase of a sealed evaluation has at least 8 characters")
+    return tuple(
+        derive_seed(number, "cricket", "sealed", name, version, phrase) % SEALED_BIT + SEALED_BIT
+        for number in range(count)
+    )
+
+
+def _pack(name: str, version: str, summary: str, **options: Any) -> Pack:
+    return Pack(name, version, summary, options, development_seeds(name, version))
+
 
 PACKS: Final[dict[str, Pack]] = {
-    pack.name: pack for pack in (Pack("default", "1", "A whole match from the toss, as long as asked."),)
-}
+    pack.name: pack
+    for pack in (
+        Pack("default", "1", "A whole match from the toss, any seed, as long as asked."),
+        _pack("powerplay", "1", "Bat first from the first ball of ten overs: use the powerplay.",
+              start="bat_first", max_overs=10),
+        _pack("chase", "1", "Bat second: the first innings is played, the target stands.", start="chase"),
+        _pack("defend", "1", "Field second: your side has batted, hold them to it.", start="defend"),
+        _pack("death", "1", "Bat first with a quarter of the overs to come, then defend.", start="death"),
+        _pack("super-over", "1", "The match is tied: one over each decides it.", start="super_over"),
+        _pack("collapse", "1", "Bat first with early wickets gone: make a total of it.", start="collapse"),
+    )
+}  # fmt: skip
+"""Packs by name."""

@@ -60,8 +60,12 @@ def _innings_started(state: Mapping[str, Any], event: Event) -> Patch:
         "over": {"number": 1, "marks": []},
         "partnership": {"runs": 0, "balls": 0},
         "extras": _zero_extras(),
-        "equation": _replace(world.get("equation"), _equation(data["target"], 0, 0, data["balls"], data["super_over"])),
-        "field": _field_patch(world.get("field"), standard_field(2 if data["powerplay_balls"] else 5).to_json()),
+        "equation": _replace(
+            world.get("equation"), _equation(data["target"], 0, 0, data["balls"], data["super_over"])
+        ),
+        "field": _field_patch(
+            world.get("field"), standard_field(2 if data["powerplay_balls"] else 5).to_json()
+        ),
         "scorecards": {
             str(data["innings"]): {
                 "side": side,
@@ -80,6 +84,33 @@ def _innings_started(state: Mapping[str, Any], event: Event) -> Patch:
     return patch
 
 
+def _position_set(state: Mapping[str, Any], event: Event) -> Patch:
+    data = event.data
+    patch: Patch = {"scorecards": data["scorecards"], "score": data["scores"]}
+    now = data["now"]
+    if now is None:
+        return patch
+    card = data["scorecards"][str(now["innings"])]
+    score = now["score"]
+    ends = {end: now[end] and now[end]["name"] for end in ("striker", "non_striker")}
+    lines = {now[end]["name"]: _batter(now[end]) for end in ends if now[end]}
+    return patch | {
+        "innings": now["innings"],
+        "batting": now["batting"],
+        "bowling": now["bowling"],
+        "target": now["target"],
+        "badges": {"free_hit": False, "powerplay": now["powerplay"], "super_over": False},
+        "batters": _at_crease({}, ends, lines),
+        "over": {"number": len(card["overs"]) + 1, "marks": []},
+        "partnership": now["partnership"],
+        "extras": card["extras"],
+        "equation": _equation(
+            now["target"], score["runs"], score["balls"], now["balls_left"], False, score["wickets"]
+        ),
+        "field": _field_patch(None, standard_field(now["outside_limit"]).to_json()),
+    }
+
+
 def _zero_extras() -> Patch:
     return {"wides": 0, "noballs": 0, "byes": 0, "legbyes": 0, "penalties": 0, "total": 0}
 
@@ -89,7 +120,9 @@ def _replace(old: Mapping[str, Any] | None, new: Patch) -> Patch:
     return {**{key: None for key in old or () if key not in new}, **new}
 
 
-def _equation(target: int | None, runs: int, balls: int, left: int, super_over: bool, wickets: int = 0) -> Patch:
+def _equation(
+    target: int | None, runs: int, balls: int, left: int, super_over: bool, wickets: int = 0
+) -> Patch:
     current = round(6.0 * runs / balls, 2) if balls else 0.0
     if target is None:
         if super_over:
@@ -131,7 +164,8 @@ def _at_crease(world: Mapping[str, Any], ends: Mapping[str, Any], known: Mapping
     """Who is at which end, with the lines known best; a vacant end is removed."""
     before = {line["name"]: line for line in (world.get("batters") or {}).values()}
     return {
-        end: None if ends[end] is None else known.get(ends[end]) or before[ends[end]] for end in ("striker", "non_striker")
+        end: None if ends[end] is None else known.get(ends[end]) or before[ends[end]]
+        for end in ("striker", "non_striker")
     }
 
 
@@ -179,7 +213,14 @@ def _ball(state: Mapping[str, Any], event: Event) -> Patch:
         "score": {side: score},
         "equation": _replace(
             world.get("equation"),
-            _equation(data["target"], score["runs"], score["balls"], data["balls_left"], super_over, score["wickets"]),
+            _equation(
+                data["target"],
+                score["runs"],
+                score["balls"],
+                data["balls_left"],
+                super_over,
+                score["wickets"],
+            ),
         ),
         "badges": {"free_hit": data["free_hit_next"], "powerplay": data["powerplay_next"]},
         "batters": _at_crease(world, data["ends"], lines),
@@ -261,7 +302,12 @@ def _wicket(state: Mapping[str, Any], event: Event) -> Patch:
     data = event.data
     line = data["player"]
     return {
-        "last_wicket": {"name": line["name"], "how_out": data["how_out"], "runs": line["runs"], "balls": line["balls"]},
+        "last_wicket": {
+            "name": line["name"],
+            "how_out": data["how_out"],
+            "runs": line["runs"],
+            "balls": line["balls"],
+        },
         "scorecards": {
             str(data["innings"]): {
                 "batting": {f"{line['number']:02d}": {"how_out": data["how_out"]}},
@@ -312,6 +358,7 @@ def _match_ended(state: Mapping[str, Any], event: Event) -> Patch:
 _FOLDS: Final[dict[str, Callable[[Mapping[str, Any], Event], Patch]]] = {
     "cricket.match_arranged": _arranged,
     "cricket.toss_made": _tossed,
+    "cricket.position_set": _position_set,
     "cricket.innings_started": _innings_started,
     "cricket.batter_selected": _batter_in,
     "cricket.bowler_selected": _bowler_chosen,

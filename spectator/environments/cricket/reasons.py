@@ -23,7 +23,7 @@ def batter_reason(view: Mapping[str, Any], name: str) -> str:
     if view["phase"] == "openers":
         return f"{name} and partner open, as they always do."
     score = view["score"]
-    return f"{score['runs']} for {score['wickets']}: {name} is next in the order and there is no reason to shuffle it."
+    return f"{score['runs']} for {score['wickets']}: {name} is next in the order, no reason to shuffle it."
 
 
 def bowler_reason(view: Mapping[str, Any], name: str) -> str:
@@ -58,7 +58,11 @@ def bowling_reason(view: Mapping[str, Any], attack: float) -> str:
 def play_reason(view: Mapping[str, Any], level: float, *, batting: bool) -> str:
     """Why play this ball like this."""
     if view["free_hit"]:
-        return "Free hit: nothing to lose but the ball." if batting else "Free hit against us: make it hard to get under."
+        return (
+            "Free hit: nothing to lose but the ball."
+            if batting
+            else "Free hit against us: make it hard to get under."
+        )
     if view.get("need") and batting:
         balls = view["score"]["balls_left"]
         return f"{view['need']} from {balls} at {view['required_rate']}: {_batting_word(level)}."

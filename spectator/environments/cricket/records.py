@@ -28,7 +28,7 @@ def batter_line(innings: Innings, team: Team, player: int) -> Data:
 
 
 def bowler_line(innings: Innings, team: Team, player: int) -> Data:
-    """A bowler's line: number in order of bowling, name, kind, overs, balls, maidens, runs, wickets, overs left."""
+    """A bowler's line: number in order of bowling, name, kind, figures and overs left."""
     line = innings.bowling.get(player) or BowlerLine(player)
     order = list(innings.bowling)
     return {
@@ -48,7 +48,9 @@ def dismissal_text(line: BatterLine, batting: Team, fielding: Team) -> str:
     """How a batter got out, or ``not out``."""
     if line.how is None:
         return "not out"
-    return how_out(line.how, fielding.named(line.bowler), fielding.named(line.fielder), fielding.named(fielding.keeper))
+    return how_out(
+        line.how, fielding.named(line.bowler), fielding.named(line.fielder), fielding.named(fielding.keeper)
+    )
 
 
 def score(innings: Innings) -> Data:
@@ -300,19 +302,32 @@ def milestones(match: Match, played: Played) -> list[Data]:
     ball = played.counted
     found: list[Data] = []
     striker, bowler = innings.batting[played.striker], innings.bowling[played.bowler]
-    partnership = innings.partnerships[-1] if played.out is not None or innings.closed else innings.partner_runs
+    partnership = (
+        innings.partnerships[-1] if played.out is not None or innings.closed else innings.partner_runs
+    )
     for kind, name, after, gained, marks in (
         ("batter", team.players[played.striker].name, striker.runs, ball.bat, MILESTONES_BATTER),
         ("partnership", team.name, partnership, ball.runs, MILESTONES_PARTNERSHIP),
         ("team", team.name, innings.runs, ball.runs, MILESTONES_TEAM),
     ):
         found += [
-            {"innings": played.innings, "side": side, "kind": kind, "name": name, "value": value, "balls": balls}
+            {
+                "innings": played.innings,
+                "side": side,
+                "kind": kind,
+                "name": name,
+                "value": value,
+                "balls": balls,
+            }
             for value in marks
             if after - gained < value <= after
             for balls in [striker.balls if kind == "batter" else innings.balls]
         ]
-    if played.out is not None and bowler.wickets == MILESTONE_WICKETS and innings.batting[played.out].bowler is not None:
+    if (
+        played.out is not None
+        and bowler.wickets == MILESTONE_WICKETS
+        and innings.batting[played.out].bowler is not None
+    ):
         found.append({
             "innings": played.innings, "side": rivals.side, "kind": "wickets",
             "name": rivals.players[played.bowler].name, "value": MILESTONE_WICKETS, "balls": bowler.balls,

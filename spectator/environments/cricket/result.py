@@ -36,7 +36,11 @@ class Result:
             count = "" if self.super_overs == 1 else f" (the {_ordinal(self.super_overs)})"
             return f"Match tied; {name} won the super over{count}"
         unit = self.kind if self.margin != 1 else self.kind[:-1]
-        left = f" ({self.balls_left} ball{'' if self.balls_left == 1 else 's'} left)" if self.kind == "wickets" else ""
+        left = (
+            f" ({self.balls_left} ball{'' if self.balls_left == 1 else 's'} left)"
+            if self.kind == "wickets"
+            else ""
+        )
         return f"{name} won by {self.margin} {unit}{left}"
 
 
@@ -89,7 +93,10 @@ def next_batting_side(batting: Sequence[Side]) -> Side:
 def barred_batters(innings: Sequence[Innings], batting: Sequence[Side], side: Side) -> frozenset[int]:
     """Players of ``side`` dismissed in earlier super overs, who may not bat in another (R6)."""
     return frozenset(
-        fallen[2] for played, who in zip(innings[2:], batting[2:], strict=True) if who == side for fallen in played.fall
+        fallen[2]
+        for played, who in zip(innings[2:], batting[2:], strict=True)
+        if who == side
+        for fallen in played.fall
     )
 
 

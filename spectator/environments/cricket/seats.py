@@ -19,6 +19,8 @@ CALLS_A_TURN: Final = 8
 
 NOTES_KEPT: Final = 5
 
+_OPENING_FIELD: Final = standard_field(RING_LIMIT)
+
 
 @dataclass(slots=True)
 class Seat:
@@ -54,7 +56,7 @@ class Seat:
     shot_aggression: float | None = None
     attack: float = NEUTRAL
     delivery: DeliveryPlan | None = None
-    field: Field = standard_field(RING_LIMIT)
+    field: Field = _OPENING_FIELD
     notes: list[str] = dataclasses.field(default_factory=list)
     free_calls: int = FREE_CALLS
     turn_calls: int = 0
@@ -70,7 +72,9 @@ class Seat:
 
     def batting_intent(self) -> BattingIntent:
         """Intent of the next ball as the batting side."""
-        return BattingIntent(self.aggression if self.shot_aggression is None else self.shot_aggression, self.shot)
+        return BattingIntent(
+            self.aggression if self.shot_aggression is None else self.shot_aggression, self.shot
+        )
 
     def bowling_intent(self) -> BowlingIntent:
         """Intent of the next ball as the fielding side."""

@@ -53,7 +53,10 @@ def simulate_match(match_id: int, overs: int, seed: int) -> Iterator[dict[str, A
     for played in play_out(match):
         innings = match.innings[played.innings - 1]
         side = match.batting[played.innings - 1]
-        batters, bowlers = match.teams[side].players, match.teams["away" if side == "home" else "home"].players
+        batters, bowlers = (
+            match.teams[side].players,
+            match.teams["away" if side == "home" else "home"].players,
+        )
         ball = played.counted
         yield {
             "match_id": match_id,

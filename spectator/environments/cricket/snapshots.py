@@ -24,9 +24,8 @@ _GAME = ("toss_winner", "elected", "called", "bowler_ready", "recent", "this_ove
 def public_state(game: Game | None) -> dict[str, Any]:
     """The public state, without the episode's id."""
     if game is None:
-        return {
-            "phase": "toss", "actor": None, "done": False, "overs": 0, "toss": None, "innings": [], "result": None,
-        }  # fmt: skip
+        nothing = {"phase": "toss", "actor": None, "done": False, "overs": 0, "toss": None}
+        return {**nothing, "innings": [], "result": None}
     match = game.match
     innings = [] if match is None else [
         {"batting": side, "target": played.target, **records.score(played), "extras": records.extras(played),
@@ -94,7 +93,11 @@ def _dump_seat(seat: Seat) -> dict[str, Any]:
     return {
         **{name: getattr(seat, name) for name in _PLAIN_SEAT},
         "delivery": None if plan is None else [plan.length, plan.line, plan.pace],
-        "field": [seat.field.preset, seat.field.outside, [[man.name, man.x, man.y] for man in seat.field.fielders]],
+        "field": [
+            seat.field.preset,
+            seat.field.outside,
+            [[man.name, man.x, man.y] for man in seat.field.fielders],
+        ],
     }
 
 
@@ -122,7 +125,9 @@ def _dump_match(match: Match) -> dict[str, Any]:
 
 
 def _load_match(data: Mapping[str, Any], game: Game) -> Match:
-    match = Match(game.format, game.teams, data["batting"][0], game.model, game.rng, super_over=game.super_over)
+    match = Match(
+        game.format, game.teams, data["batting"][0], game.model, game.rng, super_over=game.super_over
+    )
     match.effects = Effects(data["effects"][0], tuple(data["effects"][1]))
     match.batting = list(data["batting"])
     match.innings = [
@@ -135,7 +140,9 @@ def _load_match(data: Mapping[str, Any], game: Game) -> Match:
 
 def _dump_innings(innings: Innings) -> dict[str, Any]:
     plain = {
-        name: getattr(innings, name) for name in Innings.__slots__ if name not in ("format", "batting", "bowling")
+        name: getattr(innings, name)
+        for name in Innings.__slots__
+        if name not in ("format", "batting", "bowling")
     }
     return {
         **plain,

@@ -27,7 +27,7 @@ class Team:
         players: The eleven in their natural order.
         bowlers: The same as bowlers: one who does not bowl is an occasional off spinner.
         keeper: Index of the wicket-keeper, who does not bowl.
-        bowling_worth: How much each is worth as a bowler: about 0 for the average, far less for the occasional.
+        bowling_worth: Worth of each as a bowler: about 0 for the average, far less for the occasional.
         death_bowlers: The two best quick bowlers.
     """
 

@@ -59,7 +59,9 @@ _BY_PHASE: Final[dict[Phase, tuple[str, ...]]] = {
 }
 """The tools of each phase, the one that goes on with the game first."""
 
-ADVANCING: Final = frozenset({"call_toss", "select_batter", "select_bowler", "bowl_delivery", "play_delivery"})
+ADVANCING: Final = frozenset(
+    {"call_toss", "select_batter", "select_bowler", "bowl_delivery", "play_delivery"}
+)
 """Tools that go on with the game."""
 
 
@@ -220,7 +222,9 @@ def _death_bowlers(game: Game, side: Side, names: list[str]) -> list[str]:
     found = [team.find(name) for name in names]
     for name, index in zip(names, found, strict=True):
         if index is None:
-            raise LawBroken("arguments.death_bowlers", f"Nobody of {team.name} is called {clean_text(name, 40)!r}.")
+            raise LawBroken(
+                "arguments.death_bowlers", f"Nobody of {team.name} is called {clean_text(name, 40)!r}."
+            )
     return [team.named(index) for index in found]
 
 
@@ -303,7 +307,9 @@ def _set_field(game: Game, side: Side, seat: Seat, arguments: SetField) -> None:
         preset = STANDARD if arguments.preset is None else arguments.preset
         if preset not in PRESET_NAMES:
             known = ", ".join(PRESET_NAMES)
-            raise LawBroken("arguments.preset", f"No preset {clean_text(preset, NAME_LIMIT)!r}. Known: {known}.")
+            raise LawBroken(
+                "arguments.preset", f"No preset {clean_text(preset, NAME_LIMIT)!r}. Known: {known}."
+            )
         field = preset_field(preset, game.outside_limit)
     check_field(field, game.outside_limit)
     seat.field = field

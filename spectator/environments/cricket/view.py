@@ -89,9 +89,11 @@ def _situation(game: Game, innings: Innings) -> dict[str, Any]:
             "required_rate": round(6.0 * need / left, 2) if left else None,
         }
     else:
-        view["projected"] = round(innings.runs + runs_to_come(left, innings.wickets)) if not (
-            innings.format.is_super_over
-        ) else None
+        view["projected"] = (
+            round(innings.runs + runs_to_come(left, innings.wickets))
+            if not (innings.format.is_super_over)
+            else None
+        )
     if innings.bowler is not None:
         line = innings.bowling[innings.bowler]
         view["bowler"] = {

@@ -6,12 +6,26 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 ZONE_WORDS: Final[tuple[str, ...]] = (
-    "fine on the leg side", "behind square on the leg side", "through midwicket", "down the ground to long-on",
-    "down the ground to long-off", "through the covers", "square on the off side", "fine on the off side",
+    "fine on the leg side", "behind square on the leg side", "through midwicket",
+    "down the ground to long-on", "down the ground to long-off", "through the covers",
+    "square on the off side", "fine on the off side",
 )  # fmt: skip
 """Where a ball went, by sector 1 .. 8."""
 
-_NUMBERS: Final = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven")
+_NUMBERS: Final = (
+    "no",
+    "one",
+    "two",
+    "three",
+    "four",
+    "five",
+    "six",
+    "seven",
+    "eight",
+    "nine",
+    "ten",
+    "eleven",
+)
 
 
 def number_word(number: int) -> str:
@@ -77,7 +91,11 @@ def _off_the_bat(ball: Mapping[str, Any]) -> str:
 
 def _dismissal(ball: Mapping[str, Any]) -> str:
     out, kind = _surname(ball["out"]), ball["dismissal"]
-    fielder = f" by {_surname(ball['fielder'])}" if ball["fielder"] and kind in ("caught", "stumped", "run out") else ""
+    fielder = (
+        f" by {_surname(ball['fielder'])}"
+        if ball["fielder"] and kind in ("caught", "stumped", "run out")
+        else ""
+    )
     call = "off a wide, " if ball["wides"] else "off a no-ball, " if ball["noball"] else ""
     runs = ball["runs"] - (1 if call else 0)
     made = f" after {plural(runs, 'run')}" if runs else ""

@@ -11,7 +11,7 @@ install: $(VENV)/.installed
 $(VENV)/.installed: pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Spectator needs Python 3.11 or newer; set PYTHON=")'
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[server,test]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[server,watch,models,test]'
 	touch $@
 
 # The official OpenEnv package brings over a hundred others, so its peers run in an environment of their own.

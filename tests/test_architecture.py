@@ -21,6 +21,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("spectator.environments.*",),
     ("spectator.catalog",),
     ("spectator.episodes",),
+    ("spectator.terminal", "spectator.watching"),
     ("spectator.rollouts", "server"),
     ("spectator.cli",),
 )

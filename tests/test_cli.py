@@ -69,7 +69,7 @@ def test_the_catalogue_lists_every_world() -> None:
     assert "counting" in run("catalog").stdout
 
 
-@pytest.mark.parametrize("command", ["catalog", "export", "play", "serve", "simulate"])
+@pytest.mark.parametrize("command", ["catalog", "export", "play", "serve", "simulate", "verify", "watch"])
 def test_help_shows_an_example(command: str) -> None:
     result = run(command, "--help") if command != "serve" else run("--help")
     assert result.exit_code == 0

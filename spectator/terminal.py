@@ -1,0 +1,80 @@
+"""Owns how an episode looks in a terminal: the viewers' state, drawn; nothing a model wrote can escape."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from rich.console import Group, RenderableType
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
+
+from spectator.text import clean_text
+
+LINES: Final = 14
+"""Newest lines of commentary that are shown."""
+
+LABEL_STYLES: Final[Mapping[int, str]] = {0: "bold red", 1: "bold yellow", 2: "cyan", 3: "default"}
+"""Colour of a line's mark by its priority; the mark itself says the same in letters."""
+
+
+def draw(state: Mapping[str, Any], connection: str) -> RenderableType:
+    """The picture of one moment.
+
+    Args:
+        state: The viewers' state; ``{}`` before there is one.
+        connection: State of the connection, in words.
+    """
+    episode = state.get("episode", {})
+    headline = state.get("world", {}).get("headline", "")
+    parts: list[RenderableType] = [_header(episode, connection)]
+    if headline:
+        parts.append(Panel(Text(_plain(headline, 200), style="bold")))
+    parts += [_decisions(state.get("decisions", {})), _feed(state.get("feed", {}))]
+    if "result" in episode:
+        parts.append(Text(_plain(episode["result"], 200), style="bold green"))
+    elif "reason" in episode:
+        parts.append(Text(f"{episode['reason']}: {_plain(episode.get('detail', ''), 200)}", style="bold red"))
+    return Group(*parts)
+
+
+def _header(episode: Mapping[str, Any], connection: str) -> Text:
+    if not episode:
+        return Text(connection, style="dim")
+    seats = " v ".join(_plain(seat["label"], 40) for seat in episode.get("seats", {}).values())
+    title = Text(_plain(episode["title"], 60), style="bold")
+    title.append(f"  {seats}  seed {episode['seed']}  turn {episode['turn']}", style="dim")
+    title.append(f"  {episode['status']}", style="bold red" if episode["status"] == "live" else "bold")
+    title.append(f"  {connection}", style="dim")
+    return title
+
+
+def _decisions(decisions: Mapping[str, Any]) -> Table:
+    table = Table.grid(padding=(0, 1))
+    for actor, decision in decisions.items():
+        action = decision["action"]
+        told = Text(_plain(action.get("tool") or str(action), 60), style="green")
+        if decision.get("reasoning"):
+            told.append(f"  {_plain(decision['reasoning'], 160)}", style="default")
+        if "refused" in decision:
+            told.append(f"  refused: {_plain(decision['refused']['message'], 120)}", style="red")
+        table.add_row(Text(_plain(actor, 20), style="bold"), Text(decision["source"], style="dim"), told)
+    return table
+
+
+def _feed(feed: Mapping[str, Any]) -> Table:
+    table = Table.grid(padding=(0, 1))
+    for key in sorted(feed, reverse=True)[:LINES]:
+        line = feed[key]
+        style = LABEL_STYLES.get(line["priority"], "default")
+        table.add_row(
+            Text(_plain(line.get("at", ""), 8), style="dim"),
+            Text(_plain(line.get("label", ""), 8), style=style),
+            Text(_plain(line["text"], 300)),
+        )
+    return table
+
+
+def _plain(text: str, limit: int) -> str:
+    return clean_text(text, limit).replace("\n", " ")

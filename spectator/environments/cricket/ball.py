@@ -41,6 +41,7 @@ from spectator.environments.cricket.ball_tables import (
     Levers,
     Tables,
     cumulative,
+    effect_scale,
     format_levers,
     load_tables,
     over_like,
@@ -163,7 +164,7 @@ class BallModel:
     def __init__(self, tables: Tables, level: float | None = None) -> None:
         self._tables = tables
         self._level = level_shift(tables, level)
-        self._formats: dict[tuple[int, int, bool], Levers] = {}
+        self._formats: dict[tuple[int, int, bool, bool], Levers] = {}
         self._details = Details(tables.details)
         self._pitch = tuple(tuple(cumulative(shares) for shares in phase) for phase in tables.pitch_share)
         self._zones = tuple(
@@ -253,13 +254,14 @@ class BallModel:
         group = 4 if order > 8 else (order - 1) >> 1
         p = tables.batter[phase][group][bisect(_SET_STEPS, at.striker_balls)]
         q = tables.bowler[phase][STYLES.index(bowler.style or "off")][striker.bats == "left"]
-        shift = tables.skill_gain * math.log(striker.bat_runs * bowler.bowl_runs) + at.effect
+        effect = at.effect if at.innings_balls == FULL_BALLS else at.effect * effect_scale(at.innings_balls)
+        shift = tables.skill_gain * math.log(striker.bat_runs * bowler.bowl_runs) + effect
         bat = math.exp(shift)
         rest = math.exp(-tables.dot_share * shift)
         dot = rest
         one = two = 1.0
         four = six = bat
-        wicket = striker.bat_out * bowler.bowl_wickets * math.exp(-tables.wicket_share * at.effect)
+        wicket = striker.bat_out * bowler.bowl_wickets * math.exp(-tables.wicket_share * effect)
         wide = bowler.bowl_extras
         for m in self._levers(at, phase, kind, pair):
             dot *= m[0]
@@ -297,7 +299,7 @@ class BallModel:
         return levers
 
     def _format(self, at: Situation) -> Levers:
-        key = (at.innings_balls, at.balls_bowled, at.powerplay)
+        key = (at.innings_balls, at.balls_bowled, at.powerplay, at.runs_required is not None)
         known = self._formats.get(key)
         if known is None:
             known = self._formats[key] = format_levers(self._tables, *key) or (1.0,) * 7

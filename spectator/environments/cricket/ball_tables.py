@@ -39,6 +39,7 @@ RATE_PLACES: Final = 4 * RATE_STEPS + 1
 INTENT_STEPS: Final = 20
 FULL_OVERS: Final = 20
 _FIRST_MIDDLE_OVER: Final = 6
+_EFFECT_POWER: Final = 0.4
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +55,8 @@ class Tables:
         attack: Levers by step of the bowler's attack, likewise.
         free_hit: Weights on a free hit.
         powerplay: Logs of the levers of restrictions that an innings under 20 overs has when a longer one has none.
-        short: Logs of the levers of an innings of 5 overs; shorter and longer ones in proportion to the overs missing.
+        short: Logs of the levers of a first innings of 5 overs; shorter and longer ones in proportion to the overs missing.
+        short_chase: The same of a chase.
         long: Logs of the levers of the middle of a 50-over innings.
         pitch_share: By phase and kind: shares of the 6 x 4 (length, line) pairs.
         pitch_effect: By phase, kind and pair: levers.
@@ -77,6 +79,7 @@ class Tables:
     free_hit: Weights
     powerplay: Levers
     short: Levers
+    short_chase: Levers
     long: Levers
     pitch_share: tuple[tuple[tuple[float, ...], ...], ...]
     pitch_effect: tuple[tuple[tuple[Levers, ...], ...], ...]
@@ -107,14 +110,24 @@ def phase_of(over: int) -> int:
     return 0 if over < 6 else 1 if over < 15 else 2
 
 
-def format_levers(tables: Tables, innings_balls: int, balls_bowled: int, powerplay: bool) -> Levers | None:
+def effect_scale(innings_balls: int) -> float:
+    """How much more a match or innings effect weighs in an innings under 20 overs, where less of it averages out.
+
+    The power is chosen so that totals of 5 overs spread by 14 to 15 runs, as the last 5 overs of real innings do.
+    """
+    return max(1.0, (6.0 * FULL_OVERS / innings_balls) ** _EFFECT_POWER)
+
+
+def format_levers(
+    tables: Tables, innings_balls: int, balls_bowled: int, powerplay: bool, chasing: bool
+) -> Levers | None:
     """What the length of the innings does beyond `over_like`; ``None`` for 20 overs."""
     if innings_balls == 6 * FULL_OVERS:
         return None
     logs = [0.0] * 7
     if innings_balls < 6 * FULL_OVERS:
         short = (FULL_OVERS - innings_balls / 6) / 15
-        logs = [short * value for value in tables.short]
+        logs = [short * value for value in (tables.short_chase if chasing else tables.short)]
         if powerplay and phase_of(over_like(innings_balls, balls_bowled, powerplay)):
             logs = [a + b for a, b in zip(logs, tables.powerplay, strict=True)]
     else:
@@ -168,6 +181,7 @@ def load_tables(profile: str = "men") -> Tables:
         free_hit=tuple(model["free_hit"]),
         powerplay=tuple(model["powerplay"]),
         short=tuple(model["short"]),
+        short_chase=tuple(model["short_chase"]),
         long=tuple(model["long"]),
         pitch_share=_pitch_shares(model),
         pitch_effect=_pitch_effects(model),

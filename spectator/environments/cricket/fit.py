@@ -39,6 +39,7 @@ def blank_tables(content: dict[str, Any]) -> Tables:
         free_hit=tuple(content["free_hit"]),
         powerplay=tuple(content["powerplay"]),
         short=tuple(content["short"]),
+        short_chase=tuple(content["short_chase"]),
         long=tuple(content["long"]),
         pitch_share=(),
         pitch_effect=(),
@@ -74,11 +75,13 @@ def build(*, rounds: int = 12, matches: int = 6000, seed: int = SEED) -> dict[st
             parameters, (first, chase), compiled, spread, rng, rounds=rounds, matches=matches
         )
         for _ in range(3):
-            spread = calibration.next_spread(spread, runner.play(parameters, spread), wanted)
+            spread = calibration.next_spread(spread, runner.both(parameters, spread), wanted)
     content |= assembly.parameter_content(parameters)
     content["intent"] = assembly.rounded(assembly.intent_direction(chase))
     total = _short_total()
     content["short"] = calibration.short_levers(runner, parameters, spread, total)
+    won = summary["chase_win_share"] + summary["tie_share"] / 2
+    content["short_chase"] = calibration.short_chase_levers(runner, parameters, spread, content["short"], won)
     content["profiles"] = {"men": _profile(runner, parameters, spread, np.zeros((3, 11)), np.zeros((3, 11)))}
     content["profiles"]["men"]["levels"]["names"] = assembly.season_levels()
     for name, table in PROFILES.items():

@@ -102,6 +102,7 @@ def blank_content() -> dict[str, Any]:
         "paces": [list(levers) for levers in PACES],
         "powerplay": list(POWERPLAY),
         "short": [0.0] * 7,
+        "short_chase": [0.0] * 7,
         "long": list(LONG),
         "dot_share": DOT_SHARE,
         "wicket_share": WICKET_SHARE,

@@ -39,20 +39,26 @@ class Runner:
     matches: int
     seed: int
 
-    def play(self, parameters: Parameters, spread: Spread, tallies: Tallies | None = None) -> tuple[Ends, Ends]:
-        """Both innings of 20 overs."""
+    def with_short(self, first: list[float], chase: list[float]) -> Runner:
+        """The same with other levers of short innings."""
+        tables = replace(self.compiled.tables, short=tuple(first), short_chase=tuple(chase))
+        return replace(self, compiled=replace(self.compiled, tables=tables))
+
+    def both(
+        self, parameters: Parameters, spread: Spread, tallies: Tallies | None = None, *, overs: int = 20
+    ) -> tuple[Ends, Ends]:
+        """Both innings."""
         rng = np.random.default_rng(self.seed)
         population = draw_population(self.matches, rng)
-        return raking.simulate(raking.with_parameters(self.compiled, parameters), population, spread, rng, tallies)
+        model = raking.with_parameters(self.compiled, parameters)
+        return raking.simulate(model, population, spread, rng, tallies, overs=overs)
 
     def first(self, parameters: Parameters, spread: Spread, *, overs: int = 20, effect: float = 0.0) -> Ends:
-        """A first innings of so many overs, all at this effect besides the drawn ones."""
+        """A first innings, all at this effect besides the drawn ones."""
         rng = np.random.default_rng(self.seed)
         population = draw_population(self.matches, rng)
         sd = float(np.hypot(spread.match, spread.innings))
-        at = raking.opening(population, 0, effect + rng.normal(0.0, sd, self.matches))
-        at.innings_balls, at.powerplay_balls = 6 * overs, round(1.8 * overs)
-        at.bowlers = population.bowlers[0][20 - overs :]
+        at = raking.opening(population, 0, effect + rng.normal(0.0, sd, self.matches), overs)
         return play(raking.with_parameters(self.compiled, parameters), population.people, at, rng)
 
 
@@ -72,13 +78,29 @@ def short_levers(runner: Runner, parameters: Parameters, spread: Spread, total: 
     """Logs of the levers of a 5-over innings that bring its mean total and wickets to what the resources say."""
     runs = wickets = 0.0
     for _ in range(8):
-        levers = np.array(SHORT_DIRECTION) * runs
-        levers[5] += wickets
-        tables = replace(runner.compiled.tables, short=tuple(levers))
-        trial = replace(runner, compiled=replace(runner.compiled, tables=tables))
-        ends = trial.first(parameters, spread, overs=SHORT_OVERS)
+        levers = _short(runs, wickets)
+        ends = runner.with_short(levers, levers).first(parameters, spread, overs=SHORT_OVERS)
         runs += 6.0 * float(np.log(total / ends.runs.mean()))
         wickets += 1.1 * float(np.log(SHORT_WICKETS / ends.wickets.mean()))
+    return levers
+
+
+def short_chase_levers(
+    runner: Runner, parameters: Parameters, spread: Spread, first: list[float], won: float
+) -> list[float]:
+    """Logs of the levers of a 5-over chase at which the chasing side wins as often as over 20 overs."""
+    runs = 0.0
+    for _ in range(8):
+        levers = _short(runs, first[5])
+        trial = runner.with_short(first, levers)
+        ends = trial.both(parameters, spread, overs=SHORT_OVERS)
+        runs += 3.0 * (won - float((ends[1].runs > ends[0].runs).mean()))
+    return levers
+
+
+def _short(runs: float, wickets: float) -> list[float]:
+    levers = np.array(SHORT_DIRECTION) * runs
+    levers[5] += wickets
     return [round(float(value), 4) for value in levers]
 
 
@@ -98,7 +120,7 @@ def fit_profile(runner: Runner, parameters: Parameters, spread: Spread, name: st
     for _ in range(10):
         tallies = Tallies.empty()
         played = shifted(parameters, *logs)
-        ends = runner.play(played, spread, tallies)
+        ends = runner.both(played, spread, tallies)
         for innings, counted in enumerate((tallies.first.sum(axis=1), tallies.chase.sum(axis=(1, 2)))):
             by_phase = np.stack([counted[a:b].sum(axis=0) for a, b in ((0, 6), (6, 15), (15, 20))])
             shares = by_phase / by_phase.sum(axis=1, keepdims=True)

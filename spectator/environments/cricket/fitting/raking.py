@@ -135,26 +135,33 @@ def rake(
 
 
 def simulate(
-    compiled: Compiled, population: Population, spread: Spread, rng: np.random.Generator, tallies: Tallies | None = None
+    compiled: Compiled,
+    population: Population,
+    spread: Spread,
+    rng: np.random.Generator,
+    tallies: Tallies | None = None,
+    *,
+    overs: int = 20,
 ) -> tuple[Ends, Ends]:
-    """Play every match of a population over 20 overs; returns how both innings ended."""
+    """Play every match of a population; returns how both innings ended."""
     n = population.bowlers.shape[2]
     watch = None if tallies is None else tallies.count
     match = rng.normal(0.0, spread.match, n)
-    first = play(compiled, population.people, opening(population, 0, match + rng.normal(0.0, spread.innings, n)), rng, watch)
-    chase = opening(population, 1, match + rng.normal(0.0, spread.innings, n))
+    opened = opening(population, 0, match + rng.normal(0.0, spread.innings, n), overs)
+    first = play(compiled, population.people, opened, rng, watch)
+    chase = opening(population, 1, match + rng.normal(0.0, spread.innings, n), overs)
     chase.target = first.runs + 1
     return first, play(compiled, population.people, chase, rng, watch)
 
 
-def opening(population: Population, innings: int, effect: Floats) -> Innings:
-    """The first ball of an innings in every match."""
+def opening(population: Population, innings: int, effect: Floats, overs: int = 20) -> Innings:
+    """The first ball of an innings in every match; up to 20 overs, bowled as the last ones of 20."""
     n = population.bowlers.shape[2]
     row = (2 * np.arange(n) + innings) * 11
     nought = np.zeros(n, dtype=np.int64)
     return Innings(
-        innings_balls=120,
-        powerplay_balls=36,
+        innings_balls=6 * overs,
+        powerplay_balls=round(1.8 * overs),
         wickets_limit=10,
         target=None,
         balls=nought,
@@ -166,7 +173,7 @@ def opening(population: Population, innings: int, effect: Floats) -> Innings:
         faced=nought,
         faced_partner=nought,
         next_in=nought + 2,
-        bowlers=population.bowlers[innings],
+        bowlers=population.bowlers[innings][20 - overs :],
         effect=effect.astype(np.float32),
         free_hit=np.zeros(n, dtype=np.bool_),
     )

@@ -34,6 +34,7 @@ let link = { phase: "connecting", attempt: 0, reason: "" };
 let scheduled = false;
 let drawnSeq = -1;
 let behindInBatch = 0;
+/** @type {Promise<void> | null} */ let reading = null;
 
 const isOver = () => timeline.headState.episode?.status === "ended";
 const isLive = () => !isOver() && timeline.headSeq > 0;
@@ -129,9 +130,14 @@ async function catchUp() {
   schedule();
 }
 
-/** Have every event since the first, so that the past can be shown. */
-async function wholeRecord() {
-  if (timeline.complete) return;
+/** Have every event since the first, so that the past can be shown; one reading at a time. */
+function wholeRecord() {
+  if (timeline.complete) return Promise.resolve();
+  reading ??= complement().finally(() => { reading = null; });
+  return reading;
+}
+
+async function complement() {
   const seq = player.seq;
   const { following } = player;
   timeline.complement(await readWholeRecord(root, episodeId));

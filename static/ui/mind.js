@@ -58,7 +58,7 @@ function seat(other) {
   const raw = said("pre", "", RAW);
   const rawBox = h("details", { class: "mind__raw", hidden: true }, h("summary", {}, "What the model wrote"), raw.element);
   const element = h("div", { class: other ? "mind__seat mind__seat--other" : "mind__seat" },
-    h("div", { class: "mind__who" }, h("b", {}, name), label, source, cost),
+    h("div", { class: "mind__who" }, h("b", {}, name), cost), h("p", { class: "mind__by" }, source, " ", label),
     thought.element, call, notes, rawBox);
   /** @type {unknown} */
   let shown = null;

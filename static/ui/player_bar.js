@@ -42,7 +42,7 @@ export function mountPlayerBar(bar, { player, timeline, act, isLive, wholeRecord
       key("Big moment after", ICONS.momentOn, "player__key--moment", () => act((it) => it.stepMoment(1)))),
     h("div", { class: "player__track" }, marks, scrub), where, speed, live);
 
-  scrub.addEventListener("pointerdown", wholeRecord);
+  for (const sign of ["pointerenter", "pointerdown", "focus"]) scrub.addEventListener(sign, wholeRecord);
   scrub.addEventListener("input", () => act((it) => {
     const position = Number(scrub.value);
     if (isLive() && position >= timeline.stops.length - 1) it.follow();
@@ -57,11 +57,12 @@ export function mountPlayerBar(bar, { player, timeline, act, isLive, wholeRecord
     update(state) {
       const last = Math.max(0, timeline.stops.length - 1);
       const position = player.position;
-      setAttribute(scrub, "max", last);
-      if (scrub.value !== String(position)) scrub.value = String(position);
+      setAttribute(scrub, "max", Math.max(1, last));
+      const value = String(last ? position : 1);
+      if (scrub.value !== value) scrub.value = value;
       setAttribute(scrub, "aria-valuetext", valueText(state, position, last));
       scrub.style.setProperty("--done", String(last ? position / last : 1));
-      setText(where, timeline.complete ? `${position} / ${last}` : last ? `${last} seen` : "");
+      setText(where, [lastLine(state)?.at, timeline.complete ? `${position} / ${last}` : ""].filter(Boolean).map((words) => clip(plain(words), 16)).join(" · "));
       const moving = player.playing || (player.following && isLive());
       setAttribute(playPath, "d", moving ? ICONS.pause : ICONS.play);
       setAttribute(playKey, "aria-label", moving ? "Stand still" : "Play");
@@ -98,9 +99,14 @@ export function mountPlayerBar(bar, { player, timeline, act, isLive, wholeRecord
   }
 }
 
+/** The newest line of commentary. @param {Record<string, any>} state */
+function lastLine(state) {
+  const key = Object.keys(state.feed ?? {}).sort().at(-1);
+  return key ? state.feed[key] : null;
+}
+
 /** @param {Record<string, any>} state @param {number} position @param {number} last */
 function valueText(state, position, last) {
-  const key = Object.keys(state.feed ?? {}).sort().at(-1);
-  const line = key ? state.feed[key] : null;
+  const line = lastLine(state);
   return `${position} of ${last}${line ? `, ${clip(plain(`${line.at ?? ""} ${line.label ?? ""} ${line.text}`), 100)}` : ""}`;
 }

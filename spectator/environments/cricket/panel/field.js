@@ -1,0 +1,85 @@
+// @ts-check
+// Owns the field seen from above: the fielders that are set, the ring, and the way of the last ball.
+
+const PITCH_M = 20.12;
+const RING_M = 27.43;
+const BOUNDARY_M = 68;
+const MIDDLE_M = PITCH_M / 2;
+
+/** Metres from the striker at which a ball is drawn to end, by what it brought; only the direction is the model's. */
+const REACH = { six: 84, four: 70, dot: 14, extra: 20 };
+
+/** The field's x and y as the drawing's: the bowler's end is up, the off side of a right-hander right. @param {{x: number, y: number}} spot */
+export const onPaper = ({ x, y }) => ({ x, y: MIDDLE_M - y });
+
+/** @param {{x: number, y: number}} spot */
+export function isOutside({ x, y }) {
+  if (y >= 0 && y <= PITCH_M) return Math.abs(x) > RING_M;
+  return Math.hypot(x, y < 0 ? y : y - PITCH_M) > RING_M;
+}
+
+/**
+ * Where the drawing lets the ball end: in the middle of its sector of 45 degrees, counted from fine leg.
+ * @param {any} ball @returns {{x: number, y: number} | null}
+ */
+export function ballEnd(ball) {
+  if (!(ball?.zone >= 1 && ball.zone <= 8)) return null;
+  const angle = ((ball.zone - 0.5) * Math.PI) / 4;
+  const reach = REACH[/** @type {"six"} */ (ball.kind)] ?? Math.min(62, 22 + 14 * (ball.runs ?? 0) + (ball.aerial ? 12 : 0));
+  const end = { x: -Math.sin(angle) * reach, y: -Math.cos(angle) * reach };
+  const far = Math.hypot(end.x, end.y - MIDDLE_M);
+  const limit = ball.kind === "six" ? BOUNDARY_M + 6 : BOUNDARY_M;
+  if (ball.kind !== "six" && ball.kind !== "four" && far <= limit) return end;
+  return { x: (end.x * limit) / far, y: MIDDLE_M + ((end.y - MIDDLE_M) * limit) / far };
+}
+
+/** @param {any} ctx */
+export function mountField({ ui: { h, svg, replace, setText, keyed }, charts }) {
+  const men = svg("g", { class: "ground__men" });
+  const way = svg("g");
+  const ring = `M${-RING_M} ${MIDDLE_M}V${-MIDDLE_M}a${RING_M} ${RING_M} 0 0 1 ${2 * RING_M} 0V${MIDDLE_M}a${RING_M} ${RING_M} 0 0 1 ${-2 * RING_M} 0z`;
+  const drawing = svg("svg", { viewBox: "-80 -73 160 146", role: "img" },
+    svg("circle", { class: "ground__rope", r: BOUNDARY_M }), svg("path", { class: "ground__ring", d: ring }),
+    svg("rect", { class: "ground__pitch", x: -1.8, y: -MIDDLE_M - 1.2, width: 3.6, height: PITCH_M + 2.4, rx: 0.6 }), way, men,
+    svg("circle", { class: "ground__bat", cx: -0.9, cy: MIDDLE_M - 1, r: 1.7 }), svg("circle", { class: "ground__bat", cx: 1.6, cy: -MIDDLE_M, r: 1.7 }),
+    svg("text", { class: "ground__end", x: -78, y: 70 }, "leg side"), svg("text", { class: "ground__end", x: 78, y: 70, "text-anchor": "end" }, "off side"));
+  const preset = h("b");
+  const count = h("span", { class: "quiet" });
+  const element = h("section", { class: "card ground", "aria-label": "Field and way of the ball" },
+    h("header", { class: "card__head" }, h("h2", {}, "Field"), h("span", { class: "ground__note" }, preset, " ", count)), drawing,
+    h("p", { class: "ground__foot" }, "Simulated: positions as set, the ball’s direction from the model. Drawn for a right-hander, bowler at the top."));
+  /** @type {unknown} */ let field = null;
+  let seq = -1;
+
+  const man = (/** @type {any} */ fielder) => {
+    const at = onPaper(fielder);
+    const outside = isOutside(fielder);
+    return svg("g", { class: outside ? "ground__man ground__man--out" : "ground__man" }, svg("title", {}, fielder.name),
+      svg("circle", { cx: at.x, cy: at.y, r: 2.2 }), svg("text", { x: Math.max(-66, Math.min(66, at.x)), y: at.y + (at.y > 60 ? -4 : 6.4), "text-anchor": "middle" }, fielder.name));
+  };
+
+  return {
+    element,
+    /** @param {any} world @param {boolean} moves */
+    update(world, moves) {
+      if (field !== world.field) {
+        field = world.field;
+        const fielders = Object.values(world.field?.fielders ?? {});
+        keyed(men, fielders, (/** @type {any} */ one) => `${one.name} ${one.x} ${one.y}`, man);
+        setText(preset, String(world.field?.preset ?? "").replaceAll("_", " "));
+        const outside = fielders.filter(isOutside).length;
+        setText(count, world.field ? `${outside} outside the ring` : "not set yet");
+      }
+      const ball = world.last_ball;
+      if ((ball?.seq ?? 0) === seq) return;
+      seq = ball?.seq ?? 0;
+      const end = ballEnd(ball);
+      drawing.setAttribute("aria-label", `${Object.keys(world.field?.fielders ?? {}).length} fielders placed. ${end ? `The last ball went towards ${ball.direction ?? `sector ${ball.zone}`}.` : ""}`);
+      if (!end) return replace(way);
+      const from = onPaper({ x: 0, y: 0.8 });
+      const to = onPaper(end);
+      const path = svg("path", { class: `ground__way ground__way--${ball.kind}${moves ? " ground__way--fly" : ""}`, pathLength: 100, d: charts.arcPath([[from.x, from.y], [to.x, to.y]], ball.aerial ? 0.16 : 0.02) });
+      replace(way, path, svg("circle", { class: `ground__ball${moves ? " ground__ball--fly" : ""}`, cx: to.x, cy: to.y, r: 2.4 }));
+    },
+  };
+}

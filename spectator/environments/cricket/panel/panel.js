@@ -1,0 +1,38 @@
+// @ts-check
+// Owns cricket's panel: the score above, the ball beside the captain's mind, field, tables and charts below.
+
+import { mountBall } from "./ball.js";
+import { mountCards } from "./cards.js";
+import { mountChart } from "./chart.js";
+import { mountCrease } from "./crease.js";
+import { mountField } from "./field.js";
+import { mountScore } from "./score.js";
+import { headline, names } from "./words.js";
+
+export default {
+  /** @param {HTMLElement} root @param {any} ctx */
+  mount(root, ctx) {
+    const { h } = ctx.ui;
+    const score = mountScore(ctx.banner, ctx);
+    const ball = mountBall(ctx.lead, ctx);
+    const field = mountField(ctx);
+    const crease = mountCrease(ctx);
+    const chart = mountChart(ctx);
+    const cards = mountCards(ctx);
+    const grid = h("div", { class: "cricket" }, field.element, crease.element, chart.element, cards.element);
+    root.append(grid);
+    return {
+      /** @param {any} state @param {any} event */
+      update(state, event) {
+        const world = state.world ?? {};
+        const moves = event !== null && !ctx.still();
+        for (const part of [score, ball, field, crease, chart, cards]) part.update(world, moves, state);
+      },
+      destroy() {
+        for (const place of [root, ctx.banner, ctx.lead]) place.replaceChildren();
+      },
+    };
+  },
+  names: (/** @type {any} */ state) => names(state.world),
+  headline: (/** @type {any} */ state) => headline(state.world),
+};

@@ -1,0 +1,77 @@
+// @ts-check
+// Owns the score strip: who bats, what they have, what they need.
+
+import { inningsWords } from "./words.js";
+
+/** @param {HTMLElement} place @param {any} ctx */
+export function mountScore(place, { ui: { h, setText, replace } }) {
+  const team = h("bdi", { class: "score__team" });
+  const runs = h("span");
+  const wickets = h("span");
+  const overs = h("b");
+  const ofOvers = h("small");
+  const bat = h("div", { class: "score__side" }, team,
+    h("span", { class: "score__runs" }, runs, h("i", {}, "/"), wickets), h("span", { class: "score__overs" }, overs, " ", ofOvers));
+  const equation = h("p", { class: "score__equation" });
+  const otherTeam = h("bdi", { class: "score__team" });
+  const otherScore = h("span", { class: "score__target" });
+  const otherNote = h("span", { class: "score__overs" });
+  const other = h("div", { class: "score__side score__side--other" }, otherTeam, otherScore, otherNote);
+  const badges = h("ul", { class: "score__badges" });
+  place.append(h("section", { class: "score", "aria-label": "Score" }, bat, equation, other, badges));
+
+  /** @param {any} world */
+  function drawEquation(world) {
+    const { equation: now = {} } = world;
+    if (world.result) return replace(equation, h("strong", {}, h("bdi", {}, world.result)));
+    if (now.need !== undefined) {
+      return replace(equation, h("span", { class: "score__need" }, h("strong", {}, `Need ${now.need}`), ` off ${now.balls} ball${now.balls === 1 ? "" : "s"}`),
+        h("span", { class: "quiet" }, `required ${fixed(now.required)} · current ${fixed(now.current)}`));
+    }
+    if (now.current !== undefined) {
+      return replace(equation, h("span", { class: "score__need" }, h("strong", {}, fixed(now.current)), " an over"),
+        h("span", { class: "quiet" }, now.projected === undefined ? "" : `about ${now.projected} from here (simulated)`));
+    }
+    replace(equation, h("span", { class: "quiet" }, tossWords(world)));
+  }
+
+  return {
+    /** @param {any} world */
+    update(world) {
+      const side = world.batting ?? "home";
+      const away = side === "home" ? "away" : "home";
+      const score = world.score?.[side] ?? {};
+      setText(team, world.teams?.[side]?.name ?? "");
+      setText(runs, score.runs ?? 0);
+      setText(wickets, score.wickets ?? 0);
+      setText(overs, score.overs ?? "0.0");
+      setText(ofOvers, world.format ? `of ${world.super_over ? 1 : world.format.overs}` : "");
+      drawEquation(world);
+      setText(otherTeam, world.teams?.[away]?.name ?? "");
+      const has = (world.score?.[away]?.balls ?? 0) > 0 || world.target !== undefined;
+      setText(otherScore, has ? `${world.score[away].runs}/${world.score[away].wickets}` : "");
+      replace(otherNote, world.target !== undefined ? ["target ", h("b", {}, world.target)] : has ? "" : "yet to bat");
+      replace(badges, ...badgesOf(world).map(([words, loud]) => h("li", { class: loud ? "badge badge--loud" : "badge" }, words)));
+    },
+  };
+}
+
+/** @param {any} world @returns {[string, boolean][]} */
+function badgesOf(world) {
+  /** @type {[string, boolean][]} */
+  const badges = [];
+  if (world.badges?.free_hit) badges.push(["Free hit", true]);
+  if (inningsWords(world)) badges.push([inningsWords(world), Boolean(world.super_over)]);
+  if (world.badges?.powerplay) badges.push(["Powerplay", false]);
+  if (world.teams && world.toss) badges.push([tossWords(world), false]);
+  return badges;
+}
+
+/** @param {any} world */
+function tossWords(world) {
+  if (!world.toss) return "Before the toss";
+  return `${world.teams?.[world.toss.winner]?.name ?? world.toss.winner} won the toss and chose to ${world.toss.elected}`;
+}
+
+/** @param {unknown} rate */
+const fixed = (rate) => (typeof rate === "number" ? rate.toFixed(1) : "–");

@@ -1,0 +1,87 @@
+// @ts-check
+// Owns how cricket's figures are written; pure.
+
+/** @param {number} runs @param {number} balls per hundred balls, one decimal; a dash before the first */
+export const strikeRate = (runs, balls) => (balls > 0 ? ((100 * runs) / balls).toFixed(1) : "–");
+
+/** Valid balls in overs notation: `3.4` is 22. @param {unknown} overs */
+export function ballsOf(overs) {
+  const [whole, rest] = String(overs ?? "0").split(".");
+  return 6 * Number(whole || 0) + Number(rest || 0);
+}
+
+/** @param {number} runs @param {unknown} overs runs an over */
+export function economy(runs, overs) {
+  const balls = ballsOf(overs);
+  return balls > 0 ? ((6 * runs) / balls).toFixed(1) : "–";
+}
+
+/** A player's last name, for narrow places. @param {unknown} name */
+export const surname = (name) => String(name ?? "").split(" ").at(-1) ?? "";
+
+/** What kind of mark a ball's sign is, for its look. @param {string} mark */
+export function markKind(mark) {
+  if (mark.includes("W")) return "wicket";
+  if (/wd|nb|b$/.test(mark)) return "extra";
+  if (mark === "6") return "six";
+  if (mark === "4") return "four";
+  return mark === "·" ? "dot" : "run";
+}
+
+/** A mark as it is read aloud. @param {string} mark */
+export function markWords(mark) {
+  const kind = markKind(mark);
+  if (kind === "dot") return "no run";
+  if (kind === "wicket") return mark === "W" ? "wicket" : `${mark.replace("W", "")} and a wicket`;
+  return { wd: "wide", nb: "no-ball", b: "bye", lb: "leg-bye" }[mark] ?? mark;
+}
+
+/** Balls of an over that count. @param {string[]} marks */
+export const validBalls = (marks) => marks.filter((mark) => !/wd|nb/.test(mark)).length;
+
+/** @param {any} side @param {any} score */
+export const scoreText = (side, score) => `${side?.name ?? ""} ${score?.runs ?? 0}/${score?.wickets ?? 0}`;
+
+/** The match in one line. @param {any} world */
+export function headline(world) {
+  if (!world?.teams) return "";
+  if (world.result) return world.result;
+  const { batting, equation = {} } = world;
+  if (!batting) return `${world.teams.home?.name} v ${world.teams.away?.name}`;
+  const score = world.score?.[batting];
+  const line = `${scoreText(world.teams[batting], score)} (${score?.overs ?? "0.0"})`;
+  return equation.need === undefined ? line : `${line}, need ${equation.need} off ${equation.balls}`;
+}
+
+/** What people call the two sides. @param {any} world @returns {Record<string, string>} */
+export function names(world) {
+  /** @type {Record<string, string>} */
+  const called = {};
+  for (const [actor, team] of Object.entries(world?.teams ?? {})) {
+    const role = world.result ? "" : actor === world.batting ? " · batting" : actor === world.bowling ? " · bowling" : "";
+    called[actor] = `${team.name}${role}`;
+  }
+  return called;
+}
+
+/** Which innings this is, in words. @param {any} world */
+export function inningsWords(world) {
+  if (world.super_over) return "Super over";
+  return { 1: "1st innings", 2: "2nd innings" }[/** @type {number} */ (world.innings)] ?? "";
+}
+
+/**
+ * Runs and wickets of every over so far, the one under way included.
+ * @param {any} card @param {{runs: number, wickets: number} | null} now the innings' score while it is under way
+ * @returns {{over: number, runs: number, wickets: number, score: number, unfinished: boolean}[]}
+ */
+export function oversOf(card, now) {
+  const done = Object.entries(card?.overs ?? {}).map(([over, line]) => ({
+    over: Number(over), runs: line.runs ?? 0, wickets: line.wickets ?? 0, score: line.score ?? 0, unfinished: false,
+  })).sort((a, b) => a.over - b.over);
+  if (!now) return done;
+  const runs = now.runs - (done.at(-1)?.score ?? 0);
+  const wickets = now.wickets - done.reduce((sum, over) => sum + over.wickets, 0);
+  if (runs > 0 || wickets > 0) done.push({ over: done.length + 1, runs, wickets, score: now.runs, unfinished: true });
+  return done;
+}

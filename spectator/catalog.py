@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib import import_module
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from typing import Final
 
 from spectator.environments.base import World
@@ -24,8 +24,7 @@ BUILT_IN: Final[Mapping[str, str]] = {
 
 def world_names() -> list[str]:
     """Names of all worlds, built-in ones first, without importing any."""
-    outside = sorted(entry.name for entry in entry_points(group=ENTRY_POINT_GROUP))
-    return [*BUILT_IN, *(name for name in outside if name not in BUILT_IN)]
+    return [*BUILT_IN, *(name for name in sorted(_outside()) if name not in BUILT_IN)]
 
 
 @cache
@@ -34,21 +33,36 @@ def load_world(name: str) -> World:
 
     Raises:
         InvalidRequest: There is none; the message lists those there are.
-        ConfigurationError: What the entry point names is not a world.
+        ConfigurationError: What the entry point names cannot be imported, or is not a world.
     """
     if name in BUILT_IN:
         module, _, attribute = BUILT_IN[name].partition(":")
         world = getattr(import_module(module), attribute)
+    elif name in _outside():
+        world = _import(_outside()[name])
     else:
-        found = {entry.name: entry for entry in entry_points(group=ENTRY_POINT_GROUP)}
-        if name not in found:
-            raise InvalidRequest([unknown_name("environment", name, world_names())])
-        world = found[name].load()
+        raise InvalidRequest([unknown_name("environment", name, world_names())])
     if not isinstance(world, World) or world.name != name:
         raise ConfigurationError(
             f"the entry point {name!r} of {ENTRY_POINT_GROUP} does not name the world {name!r}"
         )
     return world
+
+
+@cache
+def _outside() -> Mapping[str, EntryPoint]:
+    """Entry points of other packages; read from the disk once, however many unknown names are asked for."""
+    return {entry.name: entry for entry in entry_points(group=ENTRY_POINT_GROUP)}
+
+
+def _import(entry: EntryPoint) -> object:
+    try:
+        return entry.load()
+    except Exception as error:
+        raise ConfigurationError(
+            f"the entry point {entry.name!r} of {ENTRY_POINT_GROUP} cannot be imported: "
+            f"{type(error).__name__}: {error}"
+        ) from error
 
 
 def unknown_name(field: str, name: str, known: Iterable[str]) -> FieldError:

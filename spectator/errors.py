@@ -10,7 +10,14 @@
     │   ├── EpisodeNotFound
     │   ├── EpisodeOver                   it has ended; nothing can be done to it any more
     │   ├── PolicyError                   who decides failed
-    │   │   └── DecisionTimeout
+    │   │   ├── DecisionTimeout
+    │   │   └── EndpointError             a model's endpoint gave no usable answer; says whether again can help
+    │   │       ├── EndpointUnavailable   not reached, cut off, or failing on its side
+    │   │       ├── EndpointTimeout       it did not answer in time
+    │   │       ├── EndpointBusy          it asks to wait
+    │   │       ├── EndpointRefused       it will not serve this request, however often it is sent
+    │   │       ├── EndpointMalformed     it answered something that is not a completion
+    │   │       └── EndpointResting       it failed so often that it is left alone for a while
     │   ├── EnvironmentFault              the world failed
     │   │   └── StepTimeout
     │   └── JournalError                  the record could not be written or read
@@ -24,7 +31,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 
 class SpectatorError(Exception):
@@ -64,7 +71,7 @@ class EpisodeBusy(EpisodeError):
     """Every slot is taken.
 
     Args:
-        running: Ids of the episodes that hold the slots.
+        running: Ids of the episodes that hold the slots; empty when the server is going away.
         slots: How many may run at once.
     """
 
@@ -74,6 +81,8 @@ class EpisodeBusy(EpisodeError):
         super().__init__(
             f"all {slots} slot(s) are taken by {', '.join(self.running)}; "
             "stop one, wait for its end, or raise SPECTATOR_MAX_EPISODES"
+            if self.running
+            else "the server is going away; no episode can be started"
         )
 
 
@@ -99,6 +108,79 @@ class PolicyError(EpisodeError):
 
 class DecisionTimeout(PolicyError):
     """The policy did not decide before its deadline."""
+
+
+class EndpointError(PolicyError):
+    """A model's endpoint gave no usable answer.
+
+    The message is for everyone: it names no host, no account and no key. What the endpoint itself said
+    is in ``detail``, for the log.
+
+    Args:
+        message: What went wrong, in a sentence.
+        status: The HTTP status, where there was one.
+        retry_after_s: How long the endpoint asked to wait.
+        detail: The endpoint's own words, cleaned of the key.
+    """
+
+    kind: ClassVar[str] = "endpoint"
+    """Short stable name of what went wrong, for counting."""
+
+    retryable: ClassVar[bool] = False
+    """Whether sending the same request again can help."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        status: int | None = None,
+        retry_after_s: float | None = None,
+        detail: str = "",
+    ) -> None:
+        self.status = status
+        self.retry_after_s = retry_after_s
+        self.detail = detail
+        super().__init__(message)
+
+
+class EndpointUnavailable(EndpointError):
+    """The endpoint was not reached, broke off, or failed on its side."""
+
+    kind = "unavailable"
+    retryable = True
+
+
+class EndpointTimeout(EndpointError):
+    """The endpoint did not answer in time."""
+
+    kind = "timeout"
+    retryable = True
+
+
+class EndpointBusy(EndpointError):
+    """The endpoint asks to wait: a rate limit, or overload."""
+
+    kind = "busy"
+    retryable = True
+
+
+class EndpointRefused(EndpointError):
+    """The endpoint will not serve this request: a key, a payment, a name or a field is wrong."""
+
+    kind = "refused"
+
+
+class EndpointMalformed(EndpointError):
+    """The endpoint answered something that is not a completion."""
+
+    kind = "malformed"
+    retryable = True
+
+
+class EndpointResting(EndpointError):
+    """The endpoint failed so often that it is left alone until ``retry_after_s`` is over."""
+
+    kind = "resting"
 
 
 class EnvironmentFault(EpisodeError):

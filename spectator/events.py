@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 SCHEMA_VERSION: Final = 1
 """Version of the envelope and of the core event types; a changed meaning raises it."""
@@ -23,6 +23,14 @@ EndReason = Literal[
 
 DecisionSource = Literal["model", "heuristic", "random", "oracle", "human", "replay", "fallback"]
 """Who made a decision."""
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is not JSON")
+
+
+_DECODER: Final = json.JSONDecoder(parse_constant=_refuse_constant)
+_ENCODER: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +90,7 @@ def record(event: Event) -> RecordedEvent:
     """Encode ``event`` once.
 
     Raises:
-        ValueError: A number in it is not finite.
+        ValueError: A number in it is not finite, or a text has no UTF-8.
         TypeError: A value in it is not JSON.
     """
     return RecordedEvent(event, encode_json(envelope(event)))
@@ -109,7 +117,7 @@ def decode(text: str) -> RecordedEvent:
     Raises:
         ValueError: The text is not an envelope of a version that this code reads.
     """
-    fields = json.loads(text)
+    fields = _DECODER.decode(text)
     if not isinstance(fields, dict) or fields.get("v") != SCHEMA_VERSION:
         raise ValueError(f"not an event envelope of version {SCHEMA_VERSION}: {text[:80]!r}")
     try:
@@ -119,13 +127,19 @@ def decode(text: str) -> RecordedEvent:
 
 
 def encode_json(value: Any) -> str:
-    """Strict compact JSON: no NaN, no infinity, no stringified objects, UTF-8 as itself.
+    """Strict compact JSON on one line: no NaN, no infinity, no stringified objects, UTF-8 as itself.
+
+    The three characters beyond ASCII at which some readers end a line are escaped.
 
     Raises:
-        ValueError: A number is not finite.
+        ValueError: A number is not finite, or a text holds half a surrogate pair, which has no UTF-8.
         TypeError: A value is not JSON.
     """
-    return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    text = _ENCODER.encode(value)
+    if text.isascii():
+        return text
+    text.encode()
+    return text.replace("\x85", "\\u0085").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
 
 
 class EventData(BaseModel):
@@ -226,6 +240,12 @@ class EpisodeEnded(EventData):
     detail: str | None = Field(default=None, description="What went wrong, for people")
     terminated: bool = Field(description="The world came to its own end")
     truncated: bool = Field(description="It was cut short; never true together with `terminated`")
+
+    @model_validator(mode="after")
+    def _ended_one_way(self) -> EpisodeEnded:
+        if (self.terminated, self.truncated) != (self.reason == "finished", self.reason != "finished"):
+            raise ValueError("an episode is terminated when it finished, truncated otherwise, never both")
+        return self
 
 
 class NarrationLine(EventData):

@@ -35,18 +35,15 @@ def make_patch(before: Any, after: Any) -> Any:
     for key, value in after.items():
         if key not in before:
             patch[key] = value
-        elif before[key] != value:
+        elif not _same(before[key], value):
             patch[key] = make_patch(before[key], value)
     return patch
 
 
-def combine_patches(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the patch that does what ``first`` and then ``second`` do."""
-    result = dict(first)
-    for key, value in second.items():
-        known = result.get(key)
-        if isinstance(value, Mapping) and isinstance(known, Mapping):
-            result[key] = combine_patches(known, value)
-        else:
-            result[key] = value
-    return result
+def _same(one: Any, other: Any) -> bool:
+    """Whether both are the same JSON; ``True`` is not ``1`` there, though Python calls them equal."""
+    if isinstance(one, Mapping) and isinstance(other, Mapping):
+        return one.keys() == other.keys() and all(_same(value, other[key]) for key, value in one.items())
+    if isinstance(one, (list, tuple)) and isinstance(other, (list, tuple)):
+        return len(one) == len(other) and all(map(_same, one, other))
+    return type(one) is type(other) and bool(one == other)

@@ -10,6 +10,7 @@ _UNWANTED: Final = re.compile(
     "\x00-\x08\x0b-\x1f\x7f-\x9f"  # control characters, terminal escapes among them; tab and newline stay
     "\u202a-\u202e\u2066-\u2069\u200e\u200f\u061c"  # bidirectional controls
     "\ud800-\udfff"  # lone surrogates, which have no UTF-8
+    "\u2028\u2029"  # line and paragraph separators, at which some readers end a line
     "\ufeff\ufffe\uffff"
     "]"
 )

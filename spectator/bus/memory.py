@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 
 from spectator.bus.base import Overflow
 from spectator.events import RecordedEvent
@@ -16,15 +16,19 @@ class MemorySubscription:
     Args:
         overflow: What to do when ``capacity`` events wait.
         capacity: Most events that may wait.
+        forget: Called once, when it ends.
     """
 
-    def __init__(self, overflow: Overflow, capacity: int) -> None:
+    def __init__(
+        self, overflow: Overflow, capacity: int, *, forget: Callable[[MemorySubscription], None]
+    ) -> None:
         if capacity < 1:
             raise ValueError(f"capacity must be at least 1, not {capacity}")
         self.overflowed = False
         self.dropped = 0
         self._overflow = overflow
         self._capacity = capacity
+        self._forget = forget
         self._waiting: deque[RecordedEvent] = deque()
         self._wake = asyncio.Event()
         self._closed = False
@@ -52,8 +56,10 @@ class MemorySubscription:
 
     def close(self) -> None:
         """End it after what waits; safe to call twice."""
-        self._closed = True
-        self._wake.set()
+        if not self._closed:
+            self._closed = True
+            self._wake.set()
+            self._forget(self)
 
     async def __aiter__(self) -> AsyncIterator[Sequence[RecordedEvent]]:
         """Batches in order: everything that waits, each time something does."""
@@ -65,6 +71,7 @@ class MemorySubscription:
                 self._waiting.clear()
                 yield batch
             if self._closed and not self._waiting:
+                self._wake.set()
                 return
 
 
@@ -72,38 +79,32 @@ class MemoryBus:
     """Hands recorded events to the listeners in this process."""
 
     def __init__(self) -> None:
-        self._subscriptions: dict[str, set[MemorySubscription]] = {}
+        self._subscriptions: dict[str, dict[MemorySubscription, None]] = {}
 
     def publish(self, events: Sequence[RecordedEvent]) -> None:
-        """Hand over ``events`` of one episode; a listener that has ended is forgotten."""
-        if not events:
-            return
-        subscriptions = self._subscriptions.get(events[0].event.episode_id)
-        if subscriptions is None:
-            return
-        for subscription in subscriptions:
-            subscription.offer(events)
-        self._forget_closed(events[0].event.episode_id)
+        """Hand over ``events`` of one episode."""
+        if events:
+            for subscription in tuple(self._subscriptions.get(events[0].event.episode_id, ())):
+                subscription.offer(events)
 
     def subscribe(self, episode_id: str, overflow: Overflow, *, capacity: int = 256) -> MemorySubscription:
         """Listen to one episode from the next publication on."""
-        subscription = MemorySubscription(overflow, capacity)
-        self._forget_closed(episode_id)
-        self._subscriptions.setdefault(episode_id, set()).add(subscription)
+
+        def forget(ended: MemorySubscription) -> None:
+            others = self._subscriptions.get(episode_id, {})
+            others.pop(ended, None)
+            if not others:
+                self._subscriptions.pop(episode_id, None)
+
+        subscription = MemorySubscription(overflow, capacity, forget=forget)
+        self._subscriptions.setdefault(episode_id, {})[subscription] = None
         return subscription
 
     def listeners(self, episode_id: str) -> int:
         """How many listen to an episode now."""
-        return sum(not subscription.closed for subscription in self._subscriptions.get(episode_id, ()))
+        return len(self._subscriptions.get(episode_id, ()))
 
     def finish(self, episode_id: str) -> None:
         """End every subscription to an episode after what was published."""
-        for subscription in self._subscriptions.pop(episode_id, ()):
+        for subscription in tuple(self._subscriptions.get(episode_id, ())):
             subscription.close()
-
-    def _forget_closed(self, episode_id: str) -> None:
-        open_ones = {one for one in self._subscriptions.get(episode_id, ()) if not one.closed}
-        if open_ones:
-            self._subscriptions[episode_id] = open_ones
-        else:
-            self._subscriptions.pop(episode_id, None)

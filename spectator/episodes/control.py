@@ -65,7 +65,7 @@ class Control:
         """Ask for the end: whatever the episode waits for is given up at once."""
         if self._end is None:
             self._end = request
-            if self._wait is not None:
+            if self._wait is not None and not self._wait.expired():
                 self._wait.reschedule(0.0)
 
     def pause(self) -> None:

@@ -8,49 +8,42 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import math
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 from spectator.clock import Clock
 from spectator.environments.base import Environment
+from spectator.episodes.budget import Budget
 from spectator.episodes.control import Control, EndRequested
+from spectator.episodes.intake import Stepped, check_contract, checked_decision
 from spectator.episodes.pacing import beats_in
 from spectator.episodes.request import EpisodePlan
 from spectator.episodes.stepper import Stepper
 from spectator.errors import (
     DecisionTimeout,
     EnvironmentFault,
-    EpisodeError,
+    EpisodeOver,
     JournalError,
     PolicyError,
     StepTimeout,
 )
 from spectator.events import (
     ActionRefused,
-    DecisionMade,
     EndReason,
     EpisodeEnded,
     Fact,
     StepTaken,
     core_fact,
-    encode_json,
 )
 from spectator.observations import Observation
-from spectator.policies.base import Decision, Policy
+from spectator.policies.base import Action, Decision, Policy, ScriptedPolicy
 from spectator.text import clean_text
 
 logger = logging.getLogger(__name__)
 
-MAX_RAW_TEXT: Final = 8_192
-"""Characters of a model's own text that an event keeps."""
-
-MAX_REASONING: Final = 4_096
-"""Characters of a stated reason that an event keeps."""
-
-MAX_ACTION_BYTES: Final = 64 * 1024
-"""Encoded size beyond which an action is a policy's error."""
+LET_GO_S: Final = 2.0
+"""Seconds that a policy has to stop thinking, and to close, before nobody waits for it any more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,13 +69,6 @@ class Emit(Protocol):
     def __call__(self, turn: int, facts: Sequence[Fact]) -> Awaitable[None]:
         """Record ``facts`` as belonging to ``turn``."""
         ...
-
-
-@dataclass(frozen=True, slots=True)
-class _Stepped:
-    observation: Observation
-    facts: Sequence[Fact]
-    state: Mapping[str, Any]
 
 
 class Driver:
@@ -116,13 +102,18 @@ class Driver:
         self._stepper: Stepper[Environment] | None = None
         self._seats: dict[str, Policy] = {}
         self._refusals: dict[str, int] = {}
-        self._result: str | None = None
+        self._ended: EpisodeEnded | None = None
         self._turn = 0
 
     @property
     def turn(self) -> int:
         """Actions taken or refused so far."""
         return self._turn
+
+    @property
+    def ended(self) -> EpisodeEnded | None:
+        """How it ended, once it has."""
+        return self._ended
 
     async def run(self) -> EpisodeEnded:
         """Play. Emits everything after ``episode.started``, the end event included, and cleans up.
@@ -132,18 +123,21 @@ class Driver:
         """
         try:
             ended = await self._play_to_an_end()
+            await self._tell_end(ended)
         except asyncio.CancelledError:
             await self._tell_end(self._cut_short("interrupted", "the server went away"))
             raise
         finally:
             await self._clean_up()
-        await self._tell_end(ended)
         return ended
 
     async def _tell_end(self, ended: EpisodeEnded) -> None:
+        self._ended = self._ended or ended
         try:
             await self._emit(self._turn, [core_fact(ended)])
-        except EpisodeError:
+        except EpisodeOver:  # cancelled while the end was being told
+            return
+        except Exception:
             logger.exception("episode %s: the end (%s) could not be recorded", self._episode_id, ended.reason)
         logger.info(
             "episode %s ended: %s after %d turns, score %s",
@@ -174,9 +168,9 @@ class Driver:
             return self._cut_short("environment_error", f"{type(error).__name__}: {error}")
 
     async def _play(self) -> EpisodeEnded:
-        self._seats = self._build_seats()
+        self._take_seats()
         self._stepper = Stepper(self._plan.world.environment, name=self._episode_id)
-        budget = _Budget(self._clock, self._limits.episode_s)
+        budget = Budget(self._clock, self._limits.episode_s)
         began = self._clock.monotonic()
         stepped = await self._begin()
         await self._emit(0, stepped.facts)
@@ -196,50 +190,60 @@ class Driver:
             beats = beats_in(facts, self._plan.world.beats)
         return self._finished(stepped)
 
-    async def _begin(self) -> _Stepped:
+    async def _begin(self) -> Stepped:
         plan = self._plan
 
-        def reset(environment: Environment) -> _Stepped:
+        def reset(environment: Environment) -> Stepped:
             observation = environment.reset(seed=plan.seed, episode_id=self._episode_id, options=plan.options)
-            return _Stepped(observation, environment.facts(), environment.state)
+            return Stepped(observation, list(environment.facts()), environment.state)
 
         return await self._in_world(self._limits.reset_s, reset)
 
-    async def _take_turn(self, observation: Observation, budget: _Budget) -> tuple[_Stepped, list[Fact]]:
+    async def _take_turn(self, observation: Observation, budget: Budget) -> tuple[Stepped, list[Fact]]:
         actor = observation.actor
         assert actor is not None
-        decision = await self._decide(actor, observation)
+        action, decided = await self._decide(actor, observation)
         began = self._clock.monotonic()
 
-        def step(environment: Environment) -> _Stepped:
-            answer = environment.step(decision.action)
-            return _Stepped(answer, environment.facts(), environment.state if answer.done else {})
+        def step(environment: Environment) -> Stepped:
+            answer = environment.step(action)
+            return Stepped(answer, list(environment.facts()), environment.state if answer.done else {})
 
         stepped = await self._in_world(self._limits.step_s, step)
         took = self._clock.monotonic() - began
         with budget.standing_still():
             await self._control.play_on()
         self._turn += 1
-        return stepped, self._tell(actor, decision, stepped, took)
+        return stepped, self._tell(actor, action, decided, stepped, took)
 
-    async def _decide(self, actor: str, observation: Observation) -> Decision:
-        limit = self._limits.decision_s
+    async def _decide(self, actor: str, observation: Observation) -> tuple[Action, Fact]:
         began = self._clock.monotonic()
         try:
-            async with self._control.waiting(limit) as scope:
-                decision = await self._seats[actor].decide(observation, deadline=limit)
-        except EndRequested:
+            decision = await self._ask(actor, observation)
+        except (EndRequested, DecisionTimeout):
             raise
-        except TimeoutError as error:
-            if scope.expired():
-                raise DecisionTimeout(f"{actor} did not decide within {limit:g} s") from error
-            raise PolicyError(f"{actor} could not decide: TimeoutError: {error}") from error
         except Exception as error:
             logger.exception("episode %s: the policy of %s failed", self._episode_id, actor)
             raise PolicyError(f"{actor} could not decide: {type(error).__name__}: {error}") from error
-        return _checked(actor, decision, self._clock.monotonic() - began)
+        return checked_decision(actor, decision, self._clock.monotonic() - began)
 
-    async def _in_world(self, limit_s: float, function: Callable[[Environment], _Stepped]) -> _Stepped:
+    async def _ask(self, actor: str, observation: Observation) -> Decision:
+        policy, limit = self._seats[actor], self._limits.decision_s
+        if isinstance(policy, ScriptedPolicy) and type(policy).decide is ScriptedPolicy.decide:
+            return policy.choose(observation)
+        thinking = asyncio.get_running_loop().create_task(policy.decide(observation, deadline=limit))
+        try:
+            async with self._control.waiting(limit):
+                await asyncio.wait([thinking])
+        except TimeoutError as error:
+            raise DecisionTimeout(f"{actor} did not decide within {limit:g} s") from error
+        finally:
+            await _let_go(thinking)
+        if thinking.cancelled():
+            raise PolicyError("what it waited for was cancelled")
+        return thinking.result()
+
+    async def _in_world(self, limit_s: float, function: Callable[[Environment], Stepped]) -> Stepped:
         assert self._stepper is not None
         try:
             async with self._control.waiting():
@@ -249,12 +253,12 @@ class Driver:
         except Exception as error:
             logger.exception("episode %s: the environment failed", self._episode_id)
             raise EnvironmentFault(f"{type(error).__name__}: {error}") from error
-        _check_observation(stepped.observation, self._plan.world.actors)
+        check_contract(stepped, self._plan.world)
         return stepped
 
-    def _tell(self, actor: str, decision: Decision, stepped: _Stepped, took: float) -> list[Fact]:
+    def _tell(self, actor: str, action: Action, decided: Fact, stepped: Stepped, took: float) -> list[Fact]:
         observation = stepped.observation
-        facts = [_decision_fact(actor, decision)]
+        facts = [decided]
         if observation.refused is not None:
             self._refusals[actor] = self._refusals.get(actor, 0) + 1
             refused = observation.refused
@@ -262,7 +266,7 @@ class Driver:
                 core_fact(
                     ActionRefused(
                         actor=actor,
-                        action=dict(decision.action),
+                        action=decided.data["action"],
                         rule=refused.rule,
                         message=refused.message,
                         refusals=self._refusals[actor],
@@ -285,7 +289,7 @@ class Driver:
         )
         return facts
 
-    def _finished(self, stepped: _Stepped) -> EpisodeEnded:
+    def _finished(self, stepped: Stepped) -> EpisodeEnded:
         result = stepped.state.get("result")
         return EpisodeEnded(
             reason="finished",
@@ -307,9 +311,10 @@ class Driver:
             truncated=True,
         )
 
-    def _build_seats(self) -> dict[str, Policy]:
+    def _take_seats(self) -> None:
         try:
-            return self._plan.seats()
+            for actor in self._plan.world.actors:
+                self._seats[actor] = self._plan.policy(actor)
         except Exception as error:
             logger.exception("episode %s: a policy could not be built", self._episode_id)
             raise PolicyError(f"a policy could not be built: {type(error).__name__}: {error}") from error
@@ -317,93 +322,39 @@ class Driver:
     async def _clean_up(self) -> None:
         if self._stepper is not None:
             self._stepper.close()
-        for actor, policy in self._seats.items():
-            try:
-                await policy.aclose()
-            except Exception:
-                logger.exception("episode %s: the policy of %s could not be closed", self._episode_id, actor)
+        loop = asyncio.get_running_loop()
+        closing = {actor: loop.create_task(_close(policy)) for actor, policy in self._seats.items()}
+        if closing:
+            await asyncio.wait(closing.values(), timeout=LET_GO_S)
+        for actor, task in closing.items():
+            await _let_go(task)
+            if task.done() and not task.cancelled() and task.exception() is None:
+                continue
+            logger.error(
+                "episode %s: the policy of %s could not be closed",
+                self._episode_id,
+                actor,
+                exc_info=task.exception() if task.done() and not task.cancelled() else None,
+            )
 
 
-class _Budget:
-    """Time of play left, pauses not counted."""
-
-    def __init__(self, clock: Clock, limit_s: float) -> None:
-        self._clock = clock
-        self._until = clock.monotonic() + limit_s
-
-    def spent(self) -> bool:
-        return self._clock.monotonic() > self._until
-
-    def standing_still(self) -> _StandingStill:
-        return _StandingStill(self)
-
-    def extend(self, seconds: float) -> None:
-        self._until += seconds
-
-    def monotonic(self) -> float:
-        return self._clock.monotonic()
+async def _close(policy: Policy) -> None:
+    await policy.aclose()
 
 
-class _StandingStill:
-    """Adds the time spent inside to the budget."""
-
-    def __init__(self, budget: _Budget) -> None:
-        self._budget = budget
-        self._began = 0.0
-
-    def __enter__(self) -> None:
-        self._began = self._budget.monotonic()
-
-    def __exit__(self, *_: object) -> None:
-        self._budget.extend(self._budget.monotonic() - self._began)
+async def _let_go(task: asyncio.Task[Any]) -> None:
+    """Cancel ``task``, and wait no longer than that is decent for one that will not be cancelled."""
+    if not task.done():
+        task.cancel()
+        await asyncio.wait([task], timeout=LET_GO_S)
+    if not task.done():
+        logger.warning("%r ignores its cancellation and is given up", task.get_coro())
+        task.add_done_callback(_forget)
+    else:
+        _forget(task)
 
 
-def _checked(actor: str, decision: Decision, took: float) -> Decision:
-    """The decision with its latency, once its action is known to be plain JSON of a sane size."""
-    try:
-        size = len(encode_json(dict(decision.action)).encode())
-    except (TypeError, ValueError) as error:
-        raise PolicyError(f"{actor} decided on something that is not plain JSON: {error}") from error
-    if size > MAX_ACTION_BYTES:
-        raise PolicyError(
-            f"{actor} decided on an action of {size} bytes; at most {MAX_ACTION_BYTES} are taken"
-        )
-    if decision.latency_s is not None:
-        return decision
-    return Decision(
-        **{name: getattr(decision, name) for name in Decision.__slots__ if name != "latency_s"},
-        latency_s=round(took, 6),
-    )
-
-
-def _decision_fact(actor: str, decision: Decision) -> Fact:
-    raw_text = decision.raw_text
-    return core_fact(
-        DecisionMade(
-            actor=actor,
-            source=decision.source,
-            action=dict(decision.action),
-            reasoning=clean_text(decision.reasoning, MAX_REASONING),
-            raw_text=None if raw_text is None else clean_text(raw_text, MAX_RAW_TEXT),
-            parse=decision.parse,
-            fallback_reason=decision.fallback_reason,
-            model=decision.model,
-            latency_s=decision.latency_s or 0.0,
-            tokens_in=decision.tokens_in,
-            tokens_out=decision.tokens_out,
-        )
-    )
-
-
-def _check_observation(observation: Observation, actors: Sequence[str]) -> None:
-    """Raise an EnvironmentFault unless the world kept its contract."""
-    if not isinstance(observation, Observation):
-        raise EnvironmentFault(f"answered {type(observation).__name__}, not an observation")
-    if not math.isfinite(observation.reward):
-        raise EnvironmentFault(f"the reward {observation.reward} is not finite")
-    if observation.done:
-        return
-    if observation.actor not in actors:
-        raise EnvironmentFault(f"asks {observation.actor!r}, which is none of {', '.join(actors)}")
-    if not observation.legal_actions:
-        raise EnvironmentFault(f"leaves {observation.actor} nothing legal to do")
+def _forget(task: asyncio.Task[Any]) -> None:
+    """Take note of an error that nobody else will."""
+    if not task.cancelled():
+        task.exception()

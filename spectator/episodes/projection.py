@@ -33,13 +33,20 @@ def fold(state: State, event: Event, world: Projection) -> tuple[State, Event]:
     Returns:
         What viewers see after it, and the event with its patch.
     """
+    patched = with_patch(state, event, world)
+    return apply_patch(state, patched.patch), patched
+
+
+def with_patch(state: State, event: Event, world: Projection) -> Event:
+    """The event with the patch that turns ``state`` into what viewers see after it; see :func:`fold`."""
     core = _core_patch(state, event)
-    state_for_world = apply_patch(state, core)
-    own = world(state_for_world, event)
-    patch = {**core, "world": dict(own)} if own else core
-    return (apply_patch(state_for_world, {"world": own}) if own else state_for_world), replace(
-        event, patch=patch
-    )
+    own = world(apply_patch(state, core), event)
+    return replace(event, patch={**core, "world": dict(own)} if own else core)
+
+
+def unchanged(state: State, event: Event) -> Mapping[str, Any]:
+    """The projection of a world that nobody asks."""
+    return {}
 
 
 def replay_state(events: Iterable[RecordedEvent], state: State | None = None) -> State:
@@ -115,9 +122,9 @@ def _ended(event: Event) -> dict[str, Any]:
 
 
 def without_nulls(value: Any) -> Any:
-    """``value`` without object members that are ``None``, at any depth."""
+    """``value`` without object members that are ``None``, at any depth; items of lists keep their places."""
     if isinstance(value, Mapping):
         return {key: without_nulls(item) for key, item in value.items() if item is not None}
     if isinstance(value, (list, tuple)):
-        return [without_nulls(item) for item in value if item is not None]
+        return [without_nulls(item) for item in value]
     return value

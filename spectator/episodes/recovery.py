@@ -6,9 +6,10 @@ import logging
 from dataclasses import replace
 
 from spectator.clock import Clock, timestamp
-from spectator.episodes.projection import fold, replay_state
-from spectator.events import EpisodeEnded, Event, RecordedEvent, core_fact, record
-from spectator.journal.base import EpisodeFilter, EpisodeSummary, Journal
+from spectator.episodes.projection import replay_state, unchanged, with_patch
+from spectator.errors import JournalError
+from spectator.events import EpisodeEnded, RecordedEvent, core_fact, record
+from spectator.journal.base import EpisodeFilter, Journal
 
 logger = logging.getLogger(__name__)
 
@@ -16,19 +17,31 @@ logger = logging.getLogger(__name__)
 async def close_unfinished(journal: Journal, clock: Clock) -> list[str]:
     """End as ``interrupted`` every episode that has no end. Call before any episode is started.
 
+    One whose record is damaged is left as it is.
+
     Returns:
         Their ids.
+
+    Raises:
+        JournalError: The journal cannot be written.
     """
     closed: list[str] = []
-    while unended := await journal.episodes(EpisodeFilter(ended=False)):
+    before: str | None = None
+    while unended := await journal.episodes(EpisodeFilter(ended=False, before=before)):
         for summary in unended:
-            await journal.append([_end(summary, await journal.read(summary.episode_id), clock)])
-            logger.warning("episode %s was left without an end: interrupted", summary.episode_id)
-            closed.append(summary.episode_id)
+            before = summary.episode_id
+            try:
+                recorded = await journal.read(summary.episode_id)
+            except JournalError:
+                logger.exception("episode %s was left without an end and cannot be read", before)
+                continue
+            await journal.append([_end(recorded, clock)])
+            logger.warning("episode %s was left without an end: interrupted", before)
+            closed.append(before)
     return closed
 
 
-def _end(summary: EpisodeSummary, recorded: list[RecordedEvent], clock: Clock) -> RecordedEvent:
+def _end(recorded: list[RecordedEvent], clock: Clock) -> RecordedEvent:
     last = recorded[-1].event
     ended = EpisodeEnded(
         reason="interrupted",
@@ -43,9 +56,4 @@ def _end(summary: EpisodeSummary, recorded: list[RecordedEvent], clock: Clock) -
     draft = replace(
         last, seq=last.seq + 1, at=timestamp(clock.now()), type=fact.type, data=fact.data, patch={}
     )
-    _, event = fold(replay_state(recorded), draft, _unchanged)
-    return record(event)
-
-
-def _unchanged(state: object, event: Event) -> dict[str, object]:
-    return {}
+    return record(with_patch(replay_state(recorded), draft, unchanged))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -81,10 +81,11 @@ class EpisodePlan:
 
     def seats(self) -> dict[str, Policy]:
         """New policies for all actors, each with a seed of its own."""
-        return {
-            actor: self.preset(actor).build(derive_seed(self.seed, "policy", actor))
-            for actor in self.world.actors
-        }
+        return {actor: self.policy(actor) for actor in self.world.actors}
+
+    def policy(self, actor: str) -> Policy:
+        """A new policy for one actor, with a seed of its own."""
+        return self.preset(actor).build(derive_seed(self.seed, "policy", actor))
 
     def started(self) -> EpisodeStarted:
         """The episode's first event."""
@@ -117,21 +118,44 @@ def plan_episode(request: EpisodeRequest, *, draw_seed: Callable[[], int]) -> Ep
     Raises:
         InvalidRequest: Names every wrong field by its name in ``POST /custom/start_episode``.
     """
-    world = load_world(request.environment)
-    wrong: list[FieldError] = []
-    captain = _choose("captain_preset", request.captain or world.default_captain, world.captains, wrong)
+    wrong = _check_seed(request.seed)
+    world = _choose_world(request.environment, wrong)
+    captain = _choose("captain_preset", _or(request.captain, world.default_captain), world.captains, wrong)
     opponent = _choose_opponent(request.opponent, world, wrong)
     pack = _choose("eval_pack_id", request.pack, world.packs, wrong)
     options = _complete_options(world.options_type, request.options, pack, wrong)
     for where, preset in (("captain_preset", captain), ("opponent_choice", opponent)):
         if preset is not None and preset.missing is not None:
             wrong.append(FieldError(where, f"{preset.name!r} is not available here: {preset.missing}"))
-    if request.seed is not None and not 0 <= request.seed <= MAX_SEED:
-        wrong.append(FieldError("seed", f"must be from 0 to {MAX_SEED}, or null to have one drawn"))
+    if pack is not None and pack.seeds and request.seed is not None and request.seed not in pack.seeds:
+        wrong.append(FieldError("seed", f"is none of the seeds of the pack {pack.name!r}; leave it out"))
     if wrong or captain is None or pack is None:
         raise InvalidRequest(wrong)
-    seed = draw_seed() if request.seed is None else request.seed
+    seed = _drawn_seed(pack, draw_seed) if request.seed is None else request.seed
     return EpisodePlan(world, captain, opponent, pack, seed, request.pace, request.narration, options)
+
+
+def _check_seed(seed: int | None) -> list[FieldError]:
+    if seed is None or (type(seed) is int and 0 <= seed <= MAX_SEED):
+        return []
+    return [FieldError("seed", f"must be an integer from 0 to {MAX_SEED}, or null to have one drawn")]
+
+
+def _drawn_seed(pack: Pack, draw_seed: Callable[[], int]) -> int:
+    drawn = draw_seed()
+    return pack.seeds[drawn % len(pack.seeds)] if pack.seeds else drawn
+
+
+def _choose_world(name: str, wrong: Sequence[FieldError]) -> World:
+    """The world; without one, nothing but the seed can be checked."""
+    try:
+        return load_world(name)
+    except InvalidRequest as error:
+        raise InvalidRequest([*error.fields, *wrong]) from error
+
+
+def _or(name: str | None, default: str) -> str:
+    return default if name is None else name
 
 
 def _choose(where: str, name: str, known: Mapping[str, _T], wrong: list[FieldError]) -> _T | None:
@@ -142,7 +166,7 @@ def _choose(where: str, name: str, known: Mapping[str, _T], wrong: list[FieldErr
 
 def _choose_opponent(name: str | None, world: World, wrong: list[FieldError]) -> Preset | None:
     if world.opponents:
-        return _choose("opponent_choice", name or world.default_opponent, world.opponents, wrong)
+        return _choose("opponent_choice", _or(name, world.default_opponent), world.opponents, wrong)
     if name not in (None, world.default_opponent):
         wrong.append(
             FieldError("opponent_choice", f"{world.name} is played without an opponent; leave it out")

@@ -44,7 +44,7 @@ class Stepper(Generic[_Environment]):
 
     @property
     def given_up(self) -> bool:
-        """Whether a call missed its deadline or the stepper was closed."""
+        """Whether a call missed its deadline, it was closed, or an event loop went away during a call."""
         return self._given_up
 
     async def call(
@@ -57,15 +57,11 @@ class Stepper(Generic[_Environment]):
         """Run ``function(environment, ...)`` on the environment's thread.
 
         Raises:
-            EnvironmentFault: The environment was given up before.
+            EnvironmentFault: The environment was given up before the call began, or raised what is not an
+                ``Exception`` (``SystemExit``, say) and would have ended the caller's event loop.
             Exception: Whatever the function, or the first time the factory, raises.
         """
-        if self._given_up:
-            raise EnvironmentFault("the environment was given up")
-        loop = asyncio.get_running_loop()
-        answer: asyncio.Future[_Result] = loop.create_future()
-        self._calls.put(_Call(lambda: function(self._living(), *arguments, **named), loop, answer))
-        return await answer
+        return await self._submit(lambda: function(self._living(), *arguments, **named))
 
     async def call_within(
         self,
@@ -82,7 +78,7 @@ class Stepper(Generic[_Environment]):
         """
         try:
             async with asyncio.timeout(limit_s) as scope:
-                return await self.call(function, *arguments, **named)
+                return await self._submit(lambda: function(self._living(), *arguments, **named))
         except TimeoutError as error:
             if not scope.expired():
                 raise
@@ -94,34 +90,58 @@ class Stepper(Generic[_Environment]):
         self._given_up = True
         self._calls.put(None)
 
+    def _submit(self, run: Callable[[], _Result]) -> asyncio.Future[_Result]:
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[_Result] = loop.create_future()
+        if self._given_up:
+            answer.set_exception(_gone())
+        else:
+            self._calls.put(_Call(run, loop, answer))
+        return answer
+
     def _living(self) -> _Environment:
+        if self._given_up:
+            raise _gone()
         if self._environment is None:
             self._environment = self._build()
         return self._environment
 
     def _work(self) -> None:
-        while (call := self._calls.get()) is not None:
-            result, error = _attempt(call.run)
-            try:
-                call.loop.call_soon_threadsafe(_deliver, call.answer, result, error)
-            except RuntimeError:  # the loop is closed: nobody waits any more
-                break
+        while (call := self._calls.get()) is not None and _answer(call):
+            del call
+        self._given_up = True
         self._environment = None
 
 
-def _attempt(run: Callable[[], Any]) -> tuple[Any, BaseException | None]:
+def _gone() -> EnvironmentFault:
+    return EnvironmentFault("the environment was given up")
+
+
+def _answer(call: _Call) -> bool:
+    """Carry out ``call`` and answer it; false when nobody can be answered any more."""
+    result, error = _attempt(call.run)
+    try:
+        call.loop.call_soon_threadsafe(_deliver, call.answer, result, error)
+    except RuntimeError:  # the loop is closed
+        return False
+    return True
+
+
+def _attempt(run: Callable[[], Any]) -> tuple[Any, Exception | None]:
     try:
         return run(), None
-    except BaseException as error:  # noqa: BLE001 - carried to the caller, whoever that is, untouched
+    except StopIteration as error:  # no future can carry it
+        return None, EnvironmentFault(f"StopIteration: {error}")
+    except Exception as error:  # noqa: BLE001 - carried to the caller, whoever that is, untouched
         return None, error
+    except BaseException as error:  # noqa: BLE001 - must end neither this thread nor the caller's loop
+        return None, EnvironmentFault(f"{type(error).__name__}: {error}")
 
 
-def _deliver(answer: asyncio.Future[Any], result: Any, error: BaseException | None) -> None:
+def _deliver(answer: asyncio.Future[Any], result: Any, error: Exception | None) -> None:
     if answer.done():
         return
     if error is None:
         answer.set_result(result)
-    elif isinstance(error, StopIteration):
-        answer.set_exception(EnvironmentFault("StopIteration"))
     else:
         answer.set_exception(error)

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Sequence
 
 from spectator.bus.base import Bus
 from spectator.clock import Clock, timestamp
-from spectator.environments.base import World
-from spectator.episodes.projection import State, fold
-from spectator.errors import EnvironmentFault, EpisodeOver
-from spectator.events import Event, Fact, NarrationLine, RecordedEvent, core_fact, record
+from spectator.environments.base import Projection, World
+from spectator.episodes.projection import State, unchanged, with_patch
+from spectator.errors import EnvironmentFault, EpisodeNotFound, EpisodeOver
+from spectator.events import Event, Fact, NarrationLine, RecordedEvent, core_fact, decode, record
 from spectator.journal.base import Journal
-from spectator.narration.base import Line
+from spectator.merge_patch import apply_patch
+from spectator.narration.base import Commentator, Line, silent
+
+logger = logging.getLogger(__name__)
 
 
 class EpisodeStream:
@@ -57,10 +61,12 @@ class EpisodeStream:
     async def emit(self, turn: int, facts: Sequence[Fact]) -> None:
         """Number, fold, record and publish ``facts`` and the commentary on them, all or none.
 
-        Survives cancellation: what was begun is finished, so numbers and record never part.
+        Survives cancellation: what was begun is finished, so numbers and record never part. The end is
+        always told: where the world's projection or commentary of it fails, without them.
 
         Raises:
             EnvironmentFault: A fact is not plain finite JSON, or its projection or commentary failed.
+            EpisodeNotFound: The beginning was not recorded; it is the first event of a stream.
             EpisodeOver: The end was told before; it is the last event of a stream.
             JournalError: They could not be recorded; nobody has seen them.
         """
@@ -70,45 +76,62 @@ class EpisodeStream:
         async with self._order:
             if self._ended:
                 raise EpisodeOver(self.episode_id)
-            batch = _Batch(self, turn, timestamp(self._clock.now()), self._world)
+            if facts and self._head_seq == 0 and facts[0].type != "episode.started":
+                raise EpisodeNotFound(self.episode_id)
+            ends = bool(facts) and facts[-1].type == "episode.ended"
             try:
-                for fact in facts:
-                    batch.add(fact)
-            except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-                raise EnvironmentFault(
-                    f"an event of {self._world.name} could not be told: {error!r}"
-                ) from error
+                batch = self._tell(turn, facts, self._world.projection, self._world.commentator)
+            except EnvironmentFault:
+                if not ends:
+                    raise
+                logger.exception("episode %s: the world's view of the end failed", self.episode_id)
+                batch = self._tell(turn, facts, unchanged, silent)
             await self._journal.append(batch.events)
-            self._state, self._head_seq = batch.state, batch.seq
-            self._ended = facts[-1].type == "episode.ended" if facts else False
+            self._state, self._head_seq, self._ended = batch.state, batch.seq, ends
             self._bus.publish(batch.events)
+
+    def _tell(
+        self, turn: int, facts: Sequence[Fact], projection: Projection, commentator: Commentator
+    ) -> _Batch:
+        batch = _Batch(self, turn, timestamp(self._clock.now()), projection, commentator)
+        try:
+            for fact in facts:
+                batch.add(fact)
+        except Exception as error:
+            raise EnvironmentFault(f"an event of {self._world.name} could not be told: {error!r}") from error
+        return batch
 
 
 class _Batch:
     """The events of one emission while they are being made."""
 
-    def __init__(self, stream: EpisodeStream, turn: int, at: str, world: World) -> None:
+    def __init__(
+        self, stream: EpisodeStream, turn: int, at: str, projection: Projection, commentator: Commentator
+    ) -> None:
         self.events: list[RecordedEvent] = []
         self.state = stream.state
         self.seq = stream.head_seq
         self._stream = stream
         self._turn = turn
         self._at = at
-        self._world = world
+        self._projection = projection
+        self._commentator = commentator
 
     def add(self, fact: Fact) -> None:
         """Append a fact and the lines about it."""
         event = self._append(fact)
-        for line in self._world.commentator(event, self.state):
+        for line in self._commentator(event, self.state):
             self._append(_line_fact(line, event.seq))
 
     def _append(self, fact: Fact) -> Event:
         self.seq += 1
         stream = self._stream
         draft = Event(stream.episode_id, stream.epoch, self.seq, self._at, self._turn, fact.type, fact.data)
-        self.state, event = fold(self.state, draft, self._world.projection)
-        self.events.append(record(event))
-        return event
+        # What is kept is what every reader will decode, so it shares nothing that the world may change later.
+        recorded = decode(record(with_patch(self.state, draft, self._projection)).text)
+        self.state = apply_patch(self.state, recorded.event.patch)
+        self.events.append(recorded)
+        return recorded.event
 
 
 def _line_fact(line: Line, seq: int) -> Fact:

@@ -15,7 +15,7 @@ from spectator.episodes.pacing import Pace
 from spectator.episodes.projection import State
 from spectator.episodes.request import EpisodePlan, EpisodeRequest, plan_episode
 from spectator.episodes.stream import EpisodeStream
-from spectator.errors import EpisodeBusy, EpisodeNotFound, EpisodeOver
+from spectator.errors import EpisodeBusy, EpisodeError, EpisodeNotFound, EpisodeOver
 from spectator.events import EpisodeEnded, EpisodePaused, EpisodeResumed, PaceChanged, core_fact
 from spectator.journal.base import Journal
 
@@ -47,6 +47,7 @@ class LiveEpisode:
         self._stream = stream
         self._control = control
         self._driver = driver
+        self._started: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._ended: asyncio.Future[EpisodeEnded] = asyncio.get_running_loop().create_future()
         self._reins = asyncio.Lock()
 
@@ -94,21 +95,56 @@ class LiveEpisode:
         """Wait for its end."""
         return await asyncio.shield(self._ended)
 
+    async def begin(self) -> None:
+        """Wait until its first event is recorded and published; to be called once, after :meth:`play`.
+
+        Whoever gives up waiting gives up the episode.
+
+        Raises:
+            EpisodeError: The first event could not be recorded; there is no such episode.
+        """
+        try:
+            await asyncio.shield(self._started)
+        except asyncio.CancelledError:
+            self._control.request_end(EndRequest("interrupted", "whoever started it went away"))
+            raise
+
     async def play(self) -> None:
         """Play it to its end."""
         try:
-            ended = await self._driver.run()
-        except BaseException:
-            self._ended.cancel()
+            await self._stream.emit(0, [core_fact(self.plan.started())])
+            self._started.set_result(None)
+            await self._driver.run()
+        except asyncio.CancelledError:
+            if self._driver.ended is None:
+                self._control.request_end(EndRequest("interrupted", "the server went away"))
+                await self._driver.run()
             raise
-        self._ended.set_result(ended)
+        except EpisodeError as error:
+            self._started.set_exception(error)
+        finally:
+            self._settle()
+
+    def _settle(self) -> None:
+        if not self._started.done():
+            self._started.set_exception(EpisodeOver(self.episode_id))
+        if self._driver.ended is not None:
+            self._ended.set_result(self._driver.ended)
+        else:
+            self._ended.set_exception(EpisodeNotFound(self.episode_id))
+        for told in (self._started, self._ended):
+            told.exception()  # nobody may be waiting for it
 
     async def pause(self, by: str) -> None:
         """Let play stand still; asking twice changes nothing."""
         async with self._reins:
             if not self.paused:
                 self._control.pause()
-                await self._stream.emit(self.turn, [core_fact(EpisodePaused(by=by))])
+                try:
+                    await self._stream.emit(self.turn, [core_fact(EpisodePaused(by=by))])
+                except EpisodeError:
+                    self._control.resume()
+                    raise
 
     async def resume(self, by: str) -> None:
         """Let play go on; asking twice changes nothing."""
@@ -205,12 +241,14 @@ class Supervisor:
             raise EpisodeBusy(list(self._running), self.slots)
         episode = self._assemble(plan_episode(request, draw_seed=self._draw_seed))
         self._running[episode.episode_id] = episode
+        playing = self._play(episode)
         try:
-            await episode._stream.emit(0, [core_fact(episode.plan.started())])
-        except BaseException:
+            self._tasks.create_task(playing, name=episode.episode_id)
+        except RuntimeError:  # the group is closing
+            playing.close()
             self._release(episode)
             raise
-        self._tasks.create_task(self._run(episode), name=episode.episode_id)
+        await episode.begin()
         return episode
 
     async def stop(self, episode_id: str | None, *, by: str) -> EpisodeEnded:
@@ -272,7 +310,7 @@ class Supervisor:
         )
         return LiveEpisode(plan, stream=stream, control=control, driver=driver, started_at=self._clock.now())
 
-    async def _run(self, episode: LiveEpisode) -> None:
+    async def _play(self, episode: LiveEpisode) -> None:
         try:
             await episode.play()
         finally:

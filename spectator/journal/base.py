@@ -68,6 +68,10 @@ class EpisodeFilter:
     before: str | None = None
     limit: int = 100
 
+    def __post_init__(self) -> None:
+        if not 1 <= self.limit <= 1000:
+            raise ValueError(f"limit must be from 1 to 1000, not {self.limit}")
+
 
 class Journal(Protocol):
     """The source of truth.

@@ -1,0 +1,126 @@
+"""Owns what an episode takes from policies and worlds: nothing that breaks their contracts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from spectator.environments.base import World
+from spectator.errors import EnvironmentFault, PolicyError
+from spectator.events import DecisionMade, Fact, core_fact, encode_json
+from spectator.observations import Observation
+from spectator.policies.base import Action, Decision
+from spectator.text import clean_text
+
+MAX_RAW_TEXT: Final = 8_192
+"""Characters of a model's own text that an event keeps."""
+
+MAX_REASONING: Final = 4_096
+"""Characters of a stated reason that an event keeps."""
+
+MAX_NAME: Final = 500
+"""Characters of a model's name and of a fallback's reason that an event keeps."""
+
+MAX_ACTION_BYTES: Final = 64 * 1024
+"""Encoded size beyond which an action is a policy's error."""
+
+MAX_ACTION_DEPTH: Final = 64
+"""Levels of nesting beyond which an action is a policy's error."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stepped:
+    """What a world answered to ``reset`` or to one action.
+
+    Args:
+        observation: What it shows next.
+        facts: What happened, oldest first.
+        state: Its public state, at the beginning and at the end; else empty.
+    """
+
+    observation: Observation
+    facts: Sequence[Fact]
+    state: Mapping[str, Any]
+
+
+def checked_decision(actor: str, decision: Decision, took: float) -> tuple[Action, Fact]:
+    """The action as plain JSON that nobody else holds, and the fact that it was decided on.
+
+    Args:
+        actor: Who decided.
+        decision: What the policy answered.
+        took: Seconds it took by the episode's clock.
+
+    Raises:
+        PolicyError: It is no decision, or not plain finite JSON of a sane size.
+    """
+    try:
+        action = _plain_action(decision.action)
+        latency_s = round(took, 6) if decision.latency_s is None else decision.latency_s
+        return action, core_fact(
+            DecisionMade(
+                actor=actor,
+                source=decision.source,
+                action=action,
+                reasoning=clean_text(decision.reasoning, MAX_REASONING),
+                raw_text=_cleaned(decision.raw_text, MAX_RAW_TEXT),
+                parse=decision.parse,
+                fallback_reason=_cleaned(decision.fallback_reason, MAX_NAME),
+                model=_cleaned(decision.model, MAX_NAME),
+                latency_s=latency_s,
+                tokens_in=decision.tokens_in,
+                tokens_out=decision.tokens_out,
+            )
+        )
+    except (AttributeError, RecursionError, TypeError, ValueError) as error:
+        raise PolicyError(f"{actor} made no decision that can be recorded: {error}") from error
+
+
+def _plain_action(action: Action) -> dict[str, Any]:
+    text = encode_json(dict(action))
+    size = len(text.encode())
+    if size > MAX_ACTION_BYTES:
+        raise ValueError(f"an action of {size} bytes; at most {MAX_ACTION_BYTES} are taken")
+    plain: dict[str, Any] = json.loads(text)
+    if _deeper_than(MAX_ACTION_DEPTH, plain):
+        raise ValueError(f"an action nested deeper than {MAX_ACTION_DEPTH} levels")
+    return plain
+
+
+def _deeper_than(limit: int, value: Any) -> bool:
+    items = value.values() if isinstance(value, dict) else value if isinstance(value, list) else None
+    if items is None:
+        return False
+    return limit == 0 or any(_deeper_than(limit - 1, item) for item in items)
+
+
+def _cleaned(text: str | None, limit: int) -> str | None:
+    return None if text is None else clean_text(text, limit)
+
+
+def check_contract(stepped: Stepped, world: World) -> None:
+    """Check what ``world`` answered.
+
+    Raises:
+        EnvironmentFault: It broke its contract.
+    """
+    observation, actors = stepped.observation, world.actors
+    if not isinstance(observation, Observation):
+        raise EnvironmentFault(f"answered {type(observation).__name__}, not an observation")
+    if not 0.0 <= observation.reward <= 1.0:
+        raise EnvironmentFault(f"the reward {observation.reward} is not from 0 to 1")
+    undeclared = {fact.type for fact in stepped.facts} - world.events.keys()
+    if undeclared:
+        raise EnvironmentFault(f"told of {', '.join(sorted(undeclared))}, which it does not declare")
+    if observation.refused is not None and (stepped.facts or observation.done):
+        raise EnvironmentFault(f"refused an action by {observation.refused.rule} and yet went on")
+    if observation.done:
+        return
+    if observation.actor not in actors:
+        raise EnvironmentFault(f"asks {observation.actor!r}, which is none of {', '.join(actors)}")
+    if observation.reward != 0.0:
+        raise EnvironmentFault(f"gave the reward {observation.reward} before the end")
+    if not observation.legal_actions:
+        raise EnvironmentFault(f"leaves {observation.actor} nothing legal to do")

@@ -353,6 +353,21 @@ def rule_out(innings: Innings, player: int) -> None:
     _close_if_over(innings)
 
 
+def award_penalty(innings: Innings, runs: int = 5) -> None:
+    """Add penalty runs to a side's innings that is not facing the ball: its last one, or its next (R8).
+
+    A first innings' penalty runs move the target, which is taken from its total.
+
+    Raises:
+        LawBroken: They do not come in fives.
+    """
+    if runs <= 0 or runs % 5:
+        raise LawBroken("R8.penalty", "Penalty runs come in fives.")
+    innings.runs += runs
+    innings.penalties += runs
+    _close_if_over(innings)
+
+
 def check_ball(innings: Innings, ball: Ball) -> None:
     """Raise when ``ball`` could not have happened now.
 

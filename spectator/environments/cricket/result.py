@@ -58,6 +58,11 @@ def target_of(first: Innings) -> int:
     return first.runs + 1
 
 
+def balls_charged(innings: Innings) -> int:
+    """Valid balls an innings counts for in the net run rate: all of them when the side was all out (R7)."""
+    return innings.format.balls if innings.closed == "all out" else innings.balls
+
+
 def decide(innings: Sequence[Innings], batting: Sequence[Side], *, super_over: bool = True) -> Result | None:
     """The result after ``innings`` were completed, or ``None`` when the match goes on.
 

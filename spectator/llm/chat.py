@@ -1,0 +1,136 @@
+"""Owns the words of one chat completion: what is asked, what is answered, what it used."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+Message = Mapping[str, Any]
+"""One message of a conversation as the endpoint takes it: ``role``, ``content``, ``tool_calls``, ..."""
+
+DeltaKind = Literal["thought", "text", "tool", "restart"]
+"""Part of the answer that grew; ``restart`` voids all before it, because the request is sent anew."""
+
+OnDelta = Callable[[DeltaKind, str], None]
+"""Hears an answer while it forms; called on the event loop and must return at once."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChatRequest:
+    """One question to a model. What is ``None`` or empty is not sent.
+
+    Args:
+        model: Name of the model at its endpoint.
+        messages: The conversation so far, oldest first.
+        tools: Tools that it may call, in the form of the endpoint.
+        tool_choice: ``auto``, ``required`` or ``none``.
+        temperature: 0 .. 2.
+        top_p: 0 .. 1.
+        max_tokens: Longest answer, thoughts included.
+        max_tokens_field: Name of the field that carries ``max_tokens``; newer endpoints of OpenAI want
+            ``max_completion_tokens``.
+        stop: Texts that end the answer.
+        seed: Seed of the sampling, where the endpoint has one.
+        logprobs: Ask for the log probability of each token.
+        token_ids: Ask for token ids, as vLLM and SGLang give them.
+        stream: Ask for the answer while it forms.
+        extra: Further fields of the body, sent as they are.
+    """
+
+    model: str
+    messages: Sequence[Message]
+    tools: Sequence[Mapping[str, Any]] = ()
+    tool_choice: str | None = None
+    temperature: float | None = None
+    top_p: float | None = None
+    max_tokens: int | None = None
+    max_tokens_field: str = "max_tokens"
+    stop: Sequence[str] = ()
+    seed: int | None = None
+    logprobs: bool = False
+    token_ids: bool = False
+    stream: bool = False
+    extra: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A call as the model wrote it.
+
+    Args:
+        id: The endpoint's name for it; empty when it gave none.
+        name: Name of the tool.
+        arguments: Its arguments as text, meant to be a JSON object.
+    """
+
+    id: str
+    name: str
+    arguments: str
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Tokens that an answer took, as the endpoint counts them.
+
+    Args:
+        tokens_in: Tokens of the prompt.
+        tokens_out: Tokens of the answer, thoughts included.
+        cached_in: How many of ``tokens_in`` the endpoint had at hand.
+        thought_out: How many of ``tokens_out`` were thoughts, where it says so.
+    """
+
+    tokens_in: int = 0
+    tokens_out: int = 0
+    cached_in: int = 0
+    thought_out: int = 0
+
+    def __add__(self, other: Usage) -> Usage:
+        return Usage(
+            self.tokens_in + other.tokens_in,
+            self.tokens_out + other.tokens_out,
+            self.cached_in + other.cached_in,
+            self.thought_out + other.thought_out,
+        )
+
+    def cost(self, price_in: float, price_out: float) -> float:
+        """What it cost, at prices for a million tokens."""
+        return (self.tokens_in * price_in + self.tokens_out * price_out) / 1_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChatAnswer:
+    """What a model answered. Fields that the endpoint did not give are ``None``.
+
+    Args:
+        text: What it wrote, without its thoughts.
+        thought: Its thoughts: the endpoint's own field for them, and what stood in ``<think>``.
+        tool_calls: Calls in the endpoint's own form.
+        refusal: The endpoint's word that the model declined.
+        finish_reason: ``stop``, ``length``, ``tool_calls``, ``content_filter``, ...
+        model: The model that answered, by its own account.
+        weight_version: Version of its weights.
+        usage: Tokens.
+        logprobs: Log probability of each token of the answer, shape ``(tokens_out,)``.
+        token_ids: Ids of the tokens of the answer, same shape.
+        prompt_token_ids: Ids of the tokens of the prompt, shape ``(tokens_in,)``.
+        latency_s: From the request that was answered to the end of the answer.
+        first_token_s: From that request to the first part of the answer.
+        attempts: Requests that it took, at least 1.
+    """
+
+    text: str
+    thought: str = ""
+    tool_calls: Sequence[ToolCall] = ()
+    refusal: str | None = None
+    finish_reason: str | None = None
+    model: str | None = None
+    weight_version: str | None = None
+    usage: Usage | None = None
+    logprobs: array[float] | None = None
+    token_ids: array[int] | None = None
+    prompt_token_ids: array[int] | None = None
+    latency_s: float = 0.0
+    first_token_s: float | None = None
+    attempts: int = 1

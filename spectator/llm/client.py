@@ -1,0 +1,311 @@
+"""Owns one question to a model, from the request to the answer, whatever the endpoint does meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, nullcontext
+from dataclasses import dataclass
+from typing import Final, Self
+
+from spectator import __version__
+from spectator.clock import Clock
+from spectator.errors import EndpointError, EndpointMalformed, EndpointTimeout, EndpointUnavailable
+from spectator.llm.address import Address
+from spectator.llm.breaker import Breaker
+from spectator.llm.chat import ChatAnswer, ChatRequest, OnDelta
+from spectator.llm.retry import RetryPolicy, parse_retry_after
+from spectator.llm.secret import ApiKey, mask
+from spectator.llm.sse import EventReader
+from spectator.llm.transport import HttpTransport, Reply, Transport
+from spectator.llm.wire import Assembly, decode_json, encode_request, error_of
+
+logger = logging.getLogger(__name__)
+
+DONE: Final = b"[DONE]"
+"""Data of the event that ends a stream."""
+
+MAX_ERROR_BYTES: Final = 64 * 1024
+"""How much of an error's body is read."""
+
+LINGER_S: Final = 0.05
+"""How long the last bytes after a whole answer are waited for, so that the connection can be used again."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientLimits:
+    """What a client may take.
+
+    Args:
+        request_s: Longest single request, seconds, at least 1.
+        connect_s: Longest wait for a connection, at least 0.1.
+        read_s: Longest silence while an answer is read, at least 0.1; ``None`` for ``request_s``.
+        connections: Most connections at once.
+        concurrency: Most requests under way at once; 0 for no limit. Who waits to retry holds no place.
+        startup_jitter_s: Requests within this time of the client's first are spread over what is left of it.
+        answer_bytes: Largest answer that is read.
+    """
+
+    request_s: float = 300.0
+    connect_s: float = 10.0
+    read_s: float | None = None
+    connections: int = 128
+    concurrency: int = 0
+    startup_jitter_s: float = 0.0
+    answer_bytes: int = 16 * 1024 * 1024
+
+    def __post_init__(self) -> None:
+        read_s = self.request_s if self.read_s is None else self.read_s
+        if self.request_s < 1 or self.connect_s < 0.1 or read_s < 0.1:
+            raise ValueError("floors: request_s 1, connect_s 0.1, read_s 0.1")
+        if self.connections < 1 or self.concurrency < 0 or self.startup_jitter_s < 0 or self.answer_bytes < 1:
+            raise ValueError("connections and answer_bytes are at least 1, the others at least 0")
+
+    @classmethod
+    def for_fleet(cls, workers: int, *, by_session: bool = False) -> Self:
+        """The usual limits of a fleet.
+
+        Args:
+            workers: Episodes under way at once.
+            by_session: Whether its endpoint keeps whole sessions, and may therefore queue for long.
+        """
+        return cls(
+            request_s=900.0 if by_session else 300.0,
+            connections=max(128, 8 * workers),
+            concurrency=64 if by_session else 0,
+            startup_jitter_s=2.0,
+        )
+
+    def transport(self) -> HttpTransport:
+        """Connections within these limits."""
+        return HttpTransport(
+            max_connections=self.connections,
+            connect_s=self.connect_s,
+            read_s=self.request_s if self.read_s is None else self.read_s,
+        )
+
+
+class ChatClient:
+    """Asks one endpoint; used from one event loop, by any number of tasks at once.
+
+    Args:
+        transport: The connections; closed by :meth:`aclose`.
+        address: Where requests go.
+        clock: Time.
+        rng: Draws the waits.
+        key: The endpoint's key, where it needs one.
+        limits: What it may take.
+        retry: How stubborn it is.
+        breaker: Leaves the endpoint alone when it keeps failing; ``None`` never does.
+    """
+
+    def __init__(
+        self,
+        transport: Transport,
+        address: Address,
+        *,
+        clock: Clock,
+        rng: random.Random,
+        key: ApiKey | None = None,
+        limits: ClientLimits = ClientLimits(),
+        retry: RetryPolicy = RetryPolicy(),
+        breaker: Breaker | None = None,
+    ) -> None:
+        self._transport = transport
+        self._address = address
+        self._clock = clock
+        self._rng = rng
+        self._key = key
+        self._limits = limits
+        self._retry = retry
+        self._breaker = breaker
+        self._places = asyncio.Semaphore(limits.concurrency) if limits.concurrency else None
+        self._first_asked: float | None = None
+        self._headers = {
+            "Content-Type": "application/json",
+            "Accept": "application/json, text/event-stream",
+            "User-Agent": f"openenv-spectator/{__version__}",
+        }
+
+    async def complete(
+        self,
+        request: ChatRequest,
+        *,
+        deadline: float,
+        session: str | None = None,
+        on_delta: OnDelta | None = None,
+    ) -> ChatAnswer:
+        """Ask until there is an answer, or trying again cannot help, or there is no time left.
+
+        Cancelling closes the connection at once.
+
+        Args:
+            request: What to ask.
+            deadline: Seconds from now after which nobody waits for the answer; it wins over every retry.
+            session: The session's name, for endpoints that route by it.
+            on_delta: Hears the answer while it forms, when ``request.stream`` is set.
+
+        Raises:
+            EndpointError: There is no answer; its class says why.
+            ConfigurationError: The address needs a session.
+        """
+        until = self._clock.monotonic() + deadline
+        asking = _Asking(self._address.url(session), encode_request(request), request.stream, until, on_delta)
+        attempts = self._retry.begin(self._rng)
+        await self._spread(until)
+        while True:
+            try:
+                return await self._attempt(asking, attempts.failed + 1)
+            except EndpointError as error:
+                error.detail = mask(error.detail, self._key)
+                wait = attempts.wait_after(error)
+                logger.warning("a request to a model failed: %s (%s)", error, error.detail or error.kind)
+                if wait is None or self._clock.monotonic() + wait >= until:
+                    raise
+            if on_delta is not None:
+                on_delta("restart", "")
+            await self._clock.sleep(wait)
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        await self._transport.aclose()
+
+    def __repr__(self) -> str:
+        return f"ChatClient({type(self._address).__name__}, {self._limits})"
+
+    async def _spread(self, until: float) -> None:
+        """Keep a fleet that starts at once from asking at once."""
+        now = self._clock.monotonic()
+        if self._first_asked is None:
+            self._first_asked = now
+        left = min(self._first_asked + self._limits.startup_jitter_s, until) - now
+        if left > 0:
+            await self._clock.sleep(self._rng.uniform(0.0, left))
+
+    async def _attempt(self, asking: _Asking, number: int) -> ChatAnswer:
+        async with self._place(asking.until):
+            with nullcontext() if self._breaker is None else self._breaker.request():
+                limit = min(self._limits.request_s, asking.until - self._clock.monotonic())
+                try:
+                    async with asyncio.timeout(limit) as scope:
+                        return await self._exchange(asking, number)
+                except TimeoutError:
+                    if not scope.expired():
+                        raise
+                raise EndpointTimeout(f"no answer within {max(0.0, limit):.3g} s")
+
+    @asynccontextmanager
+    async def _place(self, until: float) -> AsyncIterator[None]:
+        if self._places is None:
+            yield
+            return
+        try:
+            async with asyncio.timeout(until - self._clock.monotonic()):
+                await self._places.acquire()
+        except TimeoutError:
+            raise EndpointTimeout("no place among the requests under way came free in time") from None
+        try:
+            yield
+        finally:
+            self._places.release()
+
+    async def _exchange(self, asking: _Asking, number: int) -> ChatAnswer:
+        headers = (
+            self._headers if self._key is None else {**self._headers, "Authorization": self._key.header()}
+        )
+        began = self._clock.monotonic()
+        async with self._transport.post(asking.url, asking.body, headers) as reply:
+            if reply.status != 200:
+                raise await self._failure(reply)
+            reading = _Reading(Assembly(self._key, asking.on_delta), self._limits.answer_bytes, self._clock)
+            if asking.stream:
+                await reading.stream(reply)
+            else:
+                await reading.whole(reply)
+        return reading.assembly.answer(
+            latency_s=self._clock.monotonic() - began,
+            first_token_s=None if reading.first_at is None else reading.first_at - began,
+            attempts=number,
+        )
+
+    async def _failure(self, reply: Reply) -> EndpointError:
+        body = bytearray()
+        async for piece in reply.pieces():
+            body += piece
+            if len(body) > MAX_ERROR_BYTES:
+                break
+        wait = parse_retry_after(reply.header("Retry-After"), self._clock.now())
+        return error_of(reply.status, bytes(body), retry_after_s=wait)
+
+
+@dataclass(frozen=True, slots=True)
+class _Asking:
+    url: str
+    body: bytes
+    stream: bool
+    until: float
+    on_delta: OnDelta | None
+
+
+class _Reading:
+    """Reads one answer, at most ``limit`` bytes of it."""
+
+    def __init__(self, assembly: Assembly, limit: int, clock: Clock) -> None:
+        self.assembly = assembly
+        self.first_at: float | None = None
+        self._limit = limit
+        self._clock = clock
+        self._read = 0
+
+    async def whole(self, reply: Reply) -> None:
+        """Read an answer that comes in one piece."""
+        body = bytearray()
+        async for piece in reply.pieces():
+            self._count(piece)
+            body += piece
+        self.assembly.feed(decode_json(bytes(body)))
+
+    async def stream(self, reply: Reply) -> None:
+        """Read an answer that forms; also one that comes whole although a stream was asked for."""
+        events, pieces = EventReader(), reply.pieces()
+        async for piece in pieces:
+            self._count(piece)
+            if not self._read - len(piece) and piece.lstrip().startswith(b"{"):
+                return await self._not_a_stream(piece, pieces)
+            for data in events.feed(piece):
+                if data == DONE:
+                    return await _linger(pieces)
+                self._feed(data)
+        for data in events.end():
+            if data != DONE:
+                self._feed(data)
+        if self.assembly.finish_reason is None:
+            raise EndpointUnavailable("the endpoint broke off in the middle of its answer")
+
+    def _feed(self, data: bytes) -> None:
+        self.assembly.feed(decode_json(data))
+        if self.first_at is None and self.assembly.begun:
+            self.first_at = self._clock.monotonic()
+
+    async def _not_a_stream(self, first: bytes, pieces: AsyncIterator[bytes]) -> None:
+        body = bytearray(first)
+        async for piece in pieces:
+            self._count(piece)
+            body += piece
+        self.assembly.feed(decode_json(bytes(body)))
+
+    def _count(self, piece: bytes) -> None:
+        self._read += len(piece)
+        if self._read > self._limit:
+            raise EndpointMalformed(f"the endpoint's answer is longer than {self._limit} bytes")
+
+
+async def _linger(pieces: AsyncIterator[bytes]) -> None:
+    try:
+        async with asyncio.timeout(LINGER_S):
+            async for _ in pieces:
+                pass
+    except TimeoutError:
+        return

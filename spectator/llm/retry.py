@@ -1,0 +1,117 @@
+"""Owns when a request is sent again: how often, after how long."""
+
+from __future__ import annotations
+
+import math
+import random
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Final, Self
+
+from spectator.errors import EndpointBusy, EndpointError
+
+FOREVER: Final = -1
+"""As a number of retries: until the deadline."""
+
+_LARGEST_EXPONENT: Final = 40
+
+
+@dataclass(frozen=True, slots=True)
+class RetryPolicy:
+    """How stubborn a client is. A deadline always wins over it.
+
+    Waits have full jitter: they are drawn evenly from 0 to ``base_s * 2**n``, at most ``longest_s``, so that
+    clients that failed together do not come back together.
+
+    Args:
+        busy: Retries after the endpoint asked to wait; :data:`FOREVER` allowed.
+        unavailable: Retries after everything else that can pass; counted apart.
+        base_s: Longest first wait, seconds.
+        longest_s: Longest wait of our own choosing; one that the endpoint asks for may be longer.
+    """
+
+    busy: int = 6
+    unavailable: int = 3
+    base_s: float = 0.5
+    longest_s: float = 30.0
+
+    def __post_init__(self) -> None:
+        if self.busy < FOREVER or self.unavailable < FOREVER:
+            raise ValueError("a number of retries is 0 or more, or -1 for as long as the deadline allows")
+        if not (0 <= self.base_s <= self.longest_s < math.inf):
+            raise ValueError("waits must satisfy 0 <= base_s <= longest_s")
+
+    @classmethod
+    def patient(cls) -> Self:
+        """The stubbornness of a fleet that outlives restarts of its endpoint: until the deadline."""
+        return cls(busy=FOREVER, unavailable=FOREVER, base_s=2.0, longest_s=30.0)
+
+    def begin(self, rng: random.Random) -> Attempts:
+        """The count for one request."""
+        return Attempts(self, rng)
+
+
+class Attempts:
+    """How often one request has failed, by kind.
+
+    Args:
+        policy: How often it may.
+        rng: Draws the waits.
+    """
+
+    def __init__(self, policy: RetryPolicy, rng: random.Random) -> None:
+        self._policy = policy
+        self._rng = rng
+        self._busy = self._unavailable = 0
+
+    @property
+    def failed(self) -> int:
+        """Failed attempts so far."""
+        return self._busy + self._unavailable
+
+    def wait_after(self, error: EndpointError) -> float | None:
+        """Seconds to wait before the next attempt; ``None`` when there is to be none."""
+        if not error.retryable:
+            return None
+        policy = self._policy
+        if isinstance(error, EndpointBusy):
+            self._busy, failures, allowed = self._busy + 1, self._busy, policy.busy
+        else:
+            self._unavailable, failures, allowed = (
+                self._unavailable + 1,
+                self._unavailable,
+                policy.unavailable,
+            )
+        if allowed != FOREVER and failures >= allowed:
+            return None
+        longest = min(policy.longest_s, policy.base_s * 2.0 ** min(failures, _LARGEST_EXPONENT))
+        if error.retry_after_s is not None:
+            return error.retry_after_s + self._rng.uniform(0.0, policy.base_s)
+        return self._rng.uniform(0.0, longest)
+
+
+def parse_retry_after(value: str | None, now: datetime) -> float | None:
+    """Seconds that a ``Retry-After`` header asks for (RFC 9110, section 10.2.3); ``None`` for none.
+
+    Args:
+        value: Seconds, or a date.
+        now: The wall clock, aware.
+    """
+    if value is None:
+        return None
+    try:
+        seconds = float(value)
+    except ValueError:
+        return _seconds_until(value, now)
+    return seconds if 0 <= seconds < math.inf else None
+
+
+def _seconds_until(date: str, now: datetime) -> float | None:
+    try:
+        moment = parsedate_to_datetime(date)
+    except ValueError:
+        return None
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    return max(0.0, (moment - now).total_seconds())

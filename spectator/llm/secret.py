@@ -1,0 +1,50 @@
+"""Owns the key of an endpoint: it goes into one header, and nowhere else."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from spectator.errors import ConfigurationError
+
+MASK: Final = "[key]"
+
+_USABLE: Final = re.compile(r"[\x21-\x7e]{1,4096}")
+_BEARER: Final = re.compile(r"(?i)\bbearer\s+[^\s\"',;}]+")
+
+
+class ApiKey:
+    """A key that never shows itself: not in ``repr``, not in ``str``, not when pickled.
+
+    Args:
+        value: Printable ASCII without spaces, as an HTTP header takes it.
+
+    Raises:
+        ConfigurationError: It is not; the message does not repeat it.
+    """
+
+    __slots__ = ("_value",)
+
+    def __init__(self, value: str) -> None:
+        if not _USABLE.fullmatch(value):
+            raise ConfigurationError("a key must be printable ASCII without spaces")
+        self._value = value
+
+    def header(self) -> str:
+        """The value of the ``Authorization`` header."""
+        return f"Bearer {self._value}"
+
+    def mask(self, text: str) -> str:
+        """``text`` without the key, should the endpoint have repeated it."""
+        return text.replace(self._value, MASK) if len(self._value) > 4 else text
+
+    def __repr__(self) -> str:
+        return "ApiKey(...)"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        raise TypeError("a key is not pickled")
+
+
+def mask(text: str, key: ApiKey | None) -> str:
+    """``text`` without ``key`` and without anything else that looks like a bearer token."""
+    return _BEARER.sub(f"Bearer {MASK}", text if key is None else key.mask(text))

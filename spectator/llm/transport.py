@@ -1,0 +1,128 @@
+"""Owns the HTTP: one pool of connections, and this library's errors in place of aiohttp's."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Protocol
+
+import aiohttp
+
+from spectator.errors import EndpointError, EndpointTimeout, EndpointUnavailable
+
+logger = logging.getLogger(__name__)
+
+
+class Reply(Protocol):
+    """A response whose head is here and whose body is on its way."""
+
+    @property
+    def status(self) -> int:
+        """HTTP status."""
+        ...
+
+    def header(self, name: str) -> str | None:
+        """A header by its name, in any case."""
+        ...
+
+    def pieces(self) -> AsyncIterator[bytes]:
+        """The body as it arrives."""
+        ...
+
+
+class Transport(Protocol):
+    """What a client needs of HTTP."""
+
+    def post(self, url: str, body: bytes, headers: Mapping[str, str]) -> AbstractAsyncContextManager[Reply]:
+        """Send a request; leaving the context early closes its connection.
+
+        Raises:
+            EndpointError: On entry or while the body is read: unreachable, broken off, silent for too long.
+        """
+        ...
+
+    async def aclose(self) -> None:
+        """Close every connection."""
+        ...
+
+
+class HttpTransport:
+    """Connections to endpoints, kept alive between requests; opened on first use, in the loop that uses it.
+
+    Redirects are not followed and cookies not kept, so that a key goes nowhere but where it was sent; proxies
+    from the process environment are not used.
+
+    Args:
+        max_connections: Most connections at once, at least 1.
+        connect_s: Longest wait for a connection, seconds.
+        read_s: Longest silence of an endpoint that is answering, seconds.
+    """
+
+    def __init__(self, *, max_connections: int = 128, connect_s: float = 10.0, read_s: float = 300.0) -> None:
+        self._max_connections = max_connections
+        self._timeout = aiohttp.ClientTimeout(total=None, sock_connect=connect_s, sock_read=read_s)
+        self._session: aiohttp.ClientSession | None = None
+
+    @asynccontextmanager
+    async def post(self, url: str, body: bytes, headers: Mapping[str, str]) -> AsyncIterator[Reply]:
+        """See :meth:`Transport.post`."""
+        # aiohttp's own errors hold the request's headers, and with them the key: none goes further than here.
+        try:
+            async with self._open().post(url, data=body, headers=headers, allow_redirects=False) as response:
+                yield _HttpReply(response)
+            return
+        except (aiohttp.ClientError, OSError) as error:
+            failure = _translate(error)
+            logger.debug("the connection failed: %s", type(error).__name__)
+        raise failure
+
+    async def aclose(self) -> None:
+        """Close every connection; a later request opens new ones."""
+        session, self._session = self._session, None
+        if session is not None:
+            await session.close()
+
+    def _open(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            self._session = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(limit=self._max_connections, ttl_dns_cache=300),
+                timeout=self._timeout,
+                cookie_jar=aiohttp.DummyCookieJar(),
+                trust_env=False,
+            )
+        return self._session
+
+
+class _HttpReply:
+    """A response of aiohttp."""
+
+    def __init__(self, response: aiohttp.ClientResponse) -> None:
+        self._response = response
+
+    @property
+    def status(self) -> int:
+        return self._response.status
+
+    def header(self, name: str) -> str | None:
+        return self._response.headers.get(name)
+
+    async def pieces(self) -> AsyncIterator[bytes]:
+        read = self._response.content.readany
+        while piece := await read():
+            yield piece
+
+
+def _translate(error: Exception) -> EndpointError:
+    """This library's error for one of aiohttp's, in words that name no host."""
+    if isinstance(error, TimeoutError):
+        if isinstance(error, aiohttp.ConnectionTimeoutError):
+            return EndpointUnavailable("the endpoint could not be reached in time")
+        return EndpointTimeout("the endpoint fell silent")
+    if isinstance(error, aiohttp.ClientConnectorCertificateError | aiohttp.ClientSSLError):
+        return EndpointUnavailable("the endpoint's certificate is not to be trusted")
+    if isinstance(error, aiohttp.ClientConnectorError):
+        return EndpointUnavailable("the endpoint could not be reached")
+    if isinstance(error, aiohttp.ClientResponseError):
+        return EndpointUnavailable("the endpoint does not speak HTTP")
+    return EndpointUnavailable("the endpoint broke off")

@@ -13,7 +13,7 @@ from starlette.requests import HTTPConnection
 from spectator.clock import Clock
 
 from .faults import NOT_HERE, TOO_MANY, UNAUTHENTICATED, Refused
-from .settings import Settings, is_loopback
+from .settings import ORIGIN, Settings, is_loopback
 
 MAX_TRACKED: Final = 10_000
 """Addresses whose recent requests are remembered; beyond it the longest silent is forgotten."""
@@ -154,9 +154,9 @@ class Origins:
         origin = headers.get("origin")
         if origin is None or origin.lower() in self._allowed:
             return True
-        parts = urlsplit(origin.lower())
-        if parts.scheme not in ("http", "https") or not parts.netloc:
+        if not ORIGIN.fullmatch(origin):
             return False
+        parts = urlsplit(origin.lower())
         if self._on_loopback and not is_loopback(parts.hostname or ""):
             return False
         return parts.netloc == headers.get("host", "").lower()

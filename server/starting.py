@@ -25,17 +25,22 @@ class StartEpisode(Body):
     """What ``POST /custom/start_episode`` takes; everything may be left out."""
 
     environment: str | None = Field(
-        default=None, max_length=64, description="World; the server's default when left out"
+        default=None, min_length=1, max_length=64, description="World; the server's default when left out"
     )
-    captain_preset: str = Field(default="heuristic", max_length=64, description="Who takes the agent's seat")
+    captain_preset: str = Field(
+        default="heuristic", min_length=1, max_length=64, description="Who takes the agent's seat"
+    )
     opponent_choice: str = Field(
-        default="heuristic", max_length=64, description="Who takes the other seats, in worlds that have any"
+        default="heuristic",
+        min_length=1,
+        max_length=64,
+        description="Who takes the other seats, in worlds that have any",
     )
     max_overs: int = Field(
         default=DEFAULT_OVERS,
         description="Short for the option of this name; a world without it takes only the default",
     )
-    eval_pack_id: str = Field(default="default", max_length=64, description="Evaluation pack")
+    eval_pack_id: str = Field(default="default", min_length=1, max_length=64, description="Evaluation pack")
     enable_tts: bool = Field(default=True, description="Whether the commentary is spoken")
     seed: int | None = Field(
         default=None, ge=0, le=MAX_SEED, description="Seed; null to have one drawn and recorded"
@@ -58,7 +63,7 @@ async def wanted_episode(sent: dict[str, Any], default_environment: str) -> Epis
     reading = read_fields(StartEpisode, sent)
     wrong = list(reading.wrong)
     fields = reading.fields
-    name = fields.environment or default_environment
+    name = default_environment if fields.environment is None else fields.environment
     try:
         world = await asyncio.to_thread(load_world, name)
     except InvalidRequest as error:

@@ -1,0 +1,1 @@
+"""Owns the tests; helpers are imported as `tests.serving`."""

@@ -1,0 +1,219 @@
+"""Who may do what: tokens, origins, limits, headers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from server.guard import MAX_TRACKED, Origins, RateLimit
+from server.settings import Settings
+from tests.server.worlds import Gate
+from tests.serving import Serving, serve, test_settings
+
+TOKEN = "a-token-of-the-operator"
+RIGHT = {"Authorization": f"Bearer {TOKEN}"}
+WRONG = {"Authorization": "Bearer a-token-of-somebody-else"}
+LONG = {"pace": "broadcast", "options": {"turns": 1000}}
+
+
+@pytest.fixture
+def guarded(tmp_path: Path, test_worlds: Gate) -> Iterator[Serving]:
+    """A server with a token."""
+    with serve(test_settings(tmp_path, operator_token=TOKEN, max_episodes=2)) as running:
+        yield running
+
+
+CHANGES: list[tuple[str, dict[str, Any]]] = [
+    ("pause", {}),
+    ("resume", {}),
+    ("pace", {"pace": "fast"}),
+    ("stop_episode", {}),
+]
+
+
+@pytest.mark.parametrize(("what", "body"), CHANGES, ids=[what for what, _ in CHANGES])
+def test_with_a_token_only_its_bearer_stops_or_slows(
+    guarded: Serving, what: str, body: dict[str, Any]
+) -> None:
+    episode_id = guarded.start(**LONG)
+    for headers in ({}, {"Authorization": "Basic xyz"}, {"Authorization": TOKEN}, WRONG):
+        answer = guarded.client.post(f"/custom/{what}", json=body, headers=headers)
+        assert answer.status_code == 401
+        assert answer.headers["www-authenticate"].startswith("Bearer")
+        assert answer.headers["content-type"] == "application/problem+json"
+    running = guarded.client.get("/custom/status").json()["running"][0]
+    assert (running["episode_id"], running["paused"], running["pace"]) == (episode_id, False, "broadcast")
+    assert guarded.client.post(f"/custom/{what}", json=body, headers=RIGHT).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("captain", "headers", "status"),
+    [
+        ("heuristic", {}, 202),
+        ("heuristic", RIGHT, 202),
+        ("heuristic", WRONG, 401),
+        ("dear", {}, 401),
+        ("dear", WRONG, 401),
+        ("dear", RIGHT, 202),
+    ],
+)
+def test_with_a_token_only_its_bearer_spends_money(
+    guarded: Serving, captain: str, headers: dict[str, str], status: int
+) -> None:
+    body = {"environment": "paid", "captain_preset": captain, **LONG}
+    assert guarded.client.post("/custom/start_episode", json=body, headers=headers).status_code == status
+    assert len(guarded.client.get("/custom/status").json()["running"]) == (status == 202)
+
+
+def test_without_a_token_control_is_open_on_loopback(worlds_server: Serving) -> None:
+    worlds_server.start(environment="paid", captain_preset="dear", **LONG)
+    assert worlds_server.client.post("/custom/stop_episode", json={}).status_code == 200
+
+
+@pytest.mark.parametrize("headers", [{"X-Forwarded-For": "203.0.113.9"}, {"Forwarded": "for=203.0.113.9"}])
+def test_without_a_token_money_is_not_spent_through_a_proxy(
+    worlds_server: Serving, headers: dict[str, str]
+) -> None:
+    body = {"environment": "paid", "captain_preset": "dear"}
+    answer = worlds_server.client.post("/custom/start_episode", json=body, headers=headers)
+    assert answer.status_code == 403 and "SPECTATOR_OPERATOR_TOKEN" in answer.json()["detail"]
+
+
+def test_without_a_token_money_is_not_spent_when_others_can_reach_the_server(
+    tmp_path: Path, test_worlds: Gate
+) -> None:
+    with serve(test_settings(tmp_path, host="0.0.0.0")) as serving:
+        body = {"environment": "paid", "captain_preset": "dear"}
+        assert serving.client.post("/custom/start_episode", json=body).status_code == 403
+        serving.start(environment="paid", **LONG)
+        assert serving.client.post("/custom/stop_episode", json={}).status_code == 200
+
+
+def test_guessing_tokens_is_slowed_down(guarded: Serving) -> None:
+    answers = [guarded.client.post("/custom/pause", json={}, headers=WRONG) for _ in range(12)]
+    assert [answer.status_code for answer in answers] == [401] * 10 + [429] * 2
+    assert int(answers[-1].headers["retry-after"]) >= 1
+
+
+def test_metrics_need_the_token_when_there_is_one(guarded: Serving) -> None:
+    assert guarded.client.get("/metrics").status_code == 401
+    assert "spectator_viewers 0" in guarded.client.get("/metrics", headers=RIGHT).text
+
+
+def test_starts_are_limited_by_address_but_not_for_the_operator(tmp_path: Path) -> None:
+    settings = test_settings(tmp_path, starts_per_minute=2, operator_token=TOKEN)
+    with serve(settings) as serving:
+        body = {"pace": "max", "options": {"turns": 1}}
+        for _ in range(2):
+            serving.finish(serving.start(**body))
+        refused = serving.client.post("/custom/start_episode", json=body)
+        assert refused.status_code == 429 and 1 <= int(refused.headers["retry-after"]) <= 61
+        allowed = serving.client.post("/custom/start_episode", json=body, headers=RIGHT)
+        assert allowed.status_code == 202
+
+
+def test_starts_are_limited_for_all_together(tmp_path: Path) -> None:
+    with serve(test_settings(tmp_path, starts_per_hour=1)) as serving:
+        serving.finish(serving.start(options={"turns": 1}))
+        assert serving.client.post("/custom/start_episode", json={}).status_code == 429
+
+
+class HandClock:
+    """A clock that is moved by hand."""
+
+    def __init__(self) -> None:
+        self.time = 0.0
+
+    def monotonic(self) -> float:
+        return self.time
+
+
+def test_a_rate_limit_is_a_moving_window() -> None:
+    clock = HandClock()
+    limit = RateLimit(2, 10.0, clock)  # type: ignore[arg-type]
+    assert limit.take("a") == 0.0
+    clock.time = 4.0
+    assert limit.take("a") == 0.0
+    clock.time = 9.0
+    assert limit.take("a") == 1.0
+    assert limit.take("b") == 0.0
+    clock.time = 10.0
+    assert limit.take("a") == 0.0
+    assert limit.take("a") == 4.0
+
+
+def test_a_rate_limit_remembers_only_so_many() -> None:
+    limit = RateLimit(1, 10.0, HandClock())  # type: ignore[arg-type]
+    assert all(limit.take(str(number)) == 0.0 for number in range(MAX_TRACKED + 1))
+    assert limit.take("0") == 0.0, "the longest silent was forgotten"
+    assert limit.take(str(MAX_TRACKED)) == 10.0
+
+
+ORIGINS: list[tuple[str, str | None, str, bool]] = [
+    ("127.0.0.1", None, "127.0.0.1:8000", True),
+    ("127.0.0.1", "http://127.0.0.1:8000", "127.0.0.1:8000", True),
+    ("127.0.0.1", "http://localhost:8000", "localhost:8000", True),
+    ("127.0.0.1", "http://LOCALHOST:8000", "localhost:8000", True),
+    ("127.0.0.1", "http://localhost:9999", "localhost:8000", False),
+    ("127.0.0.1", "https://evil.example", "127.0.0.1:8000", False),
+    ("127.0.0.1", "http://evil.example:8000", "evil.example:8000", False),
+    ("127.0.0.1", "null", "127.0.0.1:8000", False),
+    ("127.0.0.1", "", "127.0.0.1:8000", False),
+    ("127.0.0.1", "file://", "127.0.0.1:8000", False),
+    ("127.0.0.1", "https://listed.example", "127.0.0.1:8000", True),
+    ("127.0.0.1", "https://listed.example.evil.example", "127.0.0.1:8000", False),
+    ("127.0.0.1", "http://[", "127.0.0.1:8000", False),
+    ("0.0.0.0", "https://mine.example", "mine.example", True),
+    ("0.0.0.0", "https://evil.example", "mine.example", False),
+    ("0.0.0.0", "https://mine.example@evil.example", "mine.example", False),
+]
+
+
+@pytest.mark.parametrize(("host", "origin", "asked", "allowed"), ORIGINS)
+def test_only_our_own_pages_and_no_page_at_all_may_write(
+    host: str, origin: str | None, asked: str, allowed: bool
+) -> None:
+    origins = Origins(Settings(host=host, allowed_origins=("https://listed.example",)))
+    headers = {"host": asked} | ({} if origin is None else {"origin": origin})
+    assert origins.allows(headers) is allowed
+
+
+@pytest.mark.parametrize("what", ["start_episode", "stop_episode", "pause", "resume", "pace", "nowhere"])
+def test_a_foreign_page_may_not_post(serving: Serving, what: str) -> None:
+    episode_id = serving.start(**LONG)
+    answer = serving.client.post(
+        f"/custom/{what}", json={"pace": "max"}, headers={"Origin": "https://evil.example"}
+    )
+    assert answer.status_code == 403
+    assert answer.json()["type"] == "/problems/foreign-origin"
+    assert [one["episode_id"] for one in serving.client.get("/custom/status").json()["running"]] == [
+        episode_id
+    ]
+
+
+def test_a_foreign_page_may_ask_but_is_given_no_leave_to_read(serving: Serving) -> None:
+    answer = serving.client.get("/custom/status", headers={"Origin": "https://evil.example"})
+    assert "access-control-allow-origin" not in answer.headers
+    preflight = serving.client.options(
+        "/custom/start_episode",
+        headers={"Origin": "https://evil.example", "Access-Control-Request-Method": "POST"},
+    )
+    assert "access-control-allow-origin" not in preflight.headers
+
+
+@pytest.mark.parametrize(
+    "path", ["/health", "/custom/status", "/nowhere", "/openapi.json", "/api/episodes/x"]
+)
+def test_every_answer_carries_the_security_headers(serving: Serving, path: str) -> None:
+    headers = serving.client.get(path).headers
+    policy = headers["content-security-policy"]
+    assert "default-src 'none'" in policy and "require-trusted-types-for 'script'" in policy
+    assert "frame-ancestors 'self' https://huggingface.co https://*.hf.space" in policy
+    assert "unsafe" not in policy
+    assert headers["x-content-type-options"] == "nosniff"
+    assert headers["referrer-policy"] == "same-origin"
+    assert "x-frame-options" not in headers
+    assert "server" not in headers

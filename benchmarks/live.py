@@ -17,6 +17,7 @@ from benchmarks.figures import Figure, ms, percentile
 from benchmarks.machine import loopback_round_trip, sqlite_commit
 from benchmarks.outside import install_slow_world
 from benchmarks.serving import server
+from benchmarks.viewer import LightViewer, open_viewer
 
 MATCH = {"environment": "cricket", "max_overs": 5, "enable_tts": False}
 
@@ -54,26 +55,23 @@ async def start_to_first_event(base: str, rounds: int = 15) -> Figure:
     )
 
 
-async def _watch(base: str, episode_id: str, delays: list[float]) -> None:
-    async with connect(f"ws{base[4:]}/live/{episode_id}", compression=None) as viewer:
-        async for text in viewer:
-            arrived = time.time()
-            frame = json.loads(text)
-            if frame["frame"] == "event":
-                delays.append(arrived - datetime.fromisoformat(frame["at"]).timestamp())
-            if frame["frame"] == "bye":
-                return
+def _delays(viewer: LightViewer) -> list[float]:
+    frames = [(arrived, json.loads(payload)) for arrived, payload in viewer.frames()]
+    return [
+        arrived - datetime.fromisoformat(frame["at"]).timestamp()
+        for arrived, frame in frames
+        if frame["frame"] == "event"
+    ]
 
 
 async def event_to_viewer(base: str, viewers: int = 100, turns: int = 60) -> Figure:
-    """From the stamp of an event (before it is journaled) to its arrival, parsed, at each of many viewers."""
-    delays: list[float] = []
+    """From the stamp of an event (before it is journaled) to its arrival at each of many viewers."""
     async with httpx.AsyncClient(base_url=base) as client:
         options = {"turns": turns, "payload_bytes": 600}
         episode_id = await _start(client, environment="counting", pace="fast", options=options)
-        async with asyncio.TaskGroup() as group:
-            for _ in range(viewers):
-                group.create_task(_watch(base, episode_id, delays))
+        watching = [await open_viewer(f"ws{base[4:]}/live/{episode_id}") for _ in range(viewers)]
+        await asyncio.gather(*(viewer.closed for viewer in watching))
+    delays = [delay for viewer in watching for delay in _delays(viewer)]
     _, worst = await loopback_round_trip()
     value = f"median {ms(percentile(delays, 0.5))}, p99 {ms(percentile(delays, 0.99))} of {len(delays)}"
     return Figure(

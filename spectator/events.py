@@ -175,36 +175,38 @@ class EpisodeStarted(EventData):
 class DecisionMade(EventData):
     """A policy decided; the action may still be refused by the world."""
 
-    actor: str
-    source: DecisionSource
+    actor: str = Field(description="Who decided")
+    source: DecisionSource = Field(description="Who really made it; a fallback is never a model's")
     action: dict[str, Any] = Field(description="The action as sent to the world")
     reasoning: str = Field(description="The stated reason; may be empty")
     raw_text: str | None = Field(default=None, description="What a model wrote, capped at 8,192 characters")
-    parse: Literal["ok", "repaired", "failed"] | None = None
+    parse: Literal["ok", "repaired", "failed"] | None = Field(
+        default=None, description="How the text became an action; null where none was parsed"
+    )
     fallback_reason: str | None = Field(default=None, description="Why somebody else had to decide")
-    model: str | None = None
-    latency_s: float = Field(ge=0)
-    tokens_in: int | None = Field(default=None, ge=0)
-    tokens_out: int | None = Field(default=None, ge=0)
+    model: str | None = Field(default=None, description="Name of the model that answered")
+    latency_s: float = Field(ge=0, description="Time the policy took")
+    tokens_in: int | None = Field(default=None, ge=0, description="Prompt tokens, where known")
+    tokens_out: int | None = Field(default=None, ge=0, description="Completion tokens, where known")
 
 
 class ActionRefused(EventData):
     """The world refused an action by one of its rules; its state is as it was."""
 
-    actor: str
-    action: dict[str, Any]
-    rule: str
-    message: str
+    actor: str = Field(description="Whose action it was")
+    action: dict[str, Any] = Field(description="The action as sent to the world")
+    rule: str = Field(description="Short stable name of the rule")
+    message: str = Field(description="What would be legal, in a sentence")
     refusals: int = Field(ge=1, description="Refused actions of this actor so far")
 
 
 class StepTaken(EventData):
     """The world carried out an action."""
 
-    actor: str
+    actor: str = Field(description="Whose action it was")
     next_actor: str | None = Field(description="Who must decide next; null once done")
-    reward: float
-    done: bool
+    reward: float = Field(description="0 on every step but the last, whose reward is the score in [0, 1]")
+    done: bool = Field(description="Whether the world came to its end")
     rubric: dict[str, float] = Field(
         default_factory=dict, description="Named parts of the score; set on the last step"
     )
@@ -220,23 +222,23 @@ class EpisodePaused(EventData):
 class EpisodeResumed(EventData):
     """Play goes on."""
 
-    by: str
+    by: str = Field(description="Who asked for it")
 
 
 class PaceChanged(EventData):
     """Play goes on at another pace."""
 
-    pace: str
-    by: str
+    pace: str = Field(description="The pace from here on")
+    by: str = Field(description="Who asked for it")
 
 
 class EpisodeEnded(EventData):
     """The episode is over; the last event of its stream."""
 
-    reason: EndReason
+    reason: EndReason = Field(description="Why; exactly one of these")
     score: float | None = Field(description="The agent's score in [0, 1]; null unless finished")
     result: str | None = Field(description="The world's result in words; null unless finished")
-    turns: int = Field(ge=0)
+    turns: int = Field(ge=0, description="Actions taken or refused")
     detail: str | None = Field(default=None, description="What went wrong, for people")
     terminated: bool = Field(description="The world came to its own end")
     truncated: bool = Field(description="It was cut short; never true together with `terminated`")
@@ -251,7 +253,7 @@ class EpisodeEnded(EventData):
 class NarrationLine(EventData):
     """A line of commentary."""
 
-    text: str
+    text: str = Field(description="What is said, at most 300 characters")
     for_seq: int = Field(ge=0, description="The event that the line is about")
     priority: int = Field(ge=0, le=3, description="0 must be heard ... 3 may be dropped")
     label: str | None = Field(default=None, description="A short mark, such as OUT, 4 or 6")
@@ -261,16 +263,16 @@ class NarrationLine(EventData):
 class NarrationClip(EventData):
     """Speech for a line exists."""
 
-    for_seq: int = Field(ge=1)
-    url: str
-    mime: str
-    duration_s: float = Field(ge=0)
+    for_seq: int = Field(ge=1, description="The line that was spoken")
+    url: str = Field(description="Where the sound is")
+    mime: str = Field(description="Its media type")
+    duration_s: float = Field(ge=0, description="How long it lasts")
 
 
 class Warned(EventData):
     """Something is wrong that does not end the episode."""
 
-    message: str
+    message: str = Field(description="What is wrong, for people")
 
 
 CORE_EVENTS: Final[Mapping[str, type[EventData]]] = {

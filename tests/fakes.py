@@ -1,4 +1,4 @@
-"""Owns the stand-ins that tests put in the place of time, policies and worlds; tests/test_fakes.py tests them."""
+"""Owns the stand-ins for time, policies and worlds; tests/test_fakes.py tests them."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ async def until(met: Callable[[], bool], *, what: str = "the condition") -> None
     """Give way to other tasks until ``met``; fails rather than waiting for ever."""
     try:
         async with asyncio.timeout(20):
-            while not met():
+            while not met():  # noqa: ASYNC110 - what it waits for is not always an event
                 await asyncio.sleep(0.0005)
     except TimeoutError:
         raise AssertionError(f"{what} was never met") from None

@@ -250,9 +250,7 @@ class BallModel:
             balls_left = at.innings_balls - at.balls_bowled
             place = rate_place(6.0 * at.runs_required / balls_left if balls_left > 0 else 36.0)
             base = tables.chase[over][at.wickets_lost][place]
-        order = striker.order
-        group = 4 if order > 8 else (order - 1) >> 1
-        p = tables.batter[phase][group][bisect(_SET_STEPS, at.striker_balls)]
+        p = tables.batter[phase][striker.order - 1][bisect(_SET_STEPS, at.striker_balls)]
         q = tables.bowler[phase][STYLES.index(bowler.style or "off")][striker.bats == "left"]
         effect = at.effect if at.innings_balls == FULL_BALLS else at.effect * effect_scale(at.innings_balls)
         shift = tables.skill_gain * math.log(striker.bat_runs * bowler.bowl_runs) + effect

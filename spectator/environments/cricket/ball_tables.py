@@ -49,7 +49,7 @@ class Tables:
     Args:
         first: Weights by over (20) and wickets lost (10) of a first innings.
         chase: The same with the place on the required-rate scale (17).
-        batter: By phase (3), order group (5) and balls-faced bin (9).
+        batter: By phase (3), place in the order (11) and balls-faced bin (9).
         bowler: By phase, bowling style (6) and batter's hand (right, left).
         intent: Levers by phase and step of the batter's intent, from -20 to 20.
         attack: Levers by step of the bowler's attack, likewise.
@@ -168,7 +168,11 @@ def load_tables(profile: str = "men") -> Tables:
     """
     if profile not in PROFILES:
         raise ValueError(f"profile must be one of {', '.join(PROFILES)}; not {profile!r}")
-    model: dict[str, Any] = json.loads(MODEL_FILE.read_text(encoding="utf-8"))
+    return tables_of(json.loads(MODEL_FILE.read_text(encoding="utf-8")), profile)
+
+
+def tables_of(model: dict[str, Any], profile: str) -> Tables:
+    """Read the content of a model file."""
     played = model["profiles"][profile]
     first, chase = (_shifted(model[innings], played[innings]) for innings in ("first", "chase"))
     return Tables(

@@ -15,43 +15,17 @@ from typing import Any
 
 import numpy as np
 
-from spectator.environments.cricket.ball_tables import MODEL_FILE, STYLES, Tables
+from spectator.environments.cricket.ball import BallModel
+from spectator.environments.cricket.ball_tables import MODEL_FILE, tables_of
 from spectator.environments.cricket.fitting import assembly, calibration, raking
 from spectator.environments.cricket.fitting.counts import read_json
 from spectator.environments.cricket.fitting.raking import Spread
+from spectator.environments.cricket.fitting.selection import measure_selection
 from spectator.environments.cricket.futures import compile_tables
 
 SEED = 20
 FIRST_SPREAD = Spread(0.1, 0.1)
 PROFILES = {"women": "women_wpl_2023_2026", "associates": "men_associate_t20i_2019_2023"}
-
-
-def blank_tables(content: dict[str, Any]) -> Tables:
-    """Tables whose raked parts are empty; the raking puts its own in."""
-    weights = (1.0,) * 11
-    return Tables(
-        first=((weights,) * 10,) * 20,
-        chase=(((weights,) * 17,) * 10,) * 20,
-        batter=(((weights,) * 9,) * 5,) * 3,
-        bowler=(((weights,) * 2,) * len(STYLES),) * 3,
-        intent=(),
-        attack=(),
-        free_hit=tuple(content["free_hit"]),
-        powerplay=tuple(content["powerplay"]),
-        short=tuple(content["short"]),
-        short_chase=tuple(content["short_chase"]),
-        long=tuple(content["long"]),
-        pitch_share=(),
-        pitch_effect=(),
-        zones=(),
-        paces=(),
-        effect_sd=(0.0, 0.0),
-        skill_gain=content["skill_gain"],
-        dot_share=content["dot_share"],
-        wicket_share=content["wicket_share"],
-        levels={},
-        details=content["details"],
-    )
 
 
 def build(*, rounds: int = 12, matches: int = 6000, seed: int = SEED) -> dict[str, Any]:
@@ -63,21 +37,22 @@ def build(*, rounds: int = 12, matches: int = 6000, seed: int = SEED) -> dict[st
         seed: Seed of all simulations.
     """
     rng = np.random.default_rng(seed)
-    content = assembly.blank_content()
-    compiled = compile_tables(blank_tables(content))
-    runner = calibration.Runner(compiled, 2 * matches, seed)
     parameters, first, chase = raking.starting_point()
+    content = assembly.blank_content(chase) | assembly.parameter_content(parameters)
+    tables = tables_of(content, "men")
+    compiled = compile_tables(tables)
+    selection = measure_selection(BallModel(tables), matches // 8, seed)
+    runner = calibration.Runner(compiled, selection, 2 * matches, seed)
     spread = FIRST_SPREAD
     summary = read_json("innings_summary.json")["all"]
     wanted = (summary["innings1_total"]["sd"], summary["innings2_total"]["sd"])
     for _ in range(2):
         parameters = raking.rake(
-            parameters, (first, chase), compiled, spread, rng, rounds=rounds, matches=matches
+            parameters, (first, chase), compiled, spread, rng, selection, rounds=rounds, matches=matches
         )
         for _ in range(3):
             spread = calibration.next_spread(spread, runner.both(parameters, spread), wanted)
     content |= assembly.parameter_content(parameters)
-    content["intent"] = assembly.rounded(assembly.intent_direction(chase))
     total = _short_total()
     content["short"] = calibration.short_levers(runner, parameters, spread, total)
     won = summary["chase_win_share"] + summary["tie_share"] / 2

@@ -86,14 +86,16 @@ def season_levels() -> dict[str, float]:
     }
 
 
-def blank_content() -> dict[str, Any]:
-    """The model file with everything that needs no simulation; the rest is neutral."""
+def blank_content(chase_shares: Floats) -> dict[str, Any]:
+    """The model file with everything that needs no simulation; the rest is neutral or missing."""
+    neutral = np.zeros((len(PHASES), len(CATEGORIES))).tolist()
     length_share, length_effect = deliveries.length_effects()
     line_share, line_effect = deliveries.line_effects()
     return {
         "note": NOTE,
         "categories": list(CATEGORIES),
         "phases": list(PHASES),
+        "intent": rounded(intent_direction(chase_shares)),
         "attack": list(ATTACK),
         "attack_bend": list(ATTACK_BEND),
         "attack_cost": list(ATTACK_COST),
@@ -101,6 +103,7 @@ def blank_content() -> dict[str, Any]:
         "intent_cost": list(INTENT_COST),
         "paces": [list(levers) for levers in PACES],
         "powerplay": list(POWERPLAY),
+        "profiles": {"men": {"first": neutral, "chase": neutral, "effect_sd": [0.0, 0.0], "levels": {}}},
         "short": [0.0] * 7,
         "short_chase": [0.0] * 7,
         "long": list(LONG),

@@ -12,6 +12,7 @@ from spectator.environments.cricket.fitting.assembly import LEVEL_EFFECTS, SHORT
 from spectator.environments.cricket.fitting.counts import CATEGORIES, PHASES, Floats, read_json
 from spectator.environments.cricket.fitting.population import draw_population
 from spectator.environments.cricket.fitting.raking import Parameters, Spread, Tallies
+from spectator.environments.cricket.fitting.selection import Selection
 from spectator.environments.cricket.futures import Compiled, Ends
 from spectator.environments.cricket.futures_play import play
 
@@ -31,11 +32,13 @@ class Runner:
 
     Args:
         compiled: The model without its raked tables.
+        selection: Who bowls when.
         matches: Matches a simulation.
         seed: Seed of every simulation.
     """
 
     compiled: Compiled
+    selection: Selection
     matches: int
     seed: int
 
@@ -49,17 +52,17 @@ class Runner:
     ) -> tuple[Ends, Ends]:
         """Both innings."""
         rng = np.random.default_rng(self.seed)
-        population = draw_population(self.matches, rng)
-        model = raking.with_parameters(self.compiled, parameters)
+        population = draw_population(self.matches, rng, self.selection)
+        model = raking.with_parameters(self.compiled, parameters, self.selection)
         return raking.simulate(model, population, spread, rng, tallies, overs=overs)
 
     def first(self, parameters: Parameters, spread: Spread, *, overs: int = 20, effect: float = 0.0) -> Ends:
         """A first innings, all at this effect besides the drawn ones."""
         rng = np.random.default_rng(self.seed)
-        population = draw_population(self.matches, rng)
+        population = draw_population(self.matches, rng, self.selection)
         sd = float(np.hypot(spread.match, spread.innings))
         at = raking.opening(population, 0, effect + rng.normal(0.0, sd, self.matches), overs)
-        return play(raking.with_parameters(self.compiled, parameters), population.people, at, rng)
+        return play(raking.with_parameters(self.compiled, parameters, self.selection), population.people, at, rng)
 
 
 def next_spread(spread: Spread, ends: tuple[Ends, Ends], wanted: tuple[float, float]) -> Spread:

@@ -16,7 +16,9 @@ from spectator.environments.cricket.fitting.counts import (
     read_rows,
 )
 
-_PRIOR_BALLS = 150.0
+
+GROUP_OF_ORDER = np.array([0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 4])
+"""Order group of each place in the order."""
 
 
 def batter_counts() -> Floats:
@@ -38,10 +40,9 @@ def bowler_counts() -> Floats:
     return counts
 
 
-def log_ratios(counts: Floats) -> Floats:
-    """Shrunken log ratios of every cell's shares to its phase's, same shape as ``counts``."""
-    flat = counts.reshape(len(PHASES), -1, counts.shape[-1])
-    mean = flat.sum(axis=1, keepdims=True) / flat.sum(axis=(1, 2), keepdims=True)
-    n = flat.sum(axis=2, keepdims=True)
-    shares = (flat + _PRIOR_BALLS * mean) / (n + _PRIOR_BALLS)
-    return np.asarray(np.log(shares / mean).reshape(counts.shape), dtype=np.float64)
+def order_counts() -> Floats:
+    """Counts, shape ``(3 phases, 11 places in the order, 11)``."""
+    counts = np.zeros((3, 11, len(CATEGORIES)))
+    for row in read_rows("ball_outcomes_by_position.csv"):
+        counts[PHASES.index(row["phase"]), int(row["position"]) - 1] += counts_of(row)
+    return counts

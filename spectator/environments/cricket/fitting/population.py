@@ -8,6 +8,7 @@ import numpy as np
 
 from spectator.environments.cricket.ball_tables import STYLES
 from spectator.environments.cricket.fitting.counts import Floats, read_json, read_rows
+from spectator.environments.cricket.fitting.selection import Selection
 from spectator.environments.cricket.futures import Ints, People
 
 PACERS, SPINNERS = 4, 3
@@ -27,8 +28,14 @@ class Population:
     bowlers: Ints
 
 
-def draw_population(matches: int, rng: np.random.Generator) -> Population:
-    """Draw squads with the latent spread of skill, and for every over a bowler of the kind the data uses then."""
+def draw_population(matches: int, rng: np.random.Generator, selection: Selection | None = None) -> Population:
+    """Draw squads with the latent spread of skill, and for every over a bowler of the kind used then.
+
+    Args:
+        matches: How many.
+        rng: Source of all chance.
+        selection: Who is chosen when; without it spin bowls as often as in the data.
+    """
     skill = read_json("player_skill.json")
     rows = 2 * matches
     groups = ["top"] * 3 + ["middle"] * 3 + ["lower"] * 2 + ["tail"] * 3
@@ -43,14 +50,14 @@ def draw_population(matches: int, rng: np.random.Generator) -> Population:
     people = People(
         bat_log=np.log(_ratios(rng, rows, runs_sd)).astype(np.float32).ravel(),
         bat_out=_ratios(rng, rows, out_sd).astype(np.float32).ravel(),
-        group=np.tile(np.array([0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 4]), rows),
+        order=np.tile(np.arange(11), rows),
         left=(rng.random((rows, 11)) < left).astype(np.int64).ravel(),
         bowl_log=np.log(_ratios(rng, rows, bowling_sd("runs_conceded_ratio"))).astype(np.float32).ravel(),
         bowl_wickets=_ratios(rng, rows, bowling_sd("wicket_ratio")).astype(np.float32).ravel(),
         bowl_extras=_ratios(rng, rows, bowling_sd("wide_noball_ratio")).astype(np.float32).ravel(),
         style=_styles(rng, rows, skill["bowler_style_share_of_regular_bowlers"]).ravel(),
     )
-    return Population(people, _draw_bowlers(rng, matches))
+    return Population(people, _draw_bowlers(rng, matches, selection))
 
 
 def _ratios(rng: np.random.Generator, rows: int, sd: Floats) -> Floats:
@@ -68,9 +75,11 @@ def _styles(rng: np.random.Generator, rows: int, shares: dict[str, float]) -> In
     return np.where(is_spin, spin, pace)
 
 
-def _draw_bowlers(rng: np.random.Generator, matches: int) -> Ints:
+def _draw_bowlers(rng: np.random.Generator, matches: int, selection: Selection | None) -> Ints:
     """A kind for every over by its share, then the bowlers of that kind in turn."""
     spin = np.array([float(row["spin"]) for row in read_rows("bowler_kind_share_by_over.csv")])
+    if selection is not None:
+        spin = selection.spin
     is_spin = rng.random((2, 20, matches)) < spin[None, :, None]
     turn = np.where(is_spin, np.cumsum(is_spin, axis=1), np.cumsum(~is_spin, axis=1))
     place = np.where(is_spin, PACERS + turn % SPINNERS, turn % PACERS)

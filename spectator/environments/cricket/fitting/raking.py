@@ -15,6 +15,7 @@ import numpy as np
 from spectator.environments.cricket.fitting import people, situations
 from spectator.environments.cricket.fitting.counts import CATEGORIES, Floats, phase_of
 from spectator.environments.cricket.fitting.population import Population, draw_population
+from spectator.environments.cricket.fitting.selection import Selection
 from spectator.environments.cricket.futures import Compiled, Ends, Innings, Step
 from spectator.environments.cricket.futures_play import play
 
@@ -34,7 +35,7 @@ class Parameters:
     Args:
         first: By over and wickets band, shape ``(20, 4, 11)``.
         chase: With the required-rate band, shape ``(20, 4, 5, 11)``.
-        order: By phase and order group, shape ``(3, 5, 11)``.
+        order: By phase and place in the order, shape ``(3, 11, 11)``.
         settled: By phase and balls-faced bin, shape ``(3, 9, 11)``.
         both: By phase, order group and bin, shape ``(3, 5, 9, 11)``.
         bowler: By phase, style and hand, shape ``(3, 6, 2, 11)``.
@@ -49,8 +50,8 @@ class Parameters:
 
     @property
     def batter(self) -> Floats:
-        """Everything about the batter together, shape ``(3, 5, 9, 11)``."""
-        return self.order[:, :, None] + self.settled[:, None] + self.both
+        """Everything about the batter together, shape ``(3, 11, 9, 11)``."""
+        return self.order[:, :, None] + self.settled[:, None] + self.both[:, people.GROUP_OF_ORDER]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +73,7 @@ class Tallies:
     @classmethod
     def empty(cls) -> Tallies:
         """Nothing counted yet."""
-        return cls(np.zeros((20, 4, SIZE)), np.zeros((20, 4, 5, SIZE)), np.zeros((3, 5, 9, 6, 2, SIZE)))
+        return cls(np.zeros((20, 4, SIZE)), np.zeros((20, 4, 5, SIZE)), np.zeros((3, 11, 9, 6, 2, SIZE)))
 
     def count(self, step: Step) -> None:
         """Add one step."""
@@ -95,7 +96,7 @@ def starting_point() -> tuple[Parameters, Floats, Floats]:
     first = situations.first_innings_bands()
     chase = situations.chase_bands()
     zero = Parameters(
-        first, chase, np.zeros((3, 5, SIZE)), np.zeros((3, 9, SIZE)), np.zeros((3, 5, 9, SIZE)), np.zeros((3, 6, 2, SIZE))
+        first, chase, np.zeros((3, 11, SIZE)), np.zeros((3, 9, SIZE)), np.zeros((3, 5, 9, SIZE)), np.zeros((3, 6, 2, SIZE))
     )
     return zero, np.exp(first), np.exp(chase)
 
@@ -106,6 +107,7 @@ def rake(
     compiled: Compiled,
     spread: Spread,
     rng: np.random.Generator,
+    selection: Selection,
     *,
     rounds: int,
     matches: int,
@@ -118,16 +120,18 @@ def rake(
         compiled: A model whose other parts (powerplay, gains, details) are used as they are.
         spread: The shared effects.
         rng: Source of all chance.
+        selection: Who bowls when.
         rounds: How many times to simulate and move; the last third is averaged.
         matches: Matches a round.
     """
-    batters, bowlers = people.batter_counts(), people.bowler_counts()
+    tables = people.order_counts(), people.batter_counts(), people.bowler_counts()
     kept: list[Parameters] = []
     for turn in range(rounds):
         tallies = Tallies.empty()
-        simulate(with_parameters(compiled, parameters), draw_population(matches, rng), spread, rng, tallies)
+        model = with_parameters(compiled, parameters, selection)
+        simulate(model, draw_population(matches, rng, selection), spread, rng, tallies)
         pace = 0.8 if turn < rounds // 2 else 0.4
-        parameters = _move(parameters, targets, tallies, batters, bowlers, pace)
+        parameters = _move(parameters, targets, tallies, tables, pace)
         if turn >= rounds - max(1, rounds // 3):
             kept.append(parameters)
     names = ("first", "chase", "order", "settled", "both", "bowler")
@@ -179,10 +183,16 @@ def opening(population: Population, innings: int, effect: Floats, overs: int = 2
     )
 
 
-def with_parameters(compiled: Compiled, parameters: Parameters) -> Compiled:
-    """The model with its situation, batter and bowler tables replaced."""
-    first = situations.spread_wickets(parameters.first).reshape(-1, SIZE)
-    chase = situations.spread_rates(situations.spread_wickets(parameters.chase)).reshape(-1, SIZE)
+def with_parameters(compiled: Compiled, parameters: Parameters, selection: Selection) -> Compiled:
+    """The model with its situation, batter and bowler tables replaced, and the choice of bowlers felt in every over."""
+    shift = np.zeros((20, SIZE))
+    gain = compiled.gain * selection.runs
+    shift[:, 0] = -compiled.dot_share * gain
+    shift[:, 4] = shift[:, 5] = gain
+    shift[:, 6] = selection.wickets
+    first = situations.spread_wickets(parameters.first + shift[:, None]).reshape(-1, SIZE)
+    chase = situations.spread_wickets(parameters.chase + shift[:, None, None])
+    chase = situations.spread_rates(chase).reshape(-1, SIZE)
     base = np.concatenate([first, chase])
     person = parameters.batter[:, :, :, None, None] + parameters.bowler[:, None, None]
     return replace(
@@ -193,8 +203,13 @@ def with_parameters(compiled: Compiled, parameters: Parameters) -> Compiled:
 
 
 def _move(
-    at: Parameters, targets: tuple[Floats, Floats], tallies: Tallies, batters: Floats, bowlers: Floats, pace: float
+    at: Parameters,
+    targets: tuple[Floats, Floats],
+    tallies: Tallies,
+    tables: tuple[Floats, Floats, Floats],
+    pace: float,
 ) -> Parameters:
+    orders, batters, bowlers = tables
     first, chase = at.first.copy(), at.chase.copy()
     expected = tallies.first.sum(axis=-1, keepdims=True) * targets[0]
     first += pace * _log_ratio(expected, tallies.first)
@@ -204,11 +219,13 @@ def _move(
     for phase in range(3):
         overs = _PHASE_OF_OVER == phase
         chase[overs] += 0.6 * pace * _log_ratio(expected[overs].sum(axis=0), tallies.chase[overs].sum(axis=0))
-    by_batter, by_bowler = tallies.person.sum(axis=(3, 4)), tallies.person.sum(axis=(1, 2))
+    by_order, by_bowler = tallies.person.sum(axis=(2, 3, 4)), tallies.person.sum(axis=(1, 2))
+    by_batter = np.zeros(batters.shape)
+    np.add.at(by_batter, (slice(None), people.GROUP_OF_ORDER), tallies.person.sum(axis=(3, 4)))
     return Parameters(
         first,
         chase,
-        at.order + pace * _newton(batters.sum(axis=2), by_batter.sum(axis=2), at.order, _PRIOR_SD["order"]),
+        at.order + pace * _newton(orders, by_order, at.order, _PRIOR_SD["order"]),
         at.settled + pace * _newton(batters.sum(axis=1), by_batter.sum(axis=1), at.settled, _PRIOR_SD["set"]),
         at.both + pace * _newton(batters, by_batter, at.both, _PRIOR_SD["both"]),
         at.bowler + pace * _newton(bowlers, by_bowler, at.bowler, _PRIOR_SD["bowler"]),

@@ -7,8 +7,8 @@ from typing import Any, Final
 
 ZONE_WORDS: Final[tuple[str, ...]] = (
     "fine on the leg side", "behind square on the leg side", "through midwicket",
-    "down the ground to long-on", "down the ground to long-off", "through the covers",
-    "square on the off side", "fine on the off side",
+    "straight on the leg side", "straight on the off side", "through the covers",
+    "behind point", "fine on the off side",
 )  # fmt: skip
 """Where a ball went, by sector 1 .. 8."""
 

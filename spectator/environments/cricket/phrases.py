@@ -1,0 +1,208 @@
+"""Owns the phrases of the commentary: many ways to say each thing, none of which could be false.
+
+A slot in braces is filled by :mod:`commentary`. A phrase speaks of the length, line, stroke or direction only
+where the event says it, and of a fielder only where one stands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+Phrases = tuple[str, ...]
+
+LENGTHS: Final[Mapping[str, Phrases]] = {
+    "full toss": ("full toss", "on the full"),
+    "yorker": ("yorker", "right in the blockhole"),
+    "full": ("full", "pitched up"),
+    "good": ("good length", "on a length"),
+    "back of a length": ("back of a length", "just short of a length"),
+    "short": ("short", "banged in short"),
+}
+LINES: Final[Mapping[str, Phrases]] = {
+    "wide outside off": ("wide of off stump", "well outside off"),
+    "outside off": ("outside off", "in the channel outside off"),
+    "stumps": ("on the stumps", "straight"),
+    "leg": ("on the pads", "on leg stump"),
+}
+
+STROKES: Final[Mapping[str, Phrases]] = {
+    "defend": ("dabbed", "blocked"),
+    "push": ("pushed", "nudged", "turned"),
+    "drive": ("driven", "driven hard", "stroked"),
+    "straight drive": ("driven straight",),
+    "cut": ("cut", "cut away", "slashed"),
+    "late cut": ("late cut", "dabbed late"),
+    "guide": ("guided", "steered"),
+    "flick": ("flicked", "whipped", "clipped", "worked away"),
+    "glance": ("glanced", "tickled"),
+    "pull": ("pulled", "pulled away"),
+    "hook": ("hooked",),
+    "sweep": ("swept", "swept hard"),
+    "reverse sweep": ("reverse-swept",),
+    "loft straight": ("lofted", "lifted", "launched"),
+    "loft cover": ("lofted inside out", "lofted"),
+    "slog": ("slogged", "swung away", "heaved"),
+    "scoop": ("scooped", "ramped"),
+    "upper cut": ("upper-cut",),
+}
+"""By stroke; each is followed by where the ball went."""
+
+BACK_FOOT: Final[Mapping[str, Phrases]] = {
+    "drive": ("punched", "punched off the back foot"),
+    "straight drive": ("punched back",),
+    "loft straight": ("flat-batted", "muscled"),
+    "sweep": ("paddled", "helped"),
+}
+"""Instead, off a ball short of a length."""
+
+FRONT_FOOT: Final[Mapping[str, Phrases]] = {
+    "cut": ("sliced", "squeezed"),
+    "late cut": ("squeezed", "steered"),
+    "pull": ("hit across the line", "dragged"),
+    "hook": ("hit across the line",),
+}
+"""Instead, off a full ball."""
+
+WHERE: Final[tuple[Phrases, ...]] = (
+    ("fine on the leg side", "towards fine leg"),
+    ("behind square on the leg side", "round behind square"),
+    ("through midwicket", "into the leg side"),
+    ("down the ground on the leg side", "past the bowler on the leg side"),
+    ("down the ground on the off side", "past the bowler on the off side"),
+    ("through the covers", "into the off side"),
+    ("behind point", "backward of point"),
+    ("fine on the off side", "towards third"),
+)
+"""Where the ball went, by sector 1 .. 8."""
+
+OVER: Final[tuple[str, ...]] = (
+    "over fine leg", "over backward square leg", "over midwicket", "over long-on",
+    "over long-off", "over extra cover", "over point", "over third",
+)  # fmt: skip
+
+SIX: Final[Phrases] = (
+    "SIX! {ball}{stroke} {over}.",
+    "{ball}{stroke} {over}: that is a SIX!",
+    "All the way! {ball}{stroke} {over} for SIX.",
+    "{ball}{stroke} {over}, up, up and gone. SIX!",
+    "SIX more! {ball}{stroke} {over}, clean as you like.",
+)
+FOUR: Final[Phrases] = (
+    "{ball}{stroke} {where} for FOUR.",
+    "FOUR! {ball}{stroke} {where}.",
+    "{ball}{stroke} {where}, nobody gets there: FOUR.",
+    "{ball}{stroke} {where} and it beats the field for FOUR.",
+    "FOUR, {ball}{stroke} {where} to the rope.",
+)
+ONE: Final[Phrases] = (
+    "{ball}{stroke} {where} for a single.",
+    "{ball}{stroke} {where}, one.",
+    "{ball}{stroke} {where}, they take a single.",
+    "{ball}{stroke} {where} and they trot one.",
+    "{ball}{stroke} {where} and they are through for one.",
+)
+TWO: Final[Phrases] = (
+    "{ball}{stroke} {where}, back for the second.",
+    "{ball}{stroke} {where} for two.",
+    "{ball}{stroke} {where}, a couple.",
+    "{ball}{stroke} {where}, good running, two.",
+)
+THREE: Final[Phrases] = (
+    "{ball}{stroke} {where}, they run three.",
+    "{ball}{stroke} {where} and three are there.",
+)
+OVERTHROWS: Final[Phrases] = ("{ball}{stroke} {where}, and the throw runs away to the rope: {runs} in all.",)
+MORE: Final[Phrases] = ("{ball}{stroke} {where}, they run {runs}.",)
+
+DOT_PLAYED: Final[Phrases] = (
+    "{ball}{stroke} {where}, no run.",
+    "{ball}{stroke} {where}, nothing there.",
+    "{ball}{stroke} {where}, cut off.",
+    "{ball}{stroke} {where}, fielded.",
+)
+DOT_DEFENDED: Final[Phrases] = ("{ball}defended.", "{ball}blocked, no run.", "{ball}kept out.")
+DOT_MISSED_WIDE: Final[Phrases] = ("{ball}plays and misses.", "{ball}beaten!", "{ball}past the edge.")
+DOT_LEFT: Final[Phrases] = ("{ball}left alone.", "{ball}allowed to go by.")
+DOT_PLAIN: Final[Phrases] = ("{ball}no run.", "{ball}nothing off it.", "{ball}dot ball.")
+
+WIDE_LEG: Final[Phrases] = ("down the leg side, wide.", "strays down leg: wide called.")
+WIDE_OFF: Final[Phrases] = ("too far outside off, wide.", "out of reach outside off: wide.")
+WIDE_HIGH: Final[Phrases] = ("too high, over the head: wide.",)
+WIDE_PLAIN: Final[Phrases] = ("wide called.", "past the line: wide.")
+WIDES_RUN: Final[Phrases] = ("wide, and they run: {runs} in all.", "wide, past the keeper: {runs} in all.")
+WIDES_FOUR: Final[Phrases] = ("wide, and it runs away to the rope: five wides.",)
+
+NO_BALL: Final[Phrases] = ("No-ball!", "No-ball called!")
+FREE_HIT_NEXT: Final[Phrases] = ("Free hit to come.", "The next one is a free hit.")
+BYES: Final[Phrases] = ("past bat and keeper, {runs}.", "beats everybody, {runs}.")
+LEG_BYES: Final[Phrases] = ("off the pad, {runs}.", "into the pads and away, {runs}.")
+
+BOWLED: Final[Phrases] = (
+    "OUT! Bowled! {out} hears the timber.",
+    "Bowled him! {out} is beaten and the stumps are broken. OUT!",
+    "OUT! {bowler} knocks over the stumps, {out} has to go.",
+    "OUT! Through {out}'s defences and into the stumps.",
+)
+LBW: Final[Phrases] = (
+    "OUT! LBW! {out} is hit on the pad and the finger goes up.",
+    "Huge appeal, and given! {out} is leg before. OUT!",
+    "OUT! Trapped in front, {out} goes lbw.",
+)
+STUMPED: Final[Phrases] = (
+    "OUT! Stumped! {out} is out of the crease and {fielder} has the bails off.",
+    "{out} is stumped, lovely work by {fielder}. OUT!",
+)
+STUMPED_WIDE: Final[Phrases] = ("Wide, and OUT! {out} is stumped by {fielder} all the same.",)
+HIT_WICKET: Final[Phrases] = ("OUT! Hit wicket! {out} has trodden on the stumps.",)
+CAUGHT_BEHIND: Final[Phrases] = (
+    "OUT! Edged and taken by {fielder} behind the stumps.",
+    "A nick, and {fielder} the keeper does the rest. {out} is OUT.",
+    "OUT! {out} feathers it and {fielder} takes the catch behind.",
+)
+CAUGHT_CLOSE: Final[Phrases] = (
+    "OUT! Edged and {fielder} holds it at {position}.",
+    "A thick edge, and {fielder} at {position} clings on. {out} is OUT.",
+)
+CAUGHT_RING: Final[Phrases] = (
+    "OUT! Straight to {fielder} at {position}.",
+    "In the air, and {fielder} takes it at {position}. {out} is OUT.",
+    "Mistimed, {fielder} at {position} makes no mistake. OUT!",
+    "OUT! {out} picks out {fielder} at {position}.",
+)
+CAUGHT_DEEP: Final[Phrases] = (
+    "OUT! {out} holes out to {fielder} at {position}.",
+    "Up it goes, and {fielder} settles under it at {position}. {out} is OUT.",
+    "Not enough on it: {fielder} takes the catch at {position}. OUT!",
+    "In the air... and {fielder} is there at {position}. {out} has to go. OUT!",
+    "OUT! {out} goes for the big one and finds {fielder} at {position}.",
+    "High, and safe in the hands of {fielder} at {position}. OUT!",
+)
+CAUGHT_AND_BOWLED: Final[Phrases] = (
+    "OUT! Back to {bowler}, who holds on. Caught and bowled.",
+    "Caught and bowled! {out} chips it back to {bowler}. OUT!",
+)
+RUN_OUT: Final[Phrases] = (
+    "OUT! Run out! {fielder} is on to it and {out} is short.",
+    "OUT! {out} is run out, {fielder} the fielder.",
+    "A mix-up, and {out} is run out by {fielder}. OUT!",
+)
+RUN_OUT_NOBODY: Final[Phrases] = ("OUT! Run out! {out} is short of the crease.",)
+RUN_OUT_AGAIN: Final[Phrases] = (
+    "They want one more, and {out} is run out by {fielder}. OUT!",
+    "OUT! Pushing for another, {out} is short: run out by {fielder}.",
+)
+OTHER_OUT: Final[Phrases] = ("OUT! {out} is given out, {kind}.",)
+
+COMES_IN: Final[Phrases] = (
+    "{name} comes in at {score}.",
+    "{name}, {hand}-handed, is the new batter at {score}.",
+)
+NEW_BOWLER: Final[Phrases] = (
+    "{name} into the attack: {kind}.",
+    "A first over for {name}, {kind}.",
+)
+BACK_BOWLER: Final[Phrases] = (
+    "{name} is back, {figures} so far.",
+    "{name} again, with {figures}.",
+)

@@ -63,7 +63,9 @@ def take_all(browser: Browser, url: str, out: Path, only: str) -> None:
         shoot("lobby-empty", "/")
     ended = start(client, pace="max", seed=SEED)
     start(client, pace="max", seed=21, captain_preset="aggressive")
-    counted = start(client, environment="counting", pace="max", captain_preset="random", options={"turns": 40})
+    counted = start(
+        client, environment="counting", pace="max", captain_preset="random", options={"turns": 40}
+    )
     start(client, pace="max", seed=3, captain_preset="anchor", max_overs=20)
     live = start(client, wait=False, pace="fast", seed=SEED)
     until(client, live, turns=110)
@@ -82,7 +84,9 @@ def take(browser: Browser, url: str, look: str, size: str, path: Path, *, full: 
     """One picture; the page's errors are printed."""
     width, height = SIZES[size]
     context = browser.new_context(
-        viewport={"width": width, "height": height}, color_scheme=look, has_touch=size == "phone",  # type: ignore[arg-type]
+        viewport={"width": width, "height": height},
+        color_scheme=look,
+        has_touch=size == "phone",  # type: ignore[arg-type]
         device_scale_factor=2 if size == "phone" else 1,
     )
     page = context.new_page()
@@ -90,7 +94,9 @@ def take(browser: Browser, url: str, look: str, size: str, path: Path, *, full: 
     page.goto(url)
     page.wait_for_timeout(1200)
     if full:
-        page.set_viewport_size({"width": width, "height": page.evaluate("document.documentElement.scrollHeight")})
+        page.set_viewport_size(
+            {"width": width, "height": page.evaluate("document.documentElement.scrollHeight")}
+        )
         page.wait_for_timeout(400)
     page.screenshot(path=path, full_page=full)
     context.close()
@@ -109,7 +115,9 @@ def take_readme(browser: Browser, url: str, path: Path) -> None:
 
 def watch_errors(page: Page) -> None:
     """Print what the page complains about."""
-    page.on("console", lambda message: message.type == "error" and print(page.url, message.text, file=sys.stderr))
+    page.on(
+        "console", lambda message: message.type == "error" and print(page.url, message.text, file=sys.stderr)
+    )
     page.on("pageerror", lambda error: print(page.url, error, file=sys.stderr))
 
 
@@ -148,10 +156,14 @@ def serving(url: str | None) -> Iterator[str]:
         yield url.rstrip("/")
         return
     with tempfile.TemporaryDirectory() as data:
+        settings = {"DATA_DIR": data, "MAX_EPISODES": "2", "LOG_LEVEL": "error"}
         process = subprocess.Popen(
-            [sys.executable, "-m", "server.app", "--port", "0"], cwd=ROOT, stderr=subprocess.PIPE, text=True,
-            env={**os.environ, "SPECTATOR_DATA_DIR": data, "SPECTATOR_MAX_EPISODES": "2", "SPECTATOR_LOG_LEVEL": "error"},
-        )  # fmt: skip
+            [sys.executable, "-m", "server.app", "--port", "0"],
+            cwd=ROOT,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, **{f"SPECTATOR_{name}": value for name, value in settings.items()}},
+        )
         assert process.stderr is not None
         try:
             yield process.stderr.readline().split(" at ")[1].strip()

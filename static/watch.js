@@ -71,7 +71,7 @@ function draw() {
   behindInBatch = Math.abs(seq - drawnSeq);
   const jumped = !forward || behindInBatch > FAR_BEHIND;
   const view = { names: panel.names(state), thinking: thinking(seq, state), animate: !jumped && !still(), jumped };
-  header.update({ link, episode: state.episode, player, viewers, lag });
+  header.update({ link, episode: timeline.headState.episode, player, viewers, lag });
   mind.update(state, view);
   feed.update(state, view);
   panel.update(state, jumped ? null : timeline.eventAt(seq));

@@ -28,6 +28,8 @@ export class Player {
   /** Whether it moves by itself through the past. */
   get playing() { return this.#playing; }
   get speed() { return this.#speed; }
+  /** Whether it stands at the newest event. */
+  get atEdge() { return this.seq === this.#timeline.headSeq; }
   /** Beats between here and the newest event. */
   get behind() {
     if (this.#following) return 0;

@@ -58,6 +58,7 @@ export function scalarKind(schema, whole) {
     const inner = rest.length === 1 ? scalarKind(rest[0], whole) : null;
     return inner && { ...inner, optional: inner.optional || rest.length < schema.anyOf.length };
   }
+  if (schema && "const" in schema) return null;
   if (Array.isArray(schema?.enum)) return { name: "choice", schema, optional: false };
   if (["integer", "number", "string", "boolean"].includes(schema?.type)) return { name: schema.type, schema, optional: false };
   return null;

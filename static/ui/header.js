@@ -8,7 +8,8 @@ import { plural } from "./text.js";
 
 /**
  * The state of things in words, with the tone they are said in.
- * @param {Link} link @param {any} episode @param {{following: boolean, playing: boolean}} player
+ * @param {Link} link @param {any} episode as it is at the newest event
+ * @param {{following: boolean, playing: boolean, atEdge: boolean}} player
  * @returns {{words: string, tone: "live" | "wait" | "over" | "bad", title: string}}
  */
 export function statusWords(link, episode, player) {
@@ -16,7 +17,7 @@ export function statusWords(link, episode, player) {
   if (link.phase === "waiting") return { words: `Reconnecting in ${Math.ceil((link.retryInMs ?? 0) / 1000)} s`, tone: "wait", title: link.reason };
   if (link.phase === "connecting") return { words: link.attempt ? "Reconnecting" : "Connecting", tone: "wait", title: link.reason };
   if (link.phase === "closed" && !ended) return { words: link.reason ? `Closed: ${link.reason}` : "Closed", tone: "bad", title: link.reason };
-  if (ended) return { words: player.playing ? "Replay" : endWords(episode.reason), tone: "over", title: episode.detail ?? "" };
+  if (ended) return { words: player.atEdge ? endWords(episode.reason) : "Replay", tone: "over", title: episode.detail ?? "" };
   if (!player.following) return { words: player.playing ? "Catching up" : "Standing still", tone: "wait", title: "" };
   if (episode?.status === "paused") return { words: "Paused", tone: "wait", title: "The operator paused it" };
   if (link.phase === "record") return { words: "Live, polling", tone: "live", title: "No socket could be opened; the page asks for news every two seconds" };
@@ -34,7 +35,7 @@ export function endWords(reason) {
 /** @param {{state: HTMLElement, viewers: HTMLElement, lag: HTMLElement}} places */
 export function mountHeader({ state, viewers, lag }) {
   return {
-    /** @param {{link: Link, episode: any, player: {following: boolean, playing: boolean}, viewers: number | null, lag: number | null}} view */
+    /** @param {{link: Link, episode: any, player: {following: boolean, playing: boolean, atEdge: boolean}, viewers: number | null, lag: number | null}} view */
     update(view) {
       const status = statusWords(view.link, view.episode, view.player);
       setText(state, status.words);

@@ -27,7 +27,7 @@ export function mountStartForm(form, root) {
     const main = scalars.find((one) => one.kind === "integer");
     const pick = (/** @type {string} */ field, /** @type {string} */ label, /** @type {any[]} */ options) => (controls[field] = blank(field, label, options));
     controls = {};
-    const seed = h("input", { id: "seed", type: "text", inputmode: "numeric", autocomplete: "off", placeholder: "drawn", "aria-label": "Seed; empty to have one drawn", size: "10" });
+    const seed = h("input", { id: "seed", type: "text", inputmode: "numeric", autocomplete: "off", placeholder: "drawn", "aria-label": "Seed; empty to have one drawn" });
     controls.environment = pick("environment", "World", catalog.environments.map((/** @type {any} */ one) => ({ value: one.name, label: one.title, chosen: one === world })));
     controls.environment.addEventListener("change", () => compose(controls.environment.value));
     const parts = ["Play ", slot(controls.environment), " with ", slot(pick("captain_preset", "Captain", presetOptions(world.captains, world.default_captain)))];

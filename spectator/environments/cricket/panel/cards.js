@@ -6,7 +6,7 @@ import { economy, strikeRate } from "./words.js";
 /** @param {any} ctx */
 export function mountCards({ ui: { h, keyed, replace, clip, plain } }) {
   const element = h("div", { class: "cards" });
-  /** @type {unknown[]} */ let drawn = [];
+  /** @type {unknown[]} */ let drawn = [NaN];
   /** @type {Map<string, unknown>} */ const known = new Map();
 
   const row = (/** @type {any[]} */ values, name = "") => h("tr", { class: name }, ...values.map((value, index) => (index ? h("td", {}, value) : h("th", { scope: "row" }, value))));
@@ -24,7 +24,7 @@ export function mountCards({ ui: { h, keyed, replace, clip, plain } }) {
         [h("bdi", {}, clip(plain(line.name), 32)), h("small", { class: "cards__out" }, h("bdi", {}, clip(plain(line.how_out ?? ""), 70)))],
         h("b", {}, line.runs ?? 0), line.balls ?? 0, line.fours ?? 0, line.sixes ?? 0, strikeRate(line.runs ?? 0, line.balls ?? 0),
       ].map((value, index) => (index ? value : h("span", {}, ...value))), line.how_out === "not out" ? "is-on" : "")),
-      row(["Extras", h("b", {}, extras.total ?? 0), h("small", {}, kinds.join(", "))].flatMap((value, index) => (index === 2 ? [value] : [value])), "cards__extras"))),
+      h("tr", { class: "cards__extras" }, h("th", { scope: "row" }, "Extras ", h("small", {}, kinds.join(", "))), h("td", {}, h("b", {}, extras.total ?? 0)), h("td", { colspan: 4 })))),
       fall.length ? h("p", { class: "cards__fall" }, h("b", {}, "Fall: "), fall.map((one) => `${one.score}-${one.wicket} ${plain(one.name)} (${one.at})`).join(" · ")) : null,
       h("table", {}, head(["Bowling", "O", "M", "R", "W", "Econ"]), h("tbody", {}, ...lines(card.bowling).map((line) => row([
         h("bdi", {}, clip(plain(line.name), 32)), line.overs, line.maidens ?? 0, line.runs ?? 0, h("b", {}, line.wickets ?? 0), economy(line.runs ?? 0, line.overs)])))),

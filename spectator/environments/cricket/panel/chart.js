@@ -12,7 +12,7 @@ const BASE = HEIGHT - 24;
 export function mountChart({ ui: { h, svg, replace, clip, plain }, charts }) {
   let view = "bars";
   /** @type {any} */ let world = {};
-  /** @type {unknown[]} */ let drawn = [];
+  /** @type {unknown[]} */ let drawn = [NaN];
   const drawing = svg("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img", "aria-label": "Runs over by over; the figures follow as a table" });
   const figures = h("div");
   const legend = h("p", { class: "chart__legend" });

@@ -14,7 +14,7 @@ export function mountCrease({ ui: { h, replace, clip, plain } }) {
     stand,
     h("table", {}, head(["Bowling", "O", "R", "W", "Econ", "Left"]), bowlers));
   /** @type {unknown[]} */
-  let drawn = [undefined];
+  let drawn = [NaN];
 
   const cells = (/** @type {any[]} */ values) => values.map((value, index) => h("td", {}, index ? value : h("b", {}, value)));
   const blank = (/** @type {string} */ words) => h("tr", { class: "off" }, h("td", {}, words), ...Array.from({ length: 5 }, () => h("td", {}, "–")));
@@ -28,7 +28,7 @@ export function mountCrease({ ui: { h, replace, clip, plain } }) {
       drawn = seen;
       const pair = ["striker", "non_striker"].map((end) => [end, world.batters?.[end]]);
       replace(batters, ...pair.map(([end, line]) => (line
-        ? h("tr", { class: end === "striker" ? "is-on" : null }, h("th", { scope: "row" }, h("bdi", {}, clip(plain(line.name), 28)), end === "striker" ? h("span", { class: "is-on__mark" }, " • on strike") : ""),
+        ? h("tr", { class: end === "striker" ? "is-on" : null }, h("th", { scope: "row" }, h("bdi", {}, clip(plain(line.name), 28)), end === "striker" ? h("span", { class: "is-on__mark", title: "on strike" }, " •", h("span", { class: "unseen" }, " on strike")) : ""),
           ...cells([line.runs, line.balls, line.fours, line.sixes, strikeRate(line.runs, line.balls)]).map((cell, index) => (index ? cell : h("td", {}, h("b", {}, line.runs)))))
         : blank(world.result ? "innings over" : "next batter"))));
       const line = world.bowler;

@@ -51,19 +51,19 @@ export function mountScore(place, { ui: { h, setText, replace } }) {
       const has = (world.score?.[away]?.balls ?? 0) > 0 || world.target !== undefined;
       setText(otherScore, has ? `${world.score[away].runs}/${world.score[away].wickets}` : "");
       replace(otherNote, world.target !== undefined ? ["target ", h("b", {}, world.target)] : has ? "" : "yet to bat");
-      replace(badges, ...badgesOf(world).map(([words, loud]) => h("li", { class: loud ? "badge badge--loud" : "badge" }, words)));
+      replace(badges, ...badgesOf(world).map(([words, look]) => h("li", { class: `badge ${look}` }, words)));
     },
   };
 }
 
-/** @param {any} world @returns {[string, boolean][]} */
+/** @param {any} world @returns {[string, string][]} words and look */
 function badgesOf(world) {
-  /** @type {[string, boolean][]} */
+  /** @type {[string, string][]} */
   const badges = [];
-  if (world.badges?.free_hit) badges.push(["Free hit", true]);
-  if (inningsWords(world)) badges.push([inningsWords(world), Boolean(world.super_over)]);
-  if (world.badges?.powerplay) badges.push(["Powerplay", false]);
-  if (world.teams && world.toss) badges.push([tossWords(world), false]);
+  if (world.badges?.free_hit) badges.push(["Free hit", "badge--loud"]);
+  if (inningsWords(world)) badges.push([inningsWords(world), world.super_over ? "badge--loud" : ""]);
+  if (world.badges?.powerplay) badges.push(["Powerplay", ""]);
+  if (world.teams && world.toss) badges.push([tossWords(world), "score__toss"]);
   return badges;
 }
 

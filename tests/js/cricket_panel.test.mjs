@@ -1,0 +1,64 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { ballEnd, isOutside, onPaper } from "../../spectator/environments/cricket/panel/field.js";
+import * as it from "../../spectator/environments/cricket/panel/words.js";
+
+test("rates", () => {
+  assert.equal(it.strikeRate(23, 9), "255.6");
+  assert.equal(it.strikeRate(0, 0), "–");
+  assert.equal(it.ballsOf("3.4"), 22);
+  assert.equal(it.ballsOf("4.0"), 24);
+  assert.equal(it.ballsOf(undefined), 0);
+  assert.equal(it.economy(24, "1.4"), "14.4");
+  assert.equal(it.economy(0, "0.0"), "–");
+});
+
+test("every mark of the scorer has a look and words", () => {
+  const kinds = { "·": "dot", 1: "run", 3: "run", 4: "four", 6: "six", W: "wicket", "1W": "wicket", wd: "extra", "2wd": "extra", nb: "extra", "5nb": "extra", b: "extra", "4lb": "extra", wdW: "wicket" };
+  for (const [mark, kind] of Object.entries(kinds)) assert.equal(it.markKind(mark), kind, mark);
+  assert.equal(it.markWords("·"), "no run");
+  assert.equal(it.markWords("1W"), "1 and a wicket");
+  assert.equal(it.validBalls(["1", "wd", "4", "nb", "W", "lb"]), 4);
+});
+
+test("the match in one line, at every stage", () => {
+  const teams = { home: { name: "Harbour Lights" }, away: { name: "Granite Vale" } };
+  assert.equal(it.headline({}), "");
+  assert.equal(it.headline({ teams }), "Harbour Lights v Granite Vale");
+  const first = { teams, batting: "away", score: { away: { runs: 62, wickets: 4, overs: "5.0" } }, equation: { current: 12.4 } };
+  assert.equal(it.headline(first), "Granite Vale 62/4 (5.0)");
+  assert.equal(it.headline({ ...first, equation: { need: 22, balls: 8 } }), "Granite Vale 62/4 (5.0), need 22 off 8");
+  assert.equal(it.headline({ ...first, result: "Granite Vale won by 5 runs" }), "Granite Vale won by 5 runs");
+});
+
+test("the over under way is what the score has beyond the finished ones", () => {
+  const card = { overs: { 2: { runs: 3, wickets: 1, score: 11 }, 1: { runs: 8, wickets: 0, score: 8 } } };
+  assert.deepEqual(it.oversOf(card, { runs: 16, wickets: 2 }).map((over) => [over.over, over.runs, over.wickets, over.unfinished]), [[1, 8, 0, false], [2, 3, 1, false], [3, 5, 1, true]]);
+  assert.equal(it.oversOf(card, null).length, 2);
+  assert.equal(it.oversOf(card, { runs: 11, wickets: 1 }).length, 2);
+  assert.deepEqual(it.oversOf(undefined, null), []);
+});
+
+test("the field: off side right, bowler up, and the ring as the conditions draw it", () => {
+  assert.deepEqual(onPaper({ x: 10, y: 10.06 }), { x: 10, y: 0 });
+  assert.ok(onPaper({ x: 0, y: 30 }).y < 0);
+  assert.equal(isOutside({ x: 27, y: 10 }), false);
+  assert.equal(isOutside({ x: 28, y: 10 }), true);
+  assert.equal(isOutside({ x: 14, y: -20 }), false);
+  assert.equal(isOutside({ x: 0, y: 48 }), true);
+});
+
+test("a ball ends in its sector: six over the rope, four on it, others inside", () => {
+  const far = (end) => Math.hypot(end.x, end.y - 10.06);
+  for (let zone = 1; zone <= 8; zone += 1) {
+    const six = ballEnd({ zone, kind: "six", runs: 6 });
+    assert.ok(far(six) > 68, `six to ${zone}`);
+    assert.ok(Math.abs(far(ballEnd({ zone, kind: "four", runs: 4 })) - 68) < 1e-9);
+    assert.ok(far(ballEnd({ zone, kind: "run", runs: 3 })) <= 68);
+    assert.equal(Math.sign(six.x), zone <= 4 ? -1 : 1, `zone ${zone} is on the ${zone <= 4 ? "leg" : "off"} side`);
+  }
+  assert.ok(ballEnd({ zone: 1, kind: "run", runs: 1 }).y < 0, "fine leg is behind");
+  assert.ok(ballEnd({ zone: 4, kind: "run", runs: 1 }).y > 0, "long-on is in front");
+  for (const ball of [undefined, {}, { zone: 0 }, { zone: 9 }, { zone: "x" }]) assert.equal(ballEnd(ball), null);
+});

@@ -1,0 +1,100 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { Timeline } from "../../static/live/timeline.js";
+import { event, events } from "./builders.mjs";
+
+const filled = (last, beats = {}) => {
+  const timeline = new Timeline(beats);
+  for (const one of events(1, last)) timeline.push(one);
+  return timeline;
+};
+
+test("fold law: for every k, snapshot(k) and the events after it are snapshot(n)", () => {
+  const whole = filled(300);
+  for (let k = 1; k <= 300; k += 1) {
+    const late = new Timeline();
+    late.reset("e1", k, whole.stateAt(k));
+    for (const one of events(k + 1, 300)) assert.equal(late.push(one), "added");
+    assert.deepEqual(late.headState, whole.headState);
+  }
+});
+
+test("the state at any event is that of a fold from the beginning, in whatever order it is asked for", () => {
+  const timeline = filled(1_000);
+  for (const seq of [1, 999, 128, 129, 127, 500, 501, 502, 3, 1_000, 256, 700, 2]) assert.deepEqual(timeline.stateAt(seq), { world: { n: seq } });
+});
+
+test("what is known is passed over; a gap and another epoch are told, and change nothing", () => {
+  const timeline = filled(5);
+  assert.equal(timeline.push(event(5)), "known");
+  assert.equal(timeline.push(event(1)), "known");
+  assert.equal(timeline.push(event(7)), "gap");
+  assert.equal(timeline.push(event(6, { epoch: "e2" })), "gap");
+  assert.equal(timeline.headSeq, 5);
+  assert.deepEqual(timeline.headState, { world: { n: 5 } });
+  assert.equal(timeline.push(event(6)), "added");
+});
+
+test("nothing but the first event begins an empty timeline", () => {
+  const timeline = new Timeline();
+  assert.equal(timeline.push(event(4)), "gap");
+  assert.equal(timeline.push(event(1)), "added");
+  assert.ok(timeline.complete);
+});
+
+test("a late joiner shows no past until the record complements it, and loses nothing by it", () => {
+  const late = new Timeline();
+  late.reset("e1", 40, { world: { n: 40 } });
+  late.push(event(41));
+  assert.equal(late.complete, false);
+  assert.deepEqual(late.stateAt(3), { world: { n: 40 } });
+  late.complement(events(1, 40));
+  assert.ok(late.complete);
+  assert.equal(late.headSeq, 41);
+  assert.deepEqual(late.stateAt(3), { world: { n: 3 } });
+  assert.equal(late.push(event(42)), "added");
+});
+
+test("a record that overlaps what came live meanwhile is joined without a seam; one with a hole is refused", () => {
+  const late = new Timeline();
+  late.reset("e1", 40, {});
+  late.push(event(41));
+  late.complement(events(1, 41));
+  assert.equal(late.headSeq, 41);
+  const torn = new Timeline();
+  torn.reset("e1", 40, {});
+  torn.push(event(41));
+  assert.throws(() => torn.complement(events(1, 38)), /gap before 41/);
+});
+
+test("stops are the ends of turns in which a beat fell", () => {
+  const timeline = new Timeline({ "world.ball": 1 });
+  const types = ["episode.started", "decision.made", "step.taken", "decision.made", "world.ball", "narration.line", "step.taken", "decision.made", "world.ball", "step.taken", "episode.ended"];
+  const turns = [0, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3];
+  types.forEach((type, index) => timeline.push(event(index + 1, { type, turn: turns[index] })));
+  assert.deepEqual(timeline.stops, [1, 7, 10, 11]);
+  assert.equal(timeline.beatsAt(7), 1);
+  assert.equal(timeline.beatsAt(3), 0);
+});
+
+test("without beats every turn is a stop", () => assert.deepEqual(filled(9).stops, [3, 6, 9]));
+
+test("turns are walked in both directions and end at the ends", () => {
+  const timeline = filled(9);
+  assert.equal(timeline.nextTurn(1), 3);
+  assert.equal(timeline.nextTurn(3), 6);
+  assert.equal(timeline.nextTurn(9), 9);
+  assert.equal(timeline.previousTurn(9), 6);
+  assert.equal(timeline.previousTurn(3), 1);
+  assert.equal(timeline.previousTurn(1), 1);
+});
+
+test("moments are lines that must or should be heard, also those a snapshot brought", () => {
+  const line = (seq, priority) => event(seq, { type: "narration.line", data: { text: "t", priority, label: "OUT", at: "1.2" } });
+  const timeline = new Timeline();
+  timeline.reset("e1", 9, { feed: { "0000000004": { seq: 4, text: "old", priority: 0 } } });
+  timeline.push(line(10, 3));
+  timeline.push(line(11, 1));
+  assert.deepEqual(timeline.moments.map((moment) => [moment.seq, moment.kind]), [[4, "turning"], [11, "big"]]);
+});

@@ -53,16 +53,28 @@ async def read_object(request: Request) -> dict[str, Any]:
     if (declared or "").partition(";")[0].strip().lower() != "application/json":
         raise Refused(NOT_JSON, f"Send application/json, not {declared or 'a body without a content type'}.")
     try:
-        value = json.loads(content, parse_constant=_refuse_constant)
-    except (ValueError, RecursionError) as error:
+        value = parse_json(content)
+    except ValueError as error:
         raise Refused(MALFORMED, f"The body is not JSON: {str(error)[:200]}.") from error
     if not isinstance(value, dict):
         raise InvalidRequest([FieldError("body", "must be a JSON object")])
-    if _deeper_than(value, MAX_DEPTH):
+    if deeper_than(value, MAX_DEPTH):
         raise InvalidRequest([FieldError("body", f"must not be nested deeper than {MAX_DEPTH}")])
-    if not _encodable(value):
+    if not encodable(value):
         raise InvalidRequest([FieldError("body", "must not hold half a surrogate pair")])
     return value
+
+
+def parse_json(content: str | bytes) -> Any:
+    """The strict JSON in ``content``: no NaN, no infinity.
+
+    Raises:
+        ValueError: It is not that, or it is nested beyond all reason.
+    """
+    try:
+        return json.loads(content, parse_constant=_refuse_constant)
+    except RecursionError as error:
+        raise ValueError("it is nested too deep") from error
 
 
 def read_fields(model: type[_Model], sent: dict[str, Any]) -> Reading[_Model]:
@@ -113,7 +125,7 @@ def _refuse_constant(name: str) -> float:
     raise ValueError(f"{name} is not JSON")
 
 
-def _encodable(value: object) -> bool:
+def encodable(value: object) -> bool:
     try:
         json.dumps(value, ensure_ascii=False).encode()
     except UnicodeEncodeError:
@@ -121,11 +133,12 @@ def _encodable(value: object) -> bool:
     return True
 
 
-def _deeper_than(value: object, depth: int) -> bool:
+def deeper_than(value: object, depth: int) -> bool:
+    """Whether ``value`` nests more than ``depth`` levels of objects and lists."""
     if depth < 0:
         return True
     if isinstance(value, dict):
-        return any(_deeper_than(item, depth - 1) for item in value.values())
+        return any(deeper_than(item, depth - 1) for item in value.values())
     if isinstance(value, list):
-        return any(_deeper_than(item, depth - 1) for item in value)
+        return any(deeper_than(item, depth - 1) for item in value)
     return False

@@ -1,0 +1,114 @@
+"""``/api/episodes*``: the history, and the recorded bytes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from spectator.events import decode
+from tests.server.watching import watch
+from tests.serving import Serving, serve, test_settings
+
+LONG = {"pace": "broadcast", "options": {"turns": 1000}}
+
+
+def test_the_history_is_paged_newest_first(tmp_path: Path) -> None:
+    with serve(test_settings(tmp_path)) as serving:
+        ids = []
+        for _ in range(5):
+            ids.append(serving.start(options={"turns": 1}))
+            serving.finish(ids[-1])
+        seen: list[str] = []
+        query = "limit=2"
+        while True:
+            page = serving.client.get(f"/api/episodes?{query}").json()
+            assert len(page["episodes"]) <= 2
+            seen += [episode["episode_id"] for episode in page["episodes"]]
+            if page["next"] is None:
+                break
+            query = f"limit=2&before={page['next']}"
+        assert seen == ids[::-1]
+
+
+def test_the_history_is_filtered(tmp_path: Path) -> None:
+    with serve(test_settings(tmp_path, max_episodes=2)) as serving:
+        random = serving.start(captain_preset="random", options={"turns": 1})
+        serving.finish(random)
+        running = serving.start(**LONG)
+
+        def listed(query: str) -> list[str]:
+            episodes = serving.client.get(f"/api/episodes?{query}").json()["episodes"]
+            return [episode["episode_id"] for episode in episodes]
+
+        assert listed("") == [running, random]
+        assert listed("captain=random") == [random]
+        assert listed("ended=true") == [random]
+        assert listed("ended=false") == [running]
+        assert listed("environment=counting&captain=heuristic") == [running]
+        assert listed("environment=chess") == []
+
+
+@pytest.mark.parametrize(
+    "query", ["limit=0", "limit=201", "limit=x", "before=../etc", "ended=perhaps", f"captain={'a' * 65}"]
+)
+def test_a_wrong_filter_is_refused_by_name(serving: Serving, query: str) -> None:
+    answer = serving.client.get(f"/api/episodes?{query}")
+    assert answer.status_code == 422
+    assert [wrong["field"] for wrong in answer.json()["errors"]] == [query.partition("=")[0]]
+
+
+def test_an_episode_in_the_history_says_how_it_ended(serving: Serving) -> None:
+    episode_id = serving.start(seed=11)
+    entry = serving.finish(episode_id)
+    assert (entry["reason"], entry["score"], entry["result"]) == ("finished", 1.0, "10 of 10 right")
+    assert (entry["turns"], entry["seed"], entry["captain"]) == (10, 11, "heuristic")
+
+
+def test_the_events_are_the_recorded_bytes(serving: Serving) -> None:
+    episode_id = serving.start(pace="fast", options={"turns": 3})
+    with watch(f"{serving.ws_url}/live/{episode_id}") as watcher:
+        watcher.to_the_end()
+    answer = serving.client.get(f"/api/episodes/{episode_id}/events")
+    assert answer.headers["content-type"].startswith("application/x-ndjson")
+    lines = answer.text.splitlines()
+    assert [decode(line).event.seq for line in lines] == list(range(1, len(lines) + 1))
+    live = [text for text in watcher.texts if '"frame":"event"' in text[:16]]
+    assert live and ['{"frame":"event",' + line[1:] for line in lines][-len(live) :] == live
+
+
+@pytest.mark.parametrize(("after", "left"), [(0, 34), (1, 33), (33, 1), (34, 0), (2**53 - 1, 0)])
+def test_events_are_given_from_any_point(serving: Serving, after: int, left: int) -> None:
+    episode_id = serving.start()
+    serving.finish(episode_id)
+    lines = serving.client.get(f"/api/episodes/{episode_id}/events?after_seq={after}").text.splitlines()
+    assert [json.loads(line)["seq"] for line in lines] == list(range(35 - left, 35))
+
+
+@pytest.mark.parametrize("after", ["-1", "x", "1.5", str(2**70)])
+def test_a_wrong_point_is_refused(serving: Serving, after: str) -> None:
+    episode_id = serving.start()
+    answer = serving.client.get(f"/api/episodes/{episode_id}/events?after_seq={after}")
+    assert answer.status_code == 422 and answer.json()["errors"][0]["field"] == "after_seq"
+
+
+def test_a_large_episode_is_exported_as_a_file(serving: Serving) -> None:
+    episode_id = serving.start(options={"turns": 400, "payload_bytes": 4096})
+    serving.finish(episode_id)
+    with serving.client.stream("GET", f"/api/episodes/{episode_id}/export") as answer:
+        assert answer.headers["content-disposition"] == f'attachment; filename="{episode_id}.ndjson"'
+        pieces = list(answer.iter_raw())
+    assert len(pieces) > 5, "it is sent in pieces"
+    lines = b"".join(pieces).decode().splitlines()
+    assert json.loads(lines[0])["type"] == "episode.started"
+    assert json.loads(lines[-1])["type"] == "episode.ended"
+    assert b"".join(pieces).decode() == serving.client.get(f"/api/episodes/{episode_id}/events").text
+
+
+@pytest.mark.parametrize("name", ["nonsense", "ep-none", "%2e%2e%2fetc", "a" * 200, "%00", "%ff", "' or 1=1"])
+@pytest.mark.parametrize("what", ["", "/events", "/export"])
+def test_an_unknown_episode_is_not_found(serving: Serving, name: str, what: str) -> None:
+    answer = serving.client.get(f"/api/episodes/{name}{what}")
+    assert answer.status_code == 404
+    assert answer.headers["content-type"] == "application/problem+json"

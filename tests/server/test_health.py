@@ -1,0 +1,83 @@
+"""Health, readiness and figures, also while a world is stuck or the journal is gone."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from pathlib import Path
+
+from tests.server.watching import watch
+from tests.server.worlds import Gate
+from tests.serving import Serving, serve, test_settings
+
+
+def test_the_process_is_healthy_and_ready(serving: Serving) -> None:
+    assert serving.client.get("/health").json() == {"status": "healthy"}
+    assert serving.client.get("/readyz").json() == {"status": "ready"}
+
+
+def test_a_stuck_world_holds_up_nobody(worlds_server: Serving, test_worlds: Gate) -> None:
+    serving = worlds_server
+    stuck = serving.start(environment="stuck")
+    assert test_worlds.reached.wait(5)
+    took = []
+    for _ in range(100):
+        began = time.perf_counter()
+        assert serving.client.get("/health").status_code == 200
+        took.append(time.perf_counter() - began)
+    assert sorted(took)[50] < 0.02 and max(took) < 0.5
+    with watch(f"{serving.ws_url}/live/{stuck}") as watcher:
+        assert watcher.until("snapshot")["state"]["episode"]["id"] == stuck
+    serving.finish(serving.start(options={"turns": 3}))
+    test_worlds.open()
+    assert serving.finish(stuck)["reason"] == "finished"
+
+
+def test_a_stuck_world_can_be_stopped(worlds_server: Serving, test_worlds: Gate) -> None:
+    stuck = worlds_server.start(environment="stuck")
+    assert test_worlds.reached.wait(5)
+    answer = worlds_server.client.post("/custom/stop_episode", json={})
+    assert answer.json() == {"episode_id": stuck, "reason": "stopped", "turns": 0}
+
+
+def test_without_its_journal_the_server_says_so(tmp_path: Path) -> None:
+    with serve(test_settings(tmp_path)) as serving:
+        database = sqlite3.connect(tmp_path / "journal.db")
+        for table in ("schema", "episodes", "events"):
+            database.execute(f"ALTER TABLE {table} RENAME TO gone_{table}")
+        database.close()
+        for path in ("/readyz", "/api/episodes", "/api/episodes/ep-1", "/live/ep-1/events"):
+            answer = serving.client.get(path)
+            assert answer.status_code == 503
+            assert answer.json()["type"] == "/problems/journal-unavailable"
+            assert "sqlite" not in answer.text.lower() and "gone" not in answer.text
+        answer = serving.client.post("/custom/start_episode", json={})
+        assert answer.status_code == 503
+        assert serving.client.get("/custom/status").json()["running"] == []
+        with watch(f"{serving.ws_url}/live/ep-1") as watcher:
+            code, bye = watcher.to_the_end()
+        assert (code, bye["reconnect"]) == (1012, True)
+        assert serving.client.get("/health").status_code == 200
+
+
+def test_the_figures_count_what_happened(tmp_path: Path) -> None:
+    with serve(test_settings(tmp_path)) as serving:
+        episode_id = serving.start(options={"turns": 3})
+        serving.finish(episode_id)
+        with watch(f"{serving.ws_url}/live/{episode_id}") as watcher:
+            watcher.to_the_end()
+        answer = serving.client.get("/metrics")
+        assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
+        lines = answer.text.splitlines()
+    for line in (
+        "spectator_episodes_started_total 1",
+        'spectator_episodes_ended_total{reason="finished"} 1',
+        'spectator_events_published_total{type="step.taken"} 3',
+        'spectator_viewers_closed_total{code="1000"} 1',
+        "spectator_episodes_running 0",
+        "spectator_viewers 0",
+    ):
+        assert line in lines
+    samples = {line.split("{")[0].split(" ")[0] for line in lines if not line.startswith("#")}
+    described = {line.split(" ")[2] for line in lines if line.startswith("# TYPE")}
+    assert samples <= described

@@ -1,0 +1,156 @@
+"""The server as a process: it starts, goes in order, dies, and comes back with what was recorded."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import httpx
+import pytest
+from websockets.exceptions import ConnectionClosed
+
+from tests.server.watching import watch
+from tests.serving import PATIENCE_S, ROOT, free_port, serve_process
+
+LONG = {"pace": "broadcast", "options": {"turns": 1000}}
+
+
+def start(base_url: str, **body: object) -> str:
+    answer = httpx.post(f"{base_url}/custom/start_episode", json=body)
+    assert answer.status_code == 202, answer.text
+    return str(answer.json()["episode_id"])
+
+
+def run(arguments: Sequence[str], **variables: str) -> subprocess.CompletedProcess[str]:
+    """Run ``python -m server.app`` to its own end."""
+    environ = {name: text for name, text in os.environ.items() if not name.startswith("SPECTATOR_")}
+    return subprocess.run(
+        [sys.executable, "-m", "server.app", *arguments],
+        cwd=ROOT,
+        env={**environ, **variables},
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+
+
+def test_on_sigterm_viewers_are_told_to_come_back_and_the_process_leaves(tmp_path: Path) -> None:
+    with serve_process(tmp_path) as serving:
+        episode_id = start(serving.base_url, **LONG)
+        with (
+            watch(f"{serving.ws_url}/live/{episode_id}") as watcher,
+            watch(f"{serving.ws_url}/live", max_queue=1) as follower,
+            httpx.stream("GET", f"{serving.base_url}/live/{episode_id}/events") as events,
+        ):
+            watcher.until("snapshot")
+            took = serving.terminate()
+            for viewer in (watcher, follower):
+                code, bye = viewer.to_the_end()
+                assert (code, bye["code"], bye["reconnect"]) == (1012, 1012, True)
+            assert '"code":1012,"reconnect":true' in list(events.iter_lines())[-2]
+        assert took < 5.0
+        assert serving.process.returncode == 0
+        assert not [line for line in serving.log if "ERROR" in line or '"level": "error"' in line]
+    with serve_process(tmp_path) as again:
+        entry = httpx.get(f"{again.base_url}/api/episodes/{episode_id}").json()
+        assert entry["reason"] == "interrupted"
+
+
+def test_after_a_crash_what_was_recorded_is_there(tmp_path: Path) -> None:
+    port = free_port()
+    with serve_process(tmp_path, port=port) as serving:
+        finished = start(serving.base_url, pace="max", options={"turns": 3})
+        with watch(f"{serving.ws_url}/live/{finished}") as viewer:
+            viewer.to_the_end()
+        cut = start(serving.base_url, pace="fast", options={"turns": 1000})
+        with watch(f"{serving.ws_url}/live/{cut}") as watcher:
+            while watcher.seq < 10:
+                watcher.next()
+            serving.kill()
+            with pytest.raises(ConnectionClosed):
+                while True:
+                    watcher.next()
+    with serve_process(tmp_path, port=port) as again:
+        page = httpx.get(f"{again.base_url}/api/episodes").json()["episodes"]
+        assert [(one["episode_id"], one["reason"]) for one in page] == [
+            (cut, "interrupted"),
+            (finished, "finished"),
+        ]
+        epoch = watcher.frames[0]["epoch"]
+        with watch(f"{again.ws_url}/live/{cut}?epoch={epoch}&seq={watcher.seq}") as returned:
+            returned.state, returned.seq = watcher.state, watcher.seq
+            returned.to_the_end()
+        assert returned.state["episode"]["status"] == "ended"
+        assert "snapshot" not in returned.kinds()
+
+
+def test_one_process_writes_a_journal(tmp_path: Path) -> None:
+    with serve_process(tmp_path):
+        second = run(["--port", "0"], SPECTATOR_DATA_DIR=str(tmp_path), SPECTATOR_ENVIRONMENT="counting")
+    assert second.returncode != 0
+    assert "another process writes the journal" in second.stderr
+
+
+def test_a_port_that_is_taken_is_named(tmp_path: Path) -> None:
+    with serve_process(tmp_path) as serving:
+        port = serving.base_url.rpartition(":")[2]
+        second = run(["--port", port], SPECTATOR_DATA_DIR=str(tmp_path / "other"))
+    assert second.returncode != 0
+    assert f"cannot listen on 127.0.0.1:{port}" in second.stderr
+    assert "Traceback" not in second.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "variables", "said"),
+    [
+        (["--port", "x"], {}, "SPECTATOR_PORT: Input should be a valid integer"),
+        ([], {"SPECTATOR_MAX_EPISODE": "2"}, "did you mean SPECTATOR_MAX_EPISODES?"),
+        (["--host", "no.such.host.invalid"], {}, "cannot listen on no.such.host.invalid"),
+        (["--bogus"], {}, "unrecognized arguments: --bogus"),
+    ],
+)
+def test_a_wrong_start_is_refused_in_a_sentence(
+    tmp_path: Path, arguments: list[str], variables: dict[str, str], said: str
+) -> None:
+    ended = run(arguments, SPECTATOR_DATA_DIR=str(tmp_path), **variables)
+    assert ended.returncode != 0
+    assert said in ended.stderr and "Traceback" not in ended.stderr
+
+
+def test_an_unknown_default_world_is_refused(tmp_path: Path) -> None:
+    ended = run(["--port", "0"], SPECTATOR_DATA_DIR=str(tmp_path), SPECTATOR_ENVIRONMENT="chess")
+    assert ended.returncode != 0
+    assert "SPECTATOR_ENVIRONMENT: there is no world 'chess'" in ended.stderr
+
+
+def test_help_shows_an_example() -> None:
+    ended = run(["--help"])
+    assert ended.returncode == 0
+    assert "--port" in ended.stdout and "Example:" in ended.stdout
+
+
+def test_uvicorn_serves_the_application_by_its_name(tmp_path: Path) -> None:
+    port = free_port()
+    environ = {**os.environ, "SPECTATOR_DATA_DIR": str(tmp_path), "SPECTATOR_ENVIRONMENT": "counting"}
+    command = [sys.executable, "-m", "uvicorn", "server.app:app", "--port", str(port)]
+    process = subprocess.Popen(command, cwd=ROOT, env=environ, stderr=subprocess.DEVNULL)
+    try:
+        base_url = f"http://127.0.0.1:{port}"
+        deadline = time.monotonic() + PATIENCE_S
+        while time.monotonic() < deadline:
+            try:
+                assert httpx.get(f"{base_url}/health").json() == {"status": "healthy"}
+                break
+            except httpx.TransportError:
+                time.sleep(0.05)
+        episode_id = start(base_url, pace="fast", options={"turns": 3})
+        with watch(f"ws://127.0.0.1:{port}/live/{episode_id}") as watcher:
+            assert watcher.to_the_end()[0] == 1000
+    finally:
+        process.terminate()
+        process.wait(PATIENCE_S)

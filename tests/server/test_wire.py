@@ -1,0 +1,77 @@
+"""The words of the live channel."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from server import wire
+from server.wire import Close, Ping, Position
+from spectator.errors import ProtocolError
+from spectator.events import Event, record
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+
+
+@given(
+    st.text() | st.recursive(st.none() | st.booleans() | st.floats() | st.text(), st.lists).map(json.dumps)
+)
+def test_whatever_a_viewer_says_is_understood_or_refused(text: str) -> None:
+    try:
+        said = wire.parse_message(text)
+    except ProtocolError as refused:
+        assert refused.close_code == 4400
+        return
+    assert isinstance(said, Ping | Position)
+
+
+@given(st.integers(-(2**62), 2**62) | st.floats(-1e15, 1e15))
+def test_a_ping_comes_back_as_it_was(t: float) -> None:
+    said = wire.parse_message(json.dumps({"frame": "ping", "t": t}))
+    assert isinstance(said, Ping)
+    assert json.loads(wire.pong(said.t).text) == {"frame": "pong", "t": t}
+
+
+@given(st.from_regex(r"[0-9A-Za-z_-]{1,32}", fullmatch=True), st.integers(-(10**19), 10**19))
+def test_a_position_is_the_same_in_a_message_and_in_a_query(epoch: str, seq: int) -> None:
+    message = wire.parse_message(json.dumps({"frame": "resume", "epoch": epoch, "seq": seq}))
+    assert message == wire.asked_position({"epoch": epoch, "seq": str(seq)}) == Position(epoch, seq)
+
+
+def test_an_event_frame_holds_the_recorded_encoding() -> None:
+    recorded = record(Event("ep-1", "ab", 3, "2026-11-21T00:00:00.000Z", 1, "warning", {"message": "ö\n"}))
+    frame = wire.event_frame(recorded)
+    assert frame.text == '{"frame":"event",' + recorded.text[1:]
+    assert json.loads(frame.text) == {"frame": "event", **json.loads(recorded.text)}
+    assert (frame.epoch, frame.seq) == ("ab", 3)
+
+
+def test_nothing_that_is_not_json_is_ever_sent() -> None:
+    with pytest.raises(ValueError):
+        wire.snapshot("ab", 1, {"x": float("nan")})
+
+
+@pytest.mark.parametrize("close", Close, ids=lambda close: close.name)
+def test_every_close_code_is_documented(close: Close) -> None:
+    page = (ROOT / "docs" / "live-protocol.md").read_text(encoding="utf-8")
+    row = next(line for line in page.splitlines() if re.match(rf"\| {close.code} \|", line))
+    assert f"| {'yes' if close.reconnect else 'no'}" in row
+    assert len(close.reason.encode()) <= 123, "what a close frame holds"
+    assert json.loads(wire.bye(close).text) == {
+        "frame": "bye",
+        "code": close.code,
+        "reconnect": close.reconnect,
+        "reason": close.reason,
+    }
+
+
+def test_every_frame_is_documented() -> None:
+    page = (ROOT / "docs" / "live-protocol.md").read_text(encoding="utf-8")
+    for name in ("hello", "waiting", "snapshot", "event", "viewers", "pong", "bye", "ping", "resume"):
+        assert f'"frame":"{name}"' in page
+    assert f'"protocol":{wire.PROTOCOL}' in page

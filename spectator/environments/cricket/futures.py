@@ -35,7 +35,7 @@ class Compiled:
 
     Args:
         base: Weights by situation, shape ``(11, 3601)``: first innings, chases, free hit.
-        person: Weights of batter and bowler together, shape ``(11, 1620)``.
+        person: Weights of batter and bowler together, shape ``(11, 3564)``.
         tables: The tuples it was made from, for what depends on the length of an innings.
         details: Running sums of the runs on wides, no-balls, byes and run-outs.
         gain: Shift of boundaries per unit log ratio of runs.
@@ -59,7 +59,7 @@ class People:
     Args:
         bat_log: Log ratio of runs.
         bat_out: Ratio of dismissals.
-        group: Order group, 0 to 4.
+        order: Place in the batting order, 0 to 10.
         left: 1 for a left-hander.
         bowl_log: Log ratio of runs conceded.
         bowl_wickets: Ratio of wickets.
@@ -69,7 +69,7 @@ class People:
 
     bat_log: Floats
     bat_out: Floats
-    group: Ints
+    order: Ints
     left: Ints
     bowl_log: Floats
     bowl_wickets: Floats
@@ -196,13 +196,13 @@ def compile_tables(tables: Tables) -> Compiled:
     )
 
 
-def format_factors(tables: Tables, innings_balls: int, powerplay_balls: int) -> Floats | None:
+def format_factors(tables: Tables, innings_balls: int, powerplay_balls: int, chasing: bool) -> Floats | None:
     """Factors of the categories by valid balls bowled, shape ``(11, balls)``; ``None`` for 20 overs."""
-    if format_levers(tables, innings_balls, 0, False) is None:
+    if format_levers(tables, innings_balls, 0, False, chasing) is None:
         return None
     rows = []
     for ball in range(innings_balls):
-        levers = format_levers(tables, innings_balls, ball, ball < powerplay_balls) or (1.0,) * 7
+        levers = format_levers(tables, innings_balls, ball, ball < powerplay_balls, chasing) or (1.0,) * 7
         rows.append([1.0 if at is None else levers[at] for at in LEVER_OF])
     return np.array(rows, dtype=np.float32).T.copy()
 

@@ -15,6 +15,7 @@ from spectator.environments.cricket.ball_tables import (
     SET_LIMITS,
     WICKET,
     WIDE,
+    effect_scale,
     over_like,
     phase_of,
 )
@@ -75,7 +76,7 @@ class _Player:
         self.striker, self.partner = at.striker.copy(), at.partner.copy()
         self.faced, self.faced_partner = at.faced.copy(), at.faced_partner.copy()
         self.next_in = at.next_in.copy()
-        self.effect: Floats = at.effect.astype(np.float32)
+        self.effect: Floats = (at.effect * effect_scale(at.innings_balls)).astype(np.float32)
         self.caution: Floats = np.exp(np.float32(-compiled.wicket_share) * self.effect)
         self.free_hit = at.free_hit.copy()
         self.done: Bools = np.zeros(len(at.balls), dtype=np.bool_)
@@ -87,8 +88,8 @@ class _Player:
             over_like(at.innings_balls, min(ball, at.innings_balls - 1), ball < at.powerplay_balls) for ball in range(size)
         ]
         self.over_at = np.array(overs) * 10
-        self.phase_at = np.array([phase_of(over) for over in overs]) * 5
-        self.factors = format_factors(compiled.tables, at.innings_balls, at.powerplay_balls)
+        self.phase_at = np.array([phase_of(over) for over in overs]) * 11
+        self.factors = format_factors(compiled.tables, at.innings_balls, at.powerplay_balls, at.target is not None)
         self.over_of = np.minimum(np.arange(size) // 6, (at.innings_balls - 1) // 6)
         self.places = rate_places(at.innings_balls)
 
@@ -155,7 +156,7 @@ class _Player:
     def _person_rows(self, balls: Ints, bowler: Ints) -> Ints:
         people = self.people
         faced = _BIN_OF_FACED[np.minimum(self.faced, _FACED_CAP)]
-        row = (self.phase_at[balls] + people.group[self.striker]) * 9 + faced
+        row = (self.phase_at[balls] + people.order[self.striker]) * 9 + faced
         row = (row * 6 + people.style[bowler]) * 2 + people.left[self.striker]
         return row
 

@@ -24,8 +24,12 @@ class Arguments(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 
 
-class NoArguments(Arguments):
-    """Takes none."""
+class PlayDelivery(Arguments):
+    """Play the ball as planned: it is bowled and scored."""
+
+
+class BowlDelivery(Arguments):
+    """Bowl the ball as planned: the batting captain then decides how to play it."""
 
 
 class CallToss(Arguments):
@@ -146,12 +150,12 @@ TOOLS: Final[dict[str, type[Arguments]]] = {
     "select_batter": SelectBatter,
     "set_strategy": SetStrategy,
     "plan_shot": PlanShot,
-    "play_delivery": NoArguments,
+    "play_delivery": PlayDelivery,
     "select_bowler": SelectBowler,
     "set_field": SetField,
     "set_bowling_strategy": SetBowlingStrategy,
     "plan_delivery": PlanDelivery,
-    "bowl_delivery": NoArguments,
+    "bowl_delivery": BowlDelivery,
 }
 """The arguments of each tool, by its name."""
 

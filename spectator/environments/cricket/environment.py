@@ -6,7 +6,7 @@ import random
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
 
 from spectator.environments.base import ObservationModel, OptionsModel, StateModel, derive_seed
 from spectator.environments.cricket import snapshots
@@ -47,6 +47,19 @@ class CricketOptions(OptionsModel):
     )
     toss_caller: Literal["home", "away"] = Field(default="home", description="Who calls the toss")
     super_over: bool = Field(default=True, description="Whether a tie is decided by super overs")
+    profile: Literal["men", "women", "associates"] = Field(
+        default="men", description="Whose cricket the ball model is fitted to"
+    )
+    level: str | float = Field(
+        default="all",
+        description="Scoring level: all, a season such as `ipl 2024`, or the mean of a 20-over first innings",
+    )
+
+    @field_validator("level")
+    @classmethod
+    def _known_level(cls, level: str | float, info: ValidationInfo) -> str | float:
+        BallModel.load(info.data.get("profile", "men"), level)
+        return level
 
 
 class CricketObservation(ObservationModel):
@@ -190,7 +203,7 @@ class CricketEnvironment:
         return Game(
             format_of(self._options["max_overs"]),
             teams,
-            BallModel.load(),
+            BallModel.load(self._options["profile"], self._options["level"]),
             random.Random(derive_seed(self._seed, "balls")),
             caller=self._options["toss_caller"],
             super_over=self._options["super_over"],

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import importlib.util
+import importlib
 import signal
 import socket
 import sys
 from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
 from typing import Any, Final
 
 import uvicorn
@@ -71,7 +72,7 @@ def create_app(settings: Settings) -> FastAPI:
     rooms: list[Any] = []
     app.include_router(pages_router())
     mount_assets(app)
-    if importlib.util.find_spec(".openenv", __package__):
+    if Path(__file__).with_name("openenv").joinpath("routes.py").exists():
         rooms.append(importlib.import_module(".openenv", __package__).register_openenv(app, settings))
     app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
     return app

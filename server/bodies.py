@@ -126,6 +126,7 @@ def _refuse_constant(name: str) -> float:
 
 
 def encodable(value: object) -> bool:
+    """Whether every text in ``value`` has a UTF-8 form; half a surrogate pair has none."""
     try:
         json.dumps(value, ensure_ascii=False).encode()
     except UnicodeEncodeError:

@@ -78,9 +78,9 @@ class Serving:
 @contextmanager
 def serve(settings: Settings) -> Iterator[Serving]:
     """Run a server in a thread; it is stopped in order on the way out."""
+    server = build_server(settings)
     listener = listen(settings)
     base_url = f"http://127.0.0.1:{listener.getsockname()[1]}"
-    server = build_server(settings)
     failure: list[BaseException] = []
 
     def run() -> None:

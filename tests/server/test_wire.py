@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from server import wire
@@ -18,6 +18,7 @@ from spectator.events import Event, record
 ROOT = Path(__file__).resolve().parent.parent.parent
 
 
+@settings(deadline=None)
 @given(
     st.text() | st.recursive(st.none() | st.booleans() | st.floats() | st.text(), st.lists).map(json.dumps)
 )
@@ -30,6 +31,7 @@ def test_whatever_a_viewer_says_is_understood_or_refused(text: str) -> None:
     assert isinstance(said, Ping | Position)
 
 
+@settings(deadline=None)
 @given(st.integers(-(2**62), 2**62) | st.floats(-1e15, 1e15))
 def test_a_ping_comes_back_as_it_was(t: float) -> None:
     said = wire.parse_message(json.dumps({"frame": "ping", "t": t}))
@@ -37,6 +39,7 @@ def test_a_ping_comes_back_as_it_was(t: float) -> None:
     assert json.loads(wire.pong(said.t).text) == {"frame": "pong", "t": t}
 
 
+@settings(deadline=None)
 @given(st.from_regex(r"[0-9A-Za-z_-]{1,32}", fullmatch=True), st.integers(-(10**19), 10**19))
 def test_a_position_is_the_same_in_a_message_and_in_a_query(epoch: str, seq: int) -> None:
     message = wire.parse_message(json.dumps({"frame": "resume", "epoch": epoch, "seq": seq}))

@@ -96,8 +96,8 @@ class ChatClient:
         clock: Time.
         rng: Draws the waits.
         key: The endpoint's key, where it needs one.
-        limits: What it may take.
-        retry: How stubborn it is.
+        limits: What it may take; the usual when left out.
+        retry: How stubborn it is; the usual when left out.
         breaker: Leaves the endpoint alone when it keeps failing; ``None`` never does.
     """
 
@@ -109,8 +109,8 @@ class ChatClient:
         clock: Clock,
         rng: random.Random,
         key: ApiKey | None = None,
-        limits: ClientLimits = ClientLimits(),
-        retry: RetryPolicy = RetryPolicy(),
+        limits: ClientLimits | None = None,
+        retry: RetryPolicy | None = None,
         breaker: Breaker | None = None,
     ) -> None:
         self._transport = transport
@@ -118,8 +118,8 @@ class ChatClient:
         self._clock = clock
         self._rng = rng
         self._key = key
-        self._limits = limits
-        self._retry = retry
+        self._limits = limits = limits or ClientLimits()
+        self._retry = retry or RetryPolicy()
         self._breaker = breaker
         self._places = asyncio.Semaphore(limits.concurrency) if limits.concurrency else None
         self._first_asked: float | None = None
@@ -212,9 +212,9 @@ class ChatClient:
             self._places.release()
 
     async def _exchange(self, asking: _Asking, number: int) -> ChatAnswer:
-        headers = (
-            self._headers if self._key is None else {**self._headers, "Authorization": self._key.header()}
-        )
+        headers = dict(self._headers)
+        if self._key is not None:
+            headers["Authorization"] = self._key.header()
         began = self._clock.monotonic()
         async with self._transport.post(asking.url, asking.body, headers) as reply:
             if reply.status != 200:

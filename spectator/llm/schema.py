@@ -184,7 +184,7 @@ def _combined(value: Any, schema: Schema, root: Schema, path: str, depth: int) -
 
 
 def coerce(value: Any, schema: Any, *, root: Schema | None = None, depth: int = 0) -> Any:
-    """``value`` as it was surely meant: numbers that came as text, the case of a choice, nulls for what is left out.
+    """``value`` as it was surely meant: numbers that came as text, the case of a choice, left-out nulls.
 
     What is not certain stays as it is, and is judged by :func:`first_violation`.
     """

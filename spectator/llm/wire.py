@@ -60,7 +60,7 @@ def _encode(body: Mapping[str, Any]) -> bytes:
     try:
         return orjson.dumps(body)
     except orjson.JSONEncodeError:
-        # Lone surrogates, integers beyond 64 bits: the standard library escapes the former, writes the latter.
+        # Lone surrogates and integers beyond 64 bits: the standard library writes both.
         return json.dumps(body, allow_nan=False, separators=(",", ":")).encode()
 
 

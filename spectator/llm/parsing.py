@@ -1,0 +1,236 @@
+"""Owns the way from what a model wrote to calls of tools: read leniently, judged strictly."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from spectator.llm.chat import ChatAnswer
+from spectator.llm.loose_json import MAX_TEXT, find_mended, find_objects, parse_object, shorten
+from spectator.llm.schema import MAX_DEPTH, coerce, first_violation
+from spectator.observations import LegalAction
+from spectator.text import clean_text
+
+REASON: Final = "reason"
+"""Member in which a model is asked to say why."""
+
+_REASONS: Final = (REASON, "reasoning", "rationale", "thought", "explanation")
+_NAMES: Final = ("tool", "name", "tool_name", "action", "function")
+_ARGUMENTS: Final = ("arguments", "args", "parameters", "params", "input")
+_LISTS: Final = ("tool_calls", "actions", "calls", "plan")
+
+_CALL: Final = re.compile(r"<tool_call>|<tool_use>")
+_FUNCTION: Final = re.compile(
+    r"<(?:function=|(?:invoke|tool|function) name=[\"']?)([\w.-]{1,64})[\"']?\s*/?>"
+)
+_PARAMETER: Final = re.compile(
+    r"<(?:parameter=|parameter name=[\"']?)([\w.-]{1,64})[\"']?>"
+    r"|<(?!/)([A-Za-z_][\w-]{0,63})>"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenCall:
+    """A call as it was found, before it is judged.
+
+    Args:
+        tool: The name that was written.
+        arguments: What was written for its arguments; ``None`` when that is no object at all.
+        reason: Why, in the model's words.
+        id: The endpoint's name for it; empty for calls found in text.
+    """
+
+    tool: str
+    arguments: Mapping[str, Any] | None
+    reason: str = ""
+    id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A call that breaks no rule of the legal tools.
+
+    Args:
+        tool: Name of a legal tool.
+        arguments: Valid by its schema.
+        reason: Why, in the model's words.
+        id: See :class:`WrittenCall`.
+    """
+
+    tool: str
+    arguments: Mapping[str, Any]
+    reason: str = ""
+    id: str = ""
+
+
+class CallRefused(ValueError):
+    """A call breaks a rule; the message quotes it."""
+
+
+def find_calls(answer: ChatAnswer, legal: Sequence[LegalAction]) -> list[WrittenCall]:
+    """Every call in ``answer``, in order: the endpoint's own form first, else whatever the text holds."""
+    if answer.tool_calls:
+        return [_native(call.id, call.name, call.arguments) for call in answer.tool_calls]
+    names = {action["tool"] for action in legal}
+    text = shorten(answer.text)
+    return list(_in_marks(text, names)) or list(_in_json(text, names)) or list(_bare_name(text, names))
+
+
+def check_call(written: WrittenCall, legal: Sequence[LegalAction]) -> Call:
+    """``written`` as a call that the legal tools allow.
+
+    Raises:
+        CallRefused: It breaks a rule.
+        UnsupportedSchema: The world's own schema cannot be judged by.
+    """
+    action = _legal(written.tool, legal)
+    if action is None:
+        known = ", ".join(action["tool"] for action in legal)
+        raise CallRefused(f"{written.tool[:60]!r} is not legal now; legal: {known}")
+    if written.arguments is None:
+        raise CallRefused(f"the arguments of {action['tool']} are not a JSON object")
+    schema = action["arguments"]
+    arguments = coerce(dict(written.arguments), schema)
+    reason, arguments = _take_reason(_plain(arguments), schema)
+    broken = first_violation(arguments, schema)
+    if broken is not None:
+        raise CallRefused(f"{action['tool']}: {broken}")
+    return Call(action["tool"], arguments, written.reason or reason, written.id)
+
+
+def _plain(value: Any, depth: int = 0) -> Any:
+    """``value`` as every part of this library can carry it: encodable text, finite numbers, a sane depth.
+
+    Raises:
+        CallRefused: It cannot be made so.
+    """
+    if depth > MAX_DEPTH:
+        raise CallRefused(f"the arguments are nested more than {MAX_DEPTH} deep")
+    if isinstance(value, str):
+        return clean_text(value, MAX_TEXT)
+    if isinstance(value, float) and not math.isfinite(value):
+        raise CallRefused("the arguments hold a number that is not finite")
+    if isinstance(value, list):
+        return [_plain(item, depth + 1) for item in value]
+    if isinstance(value, dict):
+        return {_plain(name, depth + 1): _plain(member, depth + 1) for name, member in value.items()}
+    return value
+
+
+def _legal(name: str, legal: Sequence[LegalAction]) -> LegalAction | None:
+    plain = name.strip().strip("`\"'").rpartition(".")[2].casefold().replace("-", "_")
+    for action in legal:
+        if name == action["tool"] or plain == action["tool"].casefold():
+            return action
+    return None
+
+
+def _take_reason(arguments: dict[str, Any], schema: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    """Take the reason out of the arguments where the world itself knows no such argument."""
+    own = schema.get("properties", {})
+    for name in _REASONS:
+        if name in arguments and name not in own and isinstance(arguments[name], str):
+            rest = {key: value for key, value in arguments.items() if key != name}
+            return arguments[name], rest
+    return "", arguments
+
+
+def _native(call_id: str, name: str, arguments: str) -> WrittenCall:
+    return WrittenCall(name, parse_object(arguments), id=call_id)
+
+
+def _in_marks(text: str, names: Iterable[str]) -> Iterator[WrittenCall]:
+    """Calls between ``<tool_call>`` marks, or in the form ``<function=...>`` or ``<invoke name=...>``."""
+    blocks = list(_between(text, _CALL, ("</tool_call>", "</tool_use>")))
+    for _, block in blocks:
+        yield from _in_functions(block) if _FUNCTION.search(block) else _in_json(block, names)
+    if not blocks:
+        yield from _in_functions(text)
+
+
+def _in_functions(text: str) -> Iterator[WrittenCall]:
+    for opening, body in _between(text, _FUNCTION, ("</function>", "</invoke>", "</tool>")):
+        arguments: dict[str, Any] = {}
+        for parameter, value in _between(body, _PARAMETER, ("</",)):
+            arguments[parameter[1] or parameter[2]] = value.strip()
+        written = arguments or parse_object(body)
+        yield WrittenCall(opening[1], written if written is not None else {})
+
+
+def _between(
+    text: str, opening: re.Pattern[str], closings: Sequence[str]
+) -> Iterator[tuple[re.Match[str], str]]:
+    """What stands between each ``opening`` and the nearest of ``closings``, the next opening, or the end."""
+    openings = list(opening.finditer(text))
+    for number, found in enumerate(openings):
+        after = openings[number + 1].start() if number + 1 < len(openings) else len(text)
+        body = text[found.end() : after]
+        ends = [end for closing in closings if (end := body.find(closing)) >= 0]
+        yield found, body[: min(ends)] if ends else body
+
+
+def _in_json(text: str, names: Iterable[str]) -> Iterator[WrittenCall]:
+    known = set(names)
+    for values in (find_objects(text), find_mended(text)):
+        calls = [call for value in values for call in _from_value(value, known, "")]
+        if calls:
+            yield from calls
+            return
+
+
+def _from_value(value: Any, names: set[str], reason: str, depth: int = 0) -> Iterator[WrittenCall]:
+    """The calls that a decoded object means, in whichever of the usual shapes."""
+    if not isinstance(value, dict) or depth > 3:
+        return
+    reason = _stated(value) or reason
+    if isinstance(function := value.get("function"), dict):
+        yield from _from_value(function, names, reason, depth + 1)
+        return
+    for key in _LISTS:
+        if isinstance(steps := value.get(key), list):
+            for step in steps:
+                yield from _from_value(step, names, reason, depth + 1)
+            return
+    name = next((value[key] for key in _NAMES if isinstance(value.get(key), str)), None)
+    if name is not None:
+        yield WrittenCall(name, _arguments(value), reason)
+    elif len(value) <= 2:
+        for key, inner in value.items():
+            if key in names and (inner is None or isinstance(inner, dict)):
+                yield WrittenCall(key, inner or {}, reason)
+
+
+def _arguments(value: dict[str, Any]) -> Mapping[str, Any] | None:
+    for key in _ARGUMENTS:
+        if key in value:
+            given = value[key]
+            if isinstance(given, str):
+                return parse_object(given)
+            return {} if given is None else given if isinstance(given, dict) else None
+    apart = (*_NAMES, *_REASONS, "type", "id")
+    return {key: member for key, member in value.items() if key not in apart}
+
+
+def _stated(value: Mapping[str, Any]) -> str:
+    return next((value[key].strip() for key in _REASONS if isinstance(value.get(key), str)), "")
+
+
+def _bare_name(text: str, names: Iterable[str]) -> Iterator[WrittenCall]:
+    """A call by its name alone, as the last line."""
+    lines = text.strip().splitlines()
+    word = lines[-1].strip().strip("`*\"'.()[]{} ") if lines else ""
+    if word in set(names):
+        yield WrittenCall(word, {})
+
+
+def written_form(answer: ChatAnswer) -> str:
+    """Everything the model wrote but its thoughts, as one text for people and for the record."""
+    calls = [
+        json.dumps({"tool": call.name, "arguments": call.arguments}, ensure_ascii=False)
+        for call in answer.tool_calls
+    ]
+    return "\n".join(part for part in (answer.text, answer.refusal or "", *calls) if part)

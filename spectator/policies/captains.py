@@ -1,0 +1,276 @@
+"""Owns the catalogue of language models that can take a seat: those that ship, and those of the user's own file."""
+
+from __future__ import annotations
+
+import random
+import tomllib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from importlib.resources import files
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+from spectator.clock import Clock
+from spectator.errors import ConfigurationError, field_errors
+from spectator.llm.address import SessionAddress, StaticAddress, check_base_url
+from spectator.llm.breaker import Breaker
+from spectator.llm.retry import RetryPolicy
+from spectator.llm.secret import ApiKey
+from spectator.policies.base import Policy, Preset, ScriptedPolicy
+from spectator.policies.model import ModelPolicy, ModelSettings
+from spectator.policies.prompting import Briefing, Style
+
+PREFIX: Final = "llm:"
+"""What the names of these presets begin with, before the name of their table."""
+
+ANSWER_BYTES: Final = 1024 * 1024
+"""Largest answer that is read in a live episode."""
+
+_NEEDS: Final = ("aiohttp", "orjson")
+
+
+class ModelCaptain(BaseModel):
+    """One table ``[captains.NAME]`` of a catalogue file."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    label: str = Field(min_length=1, max_length=80, description="Name shown to people")
+    summary: str = Field(default="", max_length=300, description="A sentence on it")
+    base_url: str = Field(description="Its endpoint, up to and without /chat/completions")
+    by_session: bool = Field(
+        default=False, description="Whether the endpoint keeps whole sessions, by name in the URL"
+    )
+    model: str = Field(min_length=1, max_length=200, description="Its name at its endpoint")
+    api_key_env: str | None = Field(
+        default=None,
+        pattern=r"^[A-Za-z_][A-Za-z0-9_]*$",
+        description="Name of the variable that holds the key",
+    )
+    style: Style = Field(default="tools", description="How it is asked to act")
+    temperature: float | None = Field(
+        default=None, ge=0, le=2, description="Left to the endpoint when left out"
+    )
+    max_tokens: int = Field(default=1024, ge=16, le=131_072, description="Longest answer, thoughts included")
+    max_tokens_field: Literal["max_tokens", "max_completion_tokens"] = Field(
+        default="max_tokens", description="Field that carries it; the newer models of OpenAI want the second"
+    )
+    timeout_s: float = Field(default=60.0, ge=1, le=900, description="Longest time for a decision")
+    context_tokens: int = Field(
+        default=16_384, ge=1024, description="Tokens of prompt and answer; older turns are left out beyond it"
+    )
+    actions_per_answer: int = Field(
+        default=1, ge=1, le=32, description="Actions that it may plan in one answer"
+    )
+    tool_choice: Literal["auto", "required"] | None = Field(default=None, description="For the style `tools`")
+    stream: bool = Field(default=True, description="Whether its thoughts are shown while they form")
+    send_seed: bool = Field(default=True, description="Whether the endpoint takes a seed")
+    retries: int = Field(
+        default=2, ge=0, le=20, description="Times that a failed request is sent again, of either kind"
+    )
+    price_in: float = Field(default=0.0, ge=0, description="Price of a million prompt tokens")
+    price_out: float = Field(default=0.0, ge=0, description="Price of a million answer tokens")
+    extra: dict[str, Any] = Field(default_factory=dict, description="Further fields of the request")
+
+    @field_validator("base_url")
+    @classmethod
+    def _usable_url(cls, base_url: str) -> str:
+        try:
+            return check_base_url(base_url)
+        except ConfigurationError as error:
+            raise ValueError(str(error)) from None
+
+    @field_validator("extra")
+    @classmethod
+    def _no_override(cls, extra: dict[str, Any]) -> dict[str, Any]:
+        owned = {
+            "model",
+            "messages",
+            "tools",
+            "stream",
+            "seed",
+            "temperature",
+            "max_tokens",
+            "max_completion_tokens",
+        }
+        if taken := sorted(owned & extra.keys()):
+            raise ValueError(f"{', '.join(taken)} cannot be set here")
+        return extra
+
+    def settings(self) -> ModelSettings:
+        """How the policy asks it."""
+        fields = ModelSettings.__dataclass_fields__
+        return ModelSettings(**{name: getattr(self, name) for name in fields})
+
+
+def load_captains(user_file: Path | None = None) -> dict[str, ModelCaptain]:
+    """The catalogue by preset name, in the order of the files; the user's tables replace built-in ones.
+
+    Args:
+        user_file: The user's own TOML file; ``None`` when there is none.
+
+    Raises:
+        ConfigurationError: A file cannot be read, or a table is wrong; every wrong field is named.
+    """
+    built_in = files("spectator.policies").joinpath("captains.toml").read_text(encoding="utf-8")
+    captains = parse_captains(built_in, "captains.toml")
+    if user_file is not None:
+        try:
+            text = user_file.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise ConfigurationError(f"the captains file {user_file} cannot be read: {error}") from error
+        captains |= parse_captains(text, str(user_file))
+    return captains
+
+
+def parse_captains(text: str, name: str) -> dict[str, ModelCaptain]:
+    """The captains in ``text``, the TOML of the file called ``name``; see :func:`load_captains`."""
+    try:
+        document = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigurationError(f"{name} is not TOML: {error}") from error
+    tables = document.pop("captains", {})
+    problems = [f"{name}: {key}: only tables [captains.NAME] are known" for key in document]
+    captains: dict[str, ModelCaptain] = {}
+    for key, table in tables.items() if isinstance(tables, dict) else ():
+        if not _is_name(key):
+            problems.append(f"{name}: captains.{key}: a name has 1 to 48 of the characters a-z 0-9 . _ -")
+            continue
+        try:
+            captains[PREFIX + key] = ModelCaptain.model_validate(table)
+        except ValidationError as error:
+            wrong = field_errors(error.errors(include_input=False), prefix=["captains", key])
+            problems += [f"{name}: {field.field}: {field.rule}" for field in wrong]
+    if problems:
+        raise ConfigurationError("; ".join(problems))
+    return captains
+
+
+def _is_name(key: str) -> bool:
+    return 1 <= len(key) <= 48 and all(
+        c.isascii() and (c.islower() or c.isdigit() or c in "._-") for c in key
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Seat:
+    """What a world brings to a model that takes one of its seats.
+
+    Args:
+        briefing: What the model must know.
+        fallback: Makes, from a seed, the policy that decides where the model does not; it must be a
+            :class:`ScriptedPolicy`, because nobody waits for it.
+    """
+
+    briefing: Briefing
+    fallback: Callable[[int], Policy]
+
+
+def model_presets(
+    captains: Mapping[str, ModelCaptain], seat: Seat, *, variables: Mapping[str, str], clock: Clock
+) -> dict[str, Preset]:
+    """The captains as presets that can be chosen for ``seat``; each says what it lacks here.
+
+    Keys are looked up when a policy is built, and stay inside its client.
+
+    Args:
+        captains: The catalogue.
+        seat: The seat.
+        variables: Where keys are found by their variables' names.
+        clock: Time.
+    """
+    installed = _lacking(find_spec)
+    return {
+        name: Preset(
+            name=name,
+            label=captain.label,
+            summary=captain.summary or f"{captain.model}, asked by {captain.style}.",
+            source="model",
+            build=_Build(captain, seat, variables, clock, Breaker(clock)),
+            missing=_missing(captain, variables, installed),
+            costs_money=True,
+        )
+        for name, captain in captains.items()
+    }
+
+
+def _lacking(find: Callable[[str], object | None]) -> list[str]:
+    return [module for module in _NEEDS if find(module) is None]
+
+
+def _missing(captain: ModelCaptain, variables: Mapping[str, str], lacking: Iterable[str]) -> str | None:
+    """What is needed before it can play here; the values of variables are never part of it."""
+    if list(lacking):
+        return "needs pip install 'openenv-spectator[models]'"
+    if captain.api_key_env is None:
+        return None
+    key = variables.get(captain.api_key_env, "")
+    if not key:
+        return f"needs a key in the variable {captain.api_key_env}"
+    try:
+        ApiKey(key)
+    except ConfigurationError:
+        return f"the variable {captain.api_key_env} holds something that cannot be a key"
+    return None
+
+
+class _Build:
+    """Makes a policy for one seat of one episode; its ``repr`` holds no key.
+
+    The breaker is shared by all episodes with this captain, so that a dead endpoint is not asked by each anew.
+    """
+
+    def __init__(
+        self, captain: ModelCaptain, seat: Seat, variables: Mapping[str, str], clock: Clock, breaker: Breaker
+    ) -> None:
+        self._captain = captain
+        self._seat = seat
+        self._variables = variables
+        self._clock = clock
+        self._breaker = breaker
+
+    def __call__(self, seed: int) -> ModelPolicy:
+        """A new policy, with connections of its own.
+
+        Raises:
+            ConfigurationError: Its key is gone, or the world's fallback is not a scripted policy.
+        """
+        from spectator.llm.client import ChatClient, ClientLimits
+
+        captain = self._captain
+        fallback = self._seat.fallback(seed)
+        if not isinstance(fallback, ScriptedPolicy):
+            raise ConfigurationError("the fallback of a model must be a scripted policy")
+        address = SessionAddress if captain.by_session else StaticAddress
+        limits = ClientLimits(request_s=max(1.0, captain.timeout_s), connections=4, answer_bytes=ANSWER_BYTES)
+        rng = random.Random(f"waits {seed}")
+        client = ChatClient(
+            limits.transport(),
+            address(captain.base_url),
+            clock=self._clock,
+            rng=rng,
+            key=self._key(),
+            limits=limits,
+            retry=RetryPolicy(busy=captain.retries, unavailable=captain.retries, longest_s=10.0),
+            breaker=self._breaker,
+        )
+        return ModelPolicy(
+            client,
+            captain.settings(),
+            self._seat.briefing,
+            fallback=fallback,
+            seed=seed,
+            clock=self._clock,
+            session=f"s-{seed:x}-{rng.getrandbits(32):08x}" if captain.by_session else None,
+        )
+
+    def _key(self) -> ApiKey | None:
+        name = self._captain.api_key_env
+        if name is None:
+            return None
+        value = self._variables.get(name, "")
+        if not value:
+            raise ConfigurationError(f"there is no key in the variable {name}")
+        return ApiKey(value)

@@ -1,0 +1,174 @@
+"""Owns a model's memory of one episode: its own past turns, as many as the prompt has room for.
+
+A turn is kept or dropped as a whole, and the tool messages after an answer are made from the turn itself: no
+answer can lose its question, and no tool message its call.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from spectator.events import encode_json
+from spectator.llm.chat import Message
+from spectator.llm.parsing import Call
+from spectator.policies.prompting import changes
+
+ANSWER_LIMIT: Final = 2_000
+"""Characters of an earlier answer that are shown again."""
+
+KEPT_SHARE: Final = 0.75
+"""What is used of the room after dropping: a good deal is dropped at once, so that the beginning of the
+prompt stays the same for many turns and endpoints can reuse it."""
+
+
+class TokenEstimate:
+    """Tokens of a text without a tokenizer, corrected by what the endpoint counted.
+
+    Args:
+        per_character: Tokens a character to begin with; JSON has about a third.
+    """
+
+    def __init__(self, per_character: float = 0.34) -> None:
+        self._per_character = per_character
+
+    def of(self, characters: int) -> int:
+        """Tokens of so many characters."""
+        return int(characters * self._per_character) + 4
+
+    def learn(self, characters: int, tokens: int) -> None:
+        """Take in that a prompt of ``characters`` had ``tokens``."""
+        if characters > 0 and tokens > 0:
+            self._per_character = min(2.0, max(0.1, tokens / characters))
+
+
+@dataclass(slots=True)
+class Turn:
+    """One decision that the model made itself.
+
+    Args:
+        seen: The situation, as JSON.
+        shown: The same as text, in full.
+        text: What it wrote beside its calls.
+        calls: Its calls in the endpoint's own form; empty when it wrote them as text.
+        outcomes: What became of each call, as far as it is known.
+        changed: What the situation changed of the one of the turn before; set by the history.
+        weight: Characters that it takes in a prompt, but for the outcomes and ``shown``; set by the history.
+    """
+
+    seen: Mapping[str, Any]
+    shown: str
+    text: str
+    calls: Sequence[Call] = ()
+    outcomes: list[str] = field(default_factory=list)
+    changed: str = ""
+    weight: int = 0
+
+    def answer(self) -> Message:
+        """The model's message."""
+        return answer_message(self.text, self.calls)
+
+    def reply(self, shown: str) -> list[Message]:
+        """The messages that follow: what became of it, with ``shown``, the next situation."""
+        if not self.calls:
+            return [{"role": "user", "content": shown}]
+        return tool_messages(self.calls, self.outcomes, shown)
+
+
+def answer_message(text: str, calls: Sequence[Call]) -> Message:
+    """A message of the model's own."""
+    text = text if len(text) <= ANSWER_LIMIT else f"{text[:ANSWER_LIMIT]}…"
+    if not calls:
+        return {"role": "assistant", "content": text or "(no answer)"}
+    return {
+        "role": "assistant",
+        "content": text,
+        "tool_calls": [
+            {
+                "id": call.id,
+                "type": "function",
+                "function": {"name": call.tool, "arguments": encode_json(dict(call.arguments))},
+            }
+            for call in calls
+        ],
+    }
+
+
+def tool_messages(calls: Sequence[Call], outcomes: Sequence[str], last: str) -> list[Message]:
+    """One message for each of ``calls``; ``last`` goes with the last one."""
+    messages: list[Message] = []
+    for number, call in enumerate(calls):
+        outcome = outcomes[number] if number < len(outcomes) else "not carried out"
+        content = f"{outcome}\n\n{last}" if number == len(calls) - 1 else outcome
+        messages.append({"role": "tool", "tool_call_id": call.id, "content": content})
+    return messages
+
+
+class History:
+    """Past turns of one episode, newest last.
+
+    Args:
+        room: Tokens that a whole prompt may have; the task and the present situation are always in it.
+        estimate: Counts.
+    """
+
+    def __init__(self, room: int, estimate: TokenEstimate) -> None:
+        self._room = room
+        self._estimate = estimate
+        self._turns: deque[Turn] = deque()
+        self._dropped = 0
+
+    def add(self, turn: Turn) -> None:
+        """Remember ``turn``."""
+        if self._turns:
+            turn.changed = changes(self._turns[-1].seen, turn.seen)
+        turn.weight = len(turn.changed) + len(encode_json(turn.answer()))
+        self._turns.append(turn)
+
+    def messages(self, system: str, shown: str, *, beside: int = 0) -> list[Message]:
+        """The conversation that asks for the next decision.
+
+        Args:
+            system: The rules and the task; never dropped.
+            shown: The question with the present situation; never dropped.
+            beside: Characters that travel beside the messages, such as the tools.
+        """
+        self._make_room(len(system) + len(shown) + beside)
+        conversation: list[Message] = [{"role": "system", "content": system}]
+        before: Turn | None = None
+        for turn in self._turns:
+            conversation += _said(before, self._first(turn) if before is None else turn.changed)
+            conversation.append(turn.answer())
+            before = turn
+        return conversation + _said(before, shown)
+
+    def _first(self, turn: Turn) -> str:
+        left_out = f"({self._dropped} earlier turns are left out.)\n" if self._dropped else ""
+        return f"{left_out}Situation then:\n{turn.shown}"
+
+    def _make_room(self, always: int) -> None:
+        if self._tokens(always) <= self._room:
+            return
+        while self._turns and self._tokens(always) > KEPT_SHARE * self._room:
+            self._turns.popleft()
+            self._dropped += 1
+
+    def _tokens(self, always: int) -> int:
+        if self._turns:
+            always += len(self._first(self._turns[0])) - len(self._turns[0].changed)
+        past = sum(turn.weight + sum(map(len, turn.outcomes)) for turn in self._turns)
+        return self._estimate.of(always + past)
+
+
+def _said(before: Turn | None, shown: str) -> list[Message]:
+    return [{"role": "user", "content": shown}] if before is None else before.reply(shown)
+
+
+def size(messages: Sequence[Message]) -> int:
+    """Characters of ``messages``, as the estimate counts them."""
+    return sum(
+        len(message["content"]) + (len(encode_json(message["tool_calls"])) if "tool_calls" in message else 0)
+        for message in messages
+    )

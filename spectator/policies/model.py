@@ -1,0 +1,429 @@
+"""Owns the policy that asks a language model, for any world."""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, Literal, Protocol
+
+from spectator.clock import Clock
+from spectator.errors import EndpointError
+from spectator.events import encode_json
+from spectator.llm.chat import ChatAnswer, ChatRequest, DeltaKind, Message, OnDelta, Usage
+from spectator.llm.parsing import Call, CallRefused, WrittenCall, check_call, find_calls, written_form
+from spectator.llm.schema import UnsupportedSchema
+from spectator.observations import LegalAction, Observation
+from spectator.policies.base import Decision, ScriptedPolicy
+from spectator.policies.history import History, TokenEstimate, Turn, answer_message, size, tool_messages
+from spectator.policies.prompting import (
+    Briefing,
+    Style,
+    correction,
+    instructions,
+    question,
+    situation,
+    tools,
+)
+from spectator.text import clean_text
+
+MARGIN_S: Final = 1.0
+"""Time kept of a decision's deadline for the fallback, at most a tenth of it."""
+
+MAX_REFUSALS: Final = 2
+"""Refusals by the world in a row after which the fallback decides once."""
+
+SHORTEST_ASK_S: Final = 0.05
+"""Time below which asking again is not worth it."""
+
+MAX_CALLS_SHOWN: Final = 8
+"""Calls of a rejected answer that are shown back to the model."""
+
+
+NAME_LIMIT: Final = 120
+"""Characters of a model's name by its endpoint's account."""
+
+REASON_LIMIT: Final = 500
+"""Characters of the reason for a fallback."""
+
+THOUGHT_LIMIT: Final = 8_192
+"""Characters of one part of a thought."""
+
+
+class Asks(Protocol):
+    """A client, as far as the policy needs one."""
+
+    async def complete(
+        self,
+        request: ChatRequest,
+        *,
+        deadline: float,
+        session: str | None = None,
+        on_delta: OnDelta | None = None,
+    ) -> ChatAnswer:
+        """See :meth:`spectator.llm.client.ChatClient.complete`."""
+        ...
+
+    async def aclose(self) -> None:
+        """Let go of its connections."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelSettings:
+    """How a model is asked.
+
+    Args:
+        model: Its name at its endpoint.
+        style: How it is asked to act.
+        temperature: 0 .. 2; ``None`` leaves it to the endpoint.
+        max_tokens: Longest answer, thoughts included.
+        max_tokens_field: See :class:`ChatRequest`.
+        timeout_s: Longest time for a decision, second asking included.
+        context_tokens: Tokens of prompt and answer together; older turns are left out beyond it.
+        actions_per_answer: More than 1 lets it plan that many actions ahead in one answer.
+        tool_choice: ``auto`` or ``required``, for the style ``tools``.
+        stream: Whether its thoughts are to be heard while they form.
+        send_seed: Whether the endpoint takes a seed.
+        extra: Further fields of the request.
+    """
+
+    model: str
+    style: Style = "tools"
+    temperature: float | None = None
+    max_tokens: int = 1024
+    max_tokens_field: str = "max_tokens"
+    timeout_s: float = 60.0
+    context_tokens: int = 16_384
+    actions_per_answer: int = 1
+    tool_choice: str | None = None
+    stream: bool = True
+    send_seed: bool = True
+    extra: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Thought:
+    """A part of a decision that is forming; for viewers, and gone once the decision is there.
+
+    Args:
+        actor: Who is thinking.
+        decision: Which of the actor's decisions, 1 the first.
+        kind: What grew; ``restart`` voids what came before it in the same decision.
+        text: What was added.
+    """
+
+    actor: str
+    decision: int
+    kind: DeltaKind
+    text: str
+
+
+class ThinksAloud(Protocol):
+    """A policy whose thoughts can be heard while they form."""
+
+    def think_aloud(self, listener: Callable[[Thought], None] | None) -> None:
+        """Send thoughts to ``listener``, which is called on the event loop and returns at once."""
+        ...
+
+
+class ModelPolicy:
+    """Asks a language model for every decision; a scripted policy decides where it cannot, and is named.
+
+    One failure of form is forgiven: the model is told the rule that it broke and asked once more.
+
+    Args:
+        client: Asks the endpoint; closed by :meth:`aclose` if ``closes_client``.
+        settings: How the model is asked.
+        briefing: What it must know of its seat.
+        fallback: Decides where the model does not.
+        seed: Seed of the sampling, where the endpoint takes one.
+        clock: Time.
+        session: Name for endpoints that route by session.
+        closes_client: Whether this policy is the client's only user.
+    """
+
+    def __init__(
+        self,
+        client: Asks,
+        settings: ModelSettings,
+        briefing: Briefing,
+        *,
+        fallback: ScriptedPolicy,
+        seed: int,
+        clock: Clock,
+        session: str | None = None,
+        closes_client: bool = True,
+    ) -> None:
+        self._client = client
+        self._settings = settings
+        self._briefing = briefing
+        self._fallback = fallback
+        self._seed = seed
+        self._clock = clock
+        self._session = session
+        self._closes_client = closes_client
+        self._estimate = TokenEstimate()
+        self._history = History(max(1, settings.context_tokens - settings.max_tokens), self._estimate)
+        self._planned: deque[WrittenCall] = deque()
+        self._turn: Turn | None = None
+        self._refused = 0
+        self._note = ""
+        self._decisions = 0
+        self._listener: Callable[[Thought], None] | None = None
+        self.usage = Usage()
+
+    def think_aloud(self, listener: Callable[[Thought], None] | None) -> None:
+        """See :class:`ThinksAloud`."""
+        self._listener = listener
+
+    async def decide(self, observation: Observation, *, deadline: float) -> Decision:
+        """See :meth:`Policy.decide`. Cancelling closes the request at once."""
+        self._decisions += 1
+        self._hear_outcome(observation)
+        planned = self._next_planned(observation)
+        if planned is not None:
+            return planned
+        limit = min(deadline - min(MARGIN_S, deadline / 10), self._settings.timeout_s)
+        asking = _Asking(observation, self._clock.monotonic(), limit)
+        if self._refused >= MAX_REFUSALS:
+            return self._fall_back(asking, f"refused: {self._refused} actions in a row by the world's rules")
+        try:
+            calls = await self._ask(asking)
+        except EndpointError as error:
+            return self._fall_back(asking, f"{error.kind}: {error}")
+        except (CallRefused, UnsupportedSchema) as error:
+            asking.parse = "failed"
+            return self._fall_back(asking, f"unusable: {error}")
+        return self._decided(asking, calls)
+
+    async def aclose(self) -> None:
+        """Close the client, where nobody else uses it."""
+        if self._closes_client:
+            await self._client.aclose()
+
+    def _hear_outcome(self, observation: Observation) -> None:
+        """Note what the world made of the last action."""
+        refused = observation.refused
+        self._refused = 0 if refused is None else self._refused + 1
+        if refused is not None:
+            self._planned.clear()
+        if self._turn is not None and self._turn.outcomes and refused is not None:
+            self._turn.outcomes[-1] = f"refused: {refused.message}"
+
+    def _next_planned(self, observation: Observation) -> Decision | None:
+        if not self._planned:
+            return None
+        try:
+            call = check_call(self._planned.popleft(), observation.legal_actions)
+        except (CallRefused, UnsupportedSchema):
+            self._planned.clear()
+            return None
+        if self._turn is not None:
+            self._turn.outcomes.append("carried out")
+        reasoning = call.reason or "Planned in the answer before."
+        return Decision(self._action(call), "model", reasoning, parse="ok", model=self._settings.model)
+
+    async def _ask(self, asking: _Asking) -> list[Call]:
+        """The calls of the model's answer: the first is legal, the others are judged when they are due."""
+        legal = asking.observation.legal_actions
+        messages = self._messages(asking)
+        answer = await self._complete(asking, messages)
+        try:
+            return self._read(answer, legal)
+        except CallRefused as broken:
+            rule = str(broken)
+            if asking.left(self._clock) < SHORTEST_ASK_S:
+                raise
+        answer = await self._complete(asking, [*messages, *_rejected(answer, rule)])
+        calls = self._read(answer, legal)
+        asking.parse = "repaired"
+        return calls
+
+    def _messages(self, asking: _Asking) -> list[Message]:
+        settings, observation = self._settings, asking.observation
+        asking.shown = self._briefing.render(observation)
+        system = instructions(
+            observation.actor or "", self._briefing.task, settings.style, settings.actions_per_answer
+        )
+        shown = question(asking.shown, observation.legal_actions, settings.style, self._note)
+        if settings.style == "tools":
+            asking.tools = tools(observation.legal_actions)
+            asking.beside = len(encode_json(asking.tools))
+        return self._history.messages(system, shown, beside=asking.beside)
+
+    async def _complete(self, asking: _Asking, messages: Sequence[Message]) -> ChatAnswer:
+        settings = self._settings
+        request = ChatRequest(
+            model=settings.model,
+            messages=messages,
+            tools=asking.tools,
+            tool_choice=settings.tool_choice,
+            temperature=settings.temperature,
+            max_tokens=settings.max_tokens,
+            max_tokens_field=settings.max_tokens_field,
+            seed=(self._seed + self._decisions) % 2**31 if settings.send_seed else None,
+            stream=settings.stream,
+            extra=settings.extra,
+        )
+        on_delta = self._teller(asking) if settings.stream and self._listener is not None else None
+        answer = await self._client.complete(
+            request, deadline=asking.left(self._clock), session=self._session, on_delta=on_delta
+        )
+        asking.answers.append(answer)
+        if answer.usage is not None:
+            self.usage += answer.usage
+            self._estimate.learn(size(messages) + asking.beside, answer.usage.tokens_in)
+        return answer
+
+    def _teller(self, asking: _Asking) -> OnDelta:
+        actor, decision, listener = asking.observation.actor or "", self._decisions, self._listener
+        assert listener is not None
+        if asking.answers:
+            listener(Thought(actor, decision, "restart", ""))
+        return lambda kind, text: listener(Thought(actor, decision, kind, clean_text(text, THOUGHT_LIMIT)))
+
+    def _read(self, answer: ChatAnswer, legal: Sequence[LegalAction]) -> list[Call]:
+        written = find_calls(answer, legal)
+        if not written:
+            raise CallRefused(_why_nothing(answer))
+        if self._settings.actions_per_answer > 1:
+            several = written[: self._settings.actions_per_answer]
+            first = check_call(several[0], legal)
+            return [first, *(Call(w.tool, w.arguments or {}, w.reason, w.id) for w in several[1:])]
+        # A text may weigh several actions before it ends with one; tool calls are meant to be carried out.
+        return [check_call(written[0] if answer.tool_calls else written[-1], legal)]
+
+    def _decided(self, asking: _Asking, calls: Sequence[Call]) -> Decision:
+        first, answer = calls[0], asking.answers[-1]
+        self._planned = deque(
+            WrittenCall(call.tool, call.arguments, call.reason, call.id) for call in calls[1:]
+        )
+        self._turn = Turn(
+            seen=situation(asking.observation),
+            shown=asking.shown,
+            text=answer.text,
+            calls=_with_ids(calls) if answer.tool_calls else (),
+            outcomes=["carried out"],
+        )
+        self._history.add(self._turn)
+        self._note = ""
+        return asking.decision(
+            self._clock,
+            self._action(first),
+            "model",
+            _reasoning(first, answer),
+            model=clean_text(answer.model or self._settings.model, NAME_LIMIT),
+        )
+
+    def _fall_back(self, asking: _Asking, reason: str) -> Decision:
+        """The fallback's decision, with all that is known of why it had to decide."""
+        reason = clean_text(reason, REASON_LIMIT)
+        self._planned.clear()
+        self._turn = None
+        self._refused = 0
+        own = self._fallback.choose(asking.observation)
+        self._note = (
+            f"Your last turn could not be used ({reason}); this was done in your place: "
+            f"{encode_json(dict(own.action))}"
+        )
+        if asking.parse == "ok":
+            asking.parse = None
+        return asking.decision(
+            self._clock,
+            own.action,
+            "fallback",
+            own.reasoning,
+            model=self._settings.model,
+            fallback_reason=reason,
+        )
+
+    def _action(self, call: Call) -> Mapping[str, Any]:
+        return self._briefing.as_action(call.tool, call.arguments)
+
+
+@dataclass(slots=True)
+class _Asking:
+    """One decision under way."""
+
+    observation: Observation
+    began: float
+    limit: float
+    shown: str = ""
+    tools: Sequence[Mapping[str, Any]] = ()
+    beside: int = 0
+    answers: list[ChatAnswer] = field(default_factory=list)
+    parse: Literal["ok", "repaired", "failed"] | None = "ok"
+
+    def left(self, clock: Clock) -> float:
+        """Seconds left."""
+        return self.began + self.limit - clock.monotonic()
+
+    def decision(
+        self,
+        clock: Clock,
+        action: Mapping[str, Any],
+        source: Literal["model", "fallback"],
+        reasoning: str,
+        *,
+        model: str,
+        fallback_reason: str | None = None,
+    ) -> Decision:
+        """The decision, with what the answers so far cost."""
+        counted = [answer.usage for answer in self.answers if answer.usage is not None]
+        used = sum(counted, Usage())
+        return Decision(
+            action,
+            source,
+            reasoning,
+            raw_text="\n\n".join(written_form(answer) for answer in self.answers) if self.answers else None,
+            parse=self.parse,
+            fallback_reason=fallback_reason,
+            model=model,
+            latency_s=round(clock.monotonic() - self.began, 6),
+            tokens_in=used.tokens_in if counted else None,
+            tokens_out=used.tokens_out if counted else None,
+        )
+
+
+def _why_nothing(answer: ChatAnswer) -> str:
+    """The rule that an answer without any call broke."""
+    if answer.refusal or answer.finish_reason == "content_filter":
+        return "the model declined to answer"
+    if answer.finish_reason == "length":
+        return "the answer was cut at the longest length before it named an action"
+    if not answer.text:
+        return "the answer is empty"
+    return "the answer names no action in the form asked for"
+
+
+def _with_ids(calls: Sequence[Call]) -> tuple[Call, ...]:
+    """The calls with ids that differ, whatever the endpoint gave."""
+    taken = [call.id for call in calls]
+    return tuple(
+        call
+        if call.id and len(call.id) <= 64 and call.id not in taken[:number]
+        else replace(call, id=f"call_{number}")
+        for number, call in enumerate(calls)
+    )
+
+
+def _rejected(answer: ChatAnswer, rule: str) -> list[Message]:
+    """The answer that broke ``rule``, and the words that ask for another."""
+    words = correction(rule)
+    written = find_calls(answer, ())[:MAX_CALLS_SHOWN] if answer.tool_calls else []
+    if not written:
+        return [
+            answer_message(answer.text or answer.refusal or "", ()),
+            {"role": "user", "content": words},
+        ]
+    calls = _with_ids([Call(w.tool or "unnamed", w.arguments or {}, id=w.id) for w in written])
+    return [answer_message(answer.text, calls), *tool_messages(calls, (), words)]
+
+
+def _reasoning(call: Call, answer: ChatAnswer) -> str:
+    """The stated reason first, then the thoughts behind it."""
+    prose = answer.text if answer.tool_calls else re.split(r"```|[{<]", answer.text, maxsplit=1)[0]
+    stated = call.reason or prose.strip()
+    return "\n\n".join(part for part in (stated, answer.thought) if part)

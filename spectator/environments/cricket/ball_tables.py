@@ -42,9 +42,9 @@ _FIRST_MIDDLE_OVER: Final = 6
 _EFFECT_POWER: Final = 0.4
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Tables:
-    """Everything the sampler reads, as nested tuples.
+    """Everything the sampler reads, as nested tuples; equal only to itself, so that it can key a cache.
 
     Args:
         first: Weights by over (20) and wickets lost (10) of a first innings.
@@ -131,7 +131,7 @@ def format_levers(
         if powerplay and phase_of(over_like(innings_balls, balls_bowled, powerplay)):
             logs = [a + b for a, b in zip(logs, tables.powerplay, strict=True)]
     else:
-        overs_left = (innings_balls - balls_bowled) / 6
+        overs_left = (innings_balls - balls_bowled + 5) // 6
         long = min(1.0, max(0.0, overs_left - 10) / 15) * min(1.0, (innings_balls / 6 - FULL_OVERS) / 20)
         logs = [long * value for value in tables.long]
     return tuple(math.exp(value) for value in logs)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from typing import Final
 
 import numpy as np
@@ -16,6 +16,8 @@ from spectator.environments.cricket.ball_tables import (
     RATE_PLACES,
     Tables,
     format_levers,
+    over_like,
+    phase_of,
     rate_place,
 )
 
@@ -23,19 +25,16 @@ Floats = NDArray[np.float32]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
-FREE_HIT_ROW: Final = 200 + 200 * RATE_PLACES
-"""Row of the base table for a free hit; first innings come before it, then chases."""
-
 MAX_REQUIRED: Final = 2000
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Compiled:
     """The model's tables as arrays.
 
     Args:
-        base: Weights by situation, shape ``(11, 3601)``: first innings, chases, free hit.
-        person: Weights of batter and bowler together, shape ``(11, 3564)``.
+        base: Weights by situation, shape ``(3601, 11)``: first innings, chases, free hit.
+        person: Weights of batter and bowler together, shape ``(3564, 11)``.
         tables: The tuples it was made from, for what depends on the length of an innings.
         details: Running sums of the runs on wides, no-balls, byes and run-outs.
         gain: Shift of boundaries per unit log ratio of runs.
@@ -96,6 +95,7 @@ class Innings:
         bowlers: Place of who bowls each over, shape ``(overs,)`` or ``(overs, n)``.
         effect: Match and innings effect.
         free_hit: Whether the next ball is one.
+        mark: Runs and wickets are noted down when so many valid balls are bowled, or at the end; 0 for never.
     """
 
     innings_balls: int
@@ -114,6 +114,7 @@ class Innings:
     bowlers: Ints
     effect: Floats
     free_hit: Bools
+    mark: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,12 +126,16 @@ class Ends:
         wickets: Wickets lost.
         balls: Valid balls bowled.
         deliveries: How many were simulated in all.
+        marked_runs: Runs at the mark.
+        marked_wickets: Wickets lost at the mark.
     """
 
     runs: Ints
     wickets: Ints
     balls: Ints
     deliveries: int
+    marked_runs: Ints
+    marked_wickets: Ints
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,6 +178,12 @@ class Step:
 Watcher = Callable[[Step], None]
 
 
+@lru_cache(maxsize=8)
+def compiled_of(tables: Tables) -> Compiled:
+    """The arrays of some tables, made once for each of the last few."""
+    return compile_tables(tables)
+
+
 def compile_tables(tables: Tables) -> Compiled:
     """Turn the sampler's tuples into arrays."""
     first = np.array(tables.first, dtype=np.float32).reshape(-1, CATEGORIES)
@@ -182,8 +193,8 @@ def compile_tables(tables: Tables) -> Compiled:
     bowler = np.array(tables.bowler, dtype=np.float32)
     person = batter[:, :, :, None, None, :] * bowler[:, None, None, :, :, :]
     return Compiled(
-        base=np.ascontiguousarray(base.T),
-        person=np.ascontiguousarray(person.reshape(-1, CATEGORIES).T),
+        base=base,
+        person=np.ascontiguousarray(person.reshape(-1, CATEGORIES)),
         tables=tables,
         details={
             name: np.cumsum(np.array(tables.details[name], dtype=np.float32))
@@ -196,15 +207,45 @@ def compile_tables(tables: Tables) -> Compiled:
     )
 
 
-def format_factors(tables: Tables, innings_balls: int, powerplay_balls: int, chasing: bool) -> Floats | None:
-    """Factors of the categories by valid balls bowled, shape ``(11, balls)``; ``None`` for 20 overs."""
-    if format_levers(tables, innings_balls, 0, False, chasing) is None:
-        return None
-    rows = []
+@dataclass(frozen=True, slots=True)
+class Situations:
+    """The weights of every situation of one format.
+
+    Args:
+        weights: Shape ``(rows + 1, 11)``; the last row is a free hit.
+        row_of_ball: First row by valid balls bowled; wickets lost (and in a chase the place of the required rate) add to it.
+        phase_of_ball: Phase by valid balls bowled.
+    """
+
+    weights: Floats
+    row_of_ball: Ints
+    phase_of_ball: Ints
+
+
+@lru_cache(maxsize=16)
+def situations_of(compiled: Compiled, innings_balls: int, powerplay_balls: int, chasing: bool) -> Situations:
+    """The situations of a format, made once for each of the last few.
+
+    Every over of the format, in and out of the powerplay, as the over of 20 that it resembles times the format's levers.
+    """
+    size = 10 * (RATE_PLACES if chasing else 1)
+    start = 200 if chasing else 0
+    blocks, first_rows, phases = [], {}, []
     for ball in range(innings_balls):
-        levers = format_levers(tables, innings_balls, ball, ball < powerplay_balls, chasing) or (1.0,) * 7
-        rows.append([1.0 if at is None else levers[at] for at in LEVER_OF])
-    return np.array(rows, dtype=np.float32).T.copy()
+        key_of_ball = (ball // 6, ball < powerplay_balls)
+        over = over_like(innings_balls, ball, ball < powerplay_balls)
+        phases.append(phase_of(over))
+        if key_of_ball not in first_rows:
+            first_rows[key_of_ball] = size * len(blocks)
+            levers = format_levers(compiled.tables, innings_balls, ball, ball < powerplay_balls, chasing)
+            factors = [1.0 if levers is None or at is None else levers[at] for at in LEVER_OF]
+            rows = compiled.base[start + over * size : start + (over + 1) * size]
+            blocks.append(rows * np.array(factors, dtype=np.float32))
+    return Situations(
+        weights=np.concatenate([*blocks, compiled.base[-1:]]),
+        row_of_ball=np.array([first_rows[ball // 6, ball < powerplay_balls] for ball in range(innings_balls)]),
+        phase_of_ball=np.array(phases),
+    )
 
 
 @cache

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -9,6 +10,7 @@ from numpy.typing import NDArray
 
 from spectator.environments.cricket.ball_tables import (
     BYE,
+    CATEGORIES,
     NO_BALL,
     RATE_PLACES,
     RUN_OUT,
@@ -16,11 +18,8 @@ from spectator.environments.cricket.ball_tables import (
     WICKET,
     WIDE,
     effect_scale,
-    over_like,
-    phase_of,
 )
 from spectator.environments.cricket.futures import (
-    FREE_HIT_ROW,
     MAX_REQUIRED,
     Bools,
     Compiled,
@@ -31,11 +30,10 @@ from spectator.environments.cricket.futures import (
     People,
     Step,
     Watcher,
-    format_factors,
+    situations_of,
     rate_places,
 )
 
-_SPARE_BALLS: Final = 8
 _RUNS: Final = np.array([0, 1, 2, 3, 4, 6, 0, 0, 0, 0, 0], dtype=np.int64)
 _RAN: Final = np.array([0, 1, 0, 1, 0, 0, 0, 0, 0, 0, 0], dtype=np.bool_)
 _FACED_CAP: Final = 63
@@ -45,7 +43,13 @@ _COMPRESS_AT: Final = 0.12
 
 
 def play(
-    compiled: Compiled, people: People, at: Innings, rng: np.random.Generator, watch: Watcher | None = None
+    compiled: Compiled,
+    people: People,
+    at: Innings,
+    rng: np.random.Generator,
+    watch: Watcher | None = None,
+    *,
+    forced: NDArray[np.uint8] | None = None,
 ) -> Ends:
     """Play an innings to its end in every future.
 
@@ -55,8 +59,9 @@ def play(
         at: Where it stands; its arrays are not changed.
         rng: Source of all chance.
         watch: Called once a step with what happened, for those who count.
+        forced: Category of the first ball in every future; drawn like the rest when left out.
     """
-    return _Player(compiled, people, at, rng, watch).play()
+    return _Player(compiled, people, at, rng, watch).play(forced)
 
 
 class _Player:
@@ -81,27 +86,33 @@ class _Player:
         self.free_hit = at.free_hit.copy()
         self.done: Bools = np.zeros(len(at.balls), dtype=np.bool_)
         self.target = None if at.target is None else at.target.copy()
-        self.ends = Ends(at.runs.copy(), at.wickets.copy(), at.balls.copy(), 0)
+        nowhere = np.full(len(at.balls), -1)
+        self.ends = Ends(at.runs.copy(), at.wickets.copy(), at.balls.copy(), 0, nowhere, nowhere.copy())
+        self.unmarked = at.mark > 0
+        self.rows: Floats = np.empty((len(at.balls), CATEGORIES), dtype=np.float32)
+        self.others: Floats = np.empty_like(self.rows)
+        self.columns: Floats = np.empty((CATEGORIES, len(at.balls)), dtype=np.float32)
         self.deliveries = 0
-        size = at.innings_balls + _SPARE_BALLS
-        overs = [
-            over_like(at.innings_balls, min(ball, at.innings_balls - 1), ball < at.powerplay_balls) for ball in range(size)
-        ]
-        self.over_at = np.array(overs) * 10
-        self.phase_at = np.array([phase_of(over) for over in overs]) * 11
-        self.factors = format_factors(compiled.tables, at.innings_balls, at.powerplay_balls, at.target is not None)
-        self.over_of = np.minimum(np.arange(size) // 6, (at.innings_balls - 1) // 6)
+        self.finished = 0
+        self.situations = situations_of(compiled, at.innings_balls, at.powerplay_balls, at.target is not None)
+        balls = np.arange(at.innings_balls + 1)
+        self.over_of = balls // 6
+        self.over_ends = balls % 6 == 0
+        self.over_ends[-1] = True
+        self.person_row_of_ball = self.situations.phase_of_ball * 11
         self.places = rate_places(at.innings_balls)
 
-    def play(self) -> Ends:
+    def play(self, forced: NDArray[np.uint8] | None) -> Ends:
         """Step until every future has ended."""
         self._finish(self._ended())
-        while not self.done.all():
-            if self.done.mean() > _COMPRESS_AT:
+        self._step(forced)
+        self._finish(self._ended())
+        while self.finished < len(self.done):
+            if self.finished > _COMPRESS_AT * len(self.done):
                 self._compress()
-            self._step()
+            self._step(None)
             self._finish(self._ended())
-        return Ends(self.ends.runs, self.ends.wickets, self.ends.balls, self.deliveries)
+        return replace(self.ends, deliveries=self.deliveries)
 
     def _ended(self) -> Bools:
         ended = (self.wickets >= self.at.wickets_limit) | (self.balls >= self.at.innings_balls)
@@ -118,27 +129,43 @@ class _Player:
             self.ends.wickets[ids] = self.wickets[new]
             self.ends.balls[ids] = self.balls[new]
             self.done[new] = True
+            self.finished += new.size
+        if self.unmarked:
+            self._mark(ended)
+
+    def _mark(self, ended: Bools) -> None:
+        """Note down the futures that have come to the mark."""
+        runs = self.ends.marked_runs
+        here = np.flatnonzero((ended | (self.balls >= self.at.mark)) & (runs[self.ids] < 0))
+        ids = self.ids[here]
+        runs[ids] = self.runs[here]
+        self.ends.marked_wickets[ids] = self.wickets[here]
+        self.unmarked = bool((runs < 0).any())
 
     def _compress(self) -> None:
+        self.finished = 0
         keep = np.flatnonzero(~self.done)
         for name in self._COLUMNS:
             setattr(self, name, getattr(self, name)[keep])
         if self.target is not None:
             self.target = self.target[keep]
 
-    def _step(self) -> None:
+    def _step(self, forced: NDArray[np.uint8] | None) -> None:
         """Bowl one ball in every future that is still in the arrays."""
         balls = np.minimum(self.balls, self.at.innings_balls - 1)
         wickets = np.minimum(self.wickets, 9)
         required = None if self.target is None else np.clip(self.target - self.runs, 0, MAX_REQUIRED)
-        base = self.over_at[balls] + wickets
-        if required is not None:
-            base = 200 + base * RATE_PLACES + self.places[self.at.innings_balls - balls, required]
-        base[self.free_hit] = FREE_HIT_ROW
+        base = self.situations.row_of_ball[balls]
+        if required is None:
+            base += wickets
+        else:
+            base += wickets * RATE_PLACES
+            base += self.places[self.at.innings_balls - balls, required]
+        base[np.flatnonzero(self.free_hit)] = len(self.situations.weights) - 1
         bowlers, overs = self.at.bowlers, self.over_of[balls]
         bowler = bowlers[overs] if bowlers.ndim == 1 else bowlers[overs, self.ids]
         person = self._person_rows(balls, bowler)
-        category = self._draw(base, person, bowler, balls)
+        category = self._draw(base, person, bowler) if forced is None else forced
         runs, ran, valid, out = self._score(category)
         if self.watch is not None:
             live = np.flatnonzero(~self.done)
@@ -156,15 +183,19 @@ class _Player:
     def _person_rows(self, balls: Ints, bowler: Ints) -> Ints:
         people = self.people
         faced = _BIN_OF_FACED[np.minimum(self.faced, _FACED_CAP)]
-        row = (self.phase_at[balls] + people.order[self.striker]) * 9 + faced
+        row = (self.person_row_of_ball[balls] + people.order[self.striker]) * 9 + faced
         row = (row * 6 + people.style[bowler]) * 2 + people.left[self.striker]
         return row
 
-    def _draw(self, base: Ints, person: Ints, bowler: Ints, balls: Ints) -> NDArray[np.uint8]:
+    def _draw(self, base: Ints, person: Ints, bowler: Ints) -> NDArray[np.uint8]:
         """Draw the category of every future."""
         c, people = self.compiled, self.people
-        weights = c.base.take(base, axis=1)
-        weights *= c.person.take(person, axis=1)
+        n = len(base)
+        # Buffers are kept from step to step: fresh ones of this size cost more in page faults than the gathering itself.
+        rows, others, weights = self.rows[:n], self.others[:n], self.columns[:, :n]
+        np.take(self.situations.weights, base, axis=0, out=rows, mode="clip")
+        np.take(c.person, person, axis=0, out=others, mode="clip")
+        np.multiply(rows.T, others.T, out=weights)
         shift = np.float32(c.gain) * (people.bat_log[self.striker] + people.bowl_log[bowler]) + self.effect
         bat = np.exp(shift)
         weights[0] *= np.exp(np.float32(-c.dot_share) * shift)
@@ -174,8 +205,6 @@ class _Player:
         extras = people.bowl_extras[bowler]
         weights[WIDE] *= extras
         weights[NO_BALL] *= extras
-        if self.factors is not None:
-            weights *= self.factors.take(balls, axis=1)
         left = self.rng.random(len(base), dtype=np.float32)
         left *= weights.sum(axis=0)
         category = np.zeros(len(base), dtype=np.uint8)
@@ -214,7 +243,7 @@ class _Player:
         fallen = np.flatnonzero((category == WICKET) | (category == RUN_OUT))
         if fallen.size:
             self._replace(fallen, category[fallen] == RUN_OUT, swap)
-        swap ^= valid & (self.balls % 6 == 0)
+        swap ^= valid & self.over_ends[np.minimum(self.balls, self.at.innings_balls)]
         striker, faced = self.striker, self.faced
         self.striker, self.partner = np.where(swap, self.partner, striker), np.where(swap, striker, self.partner)
         self.faced, self.faced_partner = np.where(swap, self.faced_partner, faced), np.where(swap, faced, self.faced_partner)

@@ -197,8 +197,8 @@ def with_parameters(compiled: Compiled, parameters: Parameters, selection: Selec
     person = parameters.batter[:, :, :, None, None] + parameters.bowler[:, None, None]
     return replace(
         compiled,
-        base=np.concatenate([np.exp(base.T), compiled.base[:, -1:]], axis=1).astype(np.float32),
-        person=np.ascontiguousarray(np.exp(person).reshape(-1, SIZE).T, dtype=np.float32),
+        base=np.concatenate([np.exp(base), compiled.base[-1:]]).astype(np.float32),
+        person=np.exp(person).reshape(-1, SIZE).astype(np.float32),
     )
 
 

@@ -73,6 +73,7 @@ class RecordingJournal:
         fail_at: Raise ``failure`` instead of recording the append with this number, 1 the first.
         failure: What to raise.
         hold: Appends wait for it; they are in this journal once it is set.
+        hold_from: Number of the first append that waits.
     """
 
     def __init__(
@@ -81,12 +82,19 @@ class RecordingJournal:
         fail_at: int | None = None,
         failure: Exception | None = None,
         hold: asyncio.Event | None = None,
+        hold_from: int = 1,
     ) -> None:
         self.appends: list[Sequence[RecordedEvent]] = []
         self.calls = 0
         self._fail_at = fail_at
         self._failure = failure
         self._hold = hold
+        self._hold_from = hold_from
+
+    @property
+    def waiting(self) -> bool:
+        """Whether an append waits."""
+        return self.calls > len(self.appends)
 
     @property
     def events(self) -> list[RecordedEvent]:
@@ -97,7 +105,7 @@ class RecordingJournal:
         self.calls += 1
         if self._failure is not None and self.calls == self._fail_at:
             raise self._failure
-        if self._hold is not None:
+        if self._hold is not None and self.calls >= self._hold_from:
             await self._hold.wait()
         await asyncio.sleep(0)
         self.appends.append(tuple(events))

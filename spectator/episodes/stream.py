@@ -70,15 +70,16 @@ class EpisodeStream:
             EpisodeOver: The end was told before; it is the last event of a stream.
             JournalError: They could not be recorded; nobody has seen them.
         """
-        await asyncio.shield(asyncio.get_running_loop().create_task(self._emit(turn, facts)))
+        if facts:
+            await asyncio.shield(asyncio.get_running_loop().create_task(self._emit(turn, facts)))
 
     async def _emit(self, turn: int, facts: Sequence[Fact]) -> None:
         async with self._order:
             if self._ended:
                 raise EpisodeOver(self.episode_id)
-            if facts and self._head_seq == 0 and facts[0].type != "episode.started":
+            if self._head_seq == 0 and facts[0].type != "episode.started":
                 raise EpisodeNotFound(self.episode_id)
-            ends = bool(facts) and facts[-1].type == "episode.ended"
+            ends = facts[-1].type == "episode.ended"
             try:
                 batch = self._tell(turn, facts, self._world.projection, self._world.commentator)
             except EnvironmentFault:

@@ -133,6 +133,7 @@ class CricketEnvironment:
         self._options: dict[str, Any] = {}
         self._game: Game | None = None
         self._squads: dict[Side, Any] = {}
+        self._legal: tuple[str, ...] = ()
 
     def reset(self, *, seed: int, episode_id: str, options: Mapping[str, Any]) -> Observation:
         """Begin a match."""
@@ -143,7 +144,7 @@ class CricketEnvironment:
     def step(self, action: Action) -> Observation:
         """Carry out the tool call of the captain whose turn it is."""
         game = self._playing
-        actor = game.actor
+        actor = game.turn()[1]
         if actor is None:
             return self._observe(Refusal("episode.over", "The match is over; reset to play again."))
         refusal = self._use(game, actor, action)
@@ -230,15 +231,14 @@ class CricketEnvironment:
     def _generator(self, part: str, number: int) -> random.Random:
         return random.Random(derive_seed(self._seed, part, number))
 
-    @staticmethod
-    def _use(game: Game, actor: Side, action: Action) -> Refusal | None:
+    def _use(self, game: Game, actor: Side, action: Action) -> Refusal | None:
         if not isinstance(action, Mapping) or not isinstance(action.get("tool"), str):
             return Refusal("action.shape", "Send {'tool': name, 'arguments': {...}}.")
         unknown = [str(key)[:40] for key in action if key not in ("tool", "arguments")]
         if unknown:
             return Refusal("action.shape", f"Unknown field {unknown[0]!r}; send tool and arguments only.")
         tool, given = action["tool"], action.get("arguments")
-        legal = legal_tools(game)
+        legal = self._legal
         if tool not in TOOLS:
             return Refusal("tool.unknown", f"No tool {tool[:40]!r}. Legal now: {', '.join(legal)}.")
         if tool not in legal:
@@ -261,13 +261,14 @@ class CricketEnvironment:
 
     def _observe(self, refused: Refusal | None = None) -> Observation:
         game = self._playing
-        actor = game.actor
+        actor = game.turn()[1]
+        self._legal = legal_tools(game)
         parts: dict[str, float] = {}
         if actor is None and game.match is not None:
             parts = rubric(game.match, game.seats[AGENT], AGENT)
         return Observation(
             actor=actor,
-            legal_actions=legal_actions(game),
+            legal_actions=legal_actions(game, self._legal),
             content=content(game, self._squads, actor),
             reward=parts.get("score", 0.0),
             done=actor is None,

@@ -6,6 +6,7 @@ metres towards the bowler. For a left-hander the field is mirrored, so a preset 
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -196,12 +197,14 @@ class Field:
         fielders: The nine fielders beside bowler and keeper.
         shape: Its shape by sector, as the ball model takes it.
         outside: How many stand outside the ring.
+        shown: The field as it travels: ``{preset, fielders: [{name, x, y}]}``, metres.
     """
 
     preset: str
     fielders: tuple[Fielder, ...]
     shape: FieldShape
     outside: int
+    shown: Mapping[str, Any] = dataclasses.field(compare=False, repr=False)
 
     def nearest(self, zone: int, *, deep: bool) -> int:
         """Index of the fielder nearest to the middle of a sector, of those that are deep if any is (or not).
@@ -219,13 +222,6 @@ class Field:
             if score > best_score:
                 best, best_score = index, score
         return best
-
-    def to_json(self) -> dict[str, Any]:
-        """The field as it travels: ``{preset, fielders: [{name, x, y}]}``, metres."""
-        return {
-            "preset": self.preset,
-            "fielders": [{"name": man.name, "x": man.x, "y": man.y} for man in self.fielders],
-        }
 
 
 def zone_of(x: float, y: float) -> int:
@@ -260,7 +256,12 @@ def shape_of(fielders: Sequence[Fielder]) -> FieldShape:
 
 def _placed(name: str, positions: Sequence[str]) -> Field:
     fielders = tuple(Fielder(position, *POSITIONS[position]) for position in positions)
-    return Field(name, fielders, shape_of(fielders), sum(is_outside(man.x, man.y) for man in fielders))
+    return _set(name, fielders, shape_of(fielders))
+
+
+def _set(preset: str, fielders: tuple[Fielder, ...], shape: FieldShape) -> Field:
+    shown = {"preset": preset, "fielders": [{"name": man.name, "x": man.x, "y": man.y} for man in fielders]}
+    return Field(preset, fielders, shape, sum(is_outside(man.x, man.y) for man in fielders), shown)
 
 
 @cache
@@ -269,8 +270,8 @@ def standard_field(outside_limit: int) -> Field:
 
     Its shape is the ball model's neutral one: the tables know no fields, so they already hold this one.
     """
-    field = _placed(STANDARD, _STANDARD[outside_limit])
-    return Field(STANDARD, field.fielders, FieldShape.neutral(), field.outside)
+    fielders = tuple(Fielder(position, *POSITIONS[position]) for position in _STANDARD[outside_limit])
+    return _set(STANDARD, fielders, FieldShape.neutral())
 
 
 @cache
@@ -303,7 +304,7 @@ def custom_field(fielders: Sequence[tuple[str, float, float]]) -> Field:
     if len(spots) != 9:
         raise LawBroken("F4.same_spot", "Two fielders cannot stand on one spot.")
     placed = tuple(Fielder(name, float(x), float(y)) for name, x, y in fielders)
-    return Field("custom", placed, shape_of(placed), sum(is_outside(man.x, man.y) for man in placed))
+    return _set("custom", placed, shape_of(placed))
 
 
 def check_field(field: Field, outside_limit: int) -> None:

@@ -66,30 +66,27 @@ class Game:
         self.last_ball: dict[str, Any] | None = None
         self.pending: list[Fact] = []
 
+    def turn(self) -> tuple[Phase, Side | None]:
+        """What is being decided and by whom; nobody once the match is over."""
+        match = self.match
+        if match is None:
+            return ("toss", self.caller) if self.toss_winner is None else ("elect", self.toss_winner)
+        awaited = match.awaited
+        if awaited == "ball":
+            return ("bat", match.batting_side) if self.bowler_ready else ("bowl", match.fielding_side)
+        if awaited == "batter":
+            return ("batter" if match.current.batting else "openers"), match.batting_side
+        return ("bowler", match.fielding_side) if awaited == "bowler" else ("over", None)
+
     @property
     def phase(self) -> Phase:
         """What is being decided."""
-        match = self.match
-        if match is None:
-            return "toss" if self.toss_winner is None else "elect"
-        awaited = match.awaited
-        if awaited == "ball":
-            return "bat" if self.bowler_ready else "bowl"
-        if awaited == "batter":
-            return "batter" if match.current.batting else "openers"
-        return "bowler" if awaited == "bowler" else "over"
+        return self.turn()[0]
 
     @property
     def actor(self) -> Side | None:
         """Who decides; ``None`` once the match is over."""
-        phase = self.phase
-        if phase == "toss":
-            return self.caller
-        if phase == "elect":
-            return self.toss_winner
-        if phase == "over" or self.match is None:
-            return None
-        return self.match.fielding_side if phase in ("bowler", "bowl") else self.match.batting_side
+        return self.turn()[1]
 
     @property
     def playing(self) -> Match:

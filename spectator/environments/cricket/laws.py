@@ -38,12 +38,13 @@ class LawBroken(ValueError):
 
 
 class BatterLine:
-    """One batter's line of the scorecard."""
+    """One batter's line of the scorecard; ``number`` is the order of appearance, from 1."""
 
-    __slots__ = ("balls", "bowler", "fielder", "fours", "how", "player", "runs", "sixes")
+    __slots__ = ("balls", "bowler", "fielder", "fours", "how", "number", "player", "runs", "sixes")
 
-    def __init__(self, player: int) -> None:
+    def __init__(self, player: int, number: int = 0) -> None:
         self.player = player
+        self.number = number
         self.runs = self.balls = self.fours = self.sixes = 0
         self.how: str | None = None
         self.bowler: int | None = None
@@ -53,10 +54,11 @@ class BatterLine:
 class BowlerLine:
     """One bowler's line of the scorecard; ``overs_begun`` counts part overs as whole ones (O4)."""
 
-    __slots__ = ("balls", "maidens", "noballs", "overs_begun", "player", "runs", "wickets", "wides")
+    __slots__ = ("balls", "maidens", "noballs", "number", "overs_begun", "player", "runs", "wickets", "wides")
 
-    def __init__(self, player: int) -> None:
+    def __init__(self, player: int, number: int = 0) -> None:
         self.player = player
+        self.number = number
         self.balls = self.runs = self.wickets = self.maidens = self.wides = self.noballs = (
             self.overs_begun
         ) = 0
@@ -235,7 +237,7 @@ def take_batter(innings: Innings, player: int) -> None:
         raise LawBroken("K10.batter", "The next batter must be one of the eleven who has not batted yet.")
     line = innings.batting.get(player)
     if line is None:
-        innings.batting[player] = BatterLine(player)
+        innings.batting[player] = BatterLine(player, len(innings.batting) + 1)
     else:
         innings.retired.remove(player)
         line.how = None
@@ -312,7 +314,7 @@ def replace_bowler(innings: Innings, player: int) -> None:
 def _hand_over(innings: Innings, player: int) -> None:
     line = innings.bowling.get(player)
     if line is None:
-        line = innings.bowling[player] = BowlerLine(player)
+        line = innings.bowling[player] = BowlerLine(player, len(innings.bowling) + 1)
     line.overs_begun += 1
     innings.bowler = player
     innings.over_bowlers.append(player)

@@ -63,9 +63,7 @@ def _innings_started(state: Mapping[str, Any], event: Event) -> Patch:
         "equation": _replace(
             world.get("equation"), _equation(data["target"], 0, 0, data["balls"], data["super_over"])
         ),
-        "field": _field_patch(
-            world.get("field"), standard_field(2 if data["powerplay_balls"] else 5).to_json()
-        ),
+        "field": _field_patch(world.get("field"), standard_field(2 if data["powerplay_balls"] else 5).shown),
         "scorecards": {
             str(data["innings"]): {
                 "side": side,
@@ -107,7 +105,7 @@ def _position_set(state: Mapping[str, Any], event: Event) -> Patch:
         "equation": _equation(
             now["target"], score["runs"], score["balls"], now["balls_left"], False, score["wickets"]
         ),
-        "field": _field_patch(None, standard_field(now["outside_limit"]).to_json()),
+        "field": _field_patch(None, standard_field(now["outside_limit"]).shown),
     }
 
 
@@ -248,7 +246,7 @@ def _opened_field(world: Mapping[str, Any], data: Mapping[str, Any]) -> Patch:
     if world["field"]["preset"] != "standard" or data["powerplay"] == data["powerplay_next"]:
         return {}
     limit = data["outside_limit_next"]
-    return _field_patch(world["field"], standard_field(limit).to_json())
+    return _field_patch(world["field"], standard_field(limit).shown)
 
 
 def _last_ball(state: Mapping[str, Any], event: Event) -> Patch:

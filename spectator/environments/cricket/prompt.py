@@ -59,8 +59,8 @@ def _situation(view: Mapping[str, Any]) -> list[str]:
         f" {badge.replace('_', ' ').upper()}." for badge in ("powerplay", "free_hit") if view[badge]
     )
     lines.append(
-        f"{name.capitalize()}, you {role}: {score['runs']} for {score['wickets']} after {score['overs']} overs, "
-        f"{score['balls_left']} balls left{chase}.{badges}"
+        f"{name.capitalize()}, you {role}: {score['runs']} for {score['wickets']} after {score['overs']} "
+        f"overs, {score['balls_left']} balls left{chase}.{badges}"
     )
     if view.get("projected") is not None:
         lines.append(f"Projected total: {view['projected']}.")
@@ -109,12 +109,7 @@ def _choices(view: Mapping[str, Any]) -> list[str]:
 
 
 def _squad(side: str, squad: Mapping[str, Any], own: str | None) -> str:
-    people = []
-    for player in squad["players"]:
-        bowls = (
-            f", {player['bowls']} {player['bowl_runs']}/{player['bowl_wickets']}" if "bowls" in player else ""
-        )
-        people.append(f"{player['name']} ({player['role']}, {player['bat_runs']}/{player['bat_out']}{bowls})")
+    people = [_person(player) for player in squad["players"]]
     whose = "Your side" if side == own else "Their side"
     return (
         f"{whose}, {squad['name']} (ratios to the average of the job: runs/dismissals batting, "

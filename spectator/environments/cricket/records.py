@@ -6,7 +6,7 @@ from typing import Any
 
 from spectator.environments.cricket.ball_plans import SECTORS
 from spectator.environments.cricket.engine import BattingIntent, BowlingIntent, Match, Played
-from spectator.environments.cricket.laws import BatterLine, BowlerLine, Innings, overs_left
+from spectator.environments.cricket.laws import BatterLine, Innings, overs_left
 from spectator.environments.cricket.models import mark, overs_text
 from spectator.environments.cricket.team import Team
 from spectator.environments.cricket.words import describe, how_out
@@ -18,7 +18,7 @@ def batter_line(innings: Innings, team: Team, player: int) -> Data:
     """A batter's line: number in order of appearance, name, runs, balls, fours, sixes."""
     line = innings.batting[player]
     return {
-        "number": list(innings.batting).index(player) + 1,
+        "number": line.number,
         "name": team.players[player].name,
         "runs": line.runs,
         "balls": line.balls,
@@ -29,10 +29,9 @@ def batter_line(innings: Innings, team: Team, player: int) -> Data:
 
 def bowler_line(innings: Innings, team: Team, player: int) -> Data:
     """A bowler's line: number in order of bowling, name, kind, figures and overs left."""
-    line = innings.bowling.get(player) or BowlerLine(player)
-    order = list(innings.bowling)
+    line = innings.bowling[player]
     return {
-        "number": order.index(player) + 1 if player in innings.bowling else len(order) + 1,
+        "number": line.number,
         "name": team.players[player].name,
         "kind": team.kind(player),
         "overs": overs_text(line.balls),

@@ -67,24 +67,35 @@ ADVANCING: Final = frozenset(
 
 def legal_tools(game: Game) -> tuple[str, ...]:
     """Names of the tools that the actor may use now, one that goes on with the game first."""
-    actor = game.actor
+    phase, actor = game.turn()
     if actor is None:
         return ()
-    seat, phase = game.seats[actor], game.phase
+    seat = game.seats[actor]
+    frozen = phase == "bowl" and game.field_frozen
+    return _legal(phase, seat.turn_calls >= CALLS_A_TURN, seat.plan is not None, seat.reflected, frozen)
+
+
+@cache
+def _legal(phase: Phase, spent: bool, planned: bool, reflected: bool, frozen: bool) -> tuple[str, ...]:
     tools = _BY_PHASE[phase]
-    if seat.turn_calls >= CALLS_A_TURN:
+    if spent:
         return tools[:1]
-    without: tuple[str, ...] = ("update_match_plan",) if seat.plan is None else ("set_match_plan",)
-    if seat.reflected:
-        without += ("reflect_after_ball",)
-    if phase == "bowl" and game.field_frozen:
-        without += ("set_field",)
-    return tuple(tool for tool in tools if tool not in without)
+    without = {
+        "set_match_plan": planned,
+        "update_match_plan": not planned,
+        "reflect_after_ball": reflected,
+        "set_field": frozen,
+    }
+    return tuple(tool for tool in tools if not without.get(tool, False))
 
 
-def legal_actions(game: Game) -> Sequence[LegalAction]:
-    """What the actor may do now, with the ranges of the arguments."""
-    tools = legal_tools(game)
+def legal_actions(game: Game, tools: tuple[str, ...]) -> Sequence[LegalAction]:
+    """What the actor may do now, with the ranges of the arguments.
+
+    Args:
+        game: The game.
+        tools: As :func:`legal_tools` has them.
+    """
     if not tools:
         return ()
     first = tools[0]
@@ -107,13 +118,7 @@ def bowlers(game: Game) -> list[str]:
     """Names of those who may bowl the over about to begin."""
     match = game.playing
     team = match.teams[match.fielding_side]
-    return [team.players[index].name for index in eligible_bowlers(game)]
-
-
-def eligible_bowlers(game: Game) -> list[int]:
-    """Indices of those who may bowl the over about to begin."""
-    match = game.playing
-    return match.eligible_bowlers()
+    return [team.players[index].name for index in match.eligible_bowlers()]
 
 
 @cache
@@ -313,7 +318,7 @@ def _set_field(game: Game, side: Side, seat: Seat, arguments: SetField) -> None:
         field = preset_field(preset, game.outside_limit)
     check_field(field, game.outside_limit)
     seat.field = field
-    game.emit("field_set", {"side": side, **field.to_json()})
+    game.emit("field_set", {"side": side, **field.shown})
 
 
 def _set_bowling_strategy(game: Game, side: Side, seat: Seat, arguments: SetBowlingStrategy) -> None:

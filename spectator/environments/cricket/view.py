@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 from spectator.environments.cricket.advice import usual_bowler
+from spectator.environments.cricket.formats import Format
 from spectator.environments.cricket.game import Game
 from spectator.environments.cricket.laws import Innings, may_bat, overs_left
 from spectator.environments.cricket.models import Side, overs_text
 from spectator.environments.cricket.resources import runs_to_come
 from spectator.environments.cricket.seats import Seat
-from spectator.environments.cricket.tools import eligible_bowlers
 
 PHASE_TASKS = {
     "toss": "Call the toss and say what you elect if you win it.",
@@ -32,13 +33,9 @@ def content(game: Game, squads: dict[Side, Any], side: Side | None) -> dict[str,
         squads: Cards of both elevens, the same object in every observation.
         side: Whose eyes.
     """
-    phase = game.phase
+    phase = game.turn()[0]
     view: dict[str, Any] = {"phase": phase, "task": PHASE_TASKS[phase], "side": side, "squads": squads}
-    view["format"] = {
-        "overs": game.format.overs,
-        "powerplay_balls": game.format.powerplay_balls,
-        "bowler_overs": game.format.bowler_overs,
-    }
+    view["format"] = _format(game.format)
     match = game.match
     if match is not None:
         view |= _situation(game, match.current)
@@ -46,12 +43,23 @@ def content(game: Game, squads: dict[Side, Any], side: Side | None) -> dict[str,
             winner = match.result.winner
             view["result"] = match.result.words(match.teams[winner].name if winner else "")
     if side is not None:
-        view["you"] = _own(game.seats[side], game)
+        view["you"] = _own(game.seats[side])
+        if phase == "bowl":
+            view["you"]["field_frozen"] = game.field_frozen
         if phase == "bowler":
             view["choices"] = _bowling_choices(game)
         elif phase in ("batter", "openers"):
             view["choices"] = _batting_choices(game)
     return view
+
+
+@cache
+def _format(format: Format) -> dict[str, int]:
+    return {
+        "overs": format.overs,
+        "powerplay_balls": format.powerplay_balls,
+        "bowler_overs": format.bowler_overs,
+    }
 
 
 def _situation(game: Game, innings: Innings) -> dict[str, Any]:
@@ -78,7 +86,7 @@ def _situation(game: Game, innings: Innings) -> dict[str, Any]:
         "bowler": None,
         "partnership": innings.partner_runs,
         "recent": game.recent,
-        "field": game.seats[fielding.side].field.to_json(),
+        "field": game.seats[fielding.side].field.shown,
         "outside_limit": innings.format.outside_limit(balls),
     }
     if innings.target is not None:
@@ -125,9 +133,9 @@ def _batter(game: Game, player: int | None) -> dict[str, Any] | None:
     return {"name": person.name, "bats": person.bats, "runs": line.runs, "balls": line.balls}
 
 
-def _own(seat: Seat, game: Game) -> dict[str, Any]:
+def _own(seat: Seat) -> dict[str, Any]:
     delivery = seat.delivery
-    own: dict[str, Any] = {
+    return {
         "plan": seat.plan,
         "aggression": seat.aggression,
         "attack": seat.attack,
@@ -141,16 +149,13 @@ def _own(seat: Seat, game: Game) -> dict[str, Any]:
         if delivery is None
         else {"length": delivery.length, "line": delivery.line, "pace": delivery.pace},
     }
-    if game.match is not None and game.phase == "bowl":
-        own["field_frozen"] = game.field_frozen
-    return own
 
 
 def _bowling_choices(game: Game) -> dict[str, Any]:
     match = game.playing
     innings, team = match.current, match.teams[match.fielding_side]
     bowlers = []
-    for index in eligible_bowlers(game):
+    for index in match.eligible_bowlers():
         line = innings.bowling.get(index)
         bowlers.append({
             "name": team.players[index].name,

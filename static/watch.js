@@ -147,10 +147,11 @@ async function complement() {
 
 async function open() {
   if (running === "true") {
-    connection.open();
-    if (wantedSeq === null) return;
-    await wholeRecord();
-    return act((it) => it.seek(wantedSeq));
+    if (wantedSeq !== null) {
+      await readRecord(root, episodeId, 0, (events) => events.forEach(take));
+      act((it) => it.seek(wantedSeq));
+    }
+    return connection.open();
   }
   if (replay === "true" || wantedSeq !== null) player.seek(wantedSeq ?? 1);
   await readRecord(root, episodeId, 0, (events) => events.forEach(take));

@@ -86,14 +86,13 @@ export class Player {
     this.seek(direction < 0 ? this.#timeline.previousTurn(this.seq) : this.#timeline.nextTurn(this.seq));
   }
 
-  /** Go to the moment before or after this one. @param {-1 | 1} direction */
+  /** Go to the end of the beat with the big moment before or after this one. @param {-1 | 1} direction */
   stepMoment(direction) {
     this.pause();
-    const { moments } = this.#timeline;
-    const found = direction > 0
-      ? moments.find((moment) => moment.seq > this.seq)
-      : moments.findLast((moment) => moment.seq < this.seq);
-    if (found) this.seek(found.seq);
+    const { moments, stops } = this.#timeline;
+    const places = moments.map((moment) => stops.find((stop) => stop >= moment.seq) ?? moment.seq);
+    const found = direction > 0 ? places.find((place) => place > this.seq) : places.findLast((place) => place < this.seq);
+    if (found !== undefined) this.seek(found);
   }
 
   /** Place on the scrub bar, an index into the timeline's stops. */

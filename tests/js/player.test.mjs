@@ -120,3 +120,16 @@ test("only the offered speeds are taken", () => {
   player.setSpeed(8);
   assert.equal(player.speed, 8);
 });
+
+test("big moments are reached at the end of their beats", () => {
+  const timeline = new Timeline();
+  for (let seq = 1; seq <= 12; seq += 1) timeline.push(event(seq, seq === 5 || seq === 8 ? { type: "narration.line", data: { text: "t", priority: 0 } } : {}));
+  const player = new Player(timeline);
+  player.seek(1);
+  const places = [];
+  for (const direction of [1, 1, 1, -1, -1]) {
+    player.stepMoment(/** @type {1 | -1} */ (direction));
+    places.push(player.seq);
+  }
+  assert.deepEqual(places, [6, 9, 9, 6, 6]);
+});

@@ -55,7 +55,7 @@ export function mountBall(place, { ui }) {
     update(world, moves) {
       drawOver(world);
       const ball = world.last_ball;
-      if ((ball?.seq ?? 0) === seq) return;
+      if (ball && ball.seq === seq) return;
       seq = ball?.seq ?? 0;
       if (!ball) {
         replace(markPlace, h("div", { class: "ball__mark ball__mark--none", "aria-hidden": "true" }));

@@ -1,0 +1,128 @@
+"""Owns the browser, the pages that tests open in it, and the servers that they look at."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Error, Page, sync_playwright
+
+from spectator import catalog
+from tests.serving import Serving, serve, test_settings
+
+WIDE = {"width": 1440, "height": 900}
+PHONE = {"width": 390, "height": 844}
+
+WITNESS = """
+window.witnessed = [];
+addEventListener("securitypolicyviolation", (event) => window.witnessed.push(`${event.violatedDirective} ${event.blockedURI}`));
+window.shifts = 0;
+new PerformanceObserver((list) => { for (const entry of list.getEntries()) if (!entry.hadRecentInput) window.shifts += entry.value; })
+  .observe({ type: "layout-shift", buffered: true });
+window.longTasks = [];
+new PerformanceObserver((list) => { for (const entry of list.getEntries()) window.longTasks.push(entry.duration); })
+  .observe({ type: "longtask", buffered: true });
+"""
+
+Opener = Callable[..., Page]
+
+
+@pytest.fixture(scope="session")
+def browser(chromium: str) -> Iterator[Browser]:
+    """One Chromium for all tests."""
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=chromium, args=["--no-sandbox", "--disable-dev-shm-usage"]
+        )
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def open_page(browser: Browser) -> Iterator[Opener]:
+    """Opens pages, each in a context of its own; at the end none may have complained about anything.
+
+    ``forgive`` names parts of complaints that a test brings about on purpose.
+    """
+    contexts: list[BrowserContext] = []
+    complaints: list[str] = []
+    pages: list[Page] = []
+
+    def open_one(url: str, *, forgive: tuple[str, ...] = (), **options: Any) -> Page:
+        context = browser.new_context(**{"viewport": WIDE, "color_scheme": "dark", **options})
+        context.add_init_script(WITNESS)
+        contexts.append(context)
+        page = context.new_page()
+        page.set_default_timeout(20_000)
+
+        def hear(message: ConsoleMessage) -> None:
+            if message.type == "error" and not any(part in message.text for part in forgive):
+                complaints.append(message.text)
+
+        def fail(error: Error) -> None:
+            complaints.append(str(error))
+
+        page.on("console", hear)
+        page.on("pageerror", fail)
+        page.on("dialog", lambda dialog: (complaints.append(f"dialog: {dialog.message}"), dialog.dismiss()))
+        pages.append(page)
+        if url:
+            page.goto(url)
+        return page
+
+    yield open_one
+    for page in pages:
+        if not page.is_closed() and page.url.startswith("http"):
+            complaints += page.evaluate("window.witnessed ?? []")
+    for context in contexts:
+        context.close()
+    assert complaints == []
+
+
+@pytest.fixture(scope="module")
+def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
+    """A server with cricket on and two slots."""
+    settings = test_settings(tmp_path_factory.mktemp("data"), environment="cricket", max_episodes=2)
+    with serve(settings) as running:
+        yield running
+
+
+@pytest.fixture
+def quiet_app(app: Serving) -> Iterator[Serving]:
+    """The same, on which nothing runs, and nothing is left running."""
+    stop_all(app)
+    yield app
+    stop_all(app)
+
+
+@pytest.fixture
+def strange_worlds(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The worlds of ``tests.browser.worlds`` are in the catalogue."""
+    for name in ("hostile", "broken"):
+        monkeypatch.setitem(catalog.BUILT_IN, name, f"tests.browser.worlds:{name.upper()}")
+    yield
+    catalog.load_world.cache_clear()
+
+
+@pytest.fixture
+def strange_app(tmp_path: Path, strange_worlds: None) -> Iterator[Serving]:
+    """A server that has them."""
+    with serve(test_settings(tmp_path, max_episodes=2)) as running:
+        yield running
+
+
+def stop_all(app: Serving) -> None:
+    """End whatever runs."""
+    for episode in app.client.get("/custom/status").json()["running"]:
+        app.client.post("/custom/stop_episode", json={"episode_id": episode["episode_id"]})
+
+
+def board(page: Page) -> dict[str, str]:
+    """All that a watch page shows of an episode, as text."""
+    shown: dict[str, str] = page.evaluate(
+        """() => Object.fromEntries(["banner", "lead", "mind", "feed", "body"].map(
+            (id) => [id, document.getElementById(id).innerText]))"""
+    )
+    return shown

@@ -1,0 +1,225 @@
+"""Owns the proof that a match can be started, watched, joined, left and found again in a real browser."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, WebSocketRoute, expect
+
+from tests.browser.conftest import Opener, board
+from tests.serving import Serving, free_port, serve_process
+
+pytestmark = pytest.mark.browser
+
+
+def ended(page: Page) -> None:
+    """Wait until the page shows the end."""
+    expect(page.locator("#state")).to_have_text("Finished", timeout=30_000)
+
+
+def test_a_match_is_started_by_clicking_and_watched_to_its_end(quiet_app: Serving, open_page: Opener) -> None:
+    """From the lobby to the result, with every ball seen on the way."""
+    page = open_page(f"{quiet_app.base_url}/")
+    page.get_by_label("max overs").fill("1")
+    page.get_by_label("Pace").select_option("fast")
+    page.get_by_label("Seed").fill("11")
+    page.get_by_role("button", name="Start the match").click()
+    page.wait_for_url("**/watch/ep-*")
+    expect(page.locator("#state")).to_have_text("Live")
+    expect(page.locator(".ball__mark:not(.ball__mark--none)")).to_be_visible()
+    expect(page.locator("#mind code").first).not_to_be_empty()
+    ended(page)
+    episode_id = page.url.rsplit("/", 1)[1]
+    result = quiet_app.client.get(f"/api/episodes/{episode_id}").json()["result"]
+    expect(page.locator(".score__equation")).to_have_text(result)
+    assert page.title().startswith(result)
+    assert page.locator("#feed li").count() >= 12
+
+
+def test_everybody_sees_the_same_whenever_they_came(quiet_app: Serving, open_page: Opener) -> None:
+    """One from the beginning, one in the middle, one after the end: at the end all boards are equal."""
+    episode_id = quiet_app.start(pace="fast", max_overs=1, seed=5)
+    url = f"{quiet_app.base_url}/watch/{episode_id}"
+    early = open_page(url)
+    expect(early.locator("#feed li").nth(4)).to_be_visible()
+    late = open_page(url)
+    expect(late.locator("#viewers")).to_have_text("2 watching")
+    expect(late.locator("#feed li").nth(4)).to_be_visible()
+    ended(early)
+    ended(late)
+    after = open_page(url)
+    ended(after)
+    assert board(early) == board(late) == board(after)
+
+
+def test_a_page_survives_the_servers_death_and_the_record_survives_both(
+    tmp_path: Path, open_page: Opener
+) -> None:
+    """Killed mid-match and started again: the page says so, catches up by itself, and the match replays."""
+    port = free_port()
+    variables = {"SPECTATOR_ENVIRONMENT": "cricket"}
+    with serve_process(tmp_path, port=port, variables=variables) as server:
+        page = open_page(f"{server.base_url}/", forgive=("ERR_CONNECTION", "WebSocket connection"))
+        page.get_by_label("Pace").select_option("fast")
+        page.get_by_role("button", name="Start the match").click()
+        page.wait_for_url("**/watch/ep-*")
+        expect(page.locator("#feed li").nth(3)).to_be_visible()
+        server.kill()
+        expect(page.locator("#state")).to_contain_text("Reconnecting")
+    with serve_process(tmp_path, port=port, variables=variables) as server:
+        expect(page.locator("#state")).to_have_text("Interrupted", timeout=30_000)
+        lines = page.locator("#feed li").count()
+        assert lines >= 4
+        shown = board(page)
+        page.reload()
+        expect(page.locator("#state")).to_have_text("Interrupted")
+        assert board(page) == shown
+        page.get_by_role("link", name="Lobby").click()
+        page.get_by_role("link", name="Replay").first.click()
+        page.wait_for_url("**/replay/ep-*")
+        expect(page.locator("#state")).to_have_text("Replay")
+        page.keyboard.press("End")
+        expect(page.locator("#state")).to_have_text("Interrupted")
+        assert board(page) == shown
+
+
+def test_a_lost_frame_is_noticed_and_fetched_again(quiet_app: Serving, open_page: Opener) -> None:
+    """A hole in the numbers makes the page resync; at the end nothing is missing."""
+    opened: list[str] = []
+
+    def lossy(route: WebSocketRoute) -> None:
+        opened.append(route.url)
+        server = route.connect_to_server()
+        heard = 0
+
+        def pass_on(message: str | bytes) -> None:
+            nonlocal heard
+            heard += '"frame":"event"' in str(message)[:20]
+            if not (len(opened) == 1 and heard == 9):
+                route.send(message)
+
+        server.on_message(pass_on)
+
+    episode_id = quiet_app.start(pace="fast", max_overs=1, seed=5)
+    url = f"{quiet_app.base_url}/watch/{episode_id}"
+    page = open_page("")
+    page.route_web_socket("**/live/**", lossy)
+    page.goto(url)
+    ended(page)
+    assert len(opened) >= 2
+    assert "seq=" in opened[1]
+    clean = open_page(url)
+    ended(clean)
+    assert board(page) == board(clean)
+
+
+def test_where_no_socket_opens_the_page_polls(quiet_app: Serving, open_page: Opener) -> None:
+    """A proxy that breaks sockets costs freshness, not the match."""
+    episode_id = quiet_app.start(pace="fast", max_overs=1, seed=6)
+    page = open_page("")
+    page.route_web_socket("**/live/**", lambda route: route.close(code=1011, reason="no sockets here"))
+    page.goto(f"{quiet_app.base_url}/watch/{episode_id}")
+    expect(page.locator("#feed li").first).to_be_visible()
+    ended(page)
+    assert page.locator("#feed li").count() >= 12
+
+
+def test_a_link_leads_to_the_very_event_and_back_to_live(quiet_app: Serving, open_page: Opener) -> None:
+    """?seq= in a live match stands still there, says how far behind it is, and LIVE goes on."""
+    episode_id = quiet_app.start(pace="fast", max_overs=2, seed=8)
+    watching = open_page(f"{quiet_app.base_url}/watch/{episode_id}")
+    expect(watching.locator("#feed li").nth(3)).to_be_visible()
+    page = open_page(f"{quiet_app.base_url}/?ep={episode_id}&seq=6")
+    expect(page.locator("#state")).to_have_text("Standing still")
+    assert page.url.endswith(f"/watch/{episode_id}?seq=6")
+    expect(page.locator("#mind")).to_contain_text("call_toss")
+    live = page.get_by_role("button", name="Go live")
+    expect(live).to_contain_text("Live +")
+    live.click()
+    expect(page.locator("#state")).to_have_text("Live")
+    expect(page.locator("#feed li").nth(3)).to_be_visible()
+
+
+def test_a_finished_match_is_stepped_scrubbed_and_played(quiet_app: Serving, open_page: Opener) -> None:
+    """Keys, bar and buttons all move one player, and going back shows what was seen then."""
+    episode_id = quiet_app.start(max_overs=2, seed=8)
+    quiet_app.finish(episode_id)
+    page = open_page(f"{quiet_app.base_url}/watch/{episode_id}")
+    ended(page)
+    final = board(page)
+    where = page.locator(".player__where")
+    page.keyboard.press("Home")
+    expect(page.locator("#lead")).to_contain_text("No ball has been bowled yet")
+    for step in range(1, 9):
+        page.keyboard.press("ArrowRight")
+        expect(where).to_contain_text(f"{step} /")
+    expect(page.locator(".ball__detail")).to_contain_text("0.")
+    eighth = board(page)
+    page.keyboard.press("ArrowRight")
+    expect(where).to_contain_text("9 /")
+    page.keyboard.press("ArrowLeft")
+    expect(where).to_contain_text("8 /")
+    assert board(page) == eighth
+    page.keyboard.press("]")
+    expect(where).not_to_contain_text("8 /")
+    scrub = page.get_by_role("slider")
+    scrub.fill(str(int(scrub.get_attribute("max") or "0") // 2))
+    expect(page.locator("#state")).to_have_text("Replay")
+    page.get_by_label("Speed of the replay").select_option("8")
+    page.get_by_role("button", name="Play", exact=True).click()
+    ended(page)
+    assert board(page) == final
+
+
+def test_what_was_shared_opens_at_the_same_place(quiet_app: Serving, open_page: Opener) -> None:
+    """The copied link shows another viewer the same board."""
+    episode_id = quiet_app.start(max_overs=1, seed=8)
+    quiet_app.finish(episode_id)
+    page = open_page(f"{quiet_app.base_url}/watch/{episode_id}")
+    ended(page)
+    for _ in range(4):
+        page.keyboard.press("ArrowLeft")
+    page.get_by_role("button", name="Copy a link").click()
+    page.wait_for_url("**seq=*")
+    other = open_page(page.url)
+    expect(other.locator("#state")).to_have_text("Replay")
+    assert board(other) == board(page)
+
+
+def test_a_hidden_tab_catches_up_at_once(quiet_app: Serving, open_page: Opener) -> None:
+    """What came while nobody looked is there with the first frame after coming back."""
+    episode_id = quiet_app.start(pace="fast", max_overs=1, seed=9)
+    page = open_page(f"{quiet_app.base_url}/watch/{episode_id}")
+    expect(page.locator("#feed li").nth(1)).to_be_visible()
+    page.evaluate(
+        """() => {
+            Object.defineProperty(document, "hidden", { configurable: true, get: () => true });
+            window.requestAnimationFrame = (draw) => { window.waiting = draw; return 1; };
+        }"""
+    )
+    quiet_app.finish(episode_id)
+    page.evaluate(
+        """() => {
+            delete document.hidden;
+            window.requestAnimationFrame = (draw) => setTimeout(draw, 0);
+            const draw = window.waiting;
+            document.dispatchEvent(new Event("visibilitychange"));
+            draw?.(0);
+        }"""
+    )
+    ended(page)
+    fresh = open_page(page.url)
+    ended(fresh)
+    assert board(page) == board(fresh)
+
+
+def test_an_unknown_episode_is_a_friendly_page(app: Serving, open_page: Opener) -> None:
+    """404, in words, with the way back."""
+    page = open_page("", forgive=("404",))
+    answer = page.goto(f"{app.base_url}/watch/ep-nowhere")
+    assert answer is not None
+    assert answer.status == 404
+    expect(page.get_by_role("heading", name="There is no such episode")).to_be_visible()
+    page.get_by_role("link", name="To the lobby").click()
+    expect(page.get_by_role("heading", name="Watch agents play.")).to_be_visible()

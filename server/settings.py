@@ -90,7 +90,7 @@ class Settings(BaseModel):
         description="What may wait for one viewer before it is closed as too slow",
     )
     openenv_max_sessions: int = Field(
-        default=16, ge=1, description="Private OpenEnv environments that may be open at once"
+        default=64, ge=1, description="Private OpenEnv environments that may be open at once"
     )
     openenv_session_idle_s: float = Field(
         default=600.0, gt=0, description="Silence after which a private OpenEnv environment is let go"

@@ -32,10 +32,18 @@ class Stepper(Generic[_Environment]):
     Args:
         build: Makes the environment; called on the thread, before the first call.
         name: Name of the thread.
+        dispose: Lets go of what the environment holds; called on the thread, last, if it was ever built.
     """
 
-    def __init__(self, build: Callable[[], _Environment], *, name: str = "environment") -> None:
+    def __init__(
+        self,
+        build: Callable[[], _Environment],
+        *,
+        name: str = "environment",
+        dispose: Callable[[_Environment], None] | None = None,
+    ) -> None:
         self._build = build
+        self._dispose = dispose
         self._environment: _Environment | None = None
         self._calls: SimpleQueue[_Call | None] = SimpleQueue()
         self._given_up = False
@@ -110,7 +118,9 @@ class Stepper(Generic[_Environment]):
         while (call := self._calls.get()) is not None and _answer(call):
             del call
         self._given_up = True
-        self._environment = None
+        environment, self._environment = self._environment, None
+        if environment is not None and self._dispose is not None:
+            self._dispose(environment)
 
 
 def _gone() -> EnvironmentFault:

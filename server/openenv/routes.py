@@ -1,0 +1,226 @@
+"""Owns where the OpenEnv contract is answered: the default world at the root, each at ``/envs/{name}``."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
+
+from fastapi import APIRouter, FastAPI
+from pydantic import BaseModel, ValidationError
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.websockets import WebSocket
+
+from spectator import __version__
+from spectator.catalog import world_names
+from spectator.clock import Clock, SystemClock
+from spectator.errors import InvalidRequest, field_errors
+
+from .. import faults
+from ..bodies import read_object
+from ..faults import Kind, Refused, documented, install_faults, problem
+from ..health import Health, health
+from ..settings import Settings
+from . import sockets
+from .mcp import McpDesk
+from .sessions import Session, SessionLimits, Sessions, SessionsFull
+from .wire import MetadataAnswer, ResetRequest, SchemaAnswer, StateAnswer, StepAnswer, StepRequest
+from .worlds import WireWorld, WireWorlds
+
+_Model = TypeVar("_Model", bound=BaseModel)
+
+CROWDED: Final = Kind("too-many-environments", 503, "No further environment can be opened now")
+TAGS: Final = ["openenv"]
+
+
+@dataclass(frozen=True, slots=True)
+class OpenEnv:
+    """The OpenEnv side of the server.
+
+    Args:
+        sessions: The private environments that are open.
+        worlds: The worlds that were asked for.
+        default: Name of the world at the root.
+    """
+
+    sessions: Sessions
+    worlds: WireWorlds
+    default: str
+
+    async def start(self) -> None:
+        """Load the default world, so that a broken one shows at once."""
+        await self.worlds.get(self.default)
+
+    async def aclose(self) -> None:
+        """Let every environment go."""
+        await self.sessions.aclose()
+
+
+class WorldRoutes:
+    """The contract for one world.
+
+    Args:
+        service: Sessions and worlds.
+        name: Name of the world.
+    """
+
+    def __init__(self, service: OpenEnv, name: str) -> None:
+        self._sessions = service.sessions
+        self._worlds = service.worlds
+        self._name = name
+
+    def router(self) -> APIRouter:
+        """Its routes, but for ``/health``."""
+        router = APIRouter(tags=list(TAGS))
+        refusals = documented(faults.MALFORMED, faults.TOO_LARGE, faults.NOT_JSON, faults.INVALID, CROWDED)
+        post: dict[str, Any] = {"methods": ["POST"], "response_model": StepAnswer, "responses": refusals}
+        router.add_api_route("/reset", self.reset, openapi_extra=_body(ResetRequest), **post)
+        router.add_api_route("/step", self.step, openapi_extra=_body(StepRequest), **post)
+        router.add_api_route("/state", self.state, response_model=StateAnswer, responses=documented(CROWDED))
+        router.add_api_route("/schema", self.schema, response_model=SchemaAnswer)
+        router.add_api_route("/metadata", self.metadata, response_model=MetadataAnswer)
+        router.add_api_route("/mcp", self.mcp, methods=["POST"], response_class=Response)
+        router.add_api_route(
+            "/mcp", self.leave_mcp, methods=["DELETE"], status_code=204, response_class=Response
+        )
+        router.add_api_websocket_route("/ws", self.talk)
+        router.add_api_websocket_route("/mcp", self.talk_mcp)
+        return router
+
+    async def reset(self, request: Request) -> Response:
+        """Begin an episode in a fresh environment and show how it begins.
+
+        HTTP requests share no environment, as in OpenEnv's own servers; a socket at `/ws` keeps its own.
+        """
+        parameters = _read(ResetRequest, await read_object(request))
+        async with self._private() as session:
+            return _json((await session.reset(parameters)).text)
+
+    async def step(self, request: Request) -> Response:
+        """Begin an episode in a fresh environment and carry out one action in it."""
+        asked = _read(StepRequest, await read_object(request))
+        wire = await self._worlds.get(self._name)
+        try:
+            wire.checked_action(asked.action)
+        except InvalidRequest as error:
+            wrong = [type(one)(f"action.{one.field}", one.rule) for one in error.fields]
+            raise InvalidRequest(wrong) from error
+        async with self._private() as session:
+            await session.reset(asked.reset)
+            return _json((await session.step(asked.action, asked.timeout_s)).text)
+
+    async def state(self) -> Response:
+        """The public state of a fresh episode."""
+        async with self._private() as session:
+            await session.reset(ResetRequest())
+            return _json(await session.state())
+
+    async def schema(self) -> SchemaAnswer:
+        """JSON schemas of actions, observations and states."""
+        return (await self._worlds.get(self._name)).schemas()
+
+    async def metadata(self) -> MetadataAnswer:
+        """What this environment is."""
+        return (await self._worlds.get(self._name)).metadata()
+
+    async def mcp(self, request: Request) -> Response:
+        """The Model Context Protocol: JSON-RPC, with the actions that are legal now as tools."""
+        return await (await self._desk()).answer(request)
+
+    async def leave_mcp(self, request: Request) -> Response:
+        """End the MCP session that the header `Mcp-Session-Id` names."""
+        return (await self._desk()).close(request)
+
+    async def talk(self, websocket: WebSocket) -> None:
+        """A private environment for as long as the socket is open."""
+        await sockets.talk_openenv(websocket, self._sessions, self._worlds, self._name)
+
+    async def talk_mcp(self, websocket: WebSocket) -> None:
+        """The same over JSON-RPC."""
+        await sockets.talk_mcp(websocket, self._sessions, self._worlds, self._name)
+
+    async def _desk(self) -> McpDesk:
+        return McpDesk(self._sessions, await self._worlds.get(self._name))
+
+    @asynccontextmanager
+    async def _private(self) -> AsyncIterator[Session]:
+        wire: WireWorld = await self._worlds.get(self._name)
+        try:
+            async with self._sessions.private(wire) as session:
+                yield session
+        except SessionsFull as error:
+            raise Refused(CROWDED, f"{error}.".capitalize(), headers={"Retry-After": "5"}) from error
+
+
+def register_openenv(app: FastAPI, settings: Settings, clock: Clock | None = None) -> OpenEnv:
+    """Put the contract on ``app``.
+
+    Args:
+        app: The application; its own routes win where they were there before.
+        settings: Which world is the default, how many environments may be open, how long anything may take.
+        clock: Measures silence.
+
+    Returns:
+        The service, to be started and closed with the application.
+    """
+    limits = SessionLimits(
+        sessions=settings.openenv_max_sessions,
+        idle_s=settings.openenv_session_idle_s,
+        step_s=settings.step_timeout_s,
+        reset_s=settings.reset_timeout_s,
+    )
+    service = OpenEnv(Sessions(limits, clock or SystemClock()), WireWorlds(), settings.environment)
+    app.include_router(WorldRoutes(service, settings.environment).router())
+    for name in world_names():
+        app.mount(f"/envs/{name}", _world_app(service, name), name=f"openenv-{name}")
+    app.add_api_route("/envs/{name}", _no_world, methods=list(METHODS), include_in_schema=False)
+    app.add_api_route("/envs/{name}/{rest:path}", _no_world, methods=list(METHODS), include_in_schema=False)
+    app.add_api_websocket_route("/envs/{name}/{rest:path}", _no_world_socket)
+    return service
+
+
+METHODS: Final = ("GET", "POST", "PUT", "PATCH", "DELETE")
+
+
+def _world_app(service: OpenEnv, name: str) -> FastAPI:
+    """The contract for one world as an application of its own, with its own OpenAPI document."""
+    app = FastAPI(title=f"Spectator: {name}", version=__version__, docs_url=None, redoc_url=None)
+    install_faults(app)
+    app.include_router(WorldRoutes(service, name).router())
+    app.add_api_route("/health", health, response_model=Health, tags=list(TAGS))
+    return app
+
+
+async def _no_world(name: str) -> None:
+    raise Refused(faults.NOT_FOUND, _unknown(name))
+
+
+async def _no_world_socket(websocket: WebSocket) -> None:
+    detail = _unknown(str(websocket.path_params["name"]))
+    await websocket.send_denial_response(problem(faults.NOT_FOUND, detail, instance=websocket.url.path))
+
+
+def _unknown(name: str) -> str:
+    return f"There is no world {name[:80]!r}; there are {', '.join(world_names())}."
+
+
+def _read(model: type[_Model], sent: dict[str, Any]) -> _Model:
+    try:
+        return model.model_validate(sent)
+    except ValidationError as error:
+        raise InvalidRequest(field_errors(error.errors(include_url=False, include_input=False))) from error
+
+
+def _body(model: type[BaseModel]) -> dict[str, Any]:
+    schema = model.model_json_schema()
+    defined = schema.pop("$defs", {})
+    for name, field in schema.get("properties", {}).items():
+        if "$ref" in field:
+            schema["properties"][name] = defined[field["$ref"].rpartition("/")[2]]
+    return {"requestBody": {"content": {"application/json": {"schema": schema}}}}
+
+
+def _json(text: str) -> Response:
+    return Response(text, media_type="application/json")

@@ -1,0 +1,179 @@
+"""Owns JSON-RPC as the Model Context Protocol speaks it: a world's legal actions as tools."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from typing import Any, Final
+
+from spectator import __version__
+from spectator.errors import EpisodeError, InvalidRequest
+from spectator.events import encode_json
+
+from .sessions import Session, SessionsFull
+from .worlds import WireWorld
+
+PROTOCOLS: Final = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
+"""Versions of the Model Context Protocol that are spoken, the newest first."""
+
+Borrow = Callable[[], AbstractAsyncContextManager[Session]]
+"""Lends an environment for the time of a call."""
+
+PARSE_ERROR: Final = -32700
+INVALID_REQUEST: Final = -32600
+METHOD_NOT_FOUND: Final = -32601
+INVALID_PARAMS: Final = -32602
+INTERNAL_ERROR: Final = -32603
+SERVER_ERROR: Final = -32000
+
+
+class RpcError(Exception):
+    """A call cannot be carried out; the caller is told so.
+
+    Args:
+        code: A JSON-RPC error code.
+        message: The reason in words.
+        data: Further particulars.
+    """
+
+    def __init__(self, code: int, message: str, data: Mapping[str, Any] | None = None) -> None:
+        self.code = code
+        self.data = data
+        super().__init__(message)
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A JSON-RPC request.
+
+    Args:
+        id: What its answer carries.
+        method: What is asked for.
+        params: With what.
+        notification: Whether no answer is wanted.
+    """
+
+    id: str | int | float | None
+    method: str
+    params: Mapping[str, Any]
+    notification: bool
+
+
+def read_call(value: Any) -> Call:
+    """Read a request.
+
+    Raises:
+        RpcError: It is none.
+    """
+    if not isinstance(value, dict):
+        raise RpcError(INVALID_REQUEST, "a request is one JSON object; batches are not spoken here")
+    method, params, call_id = value.get("method"), value.get("params"), value.get("id")
+    if value.get("jsonrpc") != "2.0" or not isinstance(method, str):
+        raise RpcError(INVALID_REQUEST, 'a request has "jsonrpc": "2.0" and a "method"')
+    if isinstance(call_id, bool) or not isinstance(call_id, str | int | float | None):
+        raise RpcError(INVALID_REQUEST, 'an "id" is a text or a number')
+    if not isinstance(params, dict | None):
+        raise RpcError(INVALID_PARAMS, '"params" is an object')
+    return Call(call_id, method, params or {}, "id" not in value)
+
+
+def id_of(value: Any) -> str | int | float | None:
+    """The id that an answer to ``value`` carries, whatever ``value`` is."""
+    call_id = value.get("id") if isinstance(value, dict) else None
+    return call_id if isinstance(call_id, str | int | float) and not isinstance(call_id, bool) else None
+
+
+def result_text(call_id: str | int | float | None, result: str) -> str:
+    """The answer with a result, which is JSON already."""
+    return f'{{"jsonrpc":"2.0","id":{encode_json(call_id)},"result":{result}}}'
+
+
+def error_text(call_id: str | int | float | None, error: RpcError) -> str:
+    """The answer with an error."""
+    told: dict[str, Any] = {"code": error.code, "message": str(error)}
+    if error.data is not None:
+        told["data"] = error.data
+    return encode_json({"jsonrpc": "2.0", "id": call_id, "error": told})
+
+
+def full(error: SessionsFull) -> RpcError:
+    """The answer when no environment may be opened."""
+    return RpcError(SERVER_ERROR, str(error), {"active_sessions": error.active, "max_sessions": error.limit})
+
+
+def initialize(wire: WireWorld, params: Mapping[str, Any]) -> str:
+    """Who answers, and in which version."""
+    asked = params.get("protocolVersion")
+    world = wire.world
+    return encode_json(
+        {
+            "protocolVersion": asked if asked in PROTOCOLS else PROTOCOLS[0],
+            "capabilities": {"tools": {"listChanged": False}},
+            "serverInfo": {"name": world.name, "title": world.title, "version": __version__},
+            "instructions": f"{world.summary} The tools are what may be done now: list them again after each "
+            "call, or read `legal_actions` in its result. The episode begins with the first use of a tool; "
+            "`done` tells its end and `reward` its score, from 0 to 1.",
+        }
+    )
+
+
+async def answer(value: Any, wire: WireWorld, borrow: Borrow) -> str | None:
+    """Answer a request; a notification has no answer.
+
+    Args:
+        value: The request as parsed.
+        wire: The world that is spoken of.
+        borrow: Lends the environment that the request is about.
+    """
+    try:
+        call = read_call(value)
+        if call.notification:
+            return None
+        return result_text(call.id, await perform(call, wire, borrow))
+    except RpcError as error:
+        return error_text(id_of(value), error)
+
+
+async def perform(call: Call, wire: WireWorld, borrow: Borrow) -> str:
+    """Carry out a call; returns its result as JSON.
+
+    Raises:
+        RpcError: It cannot be carried out.
+    """
+    if call.method == "initialize":
+        return initialize(wire, call.params)
+    if call.method == "ping":
+        return "{}"
+    if call.method not in ("tools/list", "tools/call"):
+        raise RpcError(METHOD_NOT_FOUND, f"there is no method {call.method[:80]!r}")
+    try:
+        async with borrow() as session:
+            if call.method == "tools/list":
+                return encode_json({"tools": await session.tools()})
+            return await _use_tool(call.params, session)
+    except InvalidRequest as error:
+        raise RpcError(INVALID_PARAMS, str(error)[:2000]) from error
+    except SessionsFull as error:
+        raise full(error) from error
+    except EpisodeError as error:
+        raise RpcError(INTERNAL_ERROR, str(error)) from error
+
+
+async def _use_tool(params: Mapping[str, Any], session: Session) -> str:
+    name, arguments = params.get("name"), params.get("arguments")
+    if not isinstance(name, str) or not isinstance(arguments, dict | None):
+        raise RpcError(INVALID_PARAMS, 'send {"name": text, "arguments": object}')
+    legal = [one["name"] for one in await session.tools()]
+    if session.wire.names_tools:
+        action: dict[str, Any] = {"tool": name, **({} if arguments is None else {"arguments": arguments})}
+    elif name in legal:
+        action = dict(arguments or {})
+    else:
+        raise RpcError(
+            INVALID_PARAMS, f"there is no tool {name[:80]!r} now; there are {', '.join(legal) or 'none'}"
+        )
+    answer = await session.step(action)
+    content = encode_json([{"type": "text", "text": answer.text}])
+    refused = encode_json(answer.refused)
+    return f'{{"content":{content},"structuredContent":{answer.text},"isError":{refused}}}'

@@ -1,0 +1,312 @@
+"""Owns the private environments that are open: each on a thread of its own, never more than the limit."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any, Concatenate, ParamSpec, TypeVar
+
+from spectator.clock import Clock
+from spectator.episodes.single_agent import NoEpisode, SingleAgent
+from spectator.episodes.stepper import Stepper
+from spectator.errors import EnvironmentFault, EpisodeError, FieldError, InvalidRequest, SpectatorError
+from spectator.observations import Observation
+
+from .wire import ResetRequest
+from .worlds import WireWorld, encode_answer, encode_observation, tool
+
+logger = logging.getLogger(__name__)
+
+_Result = TypeVar("_Result")
+_Arguments = ParamSpec("_Arguments")
+
+
+@dataclass(frozen=True, slots=True)
+class SessionLimits:
+    """How many environments may be open, and for how long anything may take.
+
+    Args:
+        sessions: Environments that may be open at once.
+        idle_s: Seconds of silence after which one is let go.
+        step_s: Seconds for one step, the other actors' decisions included.
+        reset_s: Seconds for a construction and for a reset, which may load data.
+    """
+
+    sessions: int
+    idle_s: float
+    step_s: float
+    reset_s: float
+
+
+class SessionsFull(EpisodeError):
+    """As many environments are open as may be.
+
+    Args:
+        active: How many are.
+        limit: How many may be.
+    """
+
+    def __init__(self, active: int, limit: int) -> None:
+        self.active = active
+        self.limit = limit
+        super().__init__(f"{active} of {limit} environments are open; close one or come back later")
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What an agent gets to see.
+
+    Args:
+        text: The observation, its reward and whether it is done, as JSON.
+        refused: Whether the action was refused.
+    """
+
+    text: str
+    refused: bool
+
+
+class Session:
+    """One private environment.
+
+    Args:
+        session_id: Its id.
+        wire: Which world.
+        limits: How long anything may take.
+        clock: Measures silence.
+        kept: Whether it lives between requests, until it is closed or silent for too long.
+    """
+
+    def __init__(
+        self, session_id: str, wire: WireWorld, limits: SessionLimits, clock: Clock, *, kept: bool
+    ) -> None:
+        self.session_id = session_id
+        self.wire = wire
+        self.kept = kept
+        self._limits = limits
+        self._clock = clock
+        self._used_at = clock.monotonic()
+        self._calls = 0
+        self._stepper = Stepper(
+            lambda: SingleAgent(wire.world.name), name=f"openenv-{session_id[:8]}", dispose=SingleAgent.close
+        )
+
+    @property
+    def given_up(self) -> bool:
+        """Whether a call missed its deadline: nothing more can be done with it."""
+        return self._stepper.given_up
+
+    @property
+    def expired(self) -> bool:
+        """Whether it is kept for nobody: silent for longer than the limit."""
+        return self.kept and not self._calls and self._clock.monotonic() - self._used_at > self._limits.idle_s
+
+    async def build(self) -> None:
+        """Construct the environment.
+
+        Raises:
+            EnvironmentFault: It cannot be constructed.
+        """
+        await self._run(self._limits.reset_s, _nothing)
+
+    async def reset(self, request: ResetRequest) -> Answer:
+        """Begin an episode.
+
+        Raises:
+            InvalidRequest: A parameter is wrong; the episode under way goes on.
+            EpisodeError: The opponent or the world failed; the next reset begins afresh.
+        """
+        try:
+            return await self._run(self._limits.reset_s, _reset, request)
+        except InvalidRequest as error:
+            raise InvalidRequest(self._as_sent(wrong) for wrong in error.fields) from error
+
+    async def step(self, sent: dict[str, Any], limit_s: float | None = None) -> Answer:
+        """Carry out an action.
+
+        Args:
+            sent: The action as the client sent it.
+            limit_s: Seconds that it may take, if fewer than the limit.
+
+        Raises:
+            InvalidRequest: It does not have the shape of an action; nothing was done.
+            NoEpisode: There is nothing to step.
+            EpisodeError: The opponent or the world failed; the next reset begins afresh.
+        """
+        limit = self._limits.step_s if limit_s is None else min(limit_s, self._limits.step_s)
+        return await self._run(limit, _step, self.wire.checked_action(sent))
+
+    async def state(self) -> str:
+        """The public state as JSON.
+
+        Raises:
+            NoEpisode: There is none.
+        """
+        return await self._run(self._limits.step_s, _state)
+
+    async def tools(self) -> list[dict[str, Any]]:
+        """What may be done now, as MCP tools; begins an episode when there is none."""
+        return await self._run(self._limits.reset_s, _tools)
+
+    def close(self) -> None:
+        """Let the environment go; a call that is under way ends on its own time."""
+        self._stepper.close()
+
+    def _as_sent(self, wrong: FieldError) -> FieldError:
+        """A wrong field under the name that an OpenEnv client gave it: options travel beside the seed."""
+        field = wrong.field.removeprefix("options.")
+        known = [*ResetRequest.model_fields, *self.wire.world.options_type.model_fields]
+        if field == wrong.field or field.split(".")[0] in known:
+            return FieldError(field, wrong.rule)
+        return FieldError(field, f"there is no such parameter; there are {', '.join(known)}")
+
+    async def _run(
+        self,
+        limit_s: float,
+        function: Callable[Concatenate[SingleAgent, _Arguments], _Result],
+        *arguments: _Arguments.args,
+        **named: _Arguments.kwargs,
+    ) -> _Result:
+        """Run ``function`` on the environment's thread; what the world raises becomes an EnvironmentFault."""
+        self._calls += 1
+        try:
+            return await self._stepper.call_within(limit_s, function, *arguments, **named)
+        except SpectatorError:
+            raise
+        except Exception as error:
+            logger.exception("openenv session %s of %s failed", self.session_id, self.wire.world.name)
+            raise EnvironmentFault(f"the environment failed: {type(error).__name__}") from error
+        finally:
+            self._calls -= 1
+            self._used_at = self._clock.monotonic()
+
+
+class Sessions:
+    """All private environments.
+
+    Args:
+        limits: How many, and for how long.
+        clock: Measures silence.
+        new_id: Makes an id that nobody can guess.
+    """
+
+    def __init__(
+        self,
+        limits: SessionLimits,
+        clock: Clock,
+        new_id: Callable[[], str] = lambda: secrets.token_urlsafe(18),
+    ) -> None:
+        self.limits = limits
+        self._clock = clock
+        self._new_id = new_id
+        self._open: dict[str, Session] = {}
+        self._closing = False
+
+    @property
+    def active(self) -> int:
+        """How many are open now; those that were silent for too long are let go first."""
+        self._reap()
+        return len(self._open)
+
+    async def open(self, wire: WireWorld, *, kept: bool = False) -> Session:
+        """Open an environment; whoever opened it closes it.
+
+        Args:
+            wire: Which world.
+            kept: Whether it is to live between requests; at most half of all may, so that clients who never
+                say goodbye leave room for those whose socket tells when they are gone.
+
+        Raises:
+            SessionsFull: As many are open as may be.
+            EnvironmentFault: It cannot be constructed.
+        """
+        active, limit = self.active, self.limits.sessions
+        half = max(1, limit // 2)
+        if (
+            self._closing
+            or active >= limit
+            or (kept and sum(one.kept for one in self._open.values()) >= half)
+        ):
+            raise SessionsFull(active, limit)
+        session = Session(self._new_id(), wire, self.limits, self._clock, kept=kept)
+        self._open[session.session_id] = session
+        try:
+            await session.build()
+        except BaseException:
+            self.close(session)
+            raise
+        return session
+
+    @asynccontextmanager
+    async def private(self, wire: WireWorld) -> AsyncIterator[Session]:
+        """An environment for the time of the ``with``; see :meth:`open`."""
+        session = await self.open(wire)
+        try:
+            yield session
+        finally:
+            self.close(session)
+
+    def find(self, session_id: str, wire: WireWorld) -> Session | None:
+        """The kept environment of this id and world, if there still is one."""
+        self._reap()
+        session = self._open.get(session_id)
+        if session is None or not session.kept or session.wire.world.name != wire.world.name:
+            return None
+        return session
+
+    def close(self, session: Session) -> None:
+        """Let an environment and its slot go. Safe to call twice."""
+        self._open.pop(session.session_id, None)
+        session.close()
+
+    async def aclose(self) -> None:
+        """Let all go, and open none any more."""
+        self._closing = True
+        for session in list(self._open.values()):
+            self.close(session)
+
+    def _reap(self) -> None:
+        for session in [one for one in self._open.values() if one.expired or (one.kept and one.given_up)]:
+            self.close(session)
+
+
+def _nothing(agent: SingleAgent) -> None:
+    """Constructing it was the point."""
+
+
+def _reset(agent: SingleAgent, request: ResetRequest) -> Answer:
+    observation = agent.reset(
+        request.seed,
+        request.episode_id,
+        options=request.options,
+        opponent=request.opponent_choice,
+        pack=request.eval_pack_id,
+    )
+    return _shown(agent, observation)
+
+
+def _step(agent: SingleAgent, action: dict[str, Any]) -> Answer:
+    return _shown(agent, agent.step(action))
+
+
+def _state(agent: SingleAgent) -> str:
+    return encode_answer(agent.state)
+
+
+def _tools(agent: SingleAgent) -> list[dict[str, Any]]:
+    try:
+        observation = agent.observation
+    except NoEpisode:
+        observation = agent.reset()
+    return [tool(legal) for legal in observation.legal_actions]
+
+
+def _shown(agent: SingleAgent, observation: Observation) -> Answer:
+    """Encode what the agent sees; what cannot be encoded ends the episode."""
+    try:
+        return Answer(encode_observation(observation), observation.refused is not None)
+    except EnvironmentFault:
+        agent.abandon()
+        raise

@@ -1,0 +1,187 @@
+"""Owns the conversations on the sockets: a private environment each, one answer to one message."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import nullcontext
+from typing import Final
+
+from starlette.websockets import WebSocket, WebSocketDisconnect
+
+from spectator.errors import EpisodeError, InvalidRequest, SpectatorError
+
+from ..protocol import farewell_of
+from . import rpc, wire
+from .sessions import Session, Sessions, SessionsFull
+from .wire import Code, WireError
+from .worlds import WireWorlds
+
+NORMAL: Final = 1000
+"""Close code for whatever the last message has already told."""
+
+TOO_BIG: Final = 1009
+"""Close code for a message beyond the limit."""
+
+FAREWELL_S: Final = 1.0
+"""How long a client may take to hear the last message, where the server cannot leave it behind."""
+
+Answering = Callable[[str | None, Session], Awaitable[str | None]]
+"""Makes the answer to one message, ``None`` standing for a binary one and for no answer."""
+
+
+class Ended(Exception):
+    """The conversation must end.
+
+    Args:
+        code: Close code.
+        text: The last message, if there is one.
+    """
+
+    def __init__(self, code: int, text: str | None = None) -> None:
+        self.code = code
+        self.text = text
+        super().__init__(code)
+
+
+async def talk_openenv(websocket: WebSocket, sessions: Sessions, worlds: WireWorlds, name: str) -> None:
+    """Talk OpenEnv until the client leaves or falls silent, or the environment hangs."""
+    await _talk(websocket, sessions, worlds, name, answer_frame)
+
+
+async def talk_mcp(websocket: WebSocket, sessions: Sessions, worlds: WireWorlds, name: str) -> None:
+    """Talk JSON-RPC likewise."""
+    await _talk(websocket, sessions, worlds, name, answer_call)
+
+
+async def answer_frame(text: str | None, session: Session) -> str:
+    """Carry out an OpenEnv message.
+
+    Raises:
+        Ended: The client asked for the end.
+    """
+    try:
+        return await _carry_out(wire.read_frame(text), session)
+    except WireError as error:
+        await asyncio.sleep(0)  # a flood of garbage must let others have their turn
+        return error.frame()
+    except InvalidRequest as error:
+        return wire.invalid(error).frame()
+    except EpisodeError as error:
+        return WireError(Code.EXECUTION_ERROR, str(error)).frame()
+
+
+async def _carry_out(frame: wire.AnyFrame, session: Session) -> str:
+    match frame:
+        case wire.Reset():
+            return _frame("observation", (await session.reset(frame.data)).text)
+        case wire.Step():
+            return _frame("observation", (await session.step(frame.data)).text)
+        case wire.AskState():
+            return _frame("state", await session.state())
+        case wire.Mcp():
+            answer = await rpc.answer(frame.data, session.wire, lambda: nullcontext(session))
+            return _frame("mcp", answer or rpc.result_text(None, "{}"))
+        case wire.Close():
+            raise Ended(NORMAL)
+
+
+async def answer_call(text: str | None, session: Session) -> str | None:
+    """Carry out a JSON-RPC message."""
+    try:
+        value = wire.read_json(text)
+    except WireError as error:
+        await asyncio.sleep(0)
+        return rpc.error_text(None, rpc.RpcError(rpc.PARSE_ERROR, str(error)))
+    return await rpc.answer(value, session.wire, lambda: nullcontext(session))
+
+
+def _frame(kind: str, data: str) -> str:
+    return f'{{"type":"{kind}","data":{data}}}'
+
+
+async def _talk(
+    websocket: WebSocket, sessions: Sessions, worlds: WireWorlds, name: str, answering: Answering
+) -> None:
+    await websocket.accept()
+    try:
+        session = await _open(websocket, sessions, worlds, name)
+    except WireError as error:
+        await _leave(websocket, Ended(NORMAL, error.frame()))
+        return
+    try:
+        while True:
+            await _exchange(websocket, session, sessions.limits.idle_s, answering)
+    except Ended as ended:
+        sessions.close(session)
+        await _leave(websocket, ended)
+    except WebSocketDisconnect:
+        return
+    finally:
+        sessions.close(session)
+
+
+async def _open(websocket: WebSocket, sessions: Sessions, worlds: WireWorlds, name: str) -> Session:
+    """Open the client's environment.
+
+    Raises:
+        WireError: It cannot be had.
+    """
+    if "session_id" in websocket.query_params:
+        raise WireError(Code.SESSION_ERROR, "a socket has an environment of its own; none can be attached to")
+    try:
+        return await sessions.open(await worlds.get(name))
+    except SessionsFull as error:
+        extra = {"active_sessions": error.active, "max_sessions": error.limit}
+        raise WireError(Code.CAPACITY_REACHED, str(error), extra=extra) from error
+    except SpectatorError as error:
+        raise WireError(Code.FACTORY_ERROR, str(error), extra={"factory_name": name}) from error
+
+
+async def _exchange(websocket: WebSocket, session: Session, idle_s: float, answering: Answering) -> None:
+    """Take one message and answer it.
+
+    Raises:
+        Ended: The conversation must end.
+        WebSocketDisconnect: The client is gone.
+    """
+    text = await _hear(websocket, idle_s)
+    answer = await answering(text, session)
+    if session.given_up:
+        raise Ended(NORMAL, answer)
+    if answer is not None:
+        try:
+            async with asyncio.timeout(idle_s):
+                await websocket.send_text(answer)
+        except TimeoutError as error:
+            raise Ended(NORMAL) from error
+
+
+async def _hear(websocket: WebSocket, idle_s: float) -> str | None:
+    try:
+        async with asyncio.timeout(idle_s):
+            message = await websocket.receive()
+    except TimeoutError as error:
+        silence = f"silent for {idle_s:g} s; the environment was let go"
+        raise Ended(NORMAL, WireError(Code.SESSION_ERROR, silence).frame()) from error
+    if message["type"] == "websocket.disconnect":
+        raise WebSocketDisconnect(message.get("code", NORMAL))
+    text: str | None = message.get("text")
+    if text is not None and len(text) > wire.MAX_MESSAGE_BYTES:
+        raise Ended(TOO_BIG)
+    return text
+
+
+async def _leave(websocket: WebSocket, ended: Ended) -> None:
+    """Send the last message, then close; one who does not read is left behind."""
+    farewell = farewell_of(websocket)
+    if farewell is not None and ended.text is not None:
+        farewell(ended.text, ended.code, "")
+        return
+    try:
+        async with asyncio.timeout(FAREWELL_S):
+            if ended.text is not None:
+                await websocket.send_text(ended.text)
+            await websocket.close(ended.code)
+    except (TimeoutError, WebSocketDisconnect):
+        return

@@ -1,0 +1,225 @@
+"""Owns the words of the OpenEnv contract: requests, socket frames, error codes, and their reading."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+
+from spectator.environments.base import MAX_SEED
+from spectator.errors import FieldError, InvalidRequest, field_errors
+from spectator.events import encode_json
+
+from ..bodies import MAX_DEPTH, deeper_than, encodable, parse_json
+
+MAX_MESSAGE_BYTES: Final = 1024 * 1024
+"""Longest message either way, that of the OpenEnv validator."""
+
+
+class Code(StrEnum):
+    """Why a socket's message was answered with an error."""
+
+    INVALID_JSON = "INVALID_JSON"
+    UNKNOWN_TYPE = "UNKNOWN_TYPE"
+    VALIDATION_ERROR = "VALIDATION_ERROR"
+    EXECUTION_ERROR = "EXECUTION_ERROR"
+    CAPACITY_REACHED = "CAPACITY_REACHED"
+    FACTORY_ERROR = "FACTORY_ERROR"
+    SESSION_ERROR = "SESSION_ERROR"
+
+
+class WireError(Exception):
+    """A message cannot be carried out; the sender is told so and may go on.
+
+    Args:
+        code: Why.
+        message: The reason in words.
+        errors: Every wrong field, when fields are wrong.
+        extra: Further members of the answer.
+    """
+
+    def __init__(
+        self,
+        code: Code,
+        message: str,
+        *,
+        errors: Sequence[FieldError] = (),
+        extra: dict[str, Any] | None = None,
+    ) -> None:
+        self.code = code
+        self.errors = tuple(errors)
+        self.extra = extra or {}
+        super().__init__(message)
+
+    def frame(self) -> str:
+        """The error as a socket's message."""
+        data: dict[str, Any] = {"message": str(self), "code": self.code, **self.extra}
+        if self.errors:
+            data["errors"] = [{"field": wrong.field, "rule": wrong.rule} for wrong in self.errors]
+        return encode_json({"type": "error", "data": data})
+
+
+def invalid(error: InvalidRequest) -> WireError:
+    """The answer to wrong fields."""
+    return WireError(Code.VALIDATION_ERROR, str(error)[:2000], errors=error.fields)
+
+
+class ResetRequest(BaseModel):
+    """How an episode begins. Every further field is an option of the world, such as `turns`."""
+
+    model_config = ConfigDict(extra="allow", strict=True, frozen=True, allow_inf_nan=False)
+
+    seed: int | None = Field(default=None, ge=0, le=MAX_SEED, description="null has one drawn")
+    episode_id: str | None = Field(default=None, max_length=255, description="null has one made")
+    opponent_choice: str | None = Field(default=None, description="Who takes the other seats, by name")
+    eval_pack_id: str = Field(default="default", description="Evaluation pack")
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The world's options, as sent."""
+        return dict(self.model_extra or {})
+
+
+class StepRequest(BaseModel):
+    """One step of a fresh episode: HTTP requests share no environment; a socket at `/ws` keeps its own."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
+
+    action: dict[str, Any] = Field(description="See `action` of /schema")
+    reset: ResetRequest = Field(default=ResetRequest(), description="How the fresh episode begins")
+    timeout_s: float | None = Field(default=None, gt=0, description="Give the step up after so many seconds")
+    request_id: str | None = Field(default=None, max_length=255, description="For the caller's own use")
+
+
+class StepAnswer(BaseModel):
+    """What the agent sees after `reset` or `step`."""
+
+    observation: dict[str, Any] = Field(description="See `observation` of /schema")
+    reward: float = Field(description="0.0 until the last step, which holds the score, from 0 to 1")
+    done: bool = Field(description="Whether the episode is over; stays true")
+    metadata: dict[str, Any] | None = Field(
+        default=None, description="Named extras, such as `rubric`; left out when empty"
+    )
+
+
+class StateAnswer(BaseModel):
+    """The public state; the world adds its own fields, see `state` of /schema."""
+
+    model_config = ConfigDict(extra="allow")
+
+    episode_id: str
+    step_count: int = Field(ge=0, description="Calls of step in this episode")
+
+
+class SchemaAnswer(BaseModel):
+    """JSON schemas of what travels."""
+
+    action: dict[str, Any]
+    observation: dict[str, Any]
+    state: dict[str, Any]
+    reset_observation: dict[str, Any]
+
+
+class MetadataAnswer(BaseModel):
+    """What this environment is."""
+
+    name: str
+    description: str
+    version: str
+    readme_content: str
+    author: str
+    documentation_url: str
+
+
+class Frame(BaseModel):
+    """Base of a socket's messages."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
+
+
+class Reset(Frame):
+    """Begin an episode."""
+
+    type: Literal["reset"]
+    data: ResetRequest = ResetRequest()
+
+
+class Step(Frame):
+    """Carry out an action."""
+
+    type: Literal["step"]
+    data: dict[str, Any]
+
+
+class AskState(Frame):
+    """Tell the public state."""
+
+    type: Literal["state"]
+
+
+class Close(Frame):
+    """Let the environment go."""
+
+    type: Literal["close"]
+
+
+class Mcp(Frame):
+    """A JSON-RPC message about this socket's own environment."""
+
+    type: Literal["mcp"]
+    data: dict[str, Any]
+
+
+AnyFrame = Reset | Step | AskState | Close | Mcp
+FRAME: Final[TypeAdapter[AnyFrame]] = TypeAdapter(Annotated[AnyFrame, Field(discriminator="type")])
+TYPES: Final = ("reset", "step", "state", "close", "mcp")
+
+
+def read_frame(text: str | None) -> AnyFrame:
+    """Read a socket's message; ``None`` stands for a binary one.
+
+    Raises:
+        WireError: It is none.
+    """
+    value = read_json(text)
+    if not isinstance(value, dict):
+        raise WireError(Code.VALIDATION_ERROR, 'a message is a JSON object such as {"type": "state"}')
+    if value.get("type") not in TYPES:
+        known = ", ".join(TYPES)
+        raise WireError(
+            Code.UNKNOWN_TYPE, f"unknown message type {str(value.get('type'))[:80]!r}; known: {known}"
+        )
+    try:
+        return FRAME.validate_python(value)
+    except ValidationError as error:
+        problems = error.errors(include_url=False, include_context=False, include_input=False)
+        raise invalid(
+            InvalidRequest(_without_tag(wrong, value["type"]) for wrong in field_errors(problems))
+        ) from error
+
+
+def read_json(text: str | None) -> Any:
+    """Strict JSON of a sane depth.
+
+    Raises:
+        WireError: It is not.
+    """
+    if text is None:
+        raise WireError(Code.INVALID_JSON, "send JSON as text; binary messages are not spoken here")
+    try:
+        value = parse_json(text)
+    except ValueError as error:
+        raise WireError(Code.INVALID_JSON, f"not JSON: {str(error)[:200]}") from error
+    if deeper_than(value, MAX_DEPTH):
+        raise WireError(Code.INVALID_JSON, f"nested deeper than {MAX_DEPTH} levels")
+    if "\\u" in text and not encodable(value):
+        raise WireError(Code.INVALID_JSON, "holds half a surrogate pair")
+    return value
+
+
+def _without_tag(wrong: FieldError, tag: str) -> FieldError:
+    """A field as the sender knows it: the fields of ``data`` are what a message is about."""
+    field = wrong.field.removeprefix(f"{tag}.").removeprefix("data.")
+    return FieldError(field, wrong.rule)

@@ -1,0 +1,187 @@
+"""Owns a world as OpenEnv clients see it: its wire types, its schemas, its description."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import BaseModel, Field, ValidationError, create_model
+
+from spectator.catalog import load_world
+from spectator.environments.base import MAX_OBSERVATION_BYTES, World
+from spectator.errors import EnvironmentFault, InvalidRequest, field_errors
+from spectator.events import encode_json
+from spectator.observations import LegalAction, Observation
+
+from .wire import MetadataAnswer, SchemaAnswer
+
+AUTHOR = "The Spectator authors"
+DOCUMENTATION = "/docs"
+
+
+@dataclass(frozen=True, slots=True)
+class WireWorld:
+    """A world and the types of what travels to and from its clients.
+
+    Args:
+        world: The world.
+        action: Its action; OpenEnv's ``metadata`` may come with it, and is not read.
+        observation: Its observation, with ``reward``, ``done`` and ``metadata``.
+        state: Its public state, with ``step_count``.
+    """
+
+    world: World
+    action: type[BaseModel]
+    observation: type[BaseModel]
+    state: type[BaseModel]
+
+    @property
+    def names_tools(self) -> bool:
+        """Whether an action names a tool; if not, it is nothing but the arguments of the only one."""
+        return "tool" in self.world.action_type.model_fields
+
+    def checked_action(self, sent: Mapping[str, Any]) -> dict[str, Any]:
+        """The world's own part of an action.
+
+        Raises:
+            InvalidRequest: It does not have the shape of an action; whether it is legal, the world says.
+        """
+        try:
+            self.action.model_validate(sent)
+        except ValidationError as error:
+            problems = error.errors(include_url=False, include_context=False, include_input=False)
+            raise InvalidRequest(field_errors(problems)) from error
+        return {name: value for name, value in sent.items() if name != "metadata"}
+
+    def schemas(self) -> SchemaAnswer:
+        """JSON schemas of everything that travels."""
+        observation = self.observation.model_json_schema()
+        return SchemaAnswer(
+            action=self.action.model_json_schema(),
+            observation=observation,
+            state=self.state.model_json_schema(),
+            reset_observation=observation,
+        )
+
+    def metadata(self) -> MetadataAnswer:
+        """What this environment is."""
+        world = self.world
+        return MetadataAnswer(
+            name=world.name,
+            description=world.summary,
+            version=world.version,
+            readme_content=readme(world),
+            author=AUTHOR,
+            documentation_url=DOCUMENTATION,
+        )
+
+
+class WireWorlds:
+    """The worlds that clients asked for so far, by name."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, WireWorld] = {}
+
+    async def get(self, name: str) -> WireWorld:
+        """The world called ``name``, loaded off the event loop the first time.
+
+        Raises:
+            InvalidRequest: There is none.
+            ConfigurationError: The name belongs to something that is no world.
+        """
+        if name not in self._known:
+            self._known[name] = await asyncio.to_thread(_wire_world, name)
+        return self._known[name]
+
+
+def _wire_world(name: str) -> WireWorld:
+    world = load_world(name)
+    extras: Any = (
+        dict[str, Any],
+        Field(default_factory=dict, description="Not read; for OpenEnv's typed clients"),
+    )
+    score: Any = (float, Field(ge=0, le=1, description="0.0 until the last step, which holds the score"))
+    done: Any = (bool, Field(description="Whether the episode is over; stays true"))
+    notes: Any = (dict[str, Any], Field(default_factory=dict, description="Named extras, such as `rubric`"))
+    steps: Any = (int, Field(ge=0, description="Calls of step in this episode"))
+    action, observation, state = world.action_type, world.observation_type, world.state_type
+    return WireWorld(
+        world,
+        create_model(action.__name__, __base__=action, metadata=extras),
+        create_model(observation.__name__, __base__=observation, reward=score, done=done, metadata=notes),
+        create_model(state.__name__, __base__=state, step_count=steps),
+    )
+
+
+def encode_observation(observation: Observation) -> str:
+    """An observation as the ``data`` of an answer.
+
+    Raises:
+        EnvironmentFault: It is not plain finite JSON, or too long.
+    """
+    metadata = dict(observation.metadata)
+    data: dict[str, Any] = {
+        "observation": {**observation.to_json(), "metadata": metadata},
+        "reward": observation.reward,
+        "done": observation.done,
+    }
+    return encode_answer({**data, "metadata": metadata} if metadata else data)
+
+
+def encode_answer(data: Mapping[str, Any]) -> str:
+    """Strict JSON of at most the longest message's length.
+
+    Raises:
+        EnvironmentFault: It is not, or too long.
+    """
+    try:
+        text = encode_json(data)
+        size = len(text.encode())
+    except (RecursionError, TypeError, ValueError) as error:
+        raise EnvironmentFault(f"the world's answer is not plain finite JSON: {error}") from error
+    if size > MAX_OBSERVATION_BYTES:
+        raise EnvironmentFault(
+            f"the world's answer is {size} bytes long; at most {MAX_OBSERVATION_BYTES} travel"
+        )
+    return text
+
+
+def tool(legal: LegalAction) -> dict[str, Any]:
+    """A legal action as an MCP tool."""
+    schema = dict(legal["arguments"])
+    return {"name": legal["tool"], "description": schema.get("description", ""), "inputSchema": schema}
+
+
+def readme(world: World) -> str:
+    """The world's own description, in Markdown."""
+    parts = [f"# {world.title}", world.summary, _docstring(world)]
+    parts.append("## Reset\n" + _table(world.options_type))
+    for heading, entries in (("Opponents", world.opponents), ("Evaluation packs", world.packs)):
+        lines = [f"- `{name}`: {entry.summary}" for name, entry in entries.items()]
+        if lines:
+            parts.append(f"## {heading}\n" + "\n".join(lines))
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _docstring(world: World) -> str:
+    documented = world.environment if inspect.isclass(world.environment) else None
+    return inspect.getdoc(documented) or "" if documented is not None else ""
+
+
+def _table(options: type[BaseModel]) -> str:
+    rows = [
+        f"| `{name}` | `{field.default!r}` | {field.description or ''} |"
+        for name, field in options.model_fields.items()
+    ]
+    head = [
+        "| parameter | default | meaning |",
+        "|---|---|---|",
+        "| `seed` | drawn | the one seed from which all randomness is derived |",
+        "| `episode_id` | made | echoed by the state |",
+        "| `opponent_choice` | the world's | who takes the other seats |",
+        "| `eval_pack_id` | `'default'` | evaluation pack |",
+    ]
+    return "\n".join([*head, *rows])

@@ -1,0 +1,268 @@
+"""Owns the single-agent view of a world: one seat is the agent's, the opponent's policy plays every other."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from spectator.catalog import load_world
+from spectator.environments.base import MAX_SEED, Environment, World
+from spectator.episodes.intake import Stepped, check_contract
+from spectator.episodes.request import EpisodePlan, EpisodeRequest, plan_episode
+from spectator.errors import DecisionTimeout, EpisodeError, FieldError, InvalidRequest, PolicyError
+from spectator.events import Fact
+from spectator.observations import Observation, Refusal
+from spectator.policies.base import Action, Decision, Policy, ScriptedPolicy
+
+OVER: Final = Refusal("episode.over", "The episode is over; reset to play again.")
+
+
+class NoEpisode(EpisodeError):
+    """There is nothing to step: reset was not called, or the episode broke down."""
+
+    def __init__(self) -> None:
+        super().__init__("no episode is being played; reset first")
+
+
+@dataclass(slots=True)
+class _Game:
+    """One episode under way; ``turn`` counts every actor's, ``steps`` the agent's alone."""
+
+    plan: EpisodePlan
+    episode_id: str
+    environment: Environment
+    others: Mapping[str, Policy]
+    turn: int = 0
+    steps: int = 0
+
+
+class SingleAgent:
+    """A world as one agent sees it: ``reset``, ``step``, ``state``, whoever else plays in it.
+
+    The same seed, opponent and actions give the same episode as a live one, event for event. Rewards are 0.0
+    until the last step, which holds the score in [0, 1]. ``done`` is sticky: any later action is refused.
+    An episode longer than the world's step cap ends with reward 0.0 and ``metadata["truncated"]``.
+
+    Synchronous; every call comes from one thread that runs no event loop. An opponent that has to wait for
+    something is run on a private loop.
+
+    Args:
+        world: Name in the catalogue; loaded here.
+        may_spend: Whether an opponent that costs money may be asked for.
+        decision_s: Seconds an opponent may take for one decision.
+        draw_seed: Draws a seed when none is given.
+        new_id: Makes an id when none is given.
+
+    Raises:
+        InvalidRequest: There is no such world.
+        ConfigurationError: The name belongs to something that is no world.
+    """
+
+    def __init__(
+        self,
+        world: str,
+        *,
+        may_spend: bool = False,
+        decision_s: float = 120.0,
+        draw_seed: Callable[[], int] = lambda: secrets.randbelow(MAX_SEED + 1),
+        new_id: Callable[[], str] = lambda: str(uuid.uuid4()),
+    ) -> None:
+        self._world: World = load_world(world)
+        self._environment: Environment | None = self._world.environment()
+        self._may_spend = may_spend
+        self._decision_s = decision_s
+        self._draw_seed = draw_seed
+        self._new_id = new_id
+        self._loop: asyncio.Runner | None = None
+        self._game: _Game | None = None
+        self._seen: Observation | None = None
+        self._facts: list[Fact] = []
+
+    @property
+    def world(self) -> World:
+        """The world that is played."""
+        return self._world
+
+    @property
+    def agent(self) -> str:
+        """The actor whose decisions ``step`` takes."""
+        return self._world.actors[0]
+
+    def reset(
+        self,
+        seed: int | None = None,
+        episode_id: str | None = None,
+        *,
+        options: Mapping[str, Any] | None = None,
+        opponent: str | None = None,
+        pack: str = "default",
+    ) -> Observation:
+        """Begin a new episode and play on until the agent is asked.
+
+        Args:
+            seed: 0 .. 2**53 - 1; ``None`` has one drawn, told in ``metadata["seed"]``.
+            episode_id: Echoed by ``state``; ``None`` has one made.
+            options: The world's options; those left out take their defaults.
+            opponent: Preset that takes every other seat; ``None`` for the world's default.
+            pack: Evaluation pack.
+
+        Raises:
+            InvalidRequest: A field is wrong; the episode under way goes on.
+            EpisodeError: The opponent or the world failed; nothing is being played any more.
+        """
+        plan = self._plan(EpisodeRequest(self._world.name, None, opponent, pack, seed, options=options or {}))
+        environment = self._let_go()
+        others = {actor: plan.policy(actor) for actor in self._world.actors if actor != self.agent}
+        episode_id = self._new_id() if episode_id is None else episode_id
+        game = self._game = _Game(plan, episode_id, environment, others)
+        try:
+            first = environment.reset(seed=plan.seed, episode_id=episode_id, options=plan.options)
+            shown = self._play_on(game, self._take(game, first))
+        except BaseException:
+            self.abandon()
+            raise
+        begun = {"episode_id": episode_id, "seed": plan.seed, "agent": self.agent}
+        self._seen = replace(shown, metadata={**shown.metadata, **begun})
+        return self._seen
+
+    def step(self, action: Action) -> Observation:
+        """Carry out the agent's action and play on until it is asked again, or all is over.
+
+        Args:
+            action: Plain JSON; one that is malformed or illegal is refused by the world, under ``refused``.
+
+        Raises:
+            NoEpisode: There is nothing to step.
+            EpisodeError: The opponent or the world failed; nothing is being played any more.
+            Exception: Whatever the world raised; nothing is being played any more.
+        """
+        game, seen = self._playing()
+        self._facts = []
+        if seen.done:
+            game.steps += 1
+            return replace(seen, reward=0.0, refused=OVER, metadata={})
+        try:
+            shown = self._play_on(game, self._act(game, action))
+        except BaseException:
+            self.abandon()
+            raise
+        game.steps += 1
+        self._seen = shown
+        return shown
+
+    @property
+    def state(self) -> Mapping[str, Any]:
+        """The world's public state, with ``step_count``: calls of ``step`` in this episode.
+
+        Raises:
+            NoEpisode: There is none.
+        """
+        game, _ = self._playing()
+        return {**game.environment.state, "episode_id": game.episode_id, "step_count": game.steps}
+
+    @property
+    def observation(self) -> Observation:
+        """What the agent saw last.
+
+        Raises:
+            NoEpisode: There is none.
+        """
+        return self._playing()[1]
+
+    def facts(self) -> Sequence[Fact]:
+        """What happened during the last ``reset`` or ``step``, whoever did it, oldest first."""
+        return tuple(self._facts)
+
+    def abandon(self) -> None:
+        """Give up the episode under way; ``reset`` begins another in a new environment."""
+        self._let_go()
+        self._environment = None
+
+    def close(self) -> None:
+        """Let go of everything. Safe to call twice."""
+        self.abandon()
+        if self._loop is not None:
+            self._loop.close()
+            self._loop = None
+
+    def _plan(self, request: EpisodeRequest) -> EpisodePlan:
+        plan = plan_episode(request, draw_seed=self._draw_seed)
+        if plan.opponent is not None and plan.opponent.costs_money and not self._may_spend:
+            rule = f"{plan.opponent.name!r} costs money and cannot be asked for here"
+            raise InvalidRequest([FieldError("opponent_choice", rule)])
+        return plan
+
+    def _let_go(self) -> Environment:
+        """End the episode under way; returns an environment for the next."""
+        game, self._game, self._seen, self._facts = self._game, None, None, []
+        if game is not None:
+            for policy in game.others.values():
+                if not isinstance(policy, ScriptedPolicy):
+                    self._runner().run(policy.aclose())
+        if self._environment is None:
+            self._environment = self._world.environment()
+        return self._environment
+
+    def _playing(self) -> tuple[_Game, Observation]:
+        if self._game is None or self._seen is None:
+            raise NoEpisode
+        return self._game, self._seen
+
+    def _act(self, game: _Game, action: Action) -> Observation:
+        game.turn += 1
+        return self._take(game, game.environment.step(action))
+
+    def _take(self, game: _Game, observation: Observation) -> Observation:
+        facts = game.environment.facts()
+        check_contract(Stepped(observation, facts, {}), self._world)
+        self._facts.extend(facts)
+        return observation
+
+    def _play_on(self, game: _Game, observation: Observation) -> Observation:
+        """Play the other seats until the agent is asked or all is over."""
+        step_cap = self._world.step_cap(game.plan.options)
+        while not observation.done and game.turn < step_cap:
+            if observation.actor == self.agent:
+                return observation
+            decision = self._decide(game.others[observation.actor or ""], observation)
+            observation = self._act(game, decision.action)
+        if observation.done:
+            return observation
+        cut = {**observation.metadata, "truncated": f"cut short after {step_cap} turns"}
+        return replace(observation, actor=None, legal_actions=(), reward=0.0, done=True, metadata=cut)
+
+    def _decide(self, policy: Policy, observation: Observation) -> Decision:
+        """Ask another seat.
+
+        Raises:
+            PolicyError: It could not decide.
+            DecisionTimeout: It did not, in time.
+        """
+        try:
+            if isinstance(policy, ScriptedPolicy):
+                return policy.choose(observation)
+            return self._runner().run(self._within(policy, observation))
+        except DecisionTimeout:
+            raise
+        except Exception as error:
+            raise PolicyError(f"{observation.actor} could not decide: {type(error).__name__}") from error
+
+    async def _within(self, policy: Policy, observation: Observation) -> Decision:
+        try:
+            async with asyncio.timeout(self._decision_s) as scope:
+                return await policy.decide(observation, deadline=self._decision_s)
+        except TimeoutError as error:
+            if not scope.expired():
+                raise
+            raise DecisionTimeout(
+                f"{observation.actor} did not decide within {self._decision_s:g} s"
+            ) from error
+
+    def _runner(self) -> asyncio.Runner:
+        if self._loop is None:
+            self._loop = asyncio.Runner()
+        return self._loop

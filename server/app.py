@@ -26,14 +26,22 @@ from .control import ChooseEpisode, ChoosePace
 from .faults import Problem, install_faults
 from .logs import configure_logging
 from .pages import pages_router
-from .protocol import WebSocketProtocol
+from .protocol import HttpProtocol, WebSocketProtocol
 from .settings import Settings, read_environment
 from .shield import BODY_BYTES, BodyLimit, OriginShield, SecurityHeaders
 from .starting import StartEpisode
 from .wiring import open_services
 
+try:
+    import resource
+except ImportError:  # there is no such limit on Windows
+    resource = None  # type: ignore[assignment]
+
 FAREWELL_S: Final = 1.0
 """How long viewers may take to leave once the server must go."""
+
+SPARE_CONNECTIONS: Final = 1000
+"""Connections that are served beside those of viewers."""
 
 UNREAD_MS: Final = 30_000
 """How long a peer may leave bytes unread before the kernel cuts the connection."""
@@ -109,10 +117,12 @@ def build_server(settings: Settings) -> Server:
         create_app(settings),
         host=settings.host,
         port=settings.port,
+        http=HttpProtocol,
         ws=WebSocketProtocol,
         ws_max_size=BODY_BYTES,
         ws_per_message_deflate=False,
         timeout_graceful_shutdown=max(1, round(settings.shutdown_grace_s)),
+        limit_concurrency=settings.max_viewers + SPARE_CONNECTIONS,
         access_log=False,
         log_config=None,
         server_header=False,
@@ -162,9 +172,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
     host, port = listener.getsockname()[:2]
     sys.stderr.write(f"Spectator is at http://{f'[{host}]' if ':' in host else host}:{port}\n")
     sys.stderr.flush()
+    _raise_open_files()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     with listener, contextlib.suppress(KeyboardInterrupt):
         build_server(settings).run(sockets=[listener])
+
+
+def _raise_open_files() -> None:
+    """Let the process hold as many connections as the system allows it to ask for."""
+    if resource is not None:
+        _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def __getattr__(name: str) -> FastAPI:

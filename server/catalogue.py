@@ -68,10 +68,10 @@ class Catalog(BaseModel):
 @router.get("/catalog")
 async def catalog(services: Annotated[Services, Depends(services_of)]) -> Catalog:
     """Worlds, captains, opponents and packs that can be asked for."""
-    worlds = await asyncio.to_thread(lambda: [load_world(name) for name in world_names()])
+    worlds = await asyncio.to_thread(lambda: [_catalog_world(load_world(name)) for name in world_names()])
     return Catalog(
         default_environment=services.settings.environment,
-        environments=[_catalog_world(world) for world in worlds],
+        environments=worlds,
         paces=[pace.value for pace in Pace],
     )
 

@@ -1,10 +1,14 @@
-"""Owns our WebSocket connections: uvicorn's, with small messages and an end to whoever does not read."""
+"""Owns our connections: uvicorn's, with small messages and an end to whoever sends or reads nothing."""
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any, Final
 
 from starlette.requests import HTTPConnection
+from uvicorn._types import ASGISendEvent
+from uvicorn.protocols.http.auto import AutoHTTPProtocol
+from uvicorn.protocols.utils import ClientDisconnected
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from websockets.frames import Frame
 from websockets.http11 import Request
@@ -22,6 +26,22 @@ GOING_S: Final = 1.0
 
 MAX_FRAGMENTS: Final = 64
 """Most fragments of one message."""
+
+FIRST_REQUEST_S: Final = 15.0
+"""How long a new connection may take to send the head of its first request."""
+
+
+class HttpProtocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
+    """An HTTP connection of uvicorn's that is cut when it never asks for anything."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:
+        """Begin the connection."""
+        super().connection_made(transport)
+        self.loop.call_later(FIRST_REQUEST_S, self._cut_when_silent)
+
+    def _cut_when_silent(self) -> None:
+        if self.cycle is None and self.transport.get_protocol() is self:
+            self.transport.abort()
 
 
 class WebSocketProtocol(WebSocketsSansIOProtocol):
@@ -50,6 +70,15 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
             self.transport.resume_reading()
         self.close_timer = self.loop.call_later(LINGER_S, self.transport.abort)
 
+    async def send(self, message: ASGISendEvent) -> None:
+        """Send to the peer; one whose connection we have closed is gone, as one who left is."""
+        await self.writable.wait()
+        if self.close_sent:
+            raise ClientDisconnected
+        await super().send(message)
+        if message["type"] == "websocket.http.response.body" and not message.get("more_body", False):
+            self.handshake_complete = True  # or uvicorn logs a refusal as a failure of the application
+
     def handle_ping(self) -> None:
         """Answer a ping; one who sends them and reads no answers is cut off."""
         if self.writable.is_set():
@@ -60,10 +89,19 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
     def handle_cont(self, event: Frame) -> None:
         """Take a fragment; a message in countless ones is refused."""
         if len(self.frames) >= MAX_FRAGMENTS:
-            self.conn.fail(1009, "too many fragments")
-            self.handle_parser_exception()
+            self._fail(1009, "too many fragments")
             return
         super().handle_cont(event)
+
+    def send_receive_event_to_app(self) -> None:
+        """Hand a message over; text that is not UTF-8 ends the connection without a trace in the log."""
+        try:
+            if self.curr_msg_data_type == "text":
+                b"".join(self.frames).decode()
+        except UnicodeDecodeError:
+            self._fail(1007, "not UTF-8")
+            return
+        super().send_receive_event_to_app()
 
     def keepalive_timeout(self) -> None:
         """The peer is dead: end it, unread bytes and all."""
@@ -74,6 +112,11 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
         """The server goes: close, and cut off whoever does not read."""
         super().shutdown()
         self.loop.call_later(GOING_S, self.transport.abort)
+
+    def _fail(self, code: int, reason: str) -> None:
+        self.frames = []
+        self.conn.fail(code, reason)
+        self.handle_parser_exception()
 
 
 def farewell_of(connection: HTTPConnection) -> Any:

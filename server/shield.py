@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Final
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -18,6 +19,9 @@ CONTROL_BODY_BYTES: Final = 64 * 1024
 
 BODY_BYTES: Final = 1024 * 1024
 """Longest body of any other request, that of an OpenEnv action."""
+
+BODY_S: Final = 20.0
+"""How long a client may take between two pieces of a body."""
 
 SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 
@@ -124,10 +128,16 @@ def content_security_policy(settings: Settings) -> str:
 
 def _counted(receive: Receive, limit: int) -> Receive:
     seen = 0
+    complete = False
 
     async def counted() -> Message:
-        nonlocal seen
-        message = await receive()
+        nonlocal seen, complete
+        try:
+            async with asyncio.timeout(None if complete else BODY_S):
+                message = await receive()
+        except TimeoutError:
+            raise HTTPException(408, f"Nothing more of the body came for {BODY_S:g} s.") from None
+        complete = not message.get("more_body", False)
         seen += len(message.get("body", b""))
         if seen > limit:
             raise HTTPException(TOO_LARGE.status, _too_large(limit))

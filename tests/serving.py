@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import socket
@@ -73,6 +74,33 @@ class Serving:
                 return entry
             time.sleep(0.01)
         raise AssertionError(f"{episode_id} did not end within {PATIENCE_S} s")
+
+
+class ErrorLog(logging.Handler):
+    """Keeps what is logged as an error."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.ERROR)
+        self.lines: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Keep the record."""
+        self.lines.append(logging.Formatter().format(record))
+
+
+@contextmanager
+def without_errors() -> Iterator[None]:
+    """What happens inside makes no server of this process log an error."""
+    log = ErrorLog()
+    loggers = [logging.getLogger(name) for name in ("server", "spectator", "uvicorn", "asyncio")]
+    for logger in loggers:
+        logger.addHandler(log)
+    try:
+        yield
+    finally:
+        for logger in loggers:
+            logger.removeHandler(log)
+    assert not log.lines, "\n".join(log.lines)
 
 
 @contextmanager

@@ -9,7 +9,7 @@ import pytest
 
 from spectator import catalog
 from tests.server.worlds import Gate
-from tests.serving import Serving, serve, test_settings
+from tests.serving import Serving, serve, test_settings, without_errors
 
 
 @pytest.fixture(scope="module")
@@ -22,7 +22,8 @@ def shared_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]
 @pytest.fixture
 def serving(shared_server: Serving) -> Iterator[Serving]:
     """The same, on which nothing runs yet."""
-    yield shared_server
+    with without_errors():
+        yield shared_server
     for episode in shared_server.client.get("/custom/status").json()["running"]:
         shared_server.client.post("/custom/stop_episode", json={"episode_id": episode["episode_id"]})
 
@@ -42,6 +43,6 @@ def test_worlds(monkeypatch: pytest.MonkeyPatch) -> Iterator[Gate]:
 @pytest.fixture
 def worlds_server(tmp_path: Path, test_worlds: Gate) -> Iterator[Serving]:
     """A server that has the worlds of the tests."""
-    with serve(test_settings(tmp_path, max_episodes=2)) as running:
+    with without_errors(), serve(test_settings(tmp_path, max_episodes=2)) as running:
         yield running
         test_worlds.open()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import json
+import socket
+import struct
 import threading
 from pathlib import Path
 from typing import Any
@@ -13,7 +15,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from tests.server.watching import Watcher, watch
 from tests.server.worlds import Gate
-from tests.serving import Serving, serve, test_settings
+from tests.serving import Serving, serve, test_settings, without_errors
 
 LONG = {"pace": "broadcast", "options": {"turns": 1000}}
 """An episode that outlives any test."""
@@ -299,7 +301,7 @@ def test_a_page_of_another_site_may_not_watch(serving: Serving) -> None:
 
 
 def test_a_viewer_that_does_not_read_is_left_behind_and_holds_up_nobody(tmp_path: Path) -> None:
-    with serve(test_settings(tmp_path, viewer_backlog_bytes=2 * 1024 * 1024)) as serving:
+    with without_errors(), serve(test_settings(tmp_path, viewer_backlog_bytes=2 * 1024 * 1024)) as serving:
         episode_id = serving.start(pace="fast", options={"turns": 2000, "payload_bytes": 65_536})
         url = f"{serving.ws_url}/live/{episode_id}"
         with watch(url) as quick, watch(url, max_queue=1) as stalled:
@@ -330,3 +332,62 @@ def test_closing_a_server_is_not_held_up_by_a_viewer_that_does_not_read(
             serving.server.should_exit = True
             code, bye = stalled.to_the_end()
     assert (code, bye["code"], bye["reconnect"]) == (1012, 1012, True)
+
+
+def open_by_hand(serving: Serving, path: str) -> socket.socket:
+    """A WebSocket without a client library, so that its peer may be as rude as it likes."""
+    port = int(serving.base_url.rpartition(":")[2])
+    peer = socket.create_connection(("127.0.0.1", port), timeout=10)
+    peer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    peer.sendall(
+        f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+        "Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\nSec-WebSocket-Version: 13\r\n\r\n".encode()
+    )
+    assert peer.recv(12) == b"HTTP/1.1 101"
+    return peer
+
+
+def test_countless_pings_whose_answers_are_not_read_end_their_socket(serving: Serving) -> None:
+    ping = b"\x89\xfd" + b"\x00" * 4 + b"x" * 125
+    with open_by_hand(serving, f"/live/{serving.start(**LONG)}") as peer, pytest.raises(OSError) as cut:
+        for _ in range(2000):
+            peer.sendall(ping * 200)
+    assert isinstance(cut.value, ConnectionError), "it was cut, not merely left to wait"
+
+
+@pytest.mark.parametrize(
+    "rude",
+    [
+        b"\x00" * 200,
+        b"\xff" * 200,
+        b"\x81\x05hello",
+        b"\x81\xfe\xff\xff\x00\x00\x00\x00",
+        b"\x81\xff" + b"\xff" * 12,
+        b"\x88\x81\x00\x00\x00\x00\x01",
+        b"\x81\x82\x00\x00\x00\x00\xff\xfe",
+        b"GET / HTTP/1.1\r\n\r\n",
+    ],
+    ids=["reserved", "ones", "unmasked", "too long", "absurd length", "short close", "not utf-8", "http"],
+)
+def test_broken_framing_ends_its_socket_and_nothing_else(serving: Serving, rude: bytes) -> None:
+    episode_id = serving.start(pace="fast", options={"turns": 300})
+    with watch(f"{serving.ws_url}/live/{episode_id}") as other:
+        with open_by_hand(serving, f"/live/{episode_id}") as peer:
+            peer.sendall(rude)
+            with contextlib.suppress(ConnectionError):
+                while peer.recv(65536):
+                    pass
+        before = other.seq
+        while other.seq < before + 3:
+            other.next()
+
+
+def test_a_viewer_that_vanishes_is_forgotten(serving: Serving) -> None:
+    episode_id = serving.start(pace="fast", options={"turns": 300})
+    with watch(f"{serving.ws_url}/live/{episode_id}") as other:
+        peer = open_by_hand(serving, f"/live/{episode_id}")
+        other.until("event")
+        peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        peer.close()
+        while serving.client.get("/custom/status").json()["running"][0]["viewers"] != 1:
+            other.until("event")

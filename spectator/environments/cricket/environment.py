@@ -25,6 +25,7 @@ from spectator.environments.cricket.view import content
 from spectator.events import Fact
 from spectator.observations import Observation, Refusal
 from spectator.policies.base import Action
+from spectator.text import clean_text
 
 AGENT: Final[Side] = "home"
 
@@ -251,8 +252,8 @@ class CricketEnvironment:
             arguments = TOOLS[tool].model_validate(dict(given) if given else {})
         except ValidationError as error:
             problem = error.errors(include_url=False, include_input=False, include_context=False)[0]
-            where = ".".join(str(part) for part in problem["loc"])
-            return Refusal(f"arguments.{where}"[:80], f"{where[:80]}: {problem['msg']}.")
+            where = clean_text(".".join(str(part) for part in problem["loc"]), 60)
+            return Refusal(f"arguments.{where}", f"{where}: {problem['msg']}.")
         try:
             use(game, actor, tool, arguments)
         except LawBroken as broken:

@@ -1,0 +1,116 @@
+"""Owns whole matches for tests: played by named captains, with everything that was seen and said."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from spectator.environments.base import derive_seed
+from spectator.environments.cricket import WORLD
+from spectator.environments.cricket.environment import CricketEnvironment
+from spectator.events import Event, Fact
+from spectator.merge_patch import apply_patch
+from spectator.narration.base import Line
+from spectator.observations import Observation
+from spectator.policies.base import ScriptedPolicy
+
+Chooser = Callable[[Observation], Mapping[str, Any]]
+
+
+def options(**given: Any) -> dict[str, Any]:
+    """Options with their defaults."""
+    return WORLD.options_type.model_validate(given).model_dump(mode="json")
+
+
+def begin(seed: int = 1, **given: Any) -> tuple[CricketEnvironment, Observation]:
+    """A new match."""
+    environment = CricketEnvironment()
+    return environment, environment.reset(seed=seed, episode_id="test", options=options(**given))
+
+
+def captain(name: str, seed: int) -> ScriptedPolicy:
+    """One of the world's captains or opponents."""
+    policy = {**WORLD.captains, **WORLD.opponents}[name].build(seed)
+    assert isinstance(policy, ScriptedPolicy)
+    return policy
+
+
+@dataclass
+class Told:
+    """A match as it was seen."""
+
+    environment: CricketEnvironment
+    observations: list[Observation] = field(default_factory=list)
+    facts: list[Fact] = field(default_factory=list)
+    state: dict[str, Any] = field(default_factory=lambda: {"world": {}, "decisions": {}})
+    lines: list[tuple[Event, Line]] = field(default_factory=list)
+
+    @property
+    def last(self) -> Observation:
+        """What was seen at the end."""
+        return self.observations[-1]
+
+    def of(self, kind: str) -> list[Mapping[str, Any]]:
+        """The data of all facts of a kind."""
+        return [fact.data for fact in self.facts if fact.type == f"cricket.{kind}"]
+
+    def note(self, observation: Observation) -> None:
+        """Keep what a step brought, folded and commented."""
+        self.observations.append(observation)
+        for fact in self.environment.facts():
+            self.facts.append(fact)
+            event = Event("test", "e", len(self.facts), "2026-01-01T00:00:00.000Z", 0, fact.type, fact.data)
+            patch = WORLD.projection(self.state, event)
+            self.state = {**self.state, "world": apply_patch(self.state["world"], patch)}
+            self.lines += [(event, line) for line in WORLD.commentator(event, self.state)]
+
+
+def play(
+    seed: int = 1,
+    home: str | Chooser = "heuristic",
+    away: str | Chooser = "heuristic",
+    **given: Any,
+) -> Told:
+    """Play a match to its end.
+
+    Args:
+        seed: Its seed; captains derive theirs from it.
+        home: Name of the home captain, or a function from observations to actions.
+        away: The same for the away captain.
+        given: Options.
+    """
+    environment, observation = begin(seed, **given)
+    told = Told(environment)
+    told.note(observation)
+    choosers = {
+        "home": _chooser(home, derive_seed(seed, "home")),
+        "away": _chooser(away, derive_seed(seed, "away")),
+    }
+    while not observation.done:
+        assert observation.actor is not None
+        observation = environment.step(choosers[observation.actor](observation))
+        told.note(observation)
+    return told
+
+
+def _chooser(who: str | Chooser, seed: int) -> Chooser:
+    if not isinstance(who, str):
+        return who
+    policy = captain(who, seed)
+    return lambda observation: policy.choose(observation).action
+
+
+def advance(
+    environment: CricketEnvironment, observation: Observation, until: Callable[[Observation], bool]
+) -> Observation:
+    """Go on with every first legal tool and no arguments until something holds."""
+    while not until(observation):
+        assert not observation.done, "it never came to that"
+        observation = environment.step({"tool": observation.legal_actions[0]["tool"]})
+    return observation
+
+
+def tools_of(observation: Observation) -> list[str]:
+    """Names of the legal tools."""
+    return [legal["tool"] for legal in observation.legal_actions]

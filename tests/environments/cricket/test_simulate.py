@@ -1,0 +1,65 @@
+"""The simulation is the same game as the episode, only without its observations and events."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+
+from spectator.environments.base import derive_seed
+from spectator.environments.cricket.simulate import simulate_match, simulate_matches
+from tests.environments.cricket.playing import play
+
+FIELDS = [
+    "match_id", "innings", "over", "ball", "runs_off_bat", "extras", "extra_kind", "wicket", "dismissal_kind",
+    "target", "batter", "non_striker", "bowler", "free_hit",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("seed", "overs"), [(1, 5), (2, 5), (3, 20), (4, 2), (5, 50)])
+def test_an_episode_of_the_same_seed_has_the_same_deliveries(seed: int, overs: int) -> None:
+    balls = play(seed, max_overs=overs).of("ball_bowled")
+    told = [
+        {
+            "match_id": 7, "innings": ball["innings"], "over": ball["over"], "ball": ball["delivery"],
+            "runs_off_bat": ball["bat"], "extras": ball["extras"], "extra_kind": ball["extra_kind"],
+            "wicket": ball["dismissal"] is not None, "dismissal_kind": ball["dismissal"],
+            "target": ball["target"],
+            "batter": ball["striker"], "non_striker": ball["non_striker"], "bowler": ball["bowler"],
+            "free_hit": ball["free_hit"],
+        }
+        for ball in balls
+    ]  # fmt: skip
+    assert list(simulate_match(7, overs, seed)) == told
+
+
+def test_one_object_a_delivery_with_exactly_these_fields_in_order() -> None:
+    rows = list(simulate_matches(6, 20, 1))
+    assert all(list(row) == FIELDS for row in rows)
+    assert sorted({row["match_id"] for row in rows}) == [1, 2, 3, 4, 5, 6]
+    assert {row["extra_kind"] for row in rows} <= {None, "wide", "noball", "bye", "legbye", "penalty"}
+    assert all(row["wicket"] == (row["dismissal_kind"] is not None) for row in rows)
+    assert all((row["target"] is None) == (row["innings"] % 2 == 1) for row in rows)
+    for before, after in pairwise(rows):
+        same = [before[key] for key in ("match_id", "innings", "over")] == [
+            after[key] for key in ("match_id", "innings", "over")
+        ]
+        assert after["ball"] == (before["ball"] + 1 if same else 1)
+        if same:
+            assert after["bowler"] == before["bowler"]
+            assert after["free_hit"] == (
+                before["extra_kind"] == "noball" or (before["free_hit"] and before["extra_kind"] == "wide")
+            )
+
+
+def test_the_seed_decides_and_each_match_has_its_own() -> None:
+    assert list(simulate_matches(2, 2, 5)) == list(simulate_matches(2, 2, 5))
+    assert list(simulate_matches(2, 2, 5)) != list(simulate_matches(2, 2, 6))
+    second = [row for row in simulate_matches(2, 2, 5) if row["match_id"] == 2]
+    assert second == list(simulate_match(2, 2, derive_seed(5, "match", 1)))
+
+
+@pytest.mark.parametrize(("matches", "overs"), [(-1, 20), (1, 0), (1, 51)])
+def test_bad_numbers_are_refused(matches: int, overs: int) -> None:
+    with pytest.raises(ValueError):
+        list(simulate_matches(matches, overs, 1))

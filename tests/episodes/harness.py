@@ -43,6 +43,14 @@ def plan_of(world: World, *, pace: Pace = Pace.MAX, seed: int = 1, **options: An
     )
 
 
+def stream_of(
+    world: World, journal: RecordingJournal, bus: MemoryBus, clock: Clock | None = None
+) -> EpisodeStream:
+    """A stream that records into ``journal``."""
+    appends: Any = journal
+    return EpisodeStream("ep-test", "e", world=world, journal=appends, bus=bus, clock=clock or SystemClock())
+
+
 @dataclass
 class Played:
     """An episode that was driven.
@@ -125,7 +133,7 @@ async def drive(
     """
     clock, journal = clock or SystemClock(), journal or RecordingJournal()
     plan = plan_of(world, pace=pace, **options)
-    stream = EpisodeStream("ep-test", "e", world=world, journal=journal, bus=MemoryBus(), clock=clock)  # type: ignore[arg-type]
+    stream = stream_of(world, journal, MemoryBus(), clock)
     await stream.emit(0, [core_fact(plan.started())])
     control = Control(plan.pace, clock)
     driver = Driver(plan, "ep-test", emit=stream.emit, control=control, clock=clock, limits=limits)

@@ -281,7 +281,7 @@ class _Reading:
         for data in events.end():
             if data != DONE:
                 self._feed(data)
-        if self.assembly.finish_reason is None:
+        if self.assembly.begun and self.assembly.finish_reason is None:
             raise EndpointUnavailable("the endpoint broke off in the middle of its answer")
 
     def _feed(self, data: bytes) -> None:

@@ -8,10 +8,12 @@ from typing import Final, Literal
 
 Kind = Literal["thought", "text"]
 
-_MARKS: Final = ("think", "thinking", "thought", "reasoning")
-_OPENING: Final = re.compile(rf"<(?:{'|'.join(_MARKS)})>")
-_CLOSING: Final = re.compile(rf"</(?:{'|'.join(_MARKS)})>")
-_LONGEST: Final = max(map(len, _MARKS)) + len("</>")
+_NAMES: Final = ("think", "thinking", "thought", "reasoning")
+_OPENING: Final = re.compile(rf"<(?:{'|'.join(_NAMES)})>")
+_CLOSING: Final = re.compile(rf"</(?:{'|'.join(_NAMES)})>")
+_MARK: Final = re.compile(rf"</?(?:{'|'.join(_NAMES)})>")
+_ALL: Final = tuple(f"{start}{name}>" for name in _NAMES for start in ("<", "</"))
+_LONGEST: Final = max(map(len, _ALL))
 
 
 class ThoughtSplitter:
@@ -48,25 +50,23 @@ class ThoughtSplitter:
 def _start_of_mark(text: str) -> int:
     """Where a mark may begin that is not yet complete; the length of ``text`` when there is none."""
     start = text.rfind("<", max(0, len(text) - _LONGEST))
-    return start if start >= 0 and ">" not in text[start:] else len(text)
+    return start if start >= 0 and any(mark.startswith(text[start:]) for mark in _ALL) else len(text)
 
 
 def split_thought(text: str) -> tuple[str, str]:
     """The thoughts and the answer in a complete ``text``; a thought that never closes is all thought."""
-    closing = _CLOSING.search(text)
-    opening = _OPENING.search(text)
-    if closing is not None and (opening is None or closing.start() < opening.start()):
-        thought, rest = text[: closing.start()], text[closing.end() :]
-        more, answer = split_thought(rest)
-        return _join(thought, more), answer
-    if opening is None:
-        return "", text.strip()
-    parts: dict[Kind, list[str]] = {"thought": [], "text": []}
-    splitter = ThoughtSplitter()
-    for kind, part in (*splitter.feed(text), *splitter.end()):
-        parts[kind].append(part)
-    return _join(*parts["thought"]), "".join(parts["text"]).strip()
-
-
-def _join(*parts: str) -> str:
-    return "\n\n".join(stripped for part in parts if (stripped := part.strip()))
+    thoughts: list[str] = []
+    answer: list[str] = []
+    thinking, start = False, 0
+    for mark in _MARK.finditer(text):
+        opens = not mark[0].startswith("</")
+        if opens and thinking:
+            continue
+        (thoughts if thinking else answer).append(text[start : mark.start()])
+        if not opens and not thinking:
+            thoughts += answer
+            answer.clear()
+        thinking, start = opens, mark.end()
+    (thoughts if thinking else answer).append(text[start:])
+    stripped = filter(None, (thought.strip() for thought in thoughts))
+    return "\n\n".join(stripped), "".join(answer).strip()

@@ -1,4 +1,4 @@
-"""Owns the catalogue of language models that can take a seat: those that ship, and those of the user's own file."""
+"""Owns the catalogue of language models that can take a seat: those that ship, those of the user's file."""
 
 from __future__ import annotations
 
@@ -219,7 +219,7 @@ def _missing(captain: ModelCaptain, variables: Mapping[str, str], lacking: Itera
 class _Build:
     """Makes a policy for one seat of one episode; its ``repr`` holds no key.
 
-    The breaker is shared by all episodes with this captain, so that a dead endpoint is not asked by each anew.
+    The breaker is shared by all episodes with this captain, so that not each asks a dead endpoint anew.
     """
 
     def __init__(

@@ -118,7 +118,7 @@ def test_a_bad_request_takes_no_slot_and_leaves_nothing(fields: dict[str, Any]) 
             with pytest.raises(InvalidRequest):
                 await stage.start(**fields)
             assert (stage.supervisor.running(), stage.journal.calls) == ([], 0)
-            assert not environment_threads()
+            await no_environment_threads()
             await (await stage.start(options={"turns": 1})).wait()
 
     asyncio.run(scenario())
@@ -132,7 +132,7 @@ def test_a_start_that_cannot_be_recorded_releases_its_slot_and_leaves_no_thread(
             with pytest.raises(JournalError, match="disk full"):
                 await stage.start()
             assert stage.supervisor.running() == []
-            assert not environment_threads()
+            await no_environment_threads()
             assert (await (await stage.start(options={"turns": 1})).wait()).reason == "finished"
 
     asyncio.run(scenario())

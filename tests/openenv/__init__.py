@@ -1,0 +1,1 @@
+"""Owns the tests of the OpenEnv contract."""

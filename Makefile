@@ -3,15 +3,23 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PORT ?= 8000
+PIP := -m pip install --quiet --disable-pip-version-check
 
 .PHONY: install run test check format openenv-venv bench clean
 
-install: $(VENV)/.installed
+# All that development needs. `make run` makes do with less, so that a first page is soon there.
+install: $(VENV)/.test
 
-$(VENV)/.installed: pyproject.toml
+$(VENV)/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Spectator needs Python 3.11 or newer; set PYTHON=")'
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[server,watch,models,test]'
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.server: pyproject.toml | $(VENV)/bin/python
+	$(BIN)/python $(PIP) --editable '.[server]'
+	touch $@
+
+$(VENV)/.test: pyproject.toml $(VENV)/.server
+	$(BIN)/python $(PIP) --editable '.[server,models,watch,test]'
 	touch $@
 
 # The official OpenEnv package brings over a hundred others, so its peers run in an environment of their own.
@@ -19,11 +27,11 @@ openenv-venv: .venv-openenv/.installed
 
 .venv-openenv/.installed: pyproject.toml
 	test -x .venv-openenv/bin/python || $(PYTHON) -m venv .venv-openenv
-	.venv-openenv/bin/python -m pip install --quiet --disable-pip-version-check \
+	.venv-openenv/bin/python $(PIP) \
 	  $$($(PYTHON) -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["openenv"])')
 	touch $@
 
-run: install
+run: $(VENV)/.server
 	$(BIN)/python -m server.app --port $(PORT)
 
 check: install

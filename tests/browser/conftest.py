@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Error, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Dialog, Error, Page, sync_playwright
 
 from spectator import catalog
 from tests.serving import Serving, serve, test_settings
@@ -17,21 +17,22 @@ PHONE = {"width": 390, "height": 844}
 
 WITNESS = """
 window.witnessed = [];
-addEventListener("securitypolicyviolation", (event) => window.witnessed.push(`${event.violatedDirective} ${event.blockedURI}`));
+addEventListener("securitypolicyviolation", (event) =>
+  window.witnessed.push(`${event.violatedDirective} ${event.blockedURI}`));
+const observe = (type, note) => new PerformanceObserver((list) => list.getEntries().forEach(note))
+  .observe({ type, buffered: true });
 window.shifts = 0;
-new PerformanceObserver((list) => { for (const entry of list.getEntries()) if (!entry.hadRecentInput) window.shifts += entry.value; })
-  .observe({ type: "layout-shift", buffered: true });
+observe("layout-shift", (entry) => { if (!entry.hadRecentInput) window.shifts += entry.value; });
 window.longTasks = [];
-new PerformanceObserver((list) => { for (const entry of list.getEntries()) window.longTasks.push(entry.duration); })
-  .observe({ type: "longtask", buffered: true });
+observe("longtask", (entry) => window.longTasks.push(entry.duration));
 """
 
 Opener = Callable[..., Page]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser(chromium: str) -> Iterator[Browser]:
-    """One Chromium for all tests."""
+    """One Chromium for the tests of a module; its event loop must be gone before others run theirs."""
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(
             executable_path=chromium, args=["--no-sandbox", "--disable-dev-shm-usage"]
@@ -64,9 +65,13 @@ def open_page(browser: Browser) -> Iterator[Opener]:
         def fail(error: Error) -> None:
             complaints.append(str(error))
 
+        def refuse(dialog: Dialog) -> None:
+            complaints.append(f"dialog: {dialog.message}")
+            dialog.dismiss()
+
         page.on("console", hear)
         page.on("pageerror", fail)
-        page.on("dialog", lambda dialog: (complaints.append(f"dialog: {dialog.message}"), dialog.dismiss()))
+        page.on("dialog", refuse)
         pages.append(page)
         if url:
             page.goto(url)

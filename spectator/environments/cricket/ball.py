@@ -1,4 +1,4 @@
-"""Owns the chance of cricket: one ball drawn from the fitted model, given the situation and both captains' intent."""
+"""Owns the chance of cricket: one ball drawn from the fitted model, given situation and intents."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from spectator.environments.cricket.ball_details import (
     Details,
     stroke,
 )
-from spectator.environments.cricket.ball_field import FieldEffect, field_effect
+from spectator.environments.cricket.ball_intent import Plans
 from spectator.environments.cricket.ball_plans import (
     LENGTHS,
     LINES,
@@ -26,7 +26,6 @@ from spectator.environments.cricket.ball_plans import (
     DeliveryPlan,
     FieldShape,
 )
-from spectator.environments.cricket.ball_shots import shot_effect
 from spectator.environments.cricket.ball_tables import (
     BYE,
     FULL_OVERS,
@@ -52,16 +51,14 @@ from spectator.environments.cricket.models import Ball
 from spectator.environments.cricket.players import Player
 
 __all__ = [
-    "LENGTHS", "LINES", "PACES", "PLANNED_LENGTHS", "SECTORS", "SHOTS", "BallModel", "Delivered", "DeliveryPlan", "Effects",
-    "FieldShape", "Situation",
+    "LENGTHS", "LINES", "PACES", "PLANNED_LENGTHS", "SECTORS", "SHOTS", "BallModel", "Delivered",
+    "DeliveryPlan", "Effects", "FieldShape", "Situation",
 ]  # fmt: skip
 
 FULL_BALLS: Final = 6 * FULL_OVERS
+NEW_BATTER_BALLS: Final = 6
+"""Balls faced until a batter no longer counts as new to the close catchers."""
 
-_EXECUTION: Final = 0.55
-"""How often a bowler hits a planned length, or line, that is not his usual one."""
-
-_FIELD_MEMORY: Final = 4096
 _SPEED_KMH: Final = {"pace": 135.0, "spin": 91.0}
 _PACE_FACTOR: Final = {"quick": 1.03, "stock": 1.0, "slower": 0.84}
 
@@ -71,7 +68,8 @@ class Effects(NamedTuple):
 
     Args:
         match: Pitch, ground and day: the same for both innings.
-        innings: One of each of the four innings that a match with a super over can have; later ones reuse the last.
+        innings: One of each of the four innings that a match with a super over can have; later ones reuse the
+            last.
     """
 
     match: float
@@ -133,7 +131,8 @@ class Delivered(NamedTuple):
         line: One of `LINES`.
         speed_kmh: Speed at release.
         shot: Name of the stroke; ``none`` when nothing was offered.
-        fielder: Position that fielded or caught it, ``keeper`` or ``bowler``; ``None`` when it reached nobody.
+        fielder: Position that fielded or caught it, ``keeper`` or ``bowler``; ``None`` when it reached
+            nobody.
         contact: ``middled``, ``mistimed``, ``edged``, ``missed``, ``padded`` or ``left``.
         aerial: Whether it flew.
         pace: ``quick``, ``stock`` or ``slower``.
@@ -159,19 +158,17 @@ class BallModel:
         level: Mean total of a first innings of 20 overs; ``None`` leaves the tables' own.
     """
 
-    __slots__ = ("_details", "_fields", "_formats", "_level", "_pitch", "_plans", "_tables", "_zones")
+    __slots__ = ("_details", "_formats", "_level", "_plans", "_tables", "_zones")
 
     def __init__(self, tables: Tables, level: float | None = None) -> None:
         self._tables = tables
         self._level = level_shift(tables, level)
         self._formats: dict[tuple[int, int, bool, bool], Levers] = {}
         self._details = Details(tables.details)
-        self._pitch = tuple(tuple(cumulative(shares) for shares in phase) for phase in tables.pitch_share)
         self._zones = tuple(
             tuple(tuple(cumulative(shares) for shares in kind) for kind in phase) for phase in tables.zones
         )
-        self._fields: dict[tuple[FieldShape, bool, int, int], FieldEffect] = {}
-        self._plans: dict[tuple[DeliveryPlan, int, int], tuple[float, ...]] = {}
+        self._plans = Plans(tables)
 
     @classmethod
     def load(cls, profile: str = "men", level: str | float = "all") -> BallModel:
@@ -179,8 +176,8 @@ class BallModel:
 
         Args:
             profile: ``men``, ``women`` or ``associates``.
-            level: Scoring level of the era: ``all`` for the tables' own mean, a season such as ``ipl 2024``, or the mean
-                total of a first innings of 20 overs as a number.
+            level: Scoring level of the era: ``all`` for the tables' own mean, a season such as ``ipl 2024``,
+                or the mean total of a first innings of 20 overs as a number.
 
         Raises:
             ValueError: There is no such profile or level.
@@ -207,7 +204,7 @@ class BallModel:
         phase, over = self._phase(at)
         kind = 1 if at.bowler.bowls != "pace" else 0
         mean = [0.0] * 11
-        shares = self._plan_shares(at.delivery, phase, kind)
+        shares = self._pairs(at, phase, kind)
         for pair, upper in enumerate(shares):
             share = upper - (shares[pair - 1] if pair else 0.0)
             if share > 0.0:
@@ -221,7 +218,7 @@ class BallModel:
         draw = rng.random
         phase, over = self._phase(at)
         kind = 1 if at.bowler.bowls != "pace" else 0
-        pair = bisect(self._plan_shares(at.delivery, phase, kind), draw())
+        pair = bisect(self._pairs(at, phase, kind), draw())
         weights = self._weigh(at, phase, over, kind, pair)
         left = draw() * sum(weights)
         category = 0
@@ -281,19 +278,21 @@ class BallModel:
         levers = [tables.pitch_effect[phase][kind][pair]]
         intent = at.aggression
         if at.shot is not None:
-            effect = shot_effect(at.shot, kind, pair // len(LINES))
-            levers.append(effect.levers)
-            intent = min(1.0, max(0.0, intent + effect.loft))
+            stroke = self._plans.stroke(at.shot, phase, kind)
+            levers.append(stroke.levers[pair // len(LINES)])
+            intent = min(1.0, max(0.0, intent + stroke.loft))
         if intent != 0.5:
             levers.append(tables.intent[phase][int(2 * INTENT_STEPS * intent + 0.5)])
         if at.attack != 0.5:
             levers.append(tables.attack[int(2 * INTENT_STEPS * at.attack + 0.5)])
-        if at.delivery is not None and at.delivery.pace is not None:
-            levers.append(tables.paces[PACES.index(at.delivery.pace)])
+        if at.delivery is not None:
+            levers.append(self._plans.delivery(at.delivery, phase, kind).levers)
         if at.innings_balls != FULL_BALLS:
             levers.append(self._format(at))
         if at.field.fielders:
-            levers.append(self._field(at, phase, kind).levers)
+            new = at.striker_balls < NEW_BATTER_BALLS
+            effect = self._plans.field(at.field, at.powerplay, phase, kind, pair % len(LINES), at.shot, new)
+            levers.append(effect.levers)
         return levers
 
     def _format(self, at: Situation) -> Levers:
@@ -303,24 +302,11 @@ class BallModel:
             known = self._formats[key] = format_levers(self._tables, *key) or (1.0,) * 7
         return known
 
-    def _field(self, at: Situation, phase: int, kind: int) -> FieldEffect:
-        key = (at.field, at.powerplay, phase, kind)
-        known = self._fields.get(key)
-        if known is None:
-            if len(self._fields) >= _FIELD_MEMORY:
-                self._fields.clear()
-            known = self._fields[key] = field_effect(at.field, at.powerplay, self._tables.zones[phase][kind])
-        return known
-
-    def _plan_shares(self, plan: DeliveryPlan | None, phase: int, kind: int) -> tuple[float, ...]:
-        """Running sums of the shares of the (length, line) pairs, the plan's execution included."""
-        if plan is None or (plan.length is None and plan.line is None):
-            return self._pitch[phase][kind]
-        key = (plan, phase, kind)
-        known = self._plans.get(key)
-        if known is None:
-            known = self._plans[key] = _executed(plan, self._tables.pitch_share[phase][kind])
-        return known
+    def _pairs(self, at: Situation, phase: int, kind: int) -> tuple[float, ...]:
+        """Running sums of the shares of the (length, line) pairs."""
+        if at.delivery is None:
+            return self._plans.natural[phase][kind]
+        return self._plans.delivery(at.delivery, phase, kind).pairs
 
     def _happen(
         self, at: Situation, phase: int, kind: int, pair: int, category: int, u: float, rng: random.Random
@@ -334,9 +320,11 @@ class BallModel:
         spin = kind == 1
         stock = at.bowler.speed_kmh or _SPEED_KMH["spin" if spin else "pace"]
         speed = round(stock * (_PACE_FACTOR[pace] + 0.04 * (draw() + draw() - 1.0)), 1)
-        zone, shot, contact, aerial = self._direction(at, phase, kind, length, category, ball, v, w, draw())
+        zone, shot, contact, aerial = self._direction(at, phase, kind, pair, category, ball, v, w, draw())
         fielder = self._fielder(at, ball, phase, zone, contact, aerial, w)
-        return Delivered(ball, zone, LENGTHS[length], LINES[line], speed, shot, fielder, contact, aerial, pace)
+        return Delivered(
+            ball, zone, LENGTHS[length], LINES[line], speed, shot, fielder, contact, aerial, pace
+        )
 
     def _ball(self, at: Situation, phase: int, category: int, u: float, v: float) -> Ball:
         details = self._details
@@ -352,20 +340,34 @@ class BallModel:
         return details.noball(u, v) if category == NO_BALL else details.bye(u, v)
 
     def _direction(
-        self, at: Situation, phase: int, kind: int, length: int, category: int, ball: Ball, v: float, w: float, d: float
+        self,
+        at: Situation,
+        phase: int,
+        kind: int,
+        pair: int,
+        category: int,
+        ball: Ball,
+        v: float,
+        w: float,
+        d: float,
     ) -> tuple[int | None, str, str, bool]:
         """Sector, stroke, contact and whether the ball flew."""
+        length, line = pair // len(LINES), pair % len(LINES)
         if category == WIDE:
             return None, "none", "left", False
         if category == BYE:
-            return (None, "none", "missed", False) if ball.byes else (1 if d < 0.7 else 8, "none", "padded", False)
+            return (
+                (None, "none", "missed", False)
+                if ball.byes
+                else (1 if d < 0.7 else 8, "none", "padded", False)
+            )
         kind_out = ball.dismissal
         if kind_out in ("bowled", "lbw", "stumped", "hit wicket"):
             return None, "drive" if length < 4 else "pull", "padded" if kind_out == "lbw" else "missed", False
         if category == 0 and v < 0.35:
             return None, "none" if v < 0.12 else "defend", "left" if v < 0.12 else "missed", False
         hit = _HIT_OF_BAT[ball.bat] if category != WICKET else (5 if v < 0.6 else 0)
-        zones = self._field(at, phase, kind).zones if at.field.fielders else self._zones[phase][kind]
+        zones = self._zones_of(at, phase, kind, line)
         zone = bisect(zones[hit], d) + 1
         planned = SHOTS.get(at.shot) if at.shot is not None else None
         if planned is not None and w < 0.6 and kind_out is None:
@@ -374,9 +376,18 @@ class BallModel:
         if category == 0:
             shot = "defend" if v < 0.6 else stroke(zone, length, False, kind == 1)
         else:
-            shot = at.shot if planned is not None and zone in planned and at.shot else stroke(zone, length, aerial, kind == 1)
+            shot = (
+                at.shot
+                if planned is not None and zone in planned and at.shot
+                else stroke(zone, length, aerial, kind == 1)
+            )
         contact = "edged" if zone in (1, 8) and v > 0.8 else "mistimed" if kind_out or v > 0.9 else "middled"
         return zone, shot, contact, aerial
+
+    def _zones_of(self, at: Situation, phase: int, kind: int, line: int) -> tuple[tuple[float, ...], ...]:
+        if at.field.fielders:
+            return self._plans.field(at.field, at.powerplay, phase, kind, line, None, False).zones
+        return self._zones[phase][kind]
 
     def _fielder(
         self, at: Situation, ball: Ball, phase: int, zone: int | None, contact: str, aerial: bool, w: float
@@ -397,7 +408,8 @@ class BallModel:
 
 
 def level_shift(tables: Tables, level: float | None) -> float:
-    """Effect that moves the mean first-innings total to ``level``, from the tables' own totals at three effects.
+    """Effect that moves the mean first-innings total to ``level``, from the tables' own totals at three
+    effects.
 
     Raises:
         ValueError: ``level`` is outside the totals that the shift was measured for.
@@ -428,26 +440,3 @@ def _chosen(profile: str, level: str | float) -> tuple[Tables, float | None]:
 
 _SET_STEPS = tuple(limit + 0.5 for limit in SET_LIMITS)
 _HIT_OF_BAT = (0, 1, 2, 3, 4, 3, 5)
-
-
-def _executed(plan: DeliveryPlan, natural: tuple[float, ...]) -> tuple[float, ...]:
-    """Mix the planned length and line with habit; a yorker that misses is often a full toss."""
-    lines = len(LINES)
-    lengths = [sum(natural[i * lines : (i + 1) * lines]) for i in range(len(LENGTHS))]
-    habit = [sum(natural[i::lines]) for i in range(lines)]
-    if plan.length is not None:
-        lengths = _aimed(lengths, LENGTHS.index(plan.length))
-        if plan.length == "yorker":
-            missed = 0.12
-            lengths = [share * (1.0 - missed) for share in lengths]
-            lengths[0] += missed
-    if plan.line is not None:
-        habit = _aimed(habit, LINES.index(plan.line))
-    return cumulative([a * b for a in lengths for b in habit])
-
-
-def _aimed(shares: list[float], target: int) -> list[float]:
-    total = sum(shares)
-    aimed = [(1.0 - _EXECUTION) * share / total for share in shares]
-    aimed[target] += _EXECUTION
-    return aimed

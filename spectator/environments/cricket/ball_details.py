@@ -1,4 +1,4 @@
-"""Owns how an outcome came about: the kind of dismissal, the runs of extras, direction, stroke, fielder and speed."""
+"""Owns how an outcome came about: kind of dismissal, runs of extras, stroke and fielder."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ RING_POSITIONS: Final = (
     "short fine leg", "square leg", "midwicket", "mid-on", "mid-off", "cover", "point", "short third",
 )  # fmt: skip
 DEEP_POSITIONS: Final = (
-    "fine leg", "deep square leg", "deep midwicket", "long-on", "long-off", "deep cover", "deep point", "third",
+    "fine leg", "deep square leg", "deep midwicket", "long-on", "long-off", "deep cover", "deep point",
+    "third",
 )  # fmt: skip
 
 KEEPER_CATCH: Final = {"pace": (0.24, 0.16, 0.11), "spin": (0.10, 0.07, 0.05)}
@@ -48,7 +49,9 @@ class Details:
 
     def __init__(self, details: dict[str, Any]) -> None:
         self._shares = details
-        self._dismissals = tuple(tuple(cumulative(style) for style in phase) for phase in details["dismissals"])
+        self._dismissals = tuple(
+            tuple(cumulative(style) for style in phase) for phase in details["dismissals"]
+        )
         self._wide_runs = cumulative(details["wide_runs"])
         self._noball_bat = cumulative(details["noball_bat"])
         self._noball_byes = cumulative(details["noball_byes"])

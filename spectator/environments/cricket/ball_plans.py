@@ -18,8 +18,8 @@ PACES: Final = ("quick", "stock", "slower")
 SECTORS: Final = (
     "fine leg", "square leg", "midwicket", "long-on", "long-off", "cover", "point", "third",
 )  # fmt: skip
-"""The eight sectors of 45 degrees, numbered 1 to 8 from fine leg round to third, as the striker stands (mirrored for a
-left-hander, so that fine leg is always behind him on the leg side)."""
+"""The eight sectors of 45 degrees, numbered 1 to 8 from fine leg round to third, as the striker stands
+(mirrored for a left-hander, so that fine leg is always behind him on the leg side)."""
 
 SHOTS: Final[dict[str, tuple[int, ...]]] = {
     "defend": (4, 5),
@@ -81,7 +81,8 @@ class FieldShape:
         catching: Close catchers: slips and gully count in the sector they face.
 
     Raises:
-        ValueError: A part does not have eight counts, or there are not nine fielders (none at all is the neutral shape).
+        ValueError: A part does not have eight counts, or there are not nine fielders (none at all is the
+            neutral shape).
     """
 
     ring: tuple[int, ...] = (0,) * 8

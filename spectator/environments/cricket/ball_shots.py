@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import functools
-from typing import Final, NamedTuple
+from typing import Final
 
 from spectator.environments.cricket.ball_tables import Levers
 
-_LOFT: Final = {
+LOFT: Final = {
     "defend": -0.30, "push": -0.15, "guide": -0.10, "glance": -0.10, "late cut": -0.05, "loft straight": 0.15,
     "loft cover": 0.15, "slog": 0.25, "scoop": 0.15, "reverse sweep": 0.08, "upper cut": 0.08, "hook": 0.08,
 }  # fmt: skip
@@ -22,28 +21,13 @@ _NEITHER: Final[Levers] = (1.0,) * 7
 _JARS: Final[Levers] = (1.10, 0.97, 0.97, 0.84, 0.88, 1.22, 1.0)
 
 
-class ShotEffect(NamedTuple):
-    """A stroke against a length.
-
-    Args:
-        loft: Shift of the intent.
-        levers: Multipliers of the seven levers.
-    """
-
-    loft: float
-    levers: Levers
-
-
-@functools.cache
-def shot_effect(shot: str, kind: int, length: int) -> ShotEffect:
-    """Effect of a stroke (a name in `ball_plans.SHOTS`) on a ball of pace (0) or spin (1) and a length (index)."""
-    loft = _LOFT.get(shot, 0.0)
+def suitability(shot: str, kind: int, length: int) -> Levers:
+    """How a stroke (a name in `ball_plans.SHOTS`) suits a ball of pace (0) or spin (1) of a length
+    (index)."""
     if shot in _SHORT:
-        fit = _SUITS if length >= 4 else _JARS if length <= 2 else _NEITHER
-    elif shot in _FULL:
-        fit = _SUITS if length in (0, 2) else _JARS if length >= 4 else _NEITHER
-    elif shot in _SWEEPS:
-        fit = _JARS if kind == 0 or length >= 4 else _SUITS if length in (2, 3) else _NEITHER
-    else:
-        fit = _NEITHER
-    return ShotEffect(loft, fit)
+        return _SUITS if length >= 4 else _JARS if length <= 2 else _NEITHER
+    if shot in _FULL:
+        return _SUITS if length in (0, 2) else _JARS if length >= 4 else _NEITHER
+    if shot in _SWEEPS:
+        return _JARS if kind == 0 or length >= 4 else _SUITS if length in (2, 3) else _NEITHER
+    return _NEITHER

@@ -54,8 +54,10 @@ class Tables:
         intent: Levers by phase and step of the batter's intent, from -20 to 20.
         attack: Levers by step of the bowler's attack, likewise.
         free_hit: Weights on a free hit.
-        powerplay: Logs of the levers of restrictions that an innings under 20 overs has when a longer one has none.
-        short: Logs of the levers of a first innings of 5 overs; shorter and longer ones in proportion to the overs missing.
+        powerplay: Logs of the levers of restrictions that an innings under 20 overs has when a longer one has
+            none.
+        short: Logs of the levers of a first innings of 5 overs; shorter and longer ones in proportion to the
+            overs missing.
         short_chase: The same of a chase.
         long: Logs of the levers of the middle of a 50-over innings.
         pitch_share: By phase and kind: shares of the 6 x 4 (length, line) pairs.
@@ -96,8 +98,9 @@ class Tables:
 def over_like(innings_balls: int, balls_bowled: int, powerplay: bool) -> int:
     """The over (0 to 19) of a 20-over innings that an over resembles.
 
-    Up to 20 overs it is the one with as many overs left. A longer innings opens like a powerplay, and is in its middle
-    overs from the end of its powerplay on, until as many are left as in a 20-over innings past its own powerplay.
+    Up to 20 overs it is the one with as many overs left. A longer innings opens like a powerplay, and is in
+    its middle overs from the end of its powerplay on, until as many are left as in a 20-over innings past its
+    own powerplay.
     """
     over = FULL_OVERS - (innings_balls - balls_bowled + 5) // 6
     if innings_balls <= 6 * FULL_OVERS:
@@ -111,11 +114,13 @@ def phase_of(over: int) -> int:
 
 
 def effect_scale(innings_balls: int) -> float:
-    """How much more a match or innings effect weighs in an innings under 20 overs, where less of it averages out.
+    """How much more a match or innings effect weighs in an innings under 20 overs, where less of it averages
+    out.
 
-    The power is chosen so that totals of 5 overs spread by 14 to 15 runs, as the last 5 overs of real innings do.
+    The power is chosen so that totals of 5 overs spread by 14 to 15 runs, as the last 5 overs of real innings
+    do.
     """
-    return max(1.0, (6.0 * FULL_OVERS / innings_balls) ** _EFFECT_POWER)
+    return max(1.0, math.pow(6.0 * FULL_OVERS / innings_balls, _EFFECT_POWER))
 
 
 def format_levers(
@@ -180,7 +185,9 @@ def tables_of(model: dict[str, Any], profile: str) -> Tables:
         chase=tuple(tuple(_rates(rates) for rates in _wickets_of_chase(over)) for over in chase),
         batter=_deep_exp(model["batter"]),
         bowler=_deep_exp(model["bowler"]),
-        intent=tuple(intent_levers(row, model["intent_bend"], model["intent_cost"]) for row in model["intent"]),
+        intent=tuple(
+            intent_levers(row, model["intent_bend"], model["intent_cost"]) for row in model["intent"]
+        ),
         attack=intent_levers(model["attack"], model["attack_bend"], model["attack_cost"]),
         free_hit=tuple(model["free_hit"]),
         powerplay=tuple(model["powerplay"]),
@@ -200,10 +207,13 @@ def tables_of(model: dict[str, Any], profile: str) -> Tables:
     )
 
 
-def intent_levers(direction: Sequence[float], bend: Sequence[float], cost: Sequence[float]) -> tuple[Levers, ...]:
+def intent_levers(
+    direction: Sequence[float], bend: Sequence[float], cost: Sequence[float]
+) -> tuple[Levers, ...]:
     """Levers along a frontier, by step: log = direction * s + bend * |s| + cost * s^2 for s from -1 to 1.
 
-    The bend makes every departure from what the data does dearer than the data's own frontier, so that none beats it.
+    The bend makes every departure from what the data does dearer than the data's own frontier, so that none
+    beats it.
     """
     return tuple(
         tuple(math.exp(d * s + b * abs(s) + c * s * s) for d, b, c in zip(direction, bend, cost, strict=True))
@@ -224,10 +234,14 @@ def _add(nested: Any, logs: list[float]) -> Any:
 
 def _spread(bands: list[list[float]], centres: Sequence[float], size: int) -> tuple[Weights, ...]:
     """Interpolate log weights from bands to each of ``0 .. size - 1``."""
-    return tuple(tuple(math.exp(value) for value in row) for row in _interpolated(bands, centres, range(size)))
+    return tuple(
+        tuple(math.exp(value) for value in row) for row in _interpolated(bands, centres, range(size))
+    )
 
 
-def _interpolated(bands: list[list[float]], centres: Sequence[float], at: Sequence[float]) -> list[list[float]]:
+def _interpolated(
+    bands: list[list[float]], centres: Sequence[float], at: Sequence[float]
+) -> list[list[float]]:
     rows = []
     for x in at:
         low = max(0, min(len(centres) - 2, sum(centre <= x for centre in centres) - 1))

@@ -1,7 +1,7 @@
 """Owns the command that estimates the ball model from the count tables.
 
-Run ``python -m spectator.environments.cricket.fit``; it rewrites ``data/ball_model.json`` in about a minute. The same seed
-and the same numpy give the same file.
+Run ``python -m spectator.environments.cricket.fit``; it rewrites ``data/ball_model.json`` in about a minute.
+The same seed and the same numpy give the same file.
 """
 
 from __future__ import annotations
@@ -61,7 +61,9 @@ def build(*, rounds: int = 12, matches: int = 6000, seed: int = SEED) -> dict[st
     content["profiles"]["men"]["levels"]["names"] = assembly.season_levels()
     for name, table in PROFILES.items():
         logs = calibration.fit_profile(replace(runner, matches=matches), parameters, spread, table)
-        content["profiles"][name] = _profile(runner, assembly.shifted(parameters, *logs[:2]), logs[2], *logs[:2])
+        content["profiles"][name] = _profile(
+            runner, assembly.shifted(parameters, *logs[:2]), logs[2], *logs[:2]
+        )
     content["fit"] = {"seed": seed, "rounds": rounds, "matches": matches, "short_total": total}
     return content
 
@@ -86,13 +88,17 @@ def _short_total() -> float:
 
 def main(argv: list[str] | None = None) -> None:
     """Estimate the model and write its file."""
-    parser = argparse.ArgumentParser(prog="python -m spectator.environments.cricket.fit", description=main.__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m spectator.environments.cricket.fit", description=main.__doc__
+    )
     parser.add_argument("--out", type=Path, default=MODEL_FILE, help="file to write")
     parser.add_argument("--seed", type=int, default=SEED)
     chosen = parser.parse_args(argv)
     content = build(seed=chosen.seed)
     chosen.out.write_text(json.dumps(content, separators=(",", ":")) + "\n", encoding="utf-8")
-    sys.stdout.write(f"{chosen.out}: effect sd {content['profiles']['men']['effect_sd']}, short {content['short']}\n")
+    sys.stdout.write(
+        f"{chosen.out}: effect sd {content['profiles']['men']['effect_sd']}, short {content['short']}\n"
+    )
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Owns the forecast: who wins, what total, what the next over brings, by playing many futures of the same model."""
+"""Owns the forecast: who wins, what total, what the next over brings, by playing many futures."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from spectator.environments.cricket.futures_play import play
 from spectator.environments.cricket.players import Player
 
 _SPIN_SHARE: Final = (0.2, 0.2, 0.2, 0.2, 0.25, 0.3) + (0.65,) * 6 + (0.5,) * 3 + (0.3, 0.2, 0.15, 0.1, 0.1)
-"""Share of spin by over, rounded from ``bowler_kind_share_by_over.csv``; it orders the bowlers who are left."""
+"""Share of spin by over, rounded from ``bowler_kind_share_by_over.csv``; it orders the bowlers who are
+left."""
 
 
 class ForecastState(NamedTuple):
@@ -127,8 +128,8 @@ def next_ball_values(
 ) -> tuple[float, ...]:
     """Chance that the side batting now wins, after each of the eleven categories of the next ball.
 
-    With the probabilities of the categories under two plans (`BallModel.weights`) this values one against the other without
-    the noise of playing both: see `decision_value`.
+    With the probabilities of the categories under two plans (`BallModel.weights`) this values one against the
+    other without the noise of playing both: see `decision_value`.
 
     Args:
         state: Where the match stands.
@@ -147,7 +148,8 @@ def next_ball_values(
 def decision_value(
     model: BallModel, decided: Situation, default: Situation, values: Sequence[float]
 ) -> float:
-    """What deciding as in ``decided`` instead of ``default`` does to the batting side's chance of winning, for one ball."""
+    """What deciding as in ``decided`` instead of ``default`` does to the batting side's chance of winning,
+    for one ball."""
     chosen, usual = model.weights(decided), model.weights(default)
     return sum((a - b) * value for a, b, value in zip(chosen, usual, values, strict=True))
 
@@ -155,7 +157,9 @@ def decision_value(
 class _Futures:
     """The futures of one state."""
 
-    def __init__(self, state: ForecastState, n: int, rng: np.random.Generator, model: BallModel | None) -> None:
+    def __init__(
+        self, state: ForecastState, n: int, rng: np.random.Generator, model: BallModel | None
+    ) -> None:
         _check(state)
         tables = load_tables() if model is None else model.tables
         self.state, self.n, self.rng = state, n, rng
@@ -261,7 +265,8 @@ class _Futures:
 
 
 def plan_overs(state: ForecastState) -> list[int]:
-    """Who bowls each over of the innings, past ones filled with anybody: those with most overs left first, by kind.
+    """Who bowls each over of the innings, past ones filled with anybody: those with most overs left first, by
+    kind.
 
     A bowler with the most overs left always comes before the end, so that the plan can be bowled.
     """
@@ -291,7 +296,9 @@ def _check(state: ForecastState) -> None:
     if len(state.batting) != 11 or len(state.bowling) != 11 or len(state.overs_left) != 11:
         raise ValueError("batting, bowling and overs_left must have eleven entries")
     if not 0 <= state.balls < state.innings_balls:
-        raise ValueError(f"balls must be 0 to {state.innings_balls - 1} in an innings in progress, not {state.balls}")
+        raise ValueError(
+            f"balls must be 0 to {state.innings_balls - 1} in an innings in progress, not {state.balls}"
+        )
     if not 0 <= state.wickets < state.wickets_limit:
         raise ValueError(f"wickets must be 0 to {state.wickets_limit - 1}, not {state.wickets}")
     if state.target is not None and state.runs >= state.target:

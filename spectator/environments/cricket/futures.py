@@ -88,7 +88,8 @@ class Innings:
         balls: Valid balls bowled.
         runs: Runs scored.
         wickets: Wickets lost.
-        order: Places of the batting side in batting order, shape ``(11,)`` or ``(11, n)``; it must hold all who are to come.
+        order: Places of the batting side in batting order, shape ``(11,)`` or ``(11, n)``; it must hold all
+            who are to come.
         striker: Place of the striker, and of his partner.
         faced: Balls each has faced.
         next_in: How many of ``order`` have come in.
@@ -200,7 +201,11 @@ def compile_tables(tables: Tables) -> Compiled:
             name: np.cumsum(np.array(tables.details[name], dtype=np.float32))
             for name in ("wide_runs", "noball_bat", "bye_runs", "legbye_runs", "run_out_runs")
         }
-        | {"shares": np.array([tables.details["bye_share"], tables.details["run_out_striker"]], dtype=np.float32)},
+        | {
+            "shares": np.array(
+                [tables.details["bye_share"], tables.details["run_out_striker"]], dtype=np.float32
+            )
+        },
         gain=tables.skill_gain,
         dot_share=tables.dot_share,
         wicket_share=tables.wicket_share,
@@ -213,7 +218,8 @@ class Situations:
 
     Args:
         weights: Shape ``(rows + 1, 11)``; the last row is a free hit.
-        row_of_ball: First row by valid balls bowled; wickets lost (and in a chase the place of the required rate) add to it.
+        row_of_ball: First row by valid balls bowled; wickets lost (and in a chase the place of the required
+            rate) add to it.
         phase_of_ball: Phase by valid balls bowled.
     """
 
@@ -226,11 +232,14 @@ class Situations:
 def situations_of(compiled: Compiled, innings_balls: int, powerplay_balls: int, chasing: bool) -> Situations:
     """The situations of a format, made once for each of the last few.
 
-    Every over of the format, in and out of the powerplay, as the over of 20 that it resembles times the format's levers.
+    Every over of the format, in and out of the powerplay, as the over of 20 that it resembles times the
+    format's levers.
     """
     size = 10 * (RATE_PLACES if chasing else 1)
     start = 200 if chasing else 0
-    blocks, first_rows, phases = [], {}, []
+    blocks: list[Floats] = []
+    first_rows: dict[tuple[int, bool], int] = {}
+    phases: list[int] = []
     for ball in range(innings_balls):
         key_of_ball = (ball // 6, ball < powerplay_balls)
         over = over_like(innings_balls, ball, ball < powerplay_balls)
@@ -243,7 +252,9 @@ def situations_of(compiled: Compiled, innings_balls: int, powerplay_balls: int, 
             blocks.append(rows * np.array(factors, dtype=np.float32))
     return Situations(
         weights=np.concatenate([*blocks, compiled.base[-1:]]),
-        row_of_ball=np.array([first_rows[ball // 6, ball < powerplay_balls] for ball in range(innings_balls)]),
+        row_of_ball=np.array(
+            [first_rows[ball // 6, ball < powerplay_balls] for ball in range(innings_balls)]
+        ),
         phase_of_ball=np.array(phases),
     )
 

@@ -30,8 +30,8 @@ from spectator.environments.cricket.futures import (
     People,
     Step,
     Watcher,
-    situations_of,
     rate_places,
+    situations_of,
 )
 
 _RUNS: Final = np.array([0, 1, 2, 3, 4, 6, 0, 0, 0, 0, 0], dtype=np.int64)
@@ -68,8 +68,8 @@ class _Player:
     """One innings in progress in all futures."""
 
     _COLUMNS = (
-        "ids", "balls", "wickets", "runs", "striker", "partner", "faced", "faced_partner", "next_in", "effect", "caution",
-        "free_hit", "done",
+        "ids", "balls", "wickets", "runs", "striker", "partner", "faced", "faced_partner", "next_in",
+        "effect", "caution", "free_hit", "done",
     )  # fmt: skip
 
     def __init__(
@@ -171,11 +171,21 @@ class _Player:
             live = np.flatnonzero(~self.done)
             self.watch(
                 Step(
-                    self.ids[live], base[live], person[live], category[live], runs[live],
+                    self.ids[live],
+                    base[live],
+                    person[live],
+                    category[live],
+                    runs[live],
                     (required if required is not None else np.full(len(balls), MAX_REQUIRED))[live],
-                    balls[live], wickets[live], self.runs[live], self.striker[live], bowler[live], valid[live], out[live],
+                    balls[live],
+                    wickets[live],
+                    self.runs[live],
+                    self.striker[live],
+                    bowler[live],
+                    valid[live],
+                    out[live],
                     required is not None,
-                )  # fmt: skip
+                )
             )
         self.deliveries += len(balls)
         self._advance(category, runs, ran, valid)
@@ -191,7 +201,8 @@ class _Player:
         """Draw the category of every future."""
         c, people = self.compiled, self.people
         n = len(base)
-        # Buffers are kept from step to step: fresh ones of this size cost more in page faults than the gathering itself.
+        # Buffers are kept from step to step: fresh ones of this size cost more in page faults than the
+        # gathering itself.
         rows, others, weights = self.rows[:n], self.others[:n], self.columns[:, :n]
         np.take(self.situations.weights, base, axis=0, out=rows, mode="clip")
         np.take(c.person, person, axis=0, out=others, mode="clip")
@@ -222,10 +233,16 @@ class _Player:
             kinds = category[special]
             u = self.rng.random(special.size, dtype=np.float32)
             for kind, name, extra in (
-                (RUN_OUT, "run_out_runs", 0), (WIDE, "wide_runs", 1), (NO_BALL, "noball_bat", 1), (BYE, "legbye_runs", 1),
-            ):  # fmt: skip
+                (RUN_OUT, "run_out_runs", 0),
+                (WIDE, "wide_runs", 1),
+                (NO_BALL, "noball_bat", 1),
+                (BYE, "legbye_runs", 1),
+            ):
                 at = special[kinds == kind]
-                drawn = np.searchsorted(self.compiled.details[name], u[kinds == kind], side="right") + (kind != NO_BALL) * extra
+                drawn = (
+                    np.searchsorted(self.compiled.details[name], u[kinds == kind], side="right")
+                    + (kind != NO_BALL) * extra
+                )
                 runs[at] = drawn + (kind == NO_BALL)
                 moved = drawn - (kind == WIDE)
                 ran[at] = (moved % 2 == 1) & (moved < 4)
@@ -245,8 +262,14 @@ class _Player:
             self._replace(fallen, category[fallen] == RUN_OUT, swap)
         swap ^= valid & self.over_ends[np.minimum(self.balls, self.at.innings_balls)]
         striker, faced = self.striker, self.faced
-        self.striker, self.partner = np.where(swap, self.partner, striker), np.where(swap, striker, self.partner)
-        self.faced, self.faced_partner = np.where(swap, self.faced_partner, faced), np.where(swap, faced, self.faced_partner)
+        self.striker, self.partner = (
+            np.where(swap, self.partner, striker),
+            np.where(swap, striker, self.partner),
+        )
+        self.faced, self.faced_partner = (
+            np.where(swap, self.faced_partner, faced),
+            np.where(swap, faced, self.faced_partner),
+        )
 
     def _replace(self, fallen: Ints, run_out: Bools, swap: Bools) -> None:
         """Bring the next batter in for who is out; after a run out either end may be his."""

@@ -14,6 +14,7 @@ PHASE_OF_OVER = (0,) * 6 + (1,) * 9 + (2,) * 5
 TARGET_BANDS = ((0, 139), (140, 159), (160, 179), (180, 199), (200, 399))
 WICKET_BANDS = ("0-1", "2-3", "4-5", "6+")
 
+
 @dataclass(slots=True)
 class InningsLog:
     """One innings of 20 overs, counted.
@@ -23,7 +24,8 @@ class InningsLog:
         over_runs: Runs of each over.
         over_wickets: Wickets of each over.
         overs_begun: How many overs had a ball.
-        cells: Deliveries, runs, valid balls, wickets, dots, singles, fours, sixes by phase and wickets band lost.
+        cells: Deliveries, runs, valid balls, wickets, dots, singles, fours, sixes by phase and wickets band
+            lost.
         kinds: Dismissals by kind and phase.
         extras: Runs by kind of extra, and the count of wides and no-balls.
         batters: Runs, balls and whether out, in order of appearance.
@@ -64,7 +66,16 @@ class InningsLog:
         cell = self.cells[PHASE_OF_OVER[over], band]
         plain = kind is None and not wicket
         for at, value in enumerate(
-            (1, runs, valid, wicket, plain and bat == 0, plain and bat == 1, plain and bat == 4, plain and bat == 6)
+            (
+                1,
+                runs,
+                valid,
+                wicket,
+                plain and bat == 0,
+                plain and bat == 1,
+                plain and bat == 4,
+                plain and bat == 6,
+            )
         ):
             cell[at] += int(value)
         for name in (ball["batter"], ball["non_striker"]):
@@ -87,6 +98,7 @@ class InningsLog:
         self.over_wickets[over] += wicket
         self.balls += valid
 
+
 @dataclass(slots=True)
 class MatchLog:
     """The two innings of a match; super overs are left out, as in the tables."""
@@ -99,6 +111,7 @@ class MatchLog:
         """Whether the side batting second won."""
         return self.second.runs > self.first.runs
 
+
 def read_matches(deliveries: Iterable[Mapping[str, Any]]) -> Iterator[MatchLog]:
     """Gather a ball log, in order, into matches."""
     for _, of_match in groupby(deliveries, key=lambda ball: ball["match_id"]):
@@ -109,20 +122,30 @@ def read_matches(deliveries: Iterable[Mapping[str, Any]]) -> Iterator[MatchLog]:
                 innings[ball["innings"]].count(ball)
         yield MatchLog(innings[1], innings[2])
 
+
 def statistics(matches: Sequence[MatchLog]) -> dict[str, float]:
     """All statistics of some matches, by the names of `targets.real_statistics`."""
     figures: dict[str, float] = {}
-    for number, innings in ((1, [match.first for match in matches]), (2, [match.second for match in matches])):
-        figures |= _rates(number, innings) | _totals(number, innings) | _progress(number, innings) | _batting(number, innings)
+    for number, innings in (
+        (1, [match.first for match in matches]),
+        (2, [match.second for match in matches]),
+    ):
+        figures |= (
+            _rates(number, innings)
+            | _totals(number, innings)
+            | _progress(number, innings)
+            | _batting(number, innings)
+        )
     both = [match.first for match in matches] + [match.second for match in matches]
     return figures | _events(both) | _chases(matches)
+
 
 def _rates(number: int, innings: Sequence[InningsLog]) -> dict[str, float]:
     cells: dict[tuple[int, int], list[int]] = defaultdict(lambda: [0] * 8)
     for one in innings:
         for key, counts in one.cells.items():
             cells[key] = [a + b for a, b in zip(cells[key], counts, strict=True)]
-    figures = {}
+    figures: dict[str, float] = {}
     for phase, name in enumerate(PHASES):
         n, runs, valid, out, dots, ones, fours, sixes = (
             sum(cells[phase, band][at] for band in range(4)) for at in range(8)
@@ -138,9 +161,12 @@ def _rates(number: int, innings: Sequence[InningsLog]) -> dict[str, float]:
         for band in range(4):
             n, runs, valid, out = cells[phase, band][:4]
             if (phase, band) not in ((0, 2), (0, 3)):
-                figures[f"{number} {name} runs per over, {WICKET_BANDS[band]} down"] = 6 * runs / max(1, valid)
+                figures[f"{number} {name} runs per over, {WICKET_BANDS[band]} down"] = (
+                    6 * runs / max(1, valid)
+                )
                 figures[f"{number} {name} wickets per delivery, {WICKET_BANDS[band]} down"] = out / max(1, n)
     return figures
+
 
 def _totals(number: int, innings: Sequence[InningsLog]) -> dict[str, float]:
     totals, wickets = [one.runs for one in innings], [one.wickets for one in innings]
@@ -154,8 +180,9 @@ def _totals(number: int, innings: Sequence[InningsLog]) -> dict[str, float]:
         f"{number} all out": _mean([count == 10 for count in wickets]),
     }
 
+
 def _progress(number: int, innings: Sequence[InningsLog]) -> dict[str, float]:
-    figures = {}
+    figures: dict[str, float] = {}
     for overs in (6, 10, 15):
         scores = [sum(one.over_runs[:overs]) for one in innings if one.overs_begun >= overs]
         figures |= {
@@ -167,12 +194,14 @@ def _progress(number: int, innings: Sequence[InningsLog]) -> dict[str, float]:
         }
     return figures
 
+
 def _batting(number: int, innings: Sequence[InningsLog]) -> dict[str, float]:
-    figures = {}
+    figures: dict[str, float] = {}
     for wicket in (1, 2, 3, 4, 5, 6, 8):
         stands = [one.stands[wicket - 1] for one in innings if len(one.stands) >= wicket]
         figures[f"{number} stand for wicket {wicket}"] = _mean(stands)
     return figures
+
 
 def _events(innings: Sequence[InningsLog]) -> dict[str, float]:
     figures: dict[str, float] = {}
@@ -184,13 +213,18 @@ def _events(innings: Sequence[InningsLog]) -> dict[str, float]:
             figures[f"batter {position} fifties"] = _mean([runs >= 50 for runs, _ in scores])
     wickets = sum(one.wickets for one in innings)
     for kind in ("caught", "bowled", "lbw", "run out", "stumped", "caught and bowled"):
-        figures[f"dismissed {kind}"] = sum(one.kinds[kind, p] for one in innings for p in (3, 4)) / max(1, wickets)
+        figures[f"dismissed {kind}"] = sum(one.kinds[kind, p] for one in innings for p in (3, 4)) / max(
+            1, wickets
+        )
     for kind in ("wide", "noball", "bye", "legbye"):
         # A no-ball's penalty alone counts as no-balls; byes off one are byes in the tables.
         runs = sum(one.extras["noballs"] if kind == "noball" else one.extras[kind] for one in innings)
         figures[f"extras {kind}"] = runs / len(innings)
     overs = [
-        (one.over_runs[over], one.over_wickets[over]) for one in innings for over in range(20) if one.balls >= 6 * (over + 1)
+        (one.over_runs[over], one.over_wickets[over])
+        for one in innings
+        for over in range(20)
+        if one.balls >= 6 * (over + 1)
     ]
     figures |= {
         "over runs mean": _mean([runs for runs, _ in overs]),
@@ -198,9 +232,11 @@ def _events(innings: Sequence[InningsLog]) -> dict[str, float]:
         "over without wicket": _mean([fallen == 0 for _, fallen in overs]),
         "over of 15 or more": _mean([runs >= 15 for runs, _ in overs]),
         "over of 3 or fewer": _mean([runs <= 3 for runs, _ in overs]),
-        "free hit runs": sum(one.free_hit_runs for one in innings) / max(1, sum(one.free_hits for one in innings)),
+        "free hit runs": sum(one.free_hit_runs for one in innings)
+        / max(1, sum(one.free_hits for one in innings)),
     }
     return figures
+
 
 def _chases(matches: Sequence[MatchLog]) -> dict[str, float]:
     won = [match for match in matches if match.chase_won]
@@ -212,10 +248,12 @@ def _chases(matches: Sequence[MatchLog]) -> dict[str, float]:
         "balls left in won chases": _mean([120 - match.second.balls for match in won]),
         "chases reaching the last over": _mean([match.second.overs_begun == 20 for match in matches]),
         "correlation of powerplays": _correlation(
-            [sum(match.first.over_runs[:6]) for match in matches], [sum(match.second.over_runs[:6]) for match in matches]
+            [sum(match.first.over_runs[:6]) for match in matches],
+            [sum(match.second.over_runs[:6]) for match in matches],
         ),
         "correlation of powerplay and overs 7-15": _correlation(
-            [sum(match.first.over_runs[:6]) for match in matches], [sum(match.first.over_runs[6:15]) for match in matches]
+            [sum(match.first.over_runs[:6]) for match in matches],
+            [sum(match.first.over_runs[6:15]) for match in matches],
         ),
     }
     for low, high in TARGET_BANDS:
@@ -223,18 +261,22 @@ def _chases(matches: Sequence[MatchLog]) -> dict[str, float]:
         figures[f"chase won, target {low}-{high}"] = _mean(band)
     return figures
 
+
 def spread_of(matches: Sequence[MatchLog], parts: int) -> dict[str, float]:
     """Standard deviation of every statistic between ``parts`` equal parts of the matches."""
     size = len(matches) // parts
     drawn = [statistics(matches[part * size : (part + 1) * size]) for part in range(parts)]
     return {name: _sd([figures[name] for figures in drawn]) for name in drawn[0]}
 
+
 def _mean(values: Sequence[float]) -> float:
     return sum(values) / len(values) if values else math.nan
+
 
 def _sd(values: Sequence[float]) -> float:
     mean = _mean(values)
     return math.sqrt(sum((value - mean) ** 2 for value in values) / max(1, len(values) - 1))
+
 
 def _percentile(values: Sequence[float], share: float) -> float:
     ordered = sorted(values)
@@ -242,8 +284,8 @@ def _percentile(values: Sequence[float], share: float) -> float:
     low = int(place)
     return ordered[low] + (place - low) * (ordered[min(low + 1, len(ordered) - 1)] - ordered[low])
 
+
 def _correlation(a: Sequence[float], b: Sequence[float]) -> float:
     mean_a, mean_b = _mean(a), _mean(b)
     product = sum((x - mean_a) * (y - mean_b) for x, y in zip(a, b, strict=True)) / (len(a) - 1)
     return product / (_sd(a) * _sd(b))
-

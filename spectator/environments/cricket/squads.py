@@ -6,34 +6,38 @@ import functools
 import json
 import math
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from spectator.environments.cricket.names import TEAMS, draw_people, name_fault
 from spectator.environments.cricket.players import SPIN_STYLES, BowlingKind, BowlingStyle, Hand, Player, Role
 
+Job = tuple[Role, BowlingKind | None]
+
 SQUAD_SIZE = 11
 _SKILL_FILE = Path(__file__).parent / "data" / "player_skill.json"
 
-# Mean and standard deviation between bowlers, so that with the scatter of single balls the spread is that of the
-# published Hawk-Eye speeds (pace 130 km/h with slower balls, spin 90 km/h).
+# Mean and standard deviation between bowlers, so that with the scatter of single balls the spread is that of
+# the published Hawk-Eye speeds (pace 130 km/h with slower balls, spin 90 km/h).
 _STOCK_SPEED_KMH = {"pace": (135.0, 5.0), "spin": (91.0, 3.5)}
 
-# Who plays where, in batting order: role, and the kind bowled (None: does not bowl). Six bowl in five sides of eight and
-# seven in three, because 61 % of full innings use six bowlers, 24 % five and 13 % seven (bowler_usage.json); two to three
-# are spinners, for spin bowls 38 % of balls.
-_TOP: tuple[tuple[Role, BowlingKind | None], ...] = (
-    ("batter", None), ("batter", None), ("batter", None), ("keeper", None),
-)  # fmt: skip
-_REST: tuple[tuple[int, tuple[tuple[Role, BowlingKind | None], ...]], ...] = (
-    (3, (("batter", None), ("all-rounder", "spin"), ("all-rounder", "pace"), ("bowler", "spin"), ("bowler", "pace"),
-         ("bowler", "pace"), ("bowler", "pace"))),
-    (2, (("batter", None), ("all-rounder", "pace"), ("all-rounder", "spin"), ("bowler", "spin"), ("bowler", "spin"),
-         ("bowler", "pace"), ("bowler", "pace"))),
-    (3, (("all-rounder", "spin"), ("all-rounder", "pace"), ("all-rounder", "spin"), ("bowler", "pace"), ("bowler", "spin"),
-         ("bowler", "pace"), ("bowler", "pace"))),
-)  # fmt: skip
+# Who plays where, in batting order: role, and the kind bowled (None: does not bowl). Six bowl in five sides
+# of eight and seven in three, because 61 % of full innings use six bowlers, 24 % five and 13 % seven
+# (bowler_usage.json); two to three are spinners, for spin bowls 38 % of balls.
+_BATTER: Final[Job] = ("batter", None)
+_KEEPER: Final[Job] = ("keeper", None)
+_PACE_ROUNDER: Final[Job] = ("all-rounder", "pace")
+_SPIN_ROUNDER: Final[Job] = ("all-rounder", "spin")
+_PACER: Final[Job] = ("bowler", "pace")
+_SPINNER: Final[Job] = ("bowler", "spin")
+_TOP: Final = (_BATTER, _BATTER, _BATTER, _KEEPER)
+_REST: Final = (
+    (3, (_BATTER, _SPIN_ROUNDER, _PACE_ROUNDER, _SPINNER, _PACER, _PACER, _PACER)),
+    (2, (_BATTER, _PACE_ROUNDER, _SPIN_ROUNDER, _SPINNER, _SPINNER, _PACER, _PACER)),
+    (3, (_SPIN_ROUNDER, _PACE_ROUNDER, _SPIN_ROUNDER, _PACER, _SPINNER, _PACER, _PACER)),
+)
+"""How often the last seven places are so filled."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +82,9 @@ class Squad:
 def draw_squad(seed: int, name: str | None = None, *, side: str = "a") -> Squad:
     """Draw eleven fictional cricketers; the same arguments always give the same squad.
 
-    Ratios are log-normal with the latent standard deviations of ``player_skill.json``, by place in the order for batting
-    and by kind for bowling: the true spread between professionals, which is smaller than that of raw averages.
+    Ratios are log-normal with the latent standard deviations of ``player_skill.json``, by place in the order
+    for batting and by kind for bowling: the true spread between professionals, which is smaller than that of
+    raw averages.
 
     Args:
         seed: Any integer.
@@ -121,24 +126,38 @@ def _draw(rng: random.Random, team: str, people: tuple[str, ...], side: str) -> 
 
 
 def _draw_player(
-    rng: random.Random, id_: str, name: str, role: Role, kind: BowlingKind | None, order: int, skill: dict[str, Any]
+    rng: random.Random,
+    id_: str,
+    name: str,
+    role: Role,
+    kind: BowlingKind | None,
+    order: int,
+    skill: dict[str, Any],
 ) -> Player:
     batting = skill["batters"][batting_group(order)]
-    bowling = skill["bowlers"][kind or "all"]
     left = skill["left_handed_share_of_balls_by_position"][str(order)]
     bats: Hand = "left" if rng.random() < left else "right"
-    ratios = [
-        _ratio(rng, batting["run_rate_ratio"]["latent_sd"]),
-        _ratio(rng, batting["dismissal_ratio"]["latent_sd"]),
-        _ratio(rng, bowling["runs_conceded_ratio"]["latent_sd"]),
-        _ratio(rng, bowling["wicket_ratio"]["latent_sd"]),
-        _ratio(rng, bowling["wide_noball_ratio"]["latent_sd"]),
-    ]
+    batter = Player(
+        id_,
+        name,
+        role,
+        order,
+        bats,
+        bat_runs=_ratio(rng, batting["run_rate_ratio"]["latent_sd"]),
+        bat_out=_ratio(rng, batting["dismissal_ratio"]["latent_sd"]),
+    )
     if kind is None:
-        ratios[2:] = [1.0, 1.0, 1.0]
-    style = _draw_style(rng, kind, skill)
-    speed = 0.0 if kind is None else round(rng.gauss(*_STOCK_SPEED_KMH[kind]), 1)
-    return Player(id_, name, role, order, bats, kind, style, *ratios, speed)
+        return batter
+    bowling = skill["bowlers"][kind]
+    return replace(
+        batter,
+        bowls=kind,
+        style=_draw_style(rng, kind, skill),
+        bowl_runs=_ratio(rng, bowling["runs_conceded_ratio"]["latent_sd"]),
+        bowl_wickets=_ratio(rng, bowling["wicket_ratio"]["latent_sd"]),
+        bowl_extras=_ratio(rng, bowling["wide_noball_ratio"]["latent_sd"]),
+        speed_kmh=round(rng.gauss(*_STOCK_SPEED_KMH[kind]), 1),
+    )
 
 
 def batting_group(order: int) -> str:
@@ -146,9 +165,7 @@ def batting_group(order: int) -> str:
     return "top" if order <= 3 else "middle" if order <= 6 else "lower" if order <= 8 else "tail"
 
 
-def _draw_style(rng: random.Random, kind: BowlingKind | None, skill: dict[str, Any]) -> BowlingStyle | None:
-    if kind is None:
-        return None
+def _draw_style(rng: random.Random, kind: BowlingKind, skill: dict[str, Any]) -> BowlingStyle:
     shares: dict[BowlingStyle, float] = skill["bowler_style_share_of_regular_bowlers"]
     styles = [style for style in shares if (style in SPIN_STYLES) == (kind == "spin")]
     (style,) = rng.choices(styles, [shares[style] for style in styles])

@@ -9,26 +9,39 @@ import numpy as np
 
 from spectator.environments.cricket.ball_tables import LEVER_OF
 from spectator.environments.cricket.fitting import deliveries, dismissals
-from spectator.environments.cricket.fitting.counts import CATEGORIES, PHASES, Floats, counts_of, read_json, read_rows
+from spectator.environments.cricket.fitting.counts import (
+    CATEGORIES,
+    PHASES,
+    Floats,
+    counts_of,
+    read_json,
+    read_rows,
+)
 from spectator.environments.cricket.fitting.raking import Parameters
 
-NOTE = "Contains information from Cricsheet (cricsheet.org), made available under the ODC Attribution License."
+NOTE = (
+    "Contains information from Cricsheet (cricsheet.org), made available under the ODC Attribution License."
+)
 
-# Assumptions, as logs of the levers (dot, single, two and three, four, six, wicket, wide). None can be read off the tables,
-# which know what sides did and not what else they might have done; each is chosen for the property named beside it.
+# Assumptions, as logs of the levers (dot, single, two and three, four, six, wicket, wide). None can be read
+# off the tables, which know what sides did and not what else they might have done; each is chosen for the
+# property named beside it.
 INTENT_BEND = (0.05, 0.0, 0.0, -0.06, -0.1, 0.2, 0.0)
-"""No departure from the data's own intent beats it on average, in any format; the direction itself is measured."""
+"""No departure from the data's own intent beats it on average, in any format; the direction itself is
+measured."""
 INTENT_COST = (0.03, 0.0, 0.0, -0.03, -0.05, 0.15, 0.0)
 """Nor does a far one."""
 ATTACK = (0.06, -0.12, -0.05, 0.10, 0.12, 0.17, 0.08)
-"""Attacking bowling buys wickets with boundaries: neutral in runs over a whole innings, good early, dear at the end."""
+"""Attacking bowling buys wickets with boundaries: neutral in runs over a whole innings, good early, dear at
+the end."""
 ATTACK_BEND = (0.0, 0.0, 0.0, 0.01, 0.01, -0.01, 0.0)
 ATTACK_COST = (0.0, 0.0, 0.0, 0.01, 0.02, -0.02, 0.0)
 PACES = ((1.02, 0.98, 0.98, 1.03, 1.0, 1.02, 1.0), (1.0,) * 7, (0.97, 1.04, 1.03, 0.92, 0.98, 1.03, 1.0))
 POWERPLAY = (0.06, -0.16, -0.20, 0.22, 0.06, 0.0, 0.0)
 """Two outside the ring: a part of what happens to the data at the end of the powerplay."""
 LONG = (0.56, -0.16, -0.1, -0.16, -1.2, -0.42, 0.0)
-"""The middle of a one-day innings (about 5 an over, a wicket every 36 balls); no table holds longer formats."""
+"""The middle of a one-day innings (about 5 an over, a wicket every 36 balls); no table holds longer
+formats."""
 SHORT_DIRECTION = (-0.10, 0.0, 0.0, 0.12, 0.12, 0.0, 0.0)
 """Runs of an innings of 5 overs come with this pattern; how far, `calibration` solves."""
 
@@ -38,7 +51,8 @@ LEVEL_EFFECTS = (-0.6, -0.45, -0.3, -0.15, 0.0, 0.15, 0.3, 0.45, 0.6)
 
 
 def skill_gain() -> float:
-    """Shift of boundaries per unit log ratio of runs at which expected runs move by the ratio, at the mean shares."""
+    """Shift of boundaries per unit log ratio of runs at which expected runs move by the ratio, at the mean
+    shares."""
     counts = sum(
         (counts_of(row) for row in read_rows("ball_outcomes_by_phase.csv") if row["cohort"] == "all"),
         np.zeros(len(CATEGORIES)),
@@ -59,14 +73,18 @@ def free_hit_shares() -> Floats:
 
 
 def intent_direction(chase_shares: Floats) -> Floats:
-    """The real frontier: log change of the levers from a required rate of 6-8 to 13 and more, shape ``(3 phases, 7)``.
+    """The real frontier: log change of the levers from a required rate of 6-8 to 13 and more, shape ``(3
+    phases, 7)``.
 
-    Averaged over overs and wickets lost by how many deliveries the tables hold there, for the same wickets lost.
+    Averaged over overs and wickets lost by how many deliveries the tables hold there, for the same wickets
+    lost.
     """
     weight = np.zeros((20, 4))
     for row in read_rows("ball_outcomes_by_state.csv"):
         if row["innings"] == "2":
-            weight[int(row["over"]), ("0-1", "2-3", "4-5", "6+").index(row["wickets_lost"])] += float(row["deliveries"])
+            weight[int(row["over"]), ("0-1", "2-3", "4-5", "6+").index(row["wickets_lost"])] += float(
+                row["deliveries"]
+            )
     change = np.log(chase_shares[:, :, 4] / chase_shares[:, :, 1])
     bounds = ((0, 6), (6, 15), (15, 20))
     direction = np.stack(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,8 +19,9 @@ from spectator.environments.cricket.futures_play import play
 
 SIZE = len(CATEGORIES)
 MATCH_OF_INNINGS = 1.0
-"""The match effect's standard deviation against the innings effect's: with equal ones the powerplays of the two innings
-correlate about as much as within one season (0.23), and a powerplay with the overs after it as in the tables (0.28)."""
+"""The match effect's standard deviation against the innings effect's: with equal ones the powerplays of the
+two innings correlate about as much as within one season (0.23), and a powerplay with the overs after it as in
+the tables (0.28)."""
 
 SHORT_OVERS = 5
 SHORT_WICKETS = 2.85
@@ -62,15 +64,17 @@ class Runner:
         population = draw_population(self.matches, rng, self.selection)
         sd = float(np.hypot(spread.match, spread.innings))
         at = raking.opening(population, 0, effect + rng.normal(0.0, sd, self.matches), overs)
-        return play(raking.with_parameters(self.compiled, parameters, self.selection), population.people, at, rng)
+        return play(
+            raking.with_parameters(self.compiled, parameters, self.selection), population.people, at, rng
+        )
 
 
 def next_spread(spread: Spread, ends: tuple[Ends, Ends], wanted: tuple[float, float]) -> Spread:
     """Effects whose variance makes up what the totals of both innings lack."""
-    lacking = np.mean([sd**2 - float(np.var(end.runs)) for sd, end in zip(wanted, ends, strict=True)])
-    slope = float(np.mean([end.runs.mean() for end in ends])) * _RUNS_PER_EFFECT
-    innings = np.sqrt(max(1e-4, spread.innings**2 + lacking / slope**2 / (1.0 + MATCH_OF_INNINGS**2)))
-    return Spread(float(MATCH_OF_INNINGS * innings), float(innings))
+    lacking = sum(sd**2 - float(np.var(end.runs)) for sd, end in zip(wanted, ends, strict=True)) / len(ends)
+    slope = sum(float(end.runs.mean()) for end in ends) / len(ends) * _RUNS_PER_EFFECT
+    innings = math.sqrt(max(1e-4, spread.innings**2 + lacking / slope**2 / (1.0 + MATCH_OF_INNINGS**2)))
+    return Spread(MATCH_OF_INNINGS * innings, innings)
 
 
 _RUNS_PER_EFFECT = 0.62
@@ -78,7 +82,8 @@ _RUNS_PER_EFFECT = 0.62
 
 
 def short_levers(runner: Runner, parameters: Parameters, spread: Spread, total: float) -> list[float]:
-    """Logs of the levers of a 5-over innings that bring its mean total and wickets to what the resources say."""
+    """Logs of the levers of a 5-over innings that bring its mean total and wickets to what the resources
+    say."""
     runs = wickets = 0.0
     for _ in range(8):
         levers = _short(runs, wickets)
@@ -110,11 +115,14 @@ def _short(runs: float, wickets: float) -> list[float]:
 def level_totals(runner: Runner, parameters: Parameters, spread: Spread) -> list[float]:
     """Mean first-innings total at each of `LEVEL_EFFECTS`."""
     return [
-        round(float(runner.first(parameters, spread, effect=effect).runs.mean()), 2) for effect in LEVEL_EFFECTS
+        round(float(runner.first(parameters, spread, effect=effect).runs.mean()), 2)
+        for effect in LEVEL_EFFECTS
     ]
 
 
-def fit_profile(runner: Runner, parameters: Parameters, spread: Spread, name: str) -> tuple[Floats, Floats, Spread]:
+def fit_profile(
+    runner: Runner, parameters: Parameters, spread: Spread, name: str
+) -> tuple[Floats, Floats, Spread]:
     """Logs by phase, shape ``(3, 11)`` for each innings, that give a profile's shares, and its own spread."""
     table = read_json("other_profiles.json")[name]
     wanted = [_phase_shares(table, innings) for innings in (1, 2)]

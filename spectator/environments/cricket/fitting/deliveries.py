@@ -8,7 +8,8 @@ from spectator.environments.cricket.fitting.counts import PHASES, Floats, read_r
 
 KINDS = ("pace", "spin")
 LEVERS = ("dot", "single", "two", "four", "six", "wicket", "wide")
-"""The groups of categories that plans, fields and intent act on; run-outs, no-balls and byes are left alone."""
+"""The groups of categories that plans, fields and intent act on; run-outs, no-balls and byes are left
+alone."""
 
 _LENGTHS = {
     "pace": {
@@ -19,16 +20,20 @@ _LENGTHS = {
     },
 }  # fmt: skip
 _LINES = {
-    "off >0.60": 0, "off 0.30-0.60": 1, "off 0.11-0.30": 1, "in line with stumps": 2, "leg 0.11-0.30": 3, "leg >0.30": 3,
+    "off >0.60": 0, "off 0.30-0.60": 1, "off 0.11-0.30": 1, "in line with stumps": 2,
+    "leg 0.11-0.30": 3, "leg >0.30": 3,
 }  # fmt: skip
 _WIDE_BY_LINE = (2.6, 0.9, 0.35, 1.9)
-"""How likely a ball of each line is called wide, before normalising; the tables hold no line for wides (assumption)."""
+"""How likely a ball of each line is called wide, before normalising; the tables hold no line for wides
+(assumption)."""
 _PRIOR_BALLS = 400.0
 """Each length's or line's rates are shrunk towards the phase mean by as many balls of it."""
 _ZONE_PRIOR = 60.0
 
 
-def _effects(rows: list[dict[str, str]], classes: dict[str, int], column: str, size: int) -> tuple[Floats, Floats]:
+def _effects(
+    rows: list[dict[str, str]], classes: dict[str, int], column: str, size: int
+) -> tuple[Floats, Floats]:
     """Shares of the classes and their multipliers of the levers, each averaging to one over the shares."""
     n = np.zeros(size)
     rates = np.zeros((size, 4))

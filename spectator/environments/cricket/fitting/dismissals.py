@@ -17,7 +17,11 @@ def kind_shares() -> list[list[list[float]]]:
     counts = np.zeros((3, 6, len(KINDS)))
     for row in read_rows("dismissals_by_bowler_kind.csv"):
         if row["bowler_style"] in STYLES and row["dismissal_kind"] in KINDS:
-            at = (PHASES.index(row["phase"]), STYLES.index(row["bowler_style"]), KINDS.index(row["dismissal_kind"]))
+            at = (
+                PHASES.index(row["phase"]),
+                STYLES.index(row["bowler_style"]),
+                KINDS.index(row["dismissal_kind"]),
+            )
             counts[at] += float(row["n"])
     shares = np.empty_like(counts)
     for styles in (slice(0, 2), slice(2, 6)):

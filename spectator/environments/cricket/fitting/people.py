@@ -16,7 +16,6 @@ from spectator.environments.cricket.fitting.counts import (
     read_rows,
 )
 
-
 GROUP_OF_ORDER = np.array([0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 4])
 """Order group of each place in the order."""
 
@@ -25,7 +24,11 @@ def batter_counts() -> Floats:
     """Counts, shape ``(3 phases, 5 order groups, 9 balls-faced bins, 11)``."""
     counts = np.zeros((3, 5, 9, len(CATEGORIES)))
     for row in read_rows("ball_outcomes_by_batter_state.csv"):
-        at = (PHASES.index(row["phase"]), ORDER_GROUPS.index(row["position"]), SET_BINS.index(row["balls_faced_before"]))
+        at = (
+            PHASES.index(row["phase"]),
+            ORDER_GROUPS.index(row["position"]),
+            SET_BINS.index(row["balls_faced_before"]),
+        )
         counts[at] += counts_of(row)
     return counts
 
@@ -35,7 +38,11 @@ def bowler_counts() -> Floats:
     counts = np.zeros((3, 6, 2, len(CATEGORIES)))
     for row in read_rows("ball_outcomes_by_bowler_kind.csv"):
         if row["bowler_style"] in STYLES:
-            at = (PHASES.index(row["phase"]), STYLES.index(row["bowler_style"]), HANDS.index(row["batter_hand"]))
+            at = (
+                PHASES.index(row["phase"]),
+                STYLES.index(row["bowler_style"]),
+                HANDS.index(row["batter_hand"]),
+            )
             counts[at] += counts_of(row)
     return counts
 

@@ -1,4 +1,4 @@
-"""Owns the matches that the fit simulates: drawn squads, drawn bowling plans, drawn effects, all as arrays."""
+"""Owns the matches that the fit simulates: drawn squads and drawn bowling plans, as arrays."""
 
 from __future__ import annotations
 

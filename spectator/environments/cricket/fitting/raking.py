@@ -1,9 +1,9 @@
 """Owns the joint fit: parameters are moved until simulated matches show the tables' margins.
 
-The tables give the outcome by situation, by batter and by bowler, each averaged over all the rest. Adding effects read
-off each table alone would count the same cause twice (a side six down has its tail in; a set opener is at the wicket
-when few are lost). So whole matches are simulated with drawn squads and effects, counted in the same cells, and every
-parameter is moved by the difference, until all margins agree at once.
+The tables give the outcome by situation, by batter and by bowler, each averaged over all the rest. Adding
+effects read off each table alone would count the same cause twice (a side six down has its tail in; a set
+opener is at the wicket when few are lost). So whole matches are simulated with drawn squads and effects,
+counted in the same cells, and every parameter is moved by the difference, until all margins agree at once.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ _BAND_OF_WICKETS = np.array([0, 0, 1, 1, 2, 2, 3, 3, 3, 3])
 _PHASE_OF_OVER = np.array([phase_of(over) for over in range(20)])
 
 _PRIOR_SD = {"order": 0.35, "set": 0.35, "both": 0.12, "bowler": 0.25}
-"""Prior standard deviations of log effects: place in the order, balls faced, the two together, bowler and hand."""
+"""Prior standard deviations of log effects: place in the order, balls faced, the two together, bowler and
+hand."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +89,9 @@ class Tallies:
             cell = over * 4 + band
             target = self.first
         target += np.bincount(cell * SIZE + category, minlength=target.size).reshape(target.shape)
-        self.person += np.bincount(step.person * SIZE + category, minlength=self.person.size).reshape(self.person.shape)
+        self.person += np.bincount(step.person * SIZE + category, minlength=self.person.size).reshape(
+            self.person.shape
+        )
 
 
 def starting_point() -> tuple[Parameters, Floats, Floats]:
@@ -96,7 +99,12 @@ def starting_point() -> tuple[Parameters, Floats, Floats]:
     first = situations.first_innings_bands()
     chase = situations.chase_bands()
     zero = Parameters(
-        first, chase, np.zeros((3, 11, SIZE)), np.zeros((3, 9, SIZE)), np.zeros((3, 5, 9, SIZE)), np.zeros((3, 6, 2, SIZE))
+        first,
+        chase,
+        np.zeros((3, 11, SIZE)),
+        np.zeros((3, 9, SIZE)),
+        np.zeros((3, 5, 9, SIZE)),
+        np.zeros((3, 6, 2, SIZE)),
     )
     return zero, np.exp(first), np.exp(chase)
 
@@ -150,10 +158,10 @@ def simulate(
     """Play every match of a population; returns how both innings ended."""
     n = population.bowlers.shape[2]
     watch = None if tallies is None else tallies.count
-    match = rng.normal(0.0, spread.match, n)
-    opened = opening(population, 0, match + rng.normal(0.0, spread.innings, n), overs)
+    match: Floats = np.asarray(rng.normal(0.0, spread.match, n))
+    opened = opening(population, 0, np.asarray(match + rng.normal(0.0, spread.innings, n)), overs)
     first = play(compiled, population.people, opened, rng, watch)
-    chase = opening(population, 1, match + rng.normal(0.0, spread.innings, n), overs)
+    chase = opening(population, 1, np.asarray(match + rng.normal(0.0, spread.innings, n)), overs)
     chase.target = first.runs + 1
     return first, play(compiled, population.people, chase, rng, watch)
 
@@ -184,7 +192,8 @@ def opening(population: Population, innings: int, effect: Floats, overs: int = 2
 
 
 def with_parameters(compiled: Compiled, parameters: Parameters, selection: Selection) -> Compiled:
-    """The model with its situation, batter and bowler tables replaced, and the choice of bowlers felt in every over."""
+    """The model with its situation, batter and bowler tables replaced, and the choice of bowlers felt in
+    every over."""
     shift = np.zeros((20, SIZE))
     gain = compiled.gain * selection.runs
     shift[:, 0] = -compiled.dot_share * gain
@@ -221,7 +230,8 @@ def _move(
         chase[overs] += 0.6 * pace * _log_ratio(expected[overs].sum(axis=0), tallies.chase[overs].sum(axis=0))
     by_order, by_bowler = tallies.person.sum(axis=(2, 3, 4)), tallies.person.sum(axis=(1, 2))
     by_batter = np.zeros(batters.shape)
-    np.add.at(by_batter, (slice(None), people.GROUP_OF_ORDER), tallies.person.sum(axis=(3, 4)))
+    for place, group in enumerate(people.GROUP_OF_ORDER):
+        by_batter[:, group] += tallies.person[:, place].sum(axis=(2, 3))
     return Parameters(
         first,
         chase,
@@ -240,7 +250,8 @@ def _log_ratio(expected: Floats, counted: Floats) -> Floats:
 def _newton(counts: Floats, simulated: Floats, value: Floats, prior_sd: float) -> Floats:
     """One Newton step of the penalised likelihood of ``counts`` with the simulated shares as the prediction.
 
-    The prediction is first scaled to the phase's totals: the level belongs to the situation, only the pattern to people.
+    The prediction is first scaled to the phase's totals: the level belongs to the situation, only the pattern
+    to people.
     """
     phases = tuple(range(1, simulated.ndim - 1))
     mean = simulated.sum(axis=phases, keepdims=True)
@@ -250,4 +261,4 @@ def _newton(counts: Floats, simulated: Floats, value: Floats, prior_sd: float) -
     shares = shares * (wanted / (counts.sum(axis=-1, keepdims=True) * shares).sum(axis=phases, keepdims=True))
     predicted = counts.sum(axis=-1, keepdims=True) * shares
     step = (counts - predicted - value / prior_sd**2) / (predicted + prior_sd**-2)
-    return np.clip(step, -0.3, 0.3)
+    return np.asarray(np.clip(step, -0.3, 0.3), dtype=np.float64)

@@ -25,13 +25,22 @@ _ROUGHNESS_SD = 0.08
 
 
 def _features(over: int, wickets: int, rate: int | None) -> list[tuple[str, str, float]]:
-    """Name every active feature as (prior, name, value) for one cell; ``rate`` is ``None`` in a first innings."""
+    """Name every active feature as (prior, name, value) for one cell; ``rate`` is ``None`` in a first
+    innings."""
     phase = phase_of(over)
     slope = (over - 10) / 10
     active = [("free", "one", 1.0), ("over", f"o{over}", 1.0)]
-    active += [("main", f"w{wickets}", 1.0), ("phase", f"w{wickets}p{phase}", 1.0), ("slope", f"w{wickets}s", slope)]
+    active += [
+        ("main", f"w{wickets}", 1.0),
+        ("phase", f"w{wickets}p{phase}", 1.0),
+        ("slope", f"w{wickets}s", slope),
+    ]
     if rate is not None:
-        active += [("main", f"r{rate}", 1.0), ("phase", f"r{rate}p{phase}", 1.0), ("slope", f"r{rate}s", slope)]
+        active += [
+            ("main", f"r{rate}", 1.0),
+            ("phase", f"r{rate}p{phase}", 1.0),
+            ("slope", f"r{rate}s", slope),
+        ]
         active += [("cross", f"w{wickets}r{rate}", 1.0)]
         if over == OVERS - 1:
             active += [("phase", f"r{rate}last", 1.0)]
@@ -51,7 +60,8 @@ def _penalty(names: list[str], priors: list[str]) -> Floats:
 
 
 def fit_surface(chase: bool) -> Callable[[int, int, int | None], Floats]:
-    """Fit one innings' surface; the result maps (over, wickets band, rate band) to log shares of the categories."""
+    """Fit one innings' surface; the result maps (over, wickets band, rate band) to log shares of the
+    categories."""
     rows = [row for row in read_rows("ball_outcomes_by_state.csv") if (row["innings"] == "2") == chase]
     cells = [_features(int(row["over"]), *_bands(row, chase)) for row in rows]
     names: dict[str, str] = {}

@@ -14,7 +14,7 @@ def real_statistics() -> dict[str, float]:
 
 
 def _rates() -> dict[str, float]:
-    figures = {}
+    figures: dict[str, float] = {}
     for row in read_rows("ball_outcomes_by_phase.csv"):
         if row["cohort"] == "all":
             n = float(row["deliveries"])
@@ -36,7 +36,7 @@ def _by_wickets() -> dict[str, float]:
         cell = sums[row["innings"], row["phase"], row["wickets_lost"]]
         for at, name in enumerate(("deliveries", "runs_total", "legal", "wickets")):
             cell[at] += float(row[name])
-    figures = {}
+    figures: dict[str, float] = {}
     for (innings, phase, band), (n, runs, legal, wickets) in sums.items():
         if not (phase == "pp" and band in WICKET_BANDS[2:]):
             figures[f"{innings} {phase} runs per over, {band} down"] = 6 * runs / legal
@@ -46,7 +46,7 @@ def _by_wickets() -> dict[str, float]:
 
 def _totals() -> dict[str, float]:
     summary = read_json("innings_summary.json")["all"]
-    figures = {}
+    figures: dict[str, float] = {}
     for innings in (1, 2):
         total, wickets = summary[f"innings{innings}_total"], summary[f"wickets_innings{innings}"]
         figures |= {
@@ -62,7 +62,7 @@ def _totals() -> dict[str, float]:
 
 
 def _progress() -> dict[str, float]:
-    figures = {}
+    figures: dict[str, float] = {}
     for row in read_rows("cumulative_by_over.csv"):
         if row["cohort"] == "all" and row["after_over"] in ("6", "10", "15"):
             start = f"{row['innings']} score after {row['after_over']}"
@@ -83,7 +83,7 @@ def _batting() -> dict[str, float]:
 
 
 def _events() -> dict[str, float]:
-    figures = {}
+    figures: dict[str, float] = {}
     for row in read_rows("batter_innings_by_position.csv"):
         if int(row["position"]) in (1, 2, 3, 4, 5, 6, 7, 9):
             start = f"batter {row['position']}"

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import importlib
 import signal
 import socket
 import sys
 from collections.abc import AsyncIterator, Sequence
-from pathlib import Path
 from typing import Any, Final
 
 import uvicorn
@@ -25,6 +23,7 @@ from .bodies import Body
 from .control import ChooseEpisode, ChoosePace
 from .faults import Problem, install_faults
 from .logs import configure_logging
+from .openenv import register_openenv
 from .pages import pages_router
 from .protocol import HttpProtocol, WebSocketProtocol
 from .settings import Settings, read_environment
@@ -58,9 +57,8 @@ def create_app(settings: Settings) -> FastAPI:
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         async with contextlib.AsyncExitStack() as stack:
             app.state.services = await stack.enter_async_context(open_services(settings))
-            for service in rooms:
-                await service.start()
-                stack.push_async_callback(service.aclose)
+            await openenv.start()
+            stack.push_async_callback(openenv.aclose)
             yield
 
     app = FastAPI(
@@ -77,11 +75,9 @@ def create_app(settings: Settings) -> FastAPI:
     app.add_middleware(SecurityHeaders, settings=settings)
     for module in (health, control, catalogue, archive, live, sse):
         app.include_router(module.router)
-    rooms: list[Any] = []
     app.include_router(pages_router())
     mount_assets(app)
-    if Path(__file__).with_name("openenv").joinpath("routes.py").exists():
-        rooms.append(importlib.import_module(".openenv", __package__).register_openenv(app, settings))
+    openenv = register_openenv(app, settings)
     app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
     return app
 

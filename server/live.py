@@ -17,7 +17,7 @@ from .archive import EPISODE_ID
 from .audience import Viewer
 from .faults import close_of
 from .guard import address_of
-from .protocol import farewell_of
+from .protocol import protocol_of
 from .show import Show
 from .wire import Close, Frame, Ping
 from .wiring import Services, services_of
@@ -96,7 +96,12 @@ async def _converse(websocket: WebSocket, episode_id: str | None, viewer: Viewer
 
 
 async def _show(websocket: WebSocket, episode_id: str | None, viewer: Viewer, services: Services) -> None:
+    protocol = protocol_of(websocket)
+
     async def tell(frames: Sequence[Frame]) -> None:
+        if protocol is not None:
+            await protocol.send_messages([frame.message for frame in frames])
+            return
         for frame in frames:
             await websocket.send_text(frame.text)
 
@@ -111,6 +116,8 @@ async def _show(websocket: WebSocket, episode_id: str | None, viewer: Viewer, se
             close = Close.NOT_FOUND
     except SpectatorError as error:
         raise Farewell(*close_of(error)) from error
+    except OSError as error:
+        raise Gone from error
     raise Farewell(close)
 
 
@@ -141,9 +148,9 @@ async def _listen(websocket: WebSocket, viewer: Viewer, clock: Clock) -> None:
 async def _say_farewell(websocket: WebSocket, farewell: Farewell) -> None:
     """Tell the viewer why, then close; one who does not read is left behind."""
     close, text = farewell.close, wire.bye(farewell.close, farewell.detail).text
-    leave = farewell_of(websocket)
-    if leave is not None:
-        leave(text, close.code, close.reason)
+    protocol = protocol_of(websocket)
+    if protocol is not None:
+        protocol.farewell(text, close.code, close.reason)
         return
     try:
         async with asyncio.timeout(FAREWELL_S):

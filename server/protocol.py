@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from starlette.requests import HTTPConnection
@@ -15,8 +16,11 @@ from websockets.http11 import Request
 
 from .wire import MAX_MESSAGE_BYTES
 
-EXTENSION: Final = "spectator.farewell"
-"""Key of the connection's :meth:`WebSocketProtocol.farewell` in the scope's extensions."""
+EXTENSION: Final = "spectator.connection"
+"""Key of the :class:`WebSocketProtocol` itself in the scope's extensions."""
+
+WRITE_BYTES: Final = 64 * 1024
+"""Messages are written together up to about this size."""
 
 LINGER_S: Final = 5.0
 """How long a closed connection may take to read what was written, before it is cut."""
@@ -54,7 +58,7 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
         super().handle_connect(event)
         if hasattr(self, "scope"):
             extensions: dict[str, Any] = self.scope["extensions"]
-            extensions[EXTENSION] = self.farewell
+            extensions[EXTENSION] = self
 
     def farewell(self, text: str, code: int, reason: str) -> None:
         """Write a last message and the close, even to one who does not read; cut it off a while later."""
@@ -78,6 +82,24 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
         await super().send(message)
         if message["type"] == "websocket.http.response.body" and not message.get("more_body", False):
             self.handshake_complete = True  # or uvicorn logs a refusal as a failure of the application
+
+    async def send_messages(self, messages: Sequence[bytes]) -> None:
+        """Write messages that are framed already, several at once, waiting while the peer does not read.
+
+        Raises:
+            OSError: The connection is closed.
+        """
+        start = 0
+        while start < len(messages):
+            end, size = start, 0
+            while end < len(messages) and size < WRITE_BYTES:
+                size += len(messages[end])
+                end += 1
+            await self.writable.wait()
+            if self.close_sent or self.disconnected:
+                raise ClientDisconnected
+            self.transport.write(b"".join(messages[start:end]))
+            start = end
 
     def handle_ping(self) -> None:
         """Answer a ping; one who sends them and reads no answers is cut off."""
@@ -119,6 +141,13 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
         self.handle_parser_exception()
 
 
-def farewell_of(connection: HTTPConnection) -> Any:
-    """The connection's :meth:`WebSocketProtocol.farewell`; ``None`` under another server."""
-    return connection.scope.get("extensions", {}).get(EXTENSION)
+def protocol_of(connection: HTTPConnection) -> WebSocketProtocol | None:
+    """The connection's own protocol; ``None`` where another server carries it."""
+    found = connection.scope.get("extensions", {}).get(EXTENSION)
+    return found if isinstance(found, WebSocketProtocol) else None
+
+
+def farewell_of(connection: HTTPConnection) -> Callable[[str, int, str], None] | None:
+    """The :meth:`WebSocketProtocol.farewell` of a connection; ``None`` where another server carries it."""
+    protocol = protocol_of(connection)
+    return None if protocol is None else protocol.farewell

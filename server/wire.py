@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Final
 
@@ -45,7 +45,7 @@ class Close(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """One message to a viewer, encoded.
+    """One message to viewers, encoded once for all of them.
 
     Args:
         text: The JSON text.
@@ -56,6 +56,11 @@ class Frame:
     text: str
     epoch: str | None = None
     seq: int | None = None
+    message: bytes = field(init=False, repr=False, compare=False)
+    """The same as a WebSocket message on the wire; what a server sends is not masked (RFC 6455, 5.1)."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "message", _as_message(self.text.encode()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +121,16 @@ def bye(close: Close, detail: str | None = None) -> Frame:
 
 def _frame(name: str, **fields: Any) -> Frame:
     return Frame(encode_json({"frame": name, **fields}))
+
+
+def _as_message(payload: bytes) -> bytes:
+    """A final, unmasked text frame (RFC 6455, 5.2)."""
+    length = len(payload)
+    if length < 126:
+        return b"\x81" + bytes((length,)) + payload
+    if length < 65_536:
+        return b"\x81\x7e" + length.to_bytes(2, "big") + payload
+    return b"\x81\x7f" + length.to_bytes(8, "big") + payload
 
 
 def parse_message(text: str) -> Ping | Position:

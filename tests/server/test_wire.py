@@ -7,11 +7,14 @@ import re
 from pathlib import Path
 
 import pytest
+import websockets.frames
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from websockets.frames import Opcode
+from websockets.streams import StreamReader
 
 from server import wire
-from server.wire import Close, Ping, Position
+from server.wire import Close, Frame, Ping, Position
 from spectator.errors import ProtocolError
 from spectator.events import Event, record
 
@@ -52,6 +55,17 @@ def test_an_event_frame_holds_the_recorded_encoding() -> None:
     assert frame.text == '{"frame":"event",' + recorded.text[1:]
     assert json.loads(frame.text) == {"frame": "event", **json.loads(recorded.text)}
     assert (frame.epoch, frame.seq) == ("ab", 3)
+
+
+@pytest.mark.parametrize("length", [0, 1, 125, 126, 127, 65_535, 65_536, 200_000])
+def test_a_frame_is_a_websocket_message(length: int) -> None:
+    reader = StreamReader()
+    reader.feed_data(Frame("ö" + "x" * length).message)
+    parsing = websockets.frames.Frame.parse(reader.read_exact, mask=False)
+    with pytest.raises(StopIteration) as done:
+        next(parsing)
+    parsed = done.value.value
+    assert (parsed.opcode, parsed.fin, bytes(parsed.data).decode()) == (Opcode.TEXT, True, "ö" + "x" * length)
 
 
 def test_nothing_that_is_not_json_is_ever_sent() -> None:

@@ -6,6 +6,7 @@ Every field of an answer is somebody else's word: what has the wrong type is pas
 from __future__ import annotations
 
 import json
+import re
 from array import array
 from collections.abc import Mapping
 from typing import Any, Final
@@ -307,10 +308,9 @@ class _Tokens:
 
 def _reported(error: Any) -> EndpointError:
     """The error that an endpoint reports in a body whose status was 200."""
-    detail = _encode({"error": error})[:300].decode(errors="replace")
     code = error.get("code") or error.get("status") if isinstance(error, dict) else None
-    status = int(code) if isinstance(code, int | str) and str(code).isdigit() and len(str(code)) == 3 else 500
-    return error_of(status if status >= 300 else 500, detail.encode())
+    status = int(code) if isinstance(code, int | str) and re.fullmatch(r"[345][0-9]{2}", str(code)) else 500
+    return error_of(status, repr(error)[:300].encode(errors="replace"))
 
 
 def _text(value: Any) -> str:

@@ -1,0 +1,58 @@
+"""Connections that send nothing, or a little at a time: they are cut, and nobody else is."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from server import protocol, shield
+from tests.server.watching import watch
+from tests.serving import Serving, serve, test_settings, without_errors
+
+
+@pytest.fixture
+def hasty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Serving]:
+    """A server that waits a quarter of a second for everything."""
+    monkeypatch.setattr(protocol, "FIRST_REQUEST_S", 0.25)
+    monkeypatch.setattr(shield, "BODY_S", 0.25)
+    with without_errors(), serve(test_settings(tmp_path)) as running:
+        yield running
+
+
+def connected(serving: Serving) -> socket.socket:
+    return socket.create_connection(("127.0.0.1", int(serving.base_url.rpartition(":")[2])), timeout=10)
+
+
+@pytest.mark.parametrize("sent", [b"", b"GET / HT", b"GET /live/x HTTP/1.1\r\nUpgrade: websocket\r\n"])
+def test_half_a_request_is_cut(hasty: Serving, sent: bytes) -> None:
+    with connected(hasty) as peer:
+        peer.sendall(sent)
+        try:
+            assert peer.recv(1) == b""
+        except ConnectionResetError:
+            pass
+
+
+def test_half_a_body_is_refused(hasty: Serving) -> None:
+    with connected(hasty) as peer:
+        peer.sendall(
+            b"POST /custom/start_episode HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+            b"Content-Length: 100\r\n\r\n{"
+        )
+        answer = peer.recv(65536)
+    assert answer.startswith(b"HTTP/1.1 408 ")
+    assert b"application/problem+json" in answer
+
+
+def test_whoever_watches_is_not_cut(hasty: Serving) -> None:
+    episode_id = hasty.start(pace="fast", options={"turns": 6})
+    with (
+        watch(f"{hasty.ws_url}/live/{episode_id}") as watcher,
+        httpx.stream("GET", f"{hasty.base_url}/live/{episode_id}/events") as events,
+    ):
+        assert watcher.to_the_end()[0] == 1000
+        assert '"frame":"bye","code":1000' in list(events.iter_lines())[-2]

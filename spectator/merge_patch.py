@@ -7,14 +7,16 @@ replace lists whole; long growing things are therefore objects keyed by their nu
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
+
+_PLAIN: Final = frozenset({str, int, float, bool, list, type(None)})
 
 
 def apply_patch(target: Any, patch: Any) -> Any:
     """Return ``target`` with ``patch`` applied; neither is changed, untouched parts are shared."""
-    if not isinstance(patch, Mapping):
+    if not _is_object(patch):
         return patch
-    result = dict(target) if isinstance(target, Mapping) else {}
+    result = dict(target) if _is_object(target) else {}
     for key, value in patch.items():
         if value is None:
             result.pop(key, None)
@@ -29,7 +31,7 @@ def make_patch(before: Any, after: Any) -> Any:
     For objects it names only what differs, so that an object can be replaced without what it held
     before shining through.
     """
-    if not isinstance(before, Mapping) or not isinstance(after, Mapping):
+    if not _is_object(before) or not _is_object(after):
         return after
     patch: dict[str, Any] = {key: None for key in before if key not in after}
     for key, value in after.items():
@@ -42,8 +44,14 @@ def make_patch(before: Any, after: Any) -> Any:
 
 def _same(one: Any, other: Any) -> bool:
     """Whether both are the same JSON; ``True`` is not ``1`` there, though Python calls them equal."""
-    if isinstance(one, Mapping) and isinstance(other, Mapping):
+    if _is_object(one) and _is_object(other):
         return one.keys() == other.keys() and all(_same(value, other[key]) for key, value in one.items())
     if isinstance(one, (list, tuple)) and isinstance(other, (list, tuple)):
         return len(one) == len(other) and all(map(_same, one, other))
     return type(one) is type(other) and bool(one == other)
+
+
+def _is_object(value: Any) -> bool:
+    """Whether it is a JSON object; most values are plain, and asking those a question of type is slow."""
+    kind = type(value)
+    return kind is dict or (kind not in _PLAIN and isinstance(value, Mapping))

@@ -9,7 +9,6 @@ The state is a JSON object without ``null``, so that merge patches can carry eve
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from typing import Any, Final
 
 from spectator.environments.base import Projection
@@ -40,8 +39,11 @@ def fold(state: State, event: Event, world: Projection) -> tuple[State, Event]:
 def with_patch(state: State, event: Event, world: Projection) -> Event:
     """The event with the patch that turns ``state`` into what viewers see after it; see :func:`fold`."""
     core = _core_patch(state, event)
-    own = world(apply_patch(state, core), event)
-    return replace(event, patch={**core, "world": dict(own)} if own else core)
+    own = world(apply_patch(state, core) if core else state, event)
+    patch = {**core, "world": dict(own)} if own else core
+    return Event(
+        event.episode_id, event.epoch, event.seq, event.at, event.turn, event.type, event.data, patch, event.v
+    )
 
 
 def unchanged(state: State, event: Event) -> Mapping[str, Any]:

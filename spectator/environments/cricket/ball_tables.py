@@ -180,9 +180,10 @@ def tables_of(model: dict[str, Any], profile: str) -> Tables:
     """Read the content of a model file."""
     played = model["profiles"][profile]
     first, chase = (_shifted(model[innings], played[innings]) for innings in ("first", "chase"))
+    stands = model["stand"]
     return Tables(
-        first=tuple(_spread(over, WICKET_CENTRES, 10) for over in first),
-        chase=tuple(tuple(_rates(rates) for rates in _wickets_of_chase(over)) for over in chase),
+        first=tuple(_wickets_of_first(over, stands[0]) for over in first),
+        chase=tuple(tuple(_rates(rates) for rates in _wickets_of_chase(over, stands[1])) for over in chase),
         batter=_deep_exp(model["batter"]),
         bowler=_deep_exp(model["bowler"]),
         intent=tuple(
@@ -232,11 +233,10 @@ def _add(nested: Any, logs: list[float]) -> Any:
     return [a + b for a, b in zip(nested, logs, strict=True)]
 
 
-def _spread(bands: list[list[float]], centres: Sequence[float], size: int) -> tuple[Weights, ...]:
-    """Interpolate log weights from bands to each of ``0 .. size - 1``."""
-    return tuple(
-        tuple(math.exp(value) for value in row) for row in _interpolated(bands, centres, range(size))
-    )
+def _wickets_of_first(bands: list[list[float]], stands: list[float]) -> tuple[Weights, ...]:
+    """Interpolate log weights from the four bands of wickets lost to each of 0 to 9."""
+    rows = _late(_interpolated(bands, WICKET_CENTRES, range(10)), stands)
+    return tuple(tuple(math.exp(value) for value in row) for row in rows)
 
 
 def _interpolated(
@@ -250,10 +250,20 @@ def _interpolated(
     return rows
 
 
-def _wickets_of_chase(over: list[list[list[float]]]) -> list[list[list[float]]]:
+def _wickets_of_chase(over: list[list[list[float]]], stands: list[float]) -> list[list[list[float]]]:
     """Interpolate ``[4 bands][5 rates]`` to ``[10 wickets][5 rates]``."""
-    by_rate = [_interpolated([band[rate] for band in over], WICKET_CENTRES, range(10)) for rate in range(5)]
+    by_rate = [
+        _late(_interpolated([band[rate] for band in over], WICKET_CENTRES, range(10)), stands)
+        for rate in range(5)
+    ]
     return [[by_rate[rate][wickets] for rate in range(5)] for wickets in range(10)]
+
+
+def _late(rows: list[list[float]], stands: list[float]) -> list[list[float]]:
+    """Add the logs by wickets lost to the wicket category."""
+    for row, stand in zip(rows, stands, strict=True):
+        row[WICKET] += stand
+    return rows
 
 
 def _rates(bands: list[list[float]]) -> tuple[Weights, ...]:

@@ -143,6 +143,7 @@ def parameter_content(parameters: Parameters) -> dict[str, Any]:
         "chase": rounded(parameters.chase),
         "batter": rounded(parameters.batter),
         "bowler": rounded(parameters.bowler),
+        "stand": rounded(parameters.stand),
     }
 
 

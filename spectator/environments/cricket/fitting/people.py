@@ -53,3 +53,12 @@ def order_counts() -> Floats:
     for row in read_rows("ball_outcomes_by_position.csv"):
         counts[PHASES.index(row["phase"]), int(row["position"]) - 1] += counts_of(row)
     return counts
+
+
+def broken_stands() -> Floats:
+    """Share of the stands begun at each number of wickets lost that a wicket ended, shape ``(2 innings,
+    10)``."""
+    shares = np.ones((2, 10))
+    for row in read_rows("partnerships.csv"):
+        shares[int(row["innings"]) - 1, int(row["for_wicket"]) - 1] = float(row["broken_share"])
+    return shares

@@ -24,6 +24,9 @@ _RATE_EDGES = np.array([6.0, 8.0, 10.0, 13.0])
 _BAND_OF_WICKETS = np.array([0, 0, 1, 1, 2, 2, 3, 3, 3, 3])
 _PHASE_OF_OVER = np.array([phase_of(over) for over in range(20)])
 
+_LATE_STAND = 6
+"""Wickets lost from which stands are told apart inside their band."""
+
 _PRIOR_SD = {"order": 0.35, "set": 0.35, "both": 0.12, "bowler": 0.25}
 """Prior standard deviations of log effects: place in the order, balls faced, the two together, bowler and
 hand."""
@@ -40,6 +43,8 @@ class Parameters:
         settled: By phase and balls-faced bin, shape ``(3, 9, 11)``.
         both: By phase, order group and bin, shape ``(3, 5, 9, 11)``.
         bowler: By phase, style and hand, shape ``(3, 6, 2, 11)``.
+        stand: Of the wicket category, by innings and wickets lost, shape ``(2, 10)``: late stands hold longer
+            than the mean of their band.
     """
 
     first: Floats
@@ -48,6 +53,7 @@ class Parameters:
     settled: Floats
     both: Floats
     bowler: Floats
+    stand: Floats
 
     @property
     def batter(self) -> Floats:
@@ -101,10 +107,11 @@ def starting_point() -> tuple[Parameters, Floats, Floats]:
     zero = Parameters(
         first,
         chase,
-        np.zeros((3, 11, SIZE)),
-        np.zeros((3, 9, SIZE)),
-        np.zeros((3, 5, 9, SIZE)),
-        np.zeros((3, 6, 2, SIZE)),
+        order=np.zeros((3, 11, SIZE)),
+        settled=np.zeros((3, 9, SIZE)),
+        both=np.zeros((3, 5, 9, SIZE)),
+        bowler=np.zeros((3, 6, 2, SIZE)),
+        stand=np.zeros((2, 10)),
     )
     return zero, np.exp(first), np.exp(chase)
 
@@ -133,16 +140,20 @@ def rake(
         matches: Matches a round.
     """
     tables = people.order_counts(), people.batter_counts(), people.bowler_counts()
+    broken = people.broken_stands()
     kept: list[Parameters] = []
     for turn in range(rounds):
         tallies = Tallies.empty()
         model = with_parameters(compiled, parameters, selection)
-        simulate(model, draw_population(matches, rng, selection), spread, rng, tallies)
+        ends = simulate(model, draw_population(matches, rng, selection), spread, rng, tallies)
         pace = 0.8 if turn < rounds // 2 else 0.4
-        parameters = _move(parameters, targets, tallies, tables, pace)
+        parameters = replace(
+            _move(parameters, targets, tallies, tables, pace),
+            stand=parameters.stand + pace * _stand_step(ends, broken),
+        )
         if turn >= rounds - max(1, rounds // 3):
             kept.append(parameters)
-    names = ("first", "chase", "order", "settled", "both", "bowler")
+    names = ("first", "chase", "order", "settled", "both", "bowler", "stand")
     return Parameters(*(np.mean([getattr(one, name) for one in kept], axis=0) for name in names))
 
 
@@ -199,8 +210,11 @@ def with_parameters(compiled: Compiled, parameters: Parameters, selection: Selec
     shift[:, 0] = -compiled.dot_share * gain
     shift[:, 4] = shift[:, 5] = gain
     shift[:, 6] = selection.wickets
-    first = situations.spread_wickets(parameters.first + shift[:, None]).reshape(-1, SIZE)
+    first = situations.spread_wickets(parameters.first + shift[:, None])
     chase = situations.spread_wickets(parameters.chase + shift[:, None, None])
+    first[..., 6] += parameters.stand[0]
+    chase[..., 6] += parameters.stand[1][:, None]
+    first = first.reshape(-1, SIZE)
     chase = situations.spread_rates(chase).reshape(-1, SIZE)
     base = np.concatenate([first, chase])
     person = parameters.batter[:, :, :, None, None] + parameters.bowler[:, None, None]
@@ -232,14 +246,28 @@ def _move(
     by_batter = np.zeros(batters.shape)
     for place, group in enumerate(people.GROUP_OF_ORDER):
         by_batter[:, group] += tallies.person[:, place].sum(axis=(2, 3))
-    return Parameters(
-        first,
-        chase,
-        at.order + pace * _newton(orders, by_order, at.order, _PRIOR_SD["order"]),
-        at.settled + pace * _newton(batters.sum(axis=1), by_batter.sum(axis=1), at.settled, _PRIOR_SD["set"]),
-        at.both + pace * _newton(batters, by_batter, at.both, _PRIOR_SD["both"]),
-        at.bowler + pace * _newton(bowlers, by_bowler, at.bowler, _PRIOR_SD["bowler"]),
+    return replace(
+        at,
+        first=first,
+        chase=chase,
+        order=at.order + pace * _newton(orders, by_order, at.order, _PRIOR_SD["order"]),
+        settled=at.settled
+        + pace * _newton(batters.sum(axis=1), by_batter.sum(axis=1), at.settled, _PRIOR_SD["set"]),
+        both=at.both + pace * _newton(batters, by_batter, at.both, _PRIOR_SD["both"]),
+        bowler=at.bowler + pace * _newton(bowlers, by_bowler, at.bowler, _PRIOR_SD["bowler"]),
     )
+
+
+def _stand_step(ends: tuple[Ends, Ends], broken: Floats) -> Floats:
+    """Log of the real to the simulated share of stands that end in a wicket, for those at six down and
+    more."""
+    step = np.zeros((2, 10))
+    for innings, end in enumerate(ends):
+        for lost in range(_LATE_STAND, 10):
+            begun = float((end.wickets >= lost).sum())
+            fell = float((end.wickets > lost).sum())
+            step[innings, lost] = np.log(broken[innings, lost] * begun / max(1.0, fell))
+    return np.clip(step, -0.2, 0.2)
 
 
 def _log_ratio(expected: Floats, counted: Floats) -> Floats:

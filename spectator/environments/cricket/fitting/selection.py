@@ -6,13 +6,18 @@ skill too, so the situation's own rates are estimated with the choice already ma
 
 from __future__ import annotations
 
+import random
 from dataclasses import dataclass
 
 import numpy as np
 
 from spectator.environments.cricket.ball import BallModel
+from spectator.environments.cricket.engine import Match
 from spectator.environments.cricket.fitting.counts import Floats
-from spectator.environments.cricket.simulate import open_match, play_out
+from spectator.environments.cricket.formats import format_of
+from spectator.environments.cricket.simulate import play_out
+from spectator.environments.cricket.squads import draw_fixture
+from spectator.environments.cricket.team import teams_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +40,8 @@ def measure_selection(model: BallModel, matches: int, seed: int) -> Selection:
     sums = np.zeros((3, 20))
     overs = np.zeros(20)
     for number in range(matches):
-        match = open_match(20, seed + number)
-        match.model = model
+        rng = random.Random(f"selection:{seed}:{number}")
+        match = Match(format_of(20), teams_of(draw_fixture(rng.getrandbits(32))), "home", model, rng)
         for played in play_out(match):
             if played.innings > 2 or played.delivery != 1:
                 continue

@@ -6,7 +6,6 @@ import asyncio
 import json
 import random
 from collections.abc import Coroutine, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -24,34 +23,8 @@ from spectator.episodes.projection import replay_state
 from spectator.episodes.request import EpisodeRequest
 from spectator.events import Event, RecordedEvent, record
 from spectator.merge_patch import apply_patch
+from tests.fakes import ManualClock
 from tests.serving import test_settings
-
-
-class HandClock:
-    """A clock whose sleepers wake when the test says so."""
-
-    def __init__(self) -> None:
-        self.time = 0.0
-        self._sleepers: list[asyncio.Event] = []
-
-    def now(self) -> datetime:
-        return datetime.fromtimestamp(self.time, UTC)
-
-    def monotonic(self) -> float:
-        return self.time
-
-    async def sleep(self, seconds: float) -> None:
-        self.time += 0.001
-        sleeper = asyncio.Event()
-        self._sleepers.append(sleeper)
-        await sleeper.wait()
-
-    def wake(self) -> None:
-        """A second has passed."""
-        self.time += 1.0
-        sleepers, self._sleepers = self._sleepers, []
-        for sleeper in sleepers:
-            sleeper.set()
 
 
 class Live:
@@ -93,7 +66,7 @@ class House:
 
     def __init__(self, tasks: asyncio.TaskGroup, **settings: Any) -> None:
         self.bus = MemoryBus()
-        self.clock = HandClock()
+        self.clock = ManualClock()
         self.live: Any = Live()
         self.audience = Audience(bus=self.bus, tasks=tasks, clock=self.clock, settings=Settings(**settings))
 
@@ -137,9 +110,9 @@ def test_the_number_of_viewers_is_told_at_most_once_a_second() -> None:
                 seat.__enter__()
                 await settle()
             assert counts(await take(first)) == ['{"frame":"viewers","count":1}']
-            house.clock.wake()
+            house.clock.advance(1.0)
             assert counts(await take(first)) == ['{"frame":"viewers","count":11}']
-            house.clock.wake()
+            house.clock.advance(1.0)
             await settle()
             for seat in seats:
                 seat.__exit__(None, None, None)
@@ -244,7 +217,7 @@ def test_everybody_is_sent_away_and_nobody_let_in_again() -> None:
         assert not leaving.done()
         house.audience.leave(viewer)
         await settle()
-        house.clock.wake()
+        house.clock.advance(1.0)
         await leaving
 
     within_tasks(test)

@@ -10,6 +10,7 @@ import pytest
 
 from server.guard import MAX_TRACKED, Origins, RateLimit
 from server.settings import Settings
+from tests.fakes import ManualClock
 from tests.server.worlds import Gate
 from tests.serving import Serving, serve, test_settings
 
@@ -121,32 +122,22 @@ def test_starts_are_limited_for_all_together(tmp_path: Path) -> None:
         assert serving.client.post("/custom/start_episode", json={}).status_code == 429
 
 
-class HandClock:
-    """A clock that is moved by hand."""
-
-    def __init__(self) -> None:
-        self.time = 0.0
-
-    def monotonic(self) -> float:
-        return self.time
-
-
 def test_a_rate_limit_is_a_moving_window() -> None:
-    clock = HandClock()
-    limit = RateLimit(2, 10.0, clock)  # type: ignore[arg-type]
+    clock = ManualClock()
+    limit = RateLimit(2, 10.0, clock)
     assert limit.take("a") == 0.0
-    clock.time = 4.0
+    clock.advance(4.0)
     assert limit.take("a") == 0.0
-    clock.time = 9.0
+    clock.advance(5.0)
     assert limit.take("a") == 1.0
     assert limit.take("b") == 0.0
-    clock.time = 10.0
+    clock.advance(1.0)
     assert limit.take("a") == 0.0
     assert limit.take("a") == 4.0
 
 
 def test_a_rate_limit_remembers_only_so_many() -> None:
-    limit = RateLimit(1, 10.0, HandClock())  # type: ignore[arg-type]
+    limit = RateLimit(1, 10.0, ManualClock())
     assert all(limit.take(str(number)) == 0.0 for number in range(MAX_TRACKED + 1))
     assert limit.take("0") == 0.0, "the longest silent was forgotten"
     assert limit.take(str(MAX_TRACKED)) == 10.0

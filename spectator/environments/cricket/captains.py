@@ -108,6 +108,8 @@ class StyledCaptain(ScriptedPolicy):
         if self.style.declares and "set_match_plan" in legal:
             return self._declare()
         tool, arguments, reason = _BY_PHASE[view["phase"]](self, view, legal)
+        if tool not in legal:
+            tool, arguments = legal[0], {}
         return Decision({"tool": tool, "arguments": arguments}, "heuristic", reason)
 
     def elect(self) -> tuple[str, str]:

@@ -11,12 +11,12 @@ from spectator.environments.cricket.models import Side
 from spectator.environments.cricket.resources import runs_to_come
 from spectator.environments.cricket.seats import Seat
 
-RESULT_SHARE: Final = 0.55
+RESULT_SHARE: Final = 0.52
 """What a win is worth: more than all other parts together, so that no loss scores above a win."""
 
-QUALITY_SHARE: Final = 0.20
-COHERENCE_SHARE: Final = 0.15
-VALIDITY_SHARE: Final = 0.10
+QUALITY_SHARE: Final = 0.16
+COHERENCE_SHARE: Final = 0.20
+VALIDITY_SHARE: Final = 0.12
 
 RUNS_SD_PER_ROOT_BALL: Final = 2.95
 """Spread of a total by the root of its balls: 33 runs over 120 (innings_summary.json), 16 over 30."""
@@ -79,7 +79,10 @@ def _standing(innings: Innings) -> float:
 
 
 def _coherence(seat: Seat) -> float:
-    """How near deeds were to the plan in force when each over began; changing the plan all the time costs."""
+    """How near deeds were to the plan in force when each over began and to real sides' deeds.
+
+    Changing the plan all the time costs.
+    """
     if not seat.balls:
         return 0.0
     changes = max(0, seat.plan_changes - FREE_PLAN_CHANGES)

@@ -19,6 +19,10 @@ CALLS_A_TURN: Final = 8
 
 NOTES_KEPT: Final = 5
 
+KEPT_SHARE: Final = 0.7
+"""How much of a ball's coherence is keeping to the plan; the rest is how near the intent was to what real
+sides do in that very situation, so that declaring an extreme and sticking to it is not enough."""
+
 _OPENING_FIELD: Final = standard_field(RING_LIMIT)
 
 
@@ -43,8 +47,7 @@ class Seat:
         refusals: All refused calls.
         charged: Overhead calls beyond the free ones.
         plan_changes: Updates of the match plan.
-        closeness: Sum over balls of how near the deed was to the plan in force, each 0 .. 1.
-        planned_balls: Balls of which ``closeness`` is the sum.
+        closeness: Sum over balls of how coherent the deed was, each 0 .. 1; see :meth:`judge`.
         balls: Balls this captain had an intent for.
         analysis: Answer of the analyst, until the next ball.
     """
@@ -66,7 +69,6 @@ class Seat:
     charged: int = 0
     plan_changes: int = 0
     closeness: float = 0.0
-    planned_balls: int = 0
     balls: int = 0
     analysis: dict[str, Any] | None = None
 
@@ -92,7 +94,7 @@ class Seat:
             self.notes = [*self.notes, text][-NOTES_KEPT:]
 
     def judge(self, role: str, phase: str, intent: float) -> None:
-        """Compare a deed with the plan in force.
+        """Compare a deed with the plan in force and with real sides'; without a plan it counts nothing.
 
         Args:
             role: ``batting`` or ``bowling``.
@@ -101,5 +103,6 @@ class Seat:
         """
         self.balls += 1
         if self.bound is not None:
-            self.planned_balls += 1
-            self.closeness += max(0.0, 1.0 - 2.0 * abs(intent - self.bound[f"{role}_{phase}"]))
+            kept = max(0.0, 1.0 - 2.0 * abs(intent - self.bound[f"{role}_{phase}"]))
+            apt = 1.0 - 2.0 * abs(intent - NEUTRAL)
+            self.closeness += KEPT_SHARE * kept + (1.0 - KEPT_SHARE) * apt

@@ -94,6 +94,18 @@ def play(
     return told
 
 
+def last_of(seed: int, home: str | Chooser, away: str | Chooser = "heuristic", **given: Any) -> Observation:
+    """The last observation of a match that nobody watches."""
+    environment, observation = begin(seed, **given)
+    who: dict[str, str | Chooser] = {"home": home, "away": away}
+    choosers = {side: _chooser(captain, derive_seed(seed, side)) for side, captain in who.items()}
+    while not observation.done:
+        assert observation.actor is not None
+        observation = environment.step(choosers[observation.actor](observation))
+        environment.facts()
+    return observation
+
+
 def _chooser(who: str | Chooser, seed: int) -> Chooser:
     if not isinstance(who, str):
         return who

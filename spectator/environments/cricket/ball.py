@@ -5,16 +5,18 @@ from __future__ import annotations
 import math
 import random
 from bisect import bisect
-from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final
 
 from spectator.environments.cricket.ball_details import (
+    CATCHING_POSITIONS,
     DEEP_POSITIONS,
     KEEPER_CATCH,
     RING_POSITIONS,
+    SKIED,
     Details,
     stroke,
 )
+from spectator.environments.cricket.ball_field import OPEN_FIELD, POWERPLAY_FIELD
 from spectator.environments.cricket.ball_intent import Plans
 from spectator.environments.cricket.ball_plans import (
     LENGTHS,
@@ -26,10 +28,10 @@ from spectator.environments.cricket.ball_plans import (
     DeliveryPlan,
     FieldShape,
 )
+from spectator.environments.cricket.ball_situation import Delivered, Effects, Situation
 from spectator.environments.cricket.ball_tables import (
     BYE,
     FULL_OVERS,
-    INTENT_STEPS,
     NO_BALL,
     RUN_OUT,
     SET_LIMITS,
@@ -42,13 +44,11 @@ from spectator.environments.cricket.ball_tables import (
     cumulative,
     effect_scale,
     format_levers,
-    load_tables,
     over_like,
     phase_of,
     rate_place,
 )
 from spectator.environments.cricket.models import Ball
-from spectator.environments.cricket.players import Player
 
 __all__ = [
     "LENGTHS", "LINES", "PACES", "PLANNED_LENGTHS", "SECTORS", "SHOTS", "BallModel", "Delivered",
@@ -61,93 +61,6 @@ NEW_BATTER_BALLS: Final = 6
 
 _SPEED_KMH: Final = {"pace": 135.0, "spin": 91.0}
 _PACE_FACTOR: Final = {"quick": 1.03, "stock": 1.0, "slower": 0.84}
-
-
-class Effects(NamedTuple):
-    """What a match and its innings share, as shifts of the log odds of boundaries.
-
-    Args:
-        match: Pitch, ground and day: the same for both innings.
-        innings: One of each of the four innings that a match with a super over can have; later ones reuse the
-            last.
-    """
-
-    match: float
-    innings: tuple[float, ...]
-
-    def of(self, innings: int) -> float:
-        """The shift in an innings, numbered from 1."""
-        return self.match + self.innings[min(innings, len(self.innings)) - 1]
-
-
-@dataclass(slots=True)
-class Situation:
-    """Everything the next ball depends on.
-
-    Args:
-        innings: Number of the innings, from 1.
-        balls_bowled: Valid balls bowled in the innings.
-        innings_balls: Valid balls an innings has, 6 to 300.
-        wickets_lost: 0 to 9.
-        runs_required: Runs still needed to win; ``None`` when there is no target.
-        striker: Who faces.
-        striker_balls: Balls he has faced in the innings.
-        bowler: Who bowls; somebody who does not usually bowl counts as an off-spinner.
-        free_hit: Whether it is a free hit.
-        powerplay: Whether fielding restrictions of the powerplay hold.
-        aggression: Batter's intent from 0 to 1; 0.5 is what the data does in this very situation.
-        attack: Bowler's intent, likewise.
-        delivery: What the bowler means to bowl.
-        shot: A name in `SHOTS`, or ``None``.
-        field: The field.
-        effect: Shared shift of the match and innings, from `Effects.of`.
-    """
-
-    innings: int
-    balls_bowled: int
-    innings_balls: int
-    wickets_lost: int
-    runs_required: int | None
-    striker: Player
-    striker_balls: int
-    bowler: Player
-    free_hit: bool = False
-    powerplay: bool = False
-    aggression: float = 0.5
-    attack: float = 0.5
-    delivery: DeliveryPlan | None = None
-    shot: str | None = None
-    field: FieldShape = FieldShape.neutral()  # noqa: RUF009 - frozen
-    effect: float = 0.0
-
-
-class Delivered(NamedTuple):
-    """One ball as it happened.
-
-    Args:
-        ball: What the scorer needs.
-        zone: Sector 1 to 8 the ball went to as the striker stands; ``None`` when it was not hit.
-        length: One of `LENGTHS`.
-        line: One of `LINES`.
-        speed_kmh: Speed at release.
-        shot: Name of the stroke; ``none`` when nothing was offered.
-        fielder: Position that fielded or caught it, ``keeper`` or ``bowler``; ``None`` when it reached
-            nobody.
-        contact: ``middled``, ``mistimed``, ``edged``, ``missed``, ``padded`` or ``left``.
-        aerial: Whether it flew.
-        pace: ``quick``, ``stock`` or ``slower``.
-    """
-
-    ball: Ball
-    zone: int | None
-    length: str
-    line: str
-    speed_kmh: float
-    shot: str
-    fielder: str | None
-    contact: str
-    aerial: bool
-    pace: str
 
 
 class BallModel:
@@ -280,11 +193,11 @@ class BallModel:
         if at.shot is not None:
             stroke = self._plans.stroke(at.shot, phase, kind)
             levers.append(stroke.levers[pair // len(LINES)])
-            intent = min(1.0, max(0.0, intent + stroke.loft))
+            intent += stroke.loft
         if intent != 0.5:
-            levers.append(tables.intent[phase][int(2 * INTENT_STEPS * intent + 0.5)])
+            levers.append(tables.intent[phase][_step(intent)])
         if at.attack != 0.5:
-            levers.append(tables.attack[int(2 * INTENT_STEPS * at.attack + 0.5)])
+            levers.append(tables.attack[_step(at.attack)])
         if at.delivery is not None:
             levers.append(self._plans.delivery(at.delivery, phase, kind).levers)
         if at.innings_balls != FULL_BALLS:
@@ -321,7 +234,7 @@ class BallModel:
         stock = at.bowler.speed_kmh or _SPEED_KMH["spin" if spin else "pace"]
         speed = round(stock * (_PACE_FACTOR[pace] + 0.04 * (draw() + draw() - 1.0)), 1)
         zone, shot, contact, aerial = self._direction(at, phase, kind, pair, category, ball, v, w, draw())
-        fielder = self._fielder(at, ball, phase, zone, contact, aerial, w)
+        fielder = self._fielder(at, ball, phase, zone, contact, v, w)
         return Delivered(
             ball, zone, LENGTHS[length], LINES[line], speed, shot, fielder, contact, aerial, pace
         )
@@ -366,7 +279,7 @@ class BallModel:
             return None, "drive" if length < 4 else "pull", "padded" if kind_out == "lbw" else "missed", False
         if category == 0 and v < 0.35:
             return None, "none" if v < 0.12 else "defend", "left" if v < 0.12 else "missed", False
-        hit = _HIT_OF_BAT[ball.bat] if category != WICKET else (5 if v < 0.6 else 0)
+        hit = _HIT_OF_BAT[ball.bat] if category != WICKET else (5 if v < SKIED else 0)
         zones = self._zones_of(at, phase, kind, line)
         zone = bisect(zones[hit], d) + 1
         planned = SHOTS.get(at.shot) if at.shot is not None else None
@@ -390,8 +303,9 @@ class BallModel:
         return self._zones[phase][kind]
 
     def _fielder(
-        self, at: Situation, ball: Ball, phase: int, zone: int | None, contact: str, aerial: bool, w: float
+        self, at: Situation, ball: Ball, phase: int, zone: int | None, contact: str, v: float, w: float
     ) -> str | None:
+        """Position that fielded the ball, among those where somebody stands if it can be."""
         kind = ball.dismissal
         if kind in ("bowled", "lbw", "hit wicket"):
             return None
@@ -403,39 +317,13 @@ class BallModel:
             return None if ball.boundary else "keeper"
         if ball.boundary:
             return None
-        deep = aerial or ball.ran >= 2 or (ball.ran == 1 and w < 0.6)
-        return (DEEP_POSITIONS if deep else RING_POSITIONS)[zone - 1]
-
-
-def level_shift(tables: Tables, level: float | None) -> float:
-    """Effect that moves the mean first-innings total to ``level``, from the tables' own totals at three
-    effects.
-
-    Raises:
-        ValueError: ``level`` is outside the totals that the shift was measured for.
-    """
-    if level is None:
-        return 0.0
-    effects, totals = tables.levels["effects"], tables.levels["totals"]
-    if not totals[0] <= level <= totals[-1]:
-        raise ValueError(f"level must lie between {totals[0]:.0f} and {totals[-1]:.0f} runs, not {level}")
-    for k in range(len(totals) - 1):
-        if level <= totals[k + 1]:
-            part = (level - totals[k]) / (totals[k + 1] - totals[k])
-            return float(effects[k] + part * (effects[k + 1] - effects[k]))
-    return float(effects[-1])
-
-
-def _chosen(profile: str, level: str | float) -> tuple[Tables, float | None]:
-    tables = load_tables(profile)
-    if level == "all":
-        return tables, None
-    if isinstance(level, str):
-        named = tables.levels["names"]
-        if level not in named:
-            raise ValueError(f"level must be a number or one of all, {', '.join(named)}; not {level!r}")
-        return tables, named[level]
-    return tables, level
+        field = at.field if at.field.fielders else POWERPLAY_FIELD if at.powerplay else OPEN_FIELD
+        far = v < SKIED if kind == "caught" else ball.ran >= 2 or (ball.ran == 1 and w < 0.6)
+        if field.deep[zone - 1] and (far or not field.ring[zone - 1]):
+            return DEEP_POSITIONS[zone - 1]
+        if kind == "caught" and not far and field.catching[zone - 1]:
+            return CATCHING_POSITIONS[zone - 1]
+        return RING_POSITIONS[zone - 1]
 
 
 _SET_STEPS = tuple(limit + 0.5 for limit in SET_LIMITS)

@@ -18,6 +18,11 @@ DEEP_POSITIONS: Final = (
     "third",
 )  # fmt: skip
 
+CATCHING_POSITIONS: Final = (
+    "leg slip", "short leg", "short leg", "silly mid-on", "silly mid-off", "silly point", "gully", "slip",
+)  # fmt: skip
+SKIED: Final = 0.6
+"""Share of catches off balls hit in the air as sixes are. Not in the tables: an assumption."""
 KEEPER_CATCH: Final = {"pace": (0.24, 0.16, 0.11), "spin": (0.10, 0.07, 0.05)}
 """Share of catches that the keeper takes, by phase. Not in the tables: an assumption."""
 

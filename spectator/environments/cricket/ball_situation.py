@@ -1,0 +1,97 @@
+"""Owns what the model is asked and what it answers: a situation, a delivered ball, shared effects."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from spectator.environments.cricket.ball_plans import DeliveryPlan, FieldShape
+from spectator.environments.cricket.models import Ball
+from spectator.environments.cricket.players import Player
+
+
+class Effects(NamedTuple):
+    """What a match and its innings share, as shifts of the log odds of boundaries.
+
+    Args:
+        match: Pitch, ground and day: the same for both innings.
+        innings: One of each of the four innings that a match with a super over can have; later ones reuse the
+            last.
+    """
+
+    match: float
+    innings: tuple[float, ...]
+
+    def of(self, innings: int) -> float:
+        """The shift in an innings, numbered from 1."""
+        return self.match + self.innings[min(innings, len(self.innings)) - 1]
+
+
+@dataclass(slots=True)
+class Situation:
+    """Everything the next ball depends on.
+
+    Args:
+        innings: Number of the innings, from 1.
+        balls_bowled: Valid balls bowled in the innings.
+        innings_balls: Valid balls an innings has, 6 to 300.
+        wickets_lost: 0 to 9.
+        runs_required: Runs still needed to win; ``None`` when there is no target.
+        striker: Who faces.
+        striker_balls: Balls he has faced in the innings.
+        bowler: Who bowls; somebody who does not usually bowl counts as an off-spinner.
+        free_hit: Whether it is a free hit.
+        powerplay: Whether fielding restrictions of the powerplay hold.
+        aggression: Batter's intent from 0 to 1; 0.5 is what the data does in this very situation.
+        attack: Bowler's intent, likewise.
+        delivery: What the bowler means to bowl.
+        shot: A name in `SHOTS`, or ``None``.
+        field: The field.
+        effect: Shared shift of the match and innings, from `Effects.of`.
+    """
+
+    innings: int
+    balls_bowled: int
+    innings_balls: int
+    wickets_lost: int
+    runs_required: int | None
+    striker: Player
+    striker_balls: int
+    bowler: Player
+    free_hit: bool = False
+    powerplay: bool = False
+    aggression: float = 0.5
+    attack: float = 0.5
+    delivery: DeliveryPlan | None = None
+    shot: str | None = None
+    field: FieldShape = FieldShape.neutral()  # noqa: RUF009 - frozen
+    effect: float = 0.0
+
+
+class Delivered(NamedTuple):
+    """One ball as it happened.
+
+    Args:
+        ball: What the scorer needs.
+        zone: Sector 1 to 8 the ball went to as the striker stands; ``None`` when it was not hit.
+        length: One of `LENGTHS`.
+        line: One of `LINES`.
+        speed_kmh: Speed at release.
+        shot: Name of the stroke; ``none`` when nothing was offered.
+        fielder: Position that fielded or caught it, ``keeper`` or ``bowler``; ``None`` when it reached
+            nobody.
+        contact: ``middled``, ``mistimed``, ``edged``, ``missed``, ``padded`` or ``left``.
+        aerial: Whether it flew.
+        pace: ``quick``, ``stock`` or ``slower``.
+    """
+
+    ball: Ball
+    zone: int | None
+    length: str
+    line: str
+    speed_kmh: float
+    shot: str
+    fielder: str | None
+    contact: str
+    aerial: bool
+    pace: str

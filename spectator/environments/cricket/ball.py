@@ -326,5 +326,39 @@ class BallModel:
         return RING_POSITIONS[zone - 1]
 
 
+def _step(intent: float) -> int:
+    """Step of the intent tables for an intent of 0 to 1; beyond them it is the last one."""
+    return min(2 * INTENT_STEPS, max(0, int(2 * INTENT_STEPS * intent + 0.5)))
+
+
+def level_shift(tables: Tables, level: float | None) -> float:
+    """Effect that moves the mean first-innings total to ``level``, by the totals measured at several effects.
+
+    Raises:
+        ValueError: ``level`` is outside the totals that were measured.
+    """
+    if level is None:
+        return 0.0
+    effects: list[float] = tables.levels["effects"]
+    totals: list[float] = tables.levels["totals"]
+    if not totals[0] <= level <= totals[-1]:
+        raise ValueError(f"level must lie between {totals[0]:.0f} and {totals[-1]:.0f} runs, not {level}")
+    at = min(len(totals) - 2, max(0, bisect(totals, level) - 1))
+    part = (level - totals[at]) / (totals[at + 1] - totals[at])
+    return effects[at] + part * (effects[at + 1] - effects[at])
+
+
+def _chosen(profile: str, level: str | float) -> tuple[Tables, float | None]:
+    tables = load_tables(profile)
+    if not isinstance(level, str):
+        return tables, level
+    if level == "all":
+        return tables, None
+    named: dict[str, float] = tables.levels["names"]
+    if level not in named:
+        raise ValueError(f"level must be a number or one of all, {', '.join(named)}; not {level!r}")
+    return tables, named[level]
+
+
 _SET_STEPS = tuple(limit + 0.5 for limit in SET_LIMITS)
 _HIT_OF_BAT = (0, 1, 2, 3, 4, 3, 5)

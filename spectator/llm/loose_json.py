@@ -59,8 +59,8 @@ def find_mended(text: str) -> Iterator[dict[str, Any]]:
         yield from find_objects(mend(text[start : end + 1] if end > start else text[start:]))
 
 
-def parse_object(text: str) -> dict[str, Any] | None:
-    """The one JSON object that ``text`` is meant to be, mended if need be; empty text means no members."""
+def parse_object(text: str, *, mending: bool = True) -> dict[str, Any] | None:
+    """The one JSON object that ``text`` is meant to be, mended if allowed; empty text means no members."""
     text = shorten(text)
     if not text.strip():
         return {}
@@ -68,7 +68,7 @@ def parse_object(text: str) -> dict[str, Any] | None:
     try:
         return _DECODER.raw_decode(text, start)[0] if start >= 0 else None
     except (ValueError, RecursionError):
-        return next(find_mended(text), None)
+        return next(find_mended(text), None) if mending else None
 
 
 def mend(text: str) -> str:

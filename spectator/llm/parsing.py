@@ -72,11 +72,20 @@ class CallRefused(ValueError):
 
 
 def find_calls(answer: ChatAnswer, legal: Sequence[LegalAction]) -> list[WrittenCall]:
-    """Every call in ``answer``, in order: the endpoint's own form first, else whatever the text holds."""
+    """Every call in ``answer``, in order: the endpoint's own form first, else whatever the text holds.
+
+    An answer that was cut at its longest length is not mended: half a number is another number.
+    """
+    whole = answer.finish_reason != "length"
     if answer.tool_calls:
-        return [_native(call.id, call.name, call.arguments) for call in answer.tool_calls]
+        return [
+            WrittenCall(call.name, parse_object(call.arguments, mending=whole), id=call.id)
+            for call in answer.tool_calls
+        ]
     names = {action["tool"] for action in legal}
     text = shorten(answer.text)
+    if not whole:
+        return list(_from_values(find_objects(text), names))
     return list(_in_marks(text, names)) or list(_in_json(text, names)) or list(_bare_name(text, names))
 
 
@@ -139,10 +148,6 @@ def _take_reason(arguments: dict[str, Any], schema: Mapping[str, Any]) -> tuple[
     return "", arguments
 
 
-def _native(call_id: str, name: str, arguments: str) -> WrittenCall:
-    return WrittenCall(name, parse_object(arguments), id=call_id)
-
-
 def _in_marks(text: str, names: Iterable[str]) -> Iterator[WrittenCall]:
     """Calls between ``<tool_call>`` marks, or in the form ``<function=...>`` or ``<invoke name=...>``."""
     blocks = list(_between(text, _CALL, ("</tool_call>", "</tool_use>")))
@@ -174,12 +179,13 @@ def _between(
 
 
 def _in_json(text: str, names: Iterable[str]) -> Iterator[WrittenCall]:
+    yield from list(_from_values(find_objects(text), names)) or _from_values(find_mended(text), names)
+
+
+def _from_values(values: Iterable[Any], names: Iterable[str]) -> Iterator[WrittenCall]:
     known = set(names)
-    for values in (find_objects(text), find_mended(text)):
-        calls = [call for value in values for call in _from_value(value, known, "")]
-        if calls:
-            yield from calls
-            return
+    for value in values:
+        yield from _from_value(value, known, "")
 
 
 def _from_value(value: Any, names: set[str], reason: str, depth: int = 0) -> Iterator[WrittenCall]:

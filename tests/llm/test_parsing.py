@@ -115,6 +115,18 @@ def test_calls_in_the_endpoints_form_come_first() -> None:
     }
 
 
+def test_half_a_number_is_not_taken_for_a_whole_one() -> None:
+    half = '{"tool": "plan_shot", "arguments": {"aggression": 0'
+    marked = "<function=plan_shot><parameter=aggression>0"
+    for text in (half, f"<tool_call>{half}", marked):
+        assert find_calls(ChatAnswer(text=text, finish_reason="length"), LEGAL) == []
+        assert find_calls(ChatAnswer(text=text, finish_reason="stop"), LEGAL) != []
+    native = ChatAnswer(
+        text="", tool_calls=[ToolCall("c", "plan_shot", '{"aggression": 0')], finish_reason="length"
+    )
+    assert find_calls(native, LEGAL) == [WrittenCall("plan_shot", None, id="c")]
+
+
 @pytest.mark.parametrize("arguments", ["", "  ", "{}", "{ }"])
 def test_missing_arguments_are_none(arguments: str) -> None:
     answer = ChatAnswer(text="", tool_calls=[ToolCall("c1", "play_delivery", arguments)])

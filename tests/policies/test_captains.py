@@ -1,0 +1,184 @@
+"""The catalogue: what ships, what a user adds, what is missing here, and that no key is ever shown."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from spectator.errors import ConfigurationError
+from spectator.policies.base import Preset, RandomPolicy
+from spectator.policies.captains import (
+    ModelCaptain,
+    Seat,
+    _lacking,
+    _missing,
+    load_captains,
+    model_presets,
+    parse_captains,
+)
+from spectator.policies.model import ModelPolicy
+from spectator.policies.prompting import Briefing
+from tests.fakes import FakePolicy, ManualClock, counted
+
+CANARY = "sk-canary-4711-do-not-print"
+SEAT = Seat(Briefing("A game."), RandomPolicy)
+MINE = """
+[captains.mine]
+label = "Mine"
+base_url = "https://example.org/v1"
+model = "m-1"
+api_key_env = "MY_KEY"
+style = "json"
+temperature = 0.2
+max_tokens = 300
+timeout_s = 20
+price_in = 0.15
+price_out = 0.6
+
+[captains.openai]
+label = "Another"
+base_url = "http://127.0.0.1:9000/v1"
+model = "m-2"
+"""
+
+
+def presets(captains: Mapping[str, ModelCaptain], variables: Mapping[str, str]) -> dict[str, Preset]:
+    return model_presets(captains, SEAT, variables=variables, clock=ManualClock())
+
+
+def test_the_usual_endpoints_ship() -> None:
+    captains = load_captains()
+    assert {"llm:hf", "llm:openai", "llm:ollama", "llm:vllm", "llm:sglang"} <= captains.keys()
+    assert all("127.0.0.1" in c.base_url or c.api_key_env for c in captains.values())
+    assert all(c.base_url.startswith("https://") or c.api_key_env is None for c in captains.values())
+    assert {c.style for c in captains.values()} == {"tools", "json", "xml"}
+
+
+def test_the_users_file_adds_and_replaces(tmp_path: Path) -> None:
+    path = tmp_path / "captains.toml"
+    path.write_text(MINE)
+    captains = load_captains(path)
+    assert captains["llm:mine"].settings().max_tokens == 300
+    assert captains["llm:openai"].label == "Another"
+    assert "llm:hf" in captains
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("captains = 7\n[", "is not TOML"),
+        ("[servers.x]\na = 1", "servers: only tables [captains.NAME]"),
+        ('[captains."a b"]\nlabel = "x"', "a name has 1 to 48"),
+        ("[captains.x]\n", "captains.x.label: Field required"),
+        (
+            '[captains.x]\nlabel="x"\nmodel="m"\nbase_url="ftp://x"',
+            "captains.x.base_url: base_url must look like",
+        ),
+        ('[captains.x]\nlabel="x"\nmodel="m"\nbase_url="https://u:p@h/v1"', "must not carry a password"),
+        (
+            '[captains.x]\nlabel="x"\nmodel="m"\nbase_url="https://h/v1"\ntemperature=9',
+            "captains.x.temperature",
+        ),
+        ('[captains.x]\nlabel="x"\nmodel="m"\nbase_url="https://h/v1"\nstyle="prose"', "captains.x.style"),
+        ('[captains.x]\nlabel="x"\nmodel="m"\nbase_url="https://h/v1"\nmax_token=9', "captains.x.max_token"),
+        ('[captains.x]\nlabel="x"\nmodel="m"\nbase_url="https://h/v1"\nprice_in=nan', "captains.x.price_in"),
+        (
+            '[captains.x]\nlabel="x"\nmodel="m"\nbase_url="https://h/v1"\napi_key_env="a-b"',
+            "captains.x.api_key_env",
+        ),
+        (
+            '[captains.x]\nlabel="x"\nmodel="m"\nbase_url="https://h/v1"\n[captains.x.extra]\nmodel="y"',
+            "cannot be set here",
+        ),
+    ],
+)
+def test_a_wrong_file_is_refused_by_field_and_rule(text: str, words: str) -> None:
+    with pytest.raises(ConfigurationError) as refused:
+        parse_captains(text, "mine.toml")
+    assert "mine.toml" in str(refused.value)
+    assert words in str(refused.value)
+
+
+def test_every_wrong_field_is_named_at_once() -> None:
+    with pytest.raises(ConfigurationError) as refused:
+        parse_captains('[captains.x]\nlabel=""\nmodel=""\nbase_url="https://h/v1"\nmax_tokens=1', "f")
+    assert all(f"captains.x.{name}" in str(refused.value) for name in ("label", "model", "max_tokens"))
+
+
+def test_a_key_put_into_the_file_by_mistake_is_not_repeated() -> None:
+    with pytest.raises(ConfigurationError) as refused:
+        parse_captains(
+            f'[captains.x]\nlabel="x"\nmodel="m"\nbase_url="https://h/v1"\napi_key="{CANARY}"', "f"
+        )
+    assert "captains.x.api_key" in str(refused.value)
+    assert CANARY not in str(refused.value)
+
+
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    for path in (tmp_path / "none.toml", tmp_path):
+        with pytest.raises(ConfigurationError, match="cannot be read"):
+            load_captains(path)
+    (tmp_path / "latin.toml").write_bytes(b"\xff\xfe")
+    with pytest.raises(ConfigurationError, match="cannot be read"):
+        load_captains(tmp_path / "latin.toml")
+
+
+def test_each_preset_says_what_it_lacks() -> None:
+    captains = parse_captains(MINE, "f")
+    without, empty, bad, good = (
+        presets(captains, variables)["llm:mine"]
+        for variables in ({}, {"MY_KEY": ""}, {"MY_KEY": "two words"}, {"MY_KEY": CANARY})
+    )
+    assert without.missing == empty.missing == "needs a key in the variable MY_KEY"
+    assert bad.missing == "the variable MY_KEY holds something that cannot be a key"
+    assert good.missing is None
+    assert presets(captains, {})["llm:openai"].missing is None
+    for preset in (without, good):
+        assert (preset.source, preset.costs_money, preset.label) == ("model", True, "Mine")
+
+
+def test_without_the_extra_each_says_how_to_get_it() -> None:
+    captain = parse_captains(MINE, "f")["llm:openai"]
+    assert _lacking(lambda name: None) == ["aiohttp", "orjson"]
+    assert _missing(captain, {}, ["aiohttp"]) == "needs pip install 'openenv-spectator[models]'"
+    assert _lacking(lambda name: name) == []
+
+
+def test_nothing_that_holds_the_key_shows_it() -> None:
+    variables = {"MY_KEY": CANARY}
+    preset = presets(parse_captains(MINE, "f"), variables)["llm:mine"]
+
+    async def run() -> ModelPolicy:
+        policy = preset.build(7)
+        assert isinstance(policy, ModelPolicy)
+        await policy.aclose()
+        return policy
+
+    policy = asyncio.run(run())
+    seen: list[Any] = [preset, policy]
+    shown = ""
+    for thing in seen:
+        shown += repr(thing)
+        for inner in getattr(thing, "__dict__", {}).values():
+            shown += repr(inner)
+            for deeper in getattr(inner, "__dict__", {}).values():
+                shown += repr(deeper)
+    assert CANARY not in shown
+    assert "ApiKey(...)" in shown
+
+
+def test_a_key_that_vanished_is_an_error_when_the_policy_is_built() -> None:
+    preset = presets(parse_captains(MINE, "f"), {})["llm:mine"]
+    with pytest.raises(ConfigurationError, match="MY_KEY"):
+        preset.build(1)
+
+
+def test_a_fallback_that_would_have_to_be_waited_for_is_refused() -> None:
+    seat = Seat(Briefing("A game."), lambda seed: FakePolicy(counted))
+    preset = model_presets(parse_captains(MINE, "f"), seat, variables={}, clock=ManualClock())["llm:openai"]
+    with pytest.raises(ConfigurationError, match="scripted"):
+        preset.build(1)

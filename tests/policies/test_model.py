@@ -1,0 +1,302 @@
+"""The policy alone: what it asks, how it reads, when it repairs, falls back, remembers and plans ahead."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+
+from spectator.errors import EndpointBusy, EndpointRefused, EndpointResting
+from spectator.llm.chat import ChatAnswer, ChatRequest
+from spectator.observations import LegalAction, Observation, Refusal
+from spectator.policies.base import Decision, ScriptedPolicy
+from spectator.policies.model import MAX_REFUSALS, ModelPolicy, Thought
+from tests.fakes import ManualClock
+from tests.policies.seats import ScriptedClient, model_policy, observed, said
+from tests.policies.test_history import check_form
+
+LEGAL: tuple[LegalAction, ...] = (
+    {
+        "tool": "plan",
+        "arguments": {
+            "type": "object",
+            "properties": {"level": {"type": "number", "minimum": 0, "maximum": 1}},
+            "additionalProperties": False,
+        },
+    },
+    {"tool": "play", "arguments": {"type": "object", "properties": {}, "additionalProperties": False}},
+)
+PLAN = '{"reason": "behind the rate", "tool": "plan", "arguments": {"level": 0.8}}'
+
+
+class Steady(ScriptedPolicy):
+    """A fallback that always plays."""
+
+    def choose(self, observation: Observation) -> Decision:
+        return Decision({"tool": "play", "arguments": {}}, "heuristic", "steady as she goes")
+
+
+def decide(policy: ModelPolicy, *observations: Observation, deadline: float = 60.0) -> list[Decision]:
+    async def run() -> list[Decision]:
+        return [await policy.decide(observation, deadline=deadline) for observation in observations]
+
+    return asyncio.run(run())
+
+
+def one(client: ScriptedClient, observation: Observation | None = None, **settings: Any) -> Decision:
+    settings.setdefault("style", "json")
+    return decide(model_policy(client, Steady(), **settings), observation or observed(LEGAL, ball=1))[0]
+
+
+def test_a_good_answer_becomes_a_decision_with_its_whole_story() -> None:
+    decision = one(ScriptedClient(said(PLAN, thought="They need nine an over.")))
+    assert decision.action == {"tool": "plan", "arguments": {"level": 0.8}}
+    assert decision.source == "model" and decision.parse == "ok"
+    assert decision.reasoning == "behind the rate\n\nThey need nine an over."
+    assert (decision.raw_text, decision.fallback_reason) == (PLAN, None)
+    assert decision.model == "m-by-its-own-account"
+    assert (decision.tokens_in, decision.tokens_out) == (100, 10)
+    assert decision.latency_s is not None and decision.latency_s >= 0
+
+
+@pytest.mark.parametrize("style", ["tools", "json", "xml"])
+def test_the_request_holds_the_settings(style: str) -> None:
+    client = ScriptedClient(said(PLAN))
+    one(
+        client,
+        style=style,
+        temperature=0.3,
+        max_tokens=77,
+        tool_choice="required",
+        extra={"top_k": 2},
+        stream=False,
+    )
+    [request] = client.requests
+    assert (request.model, request.temperature, request.max_tokens) == ("m", 0.3, 77)
+    assert (request.stream, request.extra, request.seed) == (False, {"top_k": 2}, 6)
+    assert bool(request.tools) == (style == "tools")
+    check_form(list(request.messages))
+
+
+def test_no_seed_is_sent_where_the_endpoint_takes_none() -> None:
+    client = ScriptedClient(said(PLAN))
+    one(client, send_seed=False)
+    assert client.requests[0].seed is None
+
+
+def test_of_several_calls_in_text_the_last_is_meant_and_of_tool_calls_the_first() -> None:
+    weighed = 'Maybe {"tool": "play"}. No: {"tool": "plan", "arguments": {"level": 0.1}}'
+    assert one(ScriptedClient(said(weighed))).action["tool"] == "plan"
+    assert one(ScriptedClient(said("", ("play", {}), ("plan", {}))), style="tools").action["tool"] == "play"
+
+
+def test_prose_before_the_call_is_the_reason_when_none_is_stated() -> None:
+    assert one(ScriptedClient(said('We must score.\n{"tool": "play"}'))).reasoning == "We must score."
+    assert (
+        one(ScriptedClient(said("We must score.", ("play", {}))), style="tools").reasoning == "We must score."
+    )
+
+
+@pytest.mark.parametrize(
+    ("answer", "rule"),
+    [
+        (said('{"tool": "plan", "arguments": {"level": 7}}'), "plan: level: must be at most 1, not 7"),
+        (said('{"tool": "fly"}'), "'fly' is not legal now; legal: plan, play"),
+        (said("I would rather not say."), "the answer names no action in the form asked for"),
+        (said(""), "the answer is empty"),
+        (said("", refusal="I cannot."), "the model declined to answer"),
+        (
+            said('{"tool": "plan", "arguments": {"level": 0', finish_reason="length"),
+            "the answer was cut at the longest length",
+        ),
+        (said("", ("fly", {})), "'fly' is not legal now"),
+        (said("", ("plan", '{"level": ')), "the arguments of plan are not a JSON object"),
+        (
+            said("", ("plan", '{"level": 0'), finish_reason="length"),
+            "the arguments of plan are not a JSON object",
+        ),
+        (said("", ("plan", "not json")), "the arguments of plan are not a JSON object"),
+    ],
+)
+@pytest.mark.parametrize("style", ["tools", "json", "xml"])
+def test_a_broken_rule_is_quoted_and_one_more_answer_asked_for(
+    style: str, answer: ChatAnswer, rule: str
+) -> None:
+    client = ScriptedClient(answer, said(PLAN))
+    decision = one(client, style=style)
+    first, second = client.requests
+    check_form(list(second.messages))
+    assert list(second.messages[: len(first.messages)]) == list(first.messages)
+    assert rule in second.messages[-1]["content"]
+    assert (decision.source, decision.parse) == ("model", "repaired")
+    assert (decision.tokens_in, decision.tokens_out) == (200, 20)
+    assert decision.raw_text is not None and decision.raw_text.endswith(PLAN)
+
+
+def test_a_second_failure_is_the_fallbacks_turn_and_says_so() -> None:
+    client = ScriptedClient(said("no"), said("still no"), said(PLAN))
+    policy = model_policy(client, Steady(), style="json")
+    failed, next_one = decide(policy, observed(LEGAL, ball=1), observed(LEGAL, ball=2))
+    assert failed.action == {"tool": "play", "arguments": {}}
+    assert (failed.source, failed.parse) == ("fallback", "failed")
+    assert failed.fallback_reason == "unusable: the answer names no action in the form asked for"
+    assert failed.reasoning == "steady as she goes"
+    assert failed.raw_text == "no\n\nstill no"
+    assert (failed.tokens_in, failed.tokens_out, failed.model) == (200, 20, "m")
+    assert next_one.source == "model"
+    assert "could not be used" in client.requests[2].messages[-1]["content"]
+    assert "no\n" not in json.dumps(list(client.requests[2].messages))
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (EndpointBusy("the endpoint asks to wait", status=429), "busy: the endpoint asks to wait"),
+        (
+            EndpointRefused("the endpoint does not accept the key", detail="secret"),
+            "refused: the endpoint does not",
+        ),
+        (EndpointResting("left alone"), "resting: left alone"),
+    ],
+)
+def test_an_endpoint_that_fails_is_the_fallbacks_turn(error: Any, reason: str) -> None:
+    decision = one(ScriptedClient(error))
+    assert (decision.source, decision.parse, decision.raw_text) == ("fallback", None, None)
+    assert decision.fallback_reason is not None and decision.fallback_reason.startswith(reason)
+    assert "secret" not in str(decision)
+    assert (decision.tokens_in, decision.tokens_out) == (None, None)
+
+
+def test_an_endpoint_that_fails_while_repairing_keeps_what_was_said() -> None:
+    decision = one(ScriptedClient(said("hm"), EndpointBusy("wait")))
+    assert (decision.source, decision.raw_text, decision.tokens_in) == ("fallback", "hm", 100)
+    assert decision.fallback_reason == "busy: wait"
+
+
+def test_a_schema_that_is_not_understood_does_not_end_the_match() -> None:
+    odd: LegalAction = {"tool": "plan", "arguments": {"type": "object", "if": {}}}
+    decision = one(ScriptedClient(said('{"tool": "plan"}')), observed([odd]))
+    assert decision.source == "fallback" and "'if' is not understood" in str(decision.fallback_reason)
+
+
+def test_the_deadline_leaves_time_for_the_fallback() -> None:
+    client = ScriptedClient(said(PLAN))
+    policy = model_policy(client, Steady(), clock=ManualClock(), style="json", timeout_s=50.0)
+    for deadline in (60.0, 30.0, 2.0):
+        decide(policy, observed(LEGAL), deadline=deadline)
+    assert client.deadlines == [50.0, 29.0, pytest.approx(1.8)]
+
+
+def test_no_second_answer_is_asked_for_without_time() -> None:
+    clock = ManualClock()
+
+    def slow(request: ChatRequest) -> ChatAnswer:
+        clock.advance(59.98)
+        return said("no")
+
+    client = ScriptedClient(slow, said(PLAN))
+    [decision] = decide(
+        model_policy(client, Steady(), clock=clock, style="json", timeout_s=60), observed(LEGAL), deadline=90
+    )
+    assert (decision.source, len(client.requests), decision.latency_s) == ("fallback", 1, 59.98)
+
+
+def refused_observation(message: str = "Not twice in a row.") -> Observation:
+    observation = observed(LEGAL, ball=1)
+    observation.refused = Refusal("law.7", message)
+    return observation
+
+
+def test_the_worlds_refusal_is_told_and_a_stubborn_model_is_relieved_for_once() -> None:
+    client = ScriptedClient(said(PLAN))
+    policy = model_policy(client, Steady(), style="json")
+    decisions = decide(
+        policy, observed(LEGAL, ball=1), *[refused_observation() for _ in range(MAX_REFUSALS + 1)]
+    )
+    assert [decision.source for decision in decisions] == ["model", "model", "fallback", "model"]
+    assert decisions[2].fallback_reason == "refused: 2 actions in a row by the world's rules"
+    assert '"rule":"law.7"' in client.requests[1].messages[-1]["content"]
+
+
+def test_tool_calls_are_remembered_with_what_became_of_them() -> None:
+    client = ScriptedClient(said("", ("plan", {"level": 0.5})))
+    policy = model_policy(client, Steady(), style="tools")
+    decide(policy, observed(LEGAL, ball=1), observed(LEGAL, ball=2), refused_observation("No."))
+    messages = list(client.requests[-1].messages)
+    check_form(messages)
+    tool_messages = [message["content"] for message in messages if message["role"] == "tool"]
+    assert tool_messages[0].startswith("carried out")
+    assert tool_messages[1].startswith("refused: No.")
+
+
+def test_ids_that_an_endpoint_forgets_or_repeats_are_made_to_differ() -> None:
+    same = said("", ("plan", {}), ("play", {}), ("play", {}))
+    same = ChatAnswer(
+        text="",
+        tool_calls=tuple(
+            call.__class__(name, call.name, call.arguments)
+            for call, name in zip(same.tool_calls, ["x", "x", ""], strict=True)
+        ),
+    )
+    client = ScriptedClient(same)
+    decide(
+        model_policy(client, Steady(), style="tools", actions_per_answer=3),
+        *[observed(LEGAL, ball=n) for n in range(4)],
+    )
+    check_form(list(client.requests[1].messages))
+    ids = [call["id"] for message in client.requests[1].messages for call in message.get("tool_calls", ())]
+    assert len(ids) == len(set(ids)) == 3
+
+
+def test_a_plan_is_played_without_asking_again_while_it_stays_legal() -> None:
+    steps = [{"tool": "plan", "arguments": {"level": 1}}, *[{"tool": "play"}] * 3]
+    plan = json.dumps({"actions": steps})
+    client = ScriptedClient(said(plan), said(PLAN))
+    policy = model_policy(client, Steady(), style="json", actions_per_answer=3)
+    decisions = decide(policy, *[observed(LEGAL, ball=n) for n in range(4)])
+    assert [d.action["tool"] for d in decisions] == ["plan", "play", "play", "plan"]
+    assert [d.source for d in decisions] == ["model"] * 4
+    assert len(client.requests) == 2
+    assert [d.tokens_in for d in decisions] == [100, None, None, 100]
+    assert decisions[1].reasoning == "Planned in the answer before."
+
+
+def test_a_plan_is_dropped_when_it_is_no_longer_legal_or_was_refused() -> None:
+    plan = '{"actions": [{"tool": "plan"}, {"tool": "play"}, {"tool": "play"}]}'
+    for interruption in (observed(LEGAL[:1], ball=2), refused_observation()):
+        client = ScriptedClient(said(plan), said('{"tool": "plan"}'))
+        policy = model_policy(client, Steady(), style="json", actions_per_answer=3)
+        decisions = decide(policy, observed(LEGAL, ball=1), interruption, observed(LEGAL, ball=3))
+        assert [d.action["tool"] for d in decisions] == ["plan", "plan", "plan"]
+        assert len(client.requests) == 3
+
+
+def test_thoughts_are_heard_while_they_form_and_voided_by_a_second_asking() -> None:
+    heard: list[Thought] = []
+    client = ScriptedClient(said("no", thought="hm \u202e\x1b[31m"), said(PLAN, thought="so"))
+    policy = model_policy(client, Steady(), style="json")
+    policy.think_aloud(heard.append)
+    decide(policy, observed(LEGAL, ball=1))
+    assert [(thought.kind, thought.text) for thought in heard] == [
+        ("thought", "hm [31m"),
+        ("text", "no"),
+        ("restart", ""),
+        ("thought", "so"),
+        ("text", PLAN),
+    ]
+    assert {(thought.actor, thought.decision) for thought in heard} == {("home", 1)}
+    policy.think_aloud(None)
+    decide(policy, observed(LEGAL, ball=2))
+    assert len(heard) == 5
+
+
+def test_what_it_used_adds_up_and_closing_closes_its_own_client_only() -> None:
+    client = ScriptedClient(said(PLAN))
+    policy = model_policy(client, Steady(), style="json")
+    decide(policy, observed(LEGAL), observed(LEGAL))
+    assert policy.usage.tokens_in == 200
+    assert policy.usage.cost(0.5, 2.0) == pytest.approx((200 * 0.5 + 20 * 2.0) / 1e6)
+    asyncio.run(policy.aclose())
+    assert client.closed == 1

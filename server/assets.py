@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from fastapi import FastAPI
 from starlette.exceptions import HTTPException
@@ -20,6 +21,9 @@ IMMUTABLE: Final = "public, max-age=31536000, immutable"
 
 SUFFIXES: Final = frozenset({".js", ".css", ".svg"})
 """Kinds of files that are served."""
+
+IMPORT: Final = re.compile(r"""^(?:import|export) .*?from "(\.{1,2}/[^"]+)";$""", re.MULTILINE)
+"""A static import of one of our own modules."""
 
 PANEL_FILE: Final = re.compile(r"[A-Za-z0-9_-]+\.(?:js|css|svg)")
 """Name of a panel's file; a panel is one flat folder."""
@@ -37,16 +41,33 @@ class Assets(StaticFiles):
         return response
 
 
+class Panel(NamedTuple):
+    """A world's panel.
+
+    Args:
+        digest: Digest of its files.
+        root: Its folder.
+    """
+
+    digest: str
+    root: Path
+
+
 class Panels:
     """The panels of worlds; each world is loaded when its panel is first asked for."""
 
     def __init__(self) -> None:
-        self._known: dict[str, tuple[str, Path] | None] = {}
+        self._known: dict[str, Panel | None] = {}
 
     def path(self, world: str) -> str | None:
         """Path of a world's panel below the root of the site; ``None`` when it has none."""
         known = self._of(world)
-        return None if known is None else f"panels/{world}/{known[0]}"
+        return None if known is None else f"panels/{world}/{known.digest}"
+
+    def modules(self, world: str) -> list[str]:
+        """Names of the modules of a world's panel, its entry first; empty without one."""
+        known = self._of(world)
+        return [] if known is None else ["panel.js", *modules_of(known.root, "panel.js")]
 
     def file(self, world: str, version: str, name: str) -> FileResponse:
         """One file of a panel.
@@ -55,18 +76,18 @@ class Panels:
             HTTPException: There is none of this name and version.
         """
         known = self._of(world) if world in world_names() else None
-        if known is None or known[0] != version or not PANEL_FILE.fullmatch(name):
+        if known is None or known.digest != version or not PANEL_FILE.fullmatch(name):
             raise HTTPException(404)
-        path = known[1] / name
+        path = known.root / name
         if not path.is_file():
             raise HTTPException(404)
         return FileResponse(path, headers={"Cache-Control": IMMUTABLE})
 
-    def _of(self, world: str) -> tuple[str, Path] | None:
+    def _of(self, world: str) -> Panel | None:
         if world not in self._known:
             root = load_world(world).panel
             has_panel = root is not None and (root / "panel.js").is_file()
-            self._known[world] = (digest(root), root) if root is not None and has_panel else None
+            self._known[world] = Panel(digest(root), root) if root is not None and has_panel else None
         return self._known[world]
 
 
@@ -84,11 +105,26 @@ def digest(root: Path) -> str:
     return hashed.hexdigest()[:12]
 
 
+def modules_of(root: Path, entry: str) -> list[str]:
+    """Paths of all modules that ``entry`` imports, so that a page can ask for them all at once."""
+    found: dict[str, None] = {}
+    waiting = [entry]
+    while waiting:
+        name = waiting.pop(0)
+        for target in IMPORT.findall((root / name).read_text("utf-8")):
+            path = os.path.normpath(os.path.join(os.path.dirname(name), target))
+            if path not in found:
+                found[path] = None
+                waiting.append(path)
+    return list(found)
+
+
 def mount_assets(app: FastAPI) -> None:
     """Serve the pages' files at ``/static/<digest>/`` and panels at ``/panels/<world>/<digest>/``."""
     static = folder("static")
     app.state.static_path = f"static/{digest(static)}"
     app.state.panels = Panels()
+    app.state.modules = {entry: modules_of(static, entry) for entry in ("lobby.js", "watch.js")}
     app.mount(f"/{app.state.static_path}", Assets(directory=static), name="static")
 
     @app.get("/panels/{world}/{version}/{name}", include_in_schema=False)

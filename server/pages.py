@@ -52,10 +52,12 @@ class LobbyPage(Page):
     Args:
         version: Version of this software.
         panels: JSON object from each world's name to the relative path of its panel's folder.
+        modules: What the page's script imports.
     """
 
     version: str
     panels: str
+    modules: list[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +71,8 @@ class WatchPage(Page):
         beats: How many beats each event type lasts.
         running: Whether it runs here.
         replay: Whether it is shown from the beginning.
+        modules: What the page's script imports.
+        panel_modules: The same of the panel, its entry first.
     """
 
     episode_id: str
@@ -77,6 +81,8 @@ class WatchPage(Page):
     beats: str
     running: bool
     replay: bool
+    modules: list[str]
+    panel_modules: list[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +129,7 @@ def pages_router() -> APIRouter:
             title="Spectator: watch agents play",
             version=__version__,
             panels=json.dumps(_all_panels(request)),
+            modules=request.app.state.modules["lobby.js"],
         )
         return templates.render("lobby.html", page)
 
@@ -172,6 +179,8 @@ def _watch_page(
         beats=json.dumps({} if world is None else dict(world.beats)),
         running=running,
         replay=replay,
+        modules=request.app.state.modules["watch.js"],
+        panel_modules=[] if world is None else request.app.state.panels.modules(world.name),
     )
     return templates.render("watch.html", page)
 

@@ -12,6 +12,7 @@ import { mountFeed } from "./ui/feed.js";
 import { mountHeader } from "./ui/header.js";
 import { mountKeys } from "./ui/keys.js";
 import { mountMind } from "./ui/mind.js";
+import { mountNotice } from "./ui/notice.js";
 import { mountOperator } from "./ui/operator.js";
 import { hostPanel } from "./ui/panel_host.js";
 import { mountPlayerBar } from "./ui/player_bar.js";
@@ -43,6 +44,7 @@ const still = () => document.hidden || behindInBatch > FAR_BEHIND || matchMedia(
 const header = mountHeader({ state: byId("state"), viewers: byId("viewers"), lag: byId("lag") });
 const mind = mountMind(byId("mind"));
 const feed = mountFeed(byId("feed"));
+const notice = mountNotice(byId("notice"));
 const announcer = mountAnnouncer(byId("announce"));
 const operator = mountOperator(byId("control"), root, episodeId);
 const bar = mountPlayerBar(byId("player"), { player, timeline, act, isLive, wholeRecord });
@@ -71,9 +73,11 @@ function draw() {
   behindInBatch = Math.abs(seq - drawnSeq);
   const jumped = !forward || behindInBatch > FAR_BEHIND;
   const view = { names: panel.names(state), thinking: thinking(seq, state), animate: !jumped && !still(), jumped };
+  stage.classList.toggle("stage--waiting", timeline.headSeq === 0);
   header.update({ link, episode: timeline.headState.episode, player, viewers, lag });
   mind.update(state, view);
   feed.update(state, view);
+  notice.update(state);
   panel.update(state, jumped ? null : timeline.eventAt(seq));
   operator.update(timeline.headState);
   bar.update(state);
@@ -172,6 +176,7 @@ addEventListener("pageshow", (event) => event.persisted && running === "true" &&
 setInterval(() => { if (player.tick(performance.now() / 1000, isLive())) schedule(); }, 50);
 
 open().catch((error) => {
+  stage.classList.remove("stage--waiting");
   replace(byId("body"), h("div", { class: "notice notice--bad", role: "alert" }, h("p", {}, h("b", {}, "The record of this episode could not be read.")),
     h("p", {}, `${error.message}. Reload the page to try again.`)));
 });

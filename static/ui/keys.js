@@ -38,7 +38,7 @@ export function mountKeys({ act, back, isLive, help }) {
 
   document.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]")) return;
-    const target = /** @type {HTMLElement} */ (event.target);
+    const target = event.target instanceof Element ? event.target : document.body;
     if (target.closest("input:not([type=range]), select, textarea, [contenteditable], [tabindex]:not(body)")) return;
     if (event.key === " " && target.closest("button, summary, a")) return;
     const name = event.shiftKey && event.key.startsWith("Arrow") ? `shift+${event.key}` : event.key.length === 1 ? event.key.toLowerCase() : event.key;

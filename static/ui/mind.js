@@ -12,7 +12,6 @@ const ARGUMENTS = 12;
 export function mountMind(card) {
   const list = h("div", { class: "mind" });
   card.append(h("header", { class: "card__head" }, h("h2", {}, "The captain’s mind")), list);
-  card.classList.remove("mind");
   /** @type {Map<string, ReturnType<typeof seat>>} */
   const seats = new Map();
   /** @type {unknown[]} */

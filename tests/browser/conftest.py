@@ -22,7 +22,10 @@ addEventListener("securitypolicyviolation", (event) =>
 const observe = (type, note) => new PerformanceObserver((list) => list.getEntries().forEach(note))
   .observe({ type, buffered: true });
 window.shifts = 0;
-observe("layout-shift", (entry) => { if (!entry.hadRecentInput) window.shifts += entry.value; });
+const outsideFeed = ({ node }) => node instanceof Node && !document.getElementById("feed")?.contains(node);
+observe("layout-shift", (entry) => {
+  if (!entry.hadRecentInput && entry.sources.some(outsideFeed)) window.shifts += entry.value;
+});
 window.longTasks = [];
 observe("longtask", (entry) => window.longTasks.push(entry.duration));
 """

@@ -1,4 +1,4 @@
-"""Owns worlds that only tests of the pages need: one whose captain writes hostile text, one whose panel throws."""
+"""Owns worlds that only tests of the pages need: a captain who writes hostile text, a panel that throws."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from spectator.environments.counting import WORLD
 from spectator.observations import Observation
 from spectator.policies.base import Decision, Preset, ScriptedPolicy
 
-MARKUP: Final = "<img src=x onerror=\"window.pwned=1\"><script>window.pwned=2</script><b>bold</b>"
+MARKUP: Final = '<img src=x onerror="window.pwned=1"><script>window.pwned=2</script><b>bold</b>'
 TURNED: Final = "safe\u202egnp.exe\u2066\u200b\ufeffend"
 CLUSTER: Final = "👩‍👩‍👧‍👦🏏é" * 40
 UNBROKEN: Final = "W" * 60_000
@@ -42,9 +42,7 @@ HOSTILE: Final = replace(
     name="hostile",
     title=f"Hostile {MARKUP}",
     captains={
-        "heuristic": Preset(
-            "heuristic", MARKUP + TURNED, MARKUP, "heuristic", lambda seed: HostileCaptain()
-        )
+        "heuristic": Preset("heuristic", MARKUP + TURNED, MARKUP, "heuristic", lambda seed: HostileCaptain())
     },
 )
 

@@ -96,3 +96,14 @@ test("scales and ticks", () => {
   assert.deepEqual(ticks(NaN), [0]);
   assert.equal(linePath([[0, 1], [2.345, 3]]), "M0 1L2.35 3");
 });
+
+test("what is out of the ordinary is said", async () => {
+  const { noticeOf } = await import("../../static/ui/notice.js");
+  const said = (episode, more = {}) => noticeOf({ episode, ...more }).words;
+  assert.equal(said({ status: "live" }), "");
+  assert.equal(said({ status: "ended", reason: "finished" }), "");
+  assert.equal(said({ status: "ended", reason: "interrupted", detail: "the server went away" }), "Interrupted: the server went away. What was played is kept.");
+  assert.match(said({ status: "paused" }), /paused/);
+  assert.equal(said({ status: "live" }, { warning: { seq: 3, message: "slow" } }), "slow");
+  assert.equal(noticeOf({}).words, "");
+});

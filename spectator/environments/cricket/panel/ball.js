@@ -25,7 +25,7 @@ export function mountBall(place, { ui }) {
   function decision(verb) {
     const who = h("span", { class: "ball__who" });
     const call = h("code");
-    const why = said("p", "ball__reason", 140);
+    const why = said("p", "ball__reason", 110);
     return {
       element: h("div", { class: "ball__side" }, h("p", {}, who, " ", call), why.element),
       /** @param {any} made @param {string} team */
@@ -65,7 +65,7 @@ export function mountBall(place, { ui }) {
         return sides.bowling.show(null, "");
       }
       replace(markPlace, h("div", { class: `ball__mark ball__mark--${markKind(ball.mark)}${moves ? " ball__mark--land" : ""}`, "aria-hidden": "true" }, ball.mark));
-      setText(line, clip(plain(ball.words), 160));
+      setText(line, clip(plain(ball.words), 120));
       setText(detail, [ball.at, deliveryWords(ball), ball.shot === "none" ? "" : ball.shot].filter(Boolean).join(" · "));
       const teamOf = (/** @type {any} */ made) => world.teams?.[made?.actor]?.name ?? "";
       sides.batting.show(ball.decisions?.batting, teamOf(ball.decisions?.batting));

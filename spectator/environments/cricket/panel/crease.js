@@ -17,7 +17,7 @@ export function mountCrease({ ui: { h, replace, clip, plain } }) {
   let drawn = [NaN];
 
   const cells = (/** @type {any[]} */ values) => values.map((value, index) => h("td", {}, index ? value : h("b", {}, value)));
-  const blank = (/** @type {string} */ words) => h("tr", { class: "off" }, h("td", {}, words), ...Array.from({ length: 5 }, () => h("td", {}, "–")));
+  const blank = (/** @type {string} */ words, /** @type {string} */ below = "") => h("tr", { class: "off" }, h("th", { scope: "row" }, words, below && h("small", { class: "crease__kind" }, below)), ...Array.from({ length: 5 }, () => h("td", {}, "–")));
 
   return {
     element,
@@ -33,11 +33,11 @@ export function mountCrease({ ui: { h, replace, clip, plain } }) {
         : blank(world.result ? "innings over" : "next batter"))));
       const line = world.bowler;
       replace(bowlers, line
-        ? h("tr", { class: "is-on" }, h("th", { scope: "row" }, h("bdi", {}, clip(plain(line.name), 28)), h("small", {}, ` ${clip(plain(line.kind), 24)}`)),
+        ? h("tr", { class: "is-on" }, h("th", { scope: "row" }, h("bdi", {}, clip(plain(line.name), 28)), h("small", { class: "crease__kind" }, clip(plain(line.kind), 24))),
           h("td", {}, line.overs), h("td", {}, line.runs), h("td", {}, h("b", {}, line.wickets)), h("td", {}, economy(line.runs, line.overs)), h("td", {}, line.left))
-        : blank("next bowler"));
+        : blank("next bowler", "\u00a0"));
       const { runs = 0, balls = 0 } = world.partnership ?? {};
-      replace(stand, world.partnership ? ["Partnership ", h("b", {}, runs), ` off ${balls}`] : "");
+      replace(stand, world.partnership && world.batters ? ["Partnership ", h("b", {}, runs), ` off ${balls}`] : "");
     },
   };
 }

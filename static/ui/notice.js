@@ -1,0 +1,35 @@
+// @ts-check
+// Owns the line that says what is out of the ordinary: an end that is no result, a pause, a warning.
+
+import { setAttribute, setText } from "./dom.js";
+import { endWords } from "./header.js";
+import { clip, plain } from "./text.js";
+
+const LONGEST = 300;
+
+/**
+ * What is to be said; empty when everything is as it should be.
+ * @param {any} state @returns {{words: string, bad: boolean}}
+ */
+export function noticeOf(state) {
+  const { episode = {}, warning } = state;
+  if (episode.status === "ended" && episode.reason !== "finished") {
+    return { words: `${endWords(episode.reason)}${episode.detail ? `: ${plain(episode.detail)}` : ""}. What was played is kept.`, bad: episode.reason !== "stopped" };
+  }
+  if (episode.status === "paused") return { words: "The operator paused it. It goes on when they let it.", bad: false };
+  if (warning && episode.status === "live") return { words: plain(warning.message), bad: true };
+  return { words: "", bad: false };
+}
+
+/** @param {HTMLElement} place */
+export function mountNotice(place) {
+  return {
+    /** @param {any} state */
+    update(state) {
+      const { words, bad } = noticeOf(state);
+      place.hidden = words === "";
+      setAttribute(place, "class", bad ? "notice notice--bad stage__notice" : "notice stage__notice");
+      setText(place, clip(words, LONGEST));
+    },
+  };
+}

@@ -1,0 +1,119 @@
+"""Owns the proof that the lobby tells what is on, what was played, and what is wrong with a request."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.browser.conftest import Opener
+from tests.serving import Serving, serve, test_settings
+
+pytestmark = pytest.mark.browser
+
+
+def test_an_empty_house_says_what_to_do(tmp_path: Path, open_page: Opener) -> None:
+    """Nothing on, nothing played: both say so, and how to change it."""
+    with serve(test_settings(tmp_path, environment="cricket")) as app:
+        page = open_page(app.base_url)
+        expect(page.locator("#on")).to_contain_text("Nothing is on. Start one below")
+        expect(page.locator("#played")).to_contain_text("Nothing has been played yet")
+        expect(page.get_by_role("button", name="Start the match")).to_be_enabled()
+        expect(page.locator("#state")).to_have_text("Ready")
+
+
+def test_wrong_fields_are_named_and_nothing_starts(quiet_app: Serving, open_page: Opener) -> None:
+    """Every wrong field is listed with its rule and marked, the first focused; a good value clears it."""
+    page = open_page(f"{quiet_app.base_url}/", forgive=("422",))
+    overs, seed = page.get_by_label("max overs"), page.get_by_label("Seed")
+    overs.fill("99")
+    seed.fill("-4")
+    page.get_by_role("button", name="Start the match").click()
+    told = page.get_by_role("alert")
+    expect(told).to_contain_text("max_overs")
+    expect(told).to_contain_text("seed")
+    expect(overs).to_have_attribute("aria-invalid", "true")
+    expect(seed).to_have_attribute("aria-invalid", "true")
+    assert page.evaluate("document.activeElement.getAttribute('aria-invalid')") == "true"
+    assert quiet_app.client.get("/custom/status").json()["running"] == []
+    overs.fill("1")
+    expect(told).to_be_hidden()
+    expect(overs).not_to_have_attribute("aria-invalid", "true")
+
+
+def test_a_busy_house_shows_the_way_to_what_is_on(quiet_app: Serving, open_page: Opener) -> None:
+    """409 names the running ones with links that work."""
+    running = [quiet_app.start(pace="broadcast", max_overs=5) for _ in range(2)]
+    page = open_page(f"{quiet_app.base_url}/", forgive=("409",))
+    expect(page.locator(".on")).to_have_count(2)
+    page.get_by_role("button", name="Start the match").click()
+    told = page.get_by_role("alert")
+    expect(told).to_contain_text("Something is on already")
+    expect(told.get_by_role("link")).to_have_count(2)
+    told.get_by_role("link").first.click()
+    page.wait_for_url(f"**/watch/{running[0]}")
+    expect(page.locator("#state")).to_have_text("Live")
+
+
+def test_what_is_on_is_told_live(quiet_app: Serving, open_page: Opener) -> None:
+    """The board in the lobby follows the score, and moves to what was played at the end."""
+    episode_id = quiet_app.start(pace="fast", max_overs=1, seed=4)
+    page = open_page(f"{quiet_app.base_url}/")
+    headline = page.locator(".on__headline")
+    expect(headline).to_contain_text("/")
+    first = headline.inner_text()
+    expect(headline).not_to_have_text(first)
+    result = quiet_app.finish(episode_id)["result"]
+    expect(page.locator(".game__result").first).to_have_text(result)
+    expect(page.locator(".on")).to_have_count(0)
+    page.get_by_role("link", name=result).first.click()
+    page.wait_for_url(f"**/watch/{episode_id}")
+    expect(page.locator("#state")).to_have_text("Finished")
+
+
+def test_what_was_played_is_searched_and_turned_over(tmp_path: Path, open_page: Opener) -> None:
+    """More than a page of them: older ones on request, and a search through all that is shown."""
+    with serve(test_settings(tmp_path)) as app:
+        for seed in range(27):
+            app.finish(app.start(seed=1_000 + seed, captain_preset="random" if seed == 26 else "heuristic"))
+        page = open_page(app.base_url)
+        rows = page.locator(".game")
+        expect(rows).to_have_count(25)
+        page.get_by_role("button", name="Older").click()
+        expect(rows).to_have_count(27)
+        expect(page.get_by_role("button", name="Older")).to_be_hidden()
+        page.get_by_label("Search what was played").fill("random counter")
+        expect(rows).to_have_count(1)
+        page.get_by_label("Search what was played").fill("1003")
+        expect(rows).to_have_count(1)
+        page.get_by_label("Search what was played").fill("no such thing")
+        expect(rows).to_have_count(0)
+        expect(page.locator("#played")).to_contain_text("Nothing that was played matches")
+
+
+def test_another_world_brings_its_own_choices(quiet_app: Serving, open_page: Opener) -> None:
+    """The sentence is made anew from the catalogue, without naming any world in the page."""
+    page = open_page(f"{quiet_app.base_url}/")
+    page.get_by_label("World").select_option("counting")
+    expect(page.get_by_label("Opponent")).to_have_count(0)
+    page.get_by_label("turns", exact=True).fill("3")
+    page.get_by_label("Pace").select_option("max")
+    page.get_by_role("button", name="Start the match").click()
+    page.wait_for_url("**/watch/ep-*")
+    expect(page.locator("#state")).to_have_text("Finished")
+    expect(page.locator(".count")).to_contain_text("3 of 3 said")
+
+
+def test_a_server_that_went_away_is_told_and_found_again(quiet_app: Serving, open_page: Opener) -> None:
+    """Without a server the page says so in words; when it is back, everything is."""
+    page = open_page("", forgive=("ERR_FAILED",))
+    page.route("**/custom/**", lambda route: route.abort())
+    page.route("**/api/**", lambda route: route.abort())
+    page.goto(f"{quiet_app.base_url}/")
+    expect(page.locator("#state")).to_have_text("Server away")
+    expect(page.locator("#start")).to_contain_text("The server cannot be reached")
+    page.unroute_all()
+    expect(page.locator("#state")).to_have_text("Ready")
+    expect(page.get_by_role("button", name="Start the match")).to_be_visible()
+    expect(page.locator("#played")).not_to_contain_text("could not be read")

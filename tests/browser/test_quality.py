@@ -1,0 +1,217 @@
+"""Owns the measures of the pages: accessible, steady, light, quick, and right at every width."""
+
+from __future__ import annotations
+
+import gzip
+from typing import Any
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Page, Response, expect
+
+from tests.browser.conftest import PHONE, WIDE, Opener
+from tests.serving import Serving
+
+pytestmark = pytest.mark.browser
+
+RULES = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]}
+SIZES = {"wide": WIDE, "phone": PHONE}
+WIDTHS = (390, 640, 768, 1024, 1440, 2560, 3840)
+
+
+def ready(page: Page, path: str) -> None:
+    """Wait until a page shows what it has to show."""
+    if path == "/":
+        expect(page.get_by_role("button", name="Start the match")).to_be_visible()
+        expect(page.locator(".game").first).to_be_visible()
+    else:
+        expect(page.locator("#mind code").first).not_to_be_empty()
+        expect(page.locator("#state")).not_to_have_text("Connecting")
+    page.wait_for_timeout(500)
+
+
+def paths(app: Serving) -> dict[str, str]:
+    """The pages, with one match under way, one ended, and one shown from the past."""
+    ended = app.start(max_overs=2, seed=7)
+    app.finish(ended)
+    live = app.start(pace="broadcast", max_overs=5, seed=7)
+    return {
+        "lobby": "/",
+        "live": f"/watch/{live}",
+        "ended": f"/watch/{ended}",
+        "replay": f"/replay/{ended}?seq=60",
+    }
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("look", ["dark", "light"])
+def test_axe_finds_nothing(quiet_app: Serving, open_page: Opener, look: str, size: str) -> None:
+    """No violation of WCAG 2.2 AA or of best practice, on any page, in either look, at either size."""
+    for name, path in paths(quiet_app).items():
+        page = open_page(
+            f"{quiet_app.base_url}{path}", viewport=SIZES[size], color_scheme=look, has_touch=size == "phone"
+        )
+        ready(page, path)
+        results = Axe().run(page, options=RULES)
+        assert results.violations_count == 0, f"{name}\n{results.generate_report()}"
+
+
+def test_axe_finds_nothing_in_what_opens(quiet_app: Serving, open_page: Opener) -> None:
+    """Dialogs and refusals included."""
+    live = paths(quiet_app)["live"]
+    page = open_page(f"{quiet_app.base_url}{live}")
+    ready(page, live)
+    for button in ("Control this episode", "Keyboard and help"):
+        page.get_by_role("button", name=button).click()
+        results = Axe().run(page, options=RULES)
+        assert results.violations_count == 0, results.generate_report()
+        page.keyboard.press("Escape")
+    lobby = open_page(f"{quiet_app.base_url}/", forgive=("422",))
+    ready(lobby, "/")
+    lobby.get_by_label("max overs").fill("99")
+    lobby.get_by_role("button", name="Start the match").click()
+    expect(lobby.get_by_role("alert")).to_be_visible()
+    lobby.get_by_text("More choices").click()
+    results = Axe().run(lobby, options=RULES)
+    assert results.violations_count == 0, results.generate_report()
+
+
+def test_nothing_is_wider_than_the_window(quiet_app: Serving, open_page: Opener) -> None:
+    """No sideways scrolling from 390 px to 4K."""
+    for name, path in paths(quiet_app).items():
+        page = open_page(f"{quiet_app.base_url}{path}")
+        ready(page, path)
+        for width in WIDTHS:
+            page.set_viewport_size({"width": width, "height": 900})
+            page.wait_for_timeout(60)
+            assert page.evaluate("document.documentElement.scrollWidth") <= width, f"{name} at {width} px"
+
+
+def test_what_is_touched_is_large_enough(quiet_app: Serving, open_page: Opener) -> None:
+    """44 px on a phone for every button, field and choice; links in running text aside."""
+    for name, path in paths(quiet_app).items():
+        page = open_page(f"{quiet_app.base_url}{path}", viewport=PHONE, has_touch=True, is_mobile=True)
+        ready(page, path)
+        small: list[str] = page.evaluate(
+            """() => [...document.querySelectorAll("button, select, input, summary, a.button, a.bar__brand")]
+                .filter((one) => one.checkVisibility({ visibilityProperty: true }))
+                .map((one) => [one.getBoundingClientRect(), one.id || one.className || one.textContent])
+                .filter(([box]) => box.height < 43.5)
+                .map(([box, label]) => `${label} ${box.width}x${box.height}`)"""
+        )
+        assert small == [], name
+
+
+def test_it_can_be_used_without_a_pointer(quiet_app: Serving, open_page: Opener) -> None:
+    """Skip link first, focus always seen, help by key, Escape closes, the look by key and kept."""
+    path = paths(quiet_app)["live"]
+    page = open_page(f"{quiet_app.base_url}{path}")
+    ready(page, path)
+    page.keyboard.press("Tab")
+    expect(page.get_by_role("link", name="Skip to the content")).to_be_focused()
+    for _ in range(8):
+        page.keyboard.press("Tab")
+        assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") != "none"
+    page.keyboard.press("?")
+    expect(page.get_by_role("dialog")).to_contain_text("one beat back or on")
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    page.keyboard.press("t")
+    assert page.evaluate("document.documentElement.dataset.theme") == "light"
+    page.reload()
+    assert page.evaluate("document.documentElement.dataset.theme") == "light"
+
+
+def test_nothing_moves_for_those_who_asked_for_stillness(quiet_app: Serving, open_page: Opener) -> None:
+    """prefers-reduced-motion stops every animation, also while balls fall."""
+    episode_id = quiet_app.start(pace="fast", max_overs=2, seed=7)
+    page = open_page(f"{quiet_app.base_url}/watch/{episode_id}", reduced_motion="reduce")
+    expect(page.locator("#feed li").nth(6)).to_be_visible()
+    for _ in range(10):
+        assert page.evaluate("document.getAnimations().length") == 0
+        page.wait_for_timeout(50)
+
+
+def test_a_page_is_light_and_only_ours(quiet_app: Serving, open_page: Opener) -> None:
+    """Under 150 kB compressed, and not one request to anybody else."""
+    episode_id = quiet_app.start(max_overs=1, seed=7)
+    quiet_app.finish(episode_id)
+    for path in ("/", f"/watch/{episode_id}"):
+        page = open_page("")
+        sizes: dict[str, int] = {}
+
+        def weigh(response: Response, sizes: dict[str, int] = sizes) -> None:
+            if "/api/" not in response.url and "/custom/" not in response.url:
+                sizes[response.url] = len(gzip.compress(response.body()))
+
+        page.on("response", weigh)
+        page.goto(f"{quiet_app.base_url}{path}")
+        page.wait_for_load_state("networkidle")
+        assert all(url.startswith(quiet_app.base_url) for url in sizes)
+        assert len(sizes) > 10
+        assert sum(sizes.values()) < 150_000, sizes
+        print(f"{path[:7]}: {sum(sizes.values()) / 1000:.0f} kB in {len(sizes)} files")
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_a_live_match_stands_still_but_for_its_figures(
+    quiet_app: Serving, open_page: Opener, size: str
+) -> None:
+    """First paint under a second; layout shift under 0.05 while a whole match goes by.
+
+    Lines that come in at the head of the commentary move those below; that is a feed, and not counted.
+    """
+    episode_id = quiet_app.start(pace="fast", max_overs=2, seed=7)
+    page = open_page(f"{quiet_app.base_url}/watch/{episode_id}", viewport=SIZES[size])
+    expect(page.locator("#state")).to_have_text("Finished", timeout=30_000)
+    paint = page.evaluate("performance.getEntriesByName('first-contentful-paint')[0].startTime")
+    shifts = page.evaluate("window.shifts")
+    print(f"first contentful paint {paint:.0f} ms, layout shift {shifts:.4f}")
+    assert paint < 1_000
+    assert shifts < 0.05
+
+
+def test_a_long_match_at_full_speed_stays_small(quiet_app: Serving, open_page: Opener) -> None:
+    """After 20 overs as fast as they come: heap under 30 MB, fewer than 3,000 nodes, the page responsive."""
+    episode_id = quiet_app.start(pace="broadcast", max_overs=20, seed=7)
+    page = open_page(f"{quiet_app.base_url}/watch/{episode_id}")
+    expect(page.locator("#state")).to_have_text("Live")
+    quiet_app.client.post("/custom/pace", json={"episode_id": episode_id, "pace": "max"})
+    expect(page.locator("#state")).to_have_text("Finished", timeout=60_000)
+    figures = metrics(page)
+    longest = max(page.evaluate("window.longTasks"), default=0)
+    print(
+        f"heap {figures['JSHeapUsedSize'] / 1e6:.1f} MB, {figures['Nodes']:.0f} nodes, "
+        f"longest task {longest:.0f} ms"
+    )
+    assert figures["JSHeapUsedSize"] < 30e6
+    assert page.evaluate("document.querySelectorAll('*').length") < 3_000
+    assert longest < 500
+
+
+def test_five_hundred_events_are_caught_up_with_at_once(quiet_app: Serving, open_page: Opener) -> None:
+    """From a stand more than 500 events back to the newest in under 300 ms."""
+    episode_id = quiet_app.start(max_overs=5, seed=7)
+    entry = quiet_app.finish(episode_id)
+    page = open_page(f"{quiet_app.base_url}/watch/{episode_id}")
+    expect(page.locator("#state")).to_have_text("Finished")
+    page.keyboard.press("Home")
+    expect(page.locator("#state")).to_have_text("Replay")
+    took: float = page.evaluate(
+        """() => new Promise((resolve) => {
+            const began = performance.now();
+            document.body.dispatchEvent(new KeyboardEvent("keydown", { key: "End", bubbles: true }));
+            requestAnimationFrame(() => requestAnimationFrame(() => resolve(performance.now() - began)));
+        })"""
+    )
+    expect(page.locator("#state")).to_have_text("Finished")
+    print(f"{entry['head_seq']} events back to the newest in {took:.0f} ms")
+    assert took < 300
+
+
+def metrics(page: Page) -> dict[str, Any]:
+    """What the browser itself counts, after a collection of garbage."""
+    session = page.context.new_cdp_session(page)
+    session.send("HeapProfiler.collectGarbage")
+    session.send("Performance.enable")
+    return {entry["name"]: entry["value"] for entry in session.send("Performance.getMetrics")["metrics"]}

@@ -32,6 +32,7 @@ from spectator.environments.cricket.ball_situation import Delivered, Effects, Si
 from spectator.environments.cricket.ball_tables import (
     BYE,
     FULL_OVERS,
+    INTENT_STEPS,
     NO_BALL,
     RUN_OUT,
     SET_LIMITS,
@@ -44,6 +45,7 @@ from spectator.environments.cricket.ball_tables import (
     cumulative,
     effect_scale,
     format_levers,
+    load_tables,
     over_like,
     phase_of,
     rate_place,

@@ -26,6 +26,7 @@ from .logs import configure_logging
 from .openenv import register_openenv
 from .pages import pages_router
 from .protocol import HttpProtocol, WebSocketProtocol
+from .reference import reference_router
 from .settings import Settings, read_environment
 from .shield import BODY_BYTES, BodyLimit, OriginShield, SecurityHeaders
 from .starting import StartEpisode
@@ -76,6 +77,7 @@ def create_app(settings: Settings) -> FastAPI:
     for module in (health, control, catalogue, archive, live, sse):
         app.include_router(module.router)
     app.include_router(pages_router())
+    app.include_router(reference_router())
     mount_assets(app)
     openenv = register_openenv(app, settings)
     app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]

@@ -74,18 +74,18 @@ class Status(BaseModel):
 
 
 CHOSEN: Final = documented_body(ChooseEpisode)
-CHANGE_PROBLEMS: Final = documented(
+ALWAYS: Final = (
     faults.MALFORMED,
     faults.UNAUTHENTICATED,
     faults.FOREIGN_ORIGIN,
-    faults.NO_EPISODE,
-    faults.OVER,
     faults.TOO_LARGE,
     faults.NOT_JSON,
     faults.INVALID,
     faults.TOO_MANY,
     faults.NO_JOURNAL,
 )
+START_PROBLEMS: Final = documented(*ALWAYS, faults.NOT_HERE, faults.BUSY)
+CHANGE_PROBLEMS: Final = documented(*ALWAYS, faults.NO_EPISODE, faults.OVER)
 
 ServicesDep = Annotated[Services, Depends(services_of)]
 ChosenDep = Annotated[ChooseEpisode, Depends(body_of(ChooseEpisode))]
@@ -104,7 +104,7 @@ OperatorDep = Annotated[str, Depends(operator)]
 @router.post(
     "/start_episode",
     status_code=202,
-    responses={**CHANGE_PROBLEMS, **documented(faults.NOT_HERE, faults.BUSY)},
+    responses=START_PROBLEMS,
     openapi_extra=documented_body(StartEpisode),
 )
 async def start_episode(request: Request, response: Response, services: ServicesDep) -> StartedEpisode:

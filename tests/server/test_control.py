@@ -261,3 +261,14 @@ def test_the_api_describes_itself(serving: Serving) -> None:
     assert set(start_route["responses"]) >= {"202", "400", "401", "403", "409", "413", "415", "422", "429"}
     assert "application/problem+json" in start_route["responses"]["409"]["content"]
     assert schemas["StartEpisode"]["additionalProperties"] is False
+
+
+def test_the_interface_is_explained_to_people_without_a_script(serving: Serving) -> None:
+    answer = serving.client.get("/docs")
+    assert answer.status_code == 200 and answer.headers["content-type"].startswith("text/html")
+    document = serving.client.get("/openapi.json").json()
+    for path, methods in document["paths"].items():
+        for method in methods:
+            assert f"<code>{method.upper()} {path}</code>" in answer.text
+    assert "<code>captain_preset</code>" in answer.text
+    assert "<script>" not in answer.text and "http://" not in answer.text.replace("http://www.w3.org", "")

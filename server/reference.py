@@ -12,7 +12,6 @@ from starlette.responses import HTMLResponse
 
 from .pages import Page, Templates
 
-
 DONE: Final = "Successful Response"
 """FastAPI's word for an answer that nobody described."""
 

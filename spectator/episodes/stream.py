@@ -10,7 +10,7 @@ from spectator.bus.base import Bus
 from spectator.clock import Clock, timestamp
 from spectator.environments.base import Projection, World
 from spectator.episodes.projection import State, unchanged, with_patch
-from spectator.errors import EnvironmentFault, EpisodeNotFound, EpisodeOver
+from spectator.errors import EnvironmentFault, EpisodeError, EpisodeNotFound, EpisodeOver, JournalError
 from spectator.events import Event, Fact, NarrationLine, RecordedEvent, core_fact, decode, record
 from spectator.journal.base import Journal
 from spectator.merge_patch import apply_patch
@@ -87,9 +87,17 @@ class EpisodeStream:
                     raise
                 logger.exception("episode %s: the world's view of the end failed", self.episode_id)
                 batch = self._tell(turn, facts, unchanged, silent)
-            await self._journal.append(batch.events)
+            await self._record(batch.events)
             self._state, self._head_seq, self._ended = batch.state, batch.seq, ends
             self._bus.publish(batch.events)
+
+    async def _record(self, events: Sequence[RecordedEvent]) -> None:
+        try:
+            await self._journal.append(events)
+        except EpisodeError:
+            raise
+        except Exception as error:
+            raise JournalError(f"{type(error).__name__}: {error}") from error
 
     def _tell(
         self, turn: int, facts: Sequence[Fact], projection: Projection, commentator: Commentator

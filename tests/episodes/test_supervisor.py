@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from spectator.bus.base import Overflow
 from spectator.bus.memory import MemoryBus
@@ -124,8 +127,9 @@ def test_a_bad_request_takes_no_slot_and_leaves_nothing(fields: dict[str, Any]) 
     asyncio.run(scenario())
 
 
-def test_a_start_that_cannot_be_recorded_releases_its_slot_and_leaves_no_thread() -> None:
-    journal = RecordingJournal(fail_at=1, failure=JournalError("disk full"))
+@pytest.mark.parametrize("failure", [JournalError("disk full"), RuntimeError("disk full")])
+def test_a_start_that_cannot_be_recorded_releases_its_slot_and_leaves_no_thread(failure: Exception) -> None:
+    journal = RecordingJournal(fail_at=1, failure=failure)
 
     async def scenario() -> None:
         async with supervising(journal=journal) as stage:
@@ -531,3 +535,70 @@ def test_no_slots_is_refused() -> None:
 
     with pytest.raises(ExceptionGroup):
         asyncio.run(scenario())
+
+
+# anything, in any order
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["pause", "resume", "fast", "max", "broadcast", "advance"]), st.integers(0, 4)
+        ),
+        max_size=25,
+    ),
+    st.sampled_from(["stop", "close", "cancel"]),
+)
+@settings(
+    deadline=None,
+    max_examples=40,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+def test_whatever_is_asked_in_whatever_order_the_record_is_sound(
+    asked: list[tuple[str, int]], end: str
+) -> None:
+    async def scenario() -> None:
+        clock = ManualClock()
+        async with supervising(clock=clock) as stage, asyncio.TaskGroup() as asking:
+            episode = await stage.start(options=ENDLESS, pace=Pace.FAST)
+            for what, yields in asked:
+                if what == "advance":
+                    clock.advance(0.1)
+                elif what in ("pause", "resume"):
+                    asking.create_task(getattr(stage.supervisor, what)(None, by="test"))
+                else:
+                    asking.create_task(stage.supervisor.set_pace(None, Pace(what), by="test"))
+                for _ in range(yields):
+                    await asyncio.sleep(0)
+            await asyncio.sleep(0.002)
+            if end == "close":
+                await stage.supervisor.aclose()
+            elif end == "stop":
+                await stage.supervisor.stop(None, by="test")
+            else:
+                (task,) = [one for one in asyncio.all_tasks() if one.get_name() == episode.episode_id]
+                task.cancel()
+            ended = await episode.wait()
+        assert end_of(stage.journal.events)["reason"] == ended.reason
+        paused = False
+        for kind in types(stage.journal.events):
+            if kind in ("episode.paused", "episode.resumed"):
+                assert paused is (kind == "episode.resumed")
+                paused = not paused
+            else:
+                assert not paused or kind in ("pace.changed", "episode.ended"), f"{kind} during a pause"
+        assert episode.state == replay_state(stage.journal.events)
+
+    asyncio.run(scenario())
+
+
+def test_the_driver_costs_little_beside_a_model() -> None:
+    """Processor time of a turn, recording left out: events, patches, two changes of thread."""
+
+    async def scenario() -> float:
+        async with supervising() as stage:
+            began = time.process_time()
+            await (await stage.start(options={"turns": 500})).wait()
+            return (time.process_time() - began) / 500
+
+    assert min(asyncio.run(scenario()) for _ in range(3)) < 0.003

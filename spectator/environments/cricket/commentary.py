@@ -19,7 +19,7 @@ MAX_LINE: Final = 300
 CLOSE_FINISH_BALLS: Final = 12
 """Balls left of a chase from which every line ends with the equation."""
 
-_SENTENCE: Final = re.compile(r"(?<=[.!?] )[a-z]")
+_SENTENCE: Final = re.compile(r"(?<=[^.][.!?] )[a-z]")
 
 _BIG: Final = {"six": 1, "four": 1, "wicket": 0}
 
@@ -134,10 +134,21 @@ def _delivery(data: Data) -> str:
     said = derive_seed(data["delivery"], data["at"], data["innings"], "say") % 4
     if said == 3:
         return ""
-    length = _pick(phrases.LENGTHS[data["length"]], data, "length")
-    if said == 2:
+    words = phrases.LENGTHS[data["length"]]
+    if "pace" not in data["bowler_line"]["kind"]:
+        words = phrases.SPIN_LENGTHS.get(data["length"], words)
+    length = _pick(words, data, "length")
+    if said == 2 or not _line_fits(data):
         return f"{length}, "
     return f"{length}, {_pick(phrases.LINES[data['line']], data, 'line')}, "
+
+
+def _line_fits(data: Data) -> bool:
+    """Whether the line is worth saying: not where it would sit oddly beside the direction."""
+    zone, line = data["zone"], data["line"]
+    if zone in (1, 2):
+        return line in ("stumps", "leg")
+    return not (zone == 3 and line == "wide outside off") and not (zone in (7, 8) and line == "leg")
 
 
 def _dot(data: Data) -> str:
@@ -237,9 +248,10 @@ def _innings_started(data: Data, state: Mapping[str, Any]) -> Sequence[Line]:
 def _position(data: Data, state: Mapping[str, Any]) -> Sequence[Line]:
     now = data["now"]
     if now is None:
-        return ()
-    team = _team(state, now["batting"])
-    text = f"We join it with {team} {_score(now['score'])} after {now['score']['overs']} overs."
+        made = [f"{_team(state, side)} made {_score(score)}" for side, score in data["scores"].items()]
+        return [_line(f"{', '.join(made)}.", priority=1, label="start")]
+    overs = now["score"]["overs"].removesuffix(".0")
+    text = f"We join it with {_team(state, now['batting'])} {_score(now['score'])} after {overs} overs."
     return [_line(text, priority=1, label="start")]
 
 
@@ -303,7 +315,8 @@ def _over(data: Data, state: Mapping[str, Any]) -> Sequence[Line]:
     bowler = data["bowler"]
     made = "a maiden" if data["maiden"] else plural(data["runs"], "run")
     if data["wickets"]:
-        made += f" and {plural(data['wickets'], 'wicket')}"
+        wickets = plural(data["wickets"], "wicket")
+        made = "a wicket maiden" if data["maiden"] and data["wickets"] == 1 else f"{made} and {wickets}"
     figures = f"{bowler['overs'].removesuffix('.0')}-{bowler['maidens']}-{bowler['runs']}-{bowler['wickets']}"
     text = f"End of over {data['over']}: {made}, {_score(data['score'])}. {bowler['name']} {figures}."
     if data["need"] is not None and data["need"] > 0 and data["balls_left"]:
@@ -315,7 +328,8 @@ def _innings_ended(data: Data, state: Mapping[str, Any]) -> Sequence[Line]:
     score = data["score"]
     reason = {"overs": "", "all out": " all out", "target": ""}[data["reason"]]
     total = f"{score['runs']}{reason}" if reason else _score(score)
-    text = f"{data['team']} {total} from {score['overs'].removesuffix('.0')} overs."
+    overs = score["overs"].removesuffix(".0")
+    text = f"{data['team']} {total} from {overs} over{'' if overs == '1' else 's'}."
     return [_line(text, priority=1, label="innings")]
 
 

@@ -19,6 +19,13 @@ LENGTHS: Final[Mapping[str, Phrases]] = {
     "back of a length": ("back of a length", "just short of a length"),
     "short": ("short", "banged in short"),
 }
+SPIN_LENGTHS: Final[Mapping[str, Phrases]] = {
+    "yorker": ("very full", "right up to the bat"),
+    "full": ("full", "tossed up"),
+    "short": ("short", "dragged down"),
+}
+"""Instead, when a spinner bowls it."""
+
 LINES: Final[Mapping[str, Phrases]] = {
     "wide outside off": ("wide of off stump", "well outside off"),
     "outside off": ("outside off", "in the channel outside off"),
@@ -28,7 +35,7 @@ LINES: Final[Mapping[str, Phrases]] = {
 
 STROKES: Final[Mapping[str, Phrases]] = {
     "defend": ("dabbed", "blocked"),
-    "push": ("pushed", "nudged", "turned"),
+    "push": ("pushed", "nudged", "eased"),
     "drive": ("driven", "driven hard", "stroked"),
     "straight drive": ("driven straight",),
     "cut": ("cut", "cut away", "slashed"),
@@ -86,7 +93,7 @@ SIX: Final[Phrases] = (
     "{ball}{stroke} {over}: that is a SIX!",
     "All the way! {ball}{stroke} {over} for SIX.",
     "{ball}{stroke} {over}, up, up and gone. SIX!",
-    "SIX more! {ball}{stroke} {over}, clean as you like.",
+    "That is huge! {ball}{stroke} {over}, clean as you like: SIX.",
 )
 FOUR: Final[Phrases] = (
     "{ball}{stroke} {where} for FOUR.",

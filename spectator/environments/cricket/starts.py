@@ -199,5 +199,6 @@ def position(match: Match) -> dict[str, Any]:
         }
     else:
         del shown[str(match.number)]
-    totals = {who: records.score(played) for who, played in zip(match.batting, match.innings, strict=True)}
+    played = [pair for pair in zip(match.batting, match.innings, strict=True) if pair[1].deliveries]
+    totals = {who: records.score(innings) for who, innings in played}
     return {"scorecards": shown, "scores": totals, "now": now}

@@ -53,13 +53,13 @@ def open_database(url: str, *, writable: bool) -> tuple[Engine, FileLock | None]
 
 
 def prove_writable(connection: Connection) -> None:
-    """Write, and take it back.
+    """Write what is there already and commit it, for a full disk shows only then.
 
     Raises:
         DatabaseError: It cannot be written.
     """
     connection.execute(update(schema).values(version=schema.c.version))
-    connection.rollback()
+    connection.commit()
 
 
 def reason(error: BaseException) -> str:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
@@ -16,7 +16,7 @@ from starlette.websockets import WebSocket
 from spectator import __version__
 from spectator.catalog import world_names
 from spectator.clock import Clock, SystemClock
-from spectator.errors import InvalidRequest, field_errors
+from spectator.errors import FieldError, InvalidRequest, field_errors
 
 from .. import faults
 from ..bodies import read_object
@@ -102,13 +102,11 @@ class WorldRoutes:
         """Begin an episode in a fresh environment and carry out one action in it."""
         asked = _read(StepRequest, await read_object(request))
         wire = await self._worlds.get(self._name)
-        try:
+        with _within("action"):
             wire.checked_action(asked.action)
-        except InvalidRequest as error:
-            wrong = [type(one)(f"action.{one.field}", one.rule) for one in error.fields]
-            raise InvalidRequest(wrong) from error
         async with self._private() as session:
-            await session.reset(asked.reset)
+            with _within("reset"):
+                await session.reset(asked.reset)
             return _json((await session.step(asked.action, asked.timeout_s)).text)
 
     async def state(self) -> Response:
@@ -211,6 +209,15 @@ def _read(model: type[_Model], sent: dict[str, Any]) -> _Model:
         return model.model_validate(sent)
     except ValidationError as error:
         raise InvalidRequest(field_errors(error.errors(include_url=False, include_input=False))) from error
+
+
+@contextmanager
+def _within(name: str) -> Iterator[None]:
+    """Wrong fields are those of the field ``name``."""
+    try:
+        yield
+    except InvalidRequest as error:
+        raise InvalidRequest(FieldError(f"{name}.{one.field}", one.rule) for one in error.fields) from error
 
 
 def _body(model: type[BaseModel]) -> dict[str, Any]:

@@ -1,0 +1,204 @@
+"""JSON-RPC on ``/mcp``: errors with status 200, legal actions as tools, sessions that cannot leak."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from typing import Any
+
+import httpx
+import pytest
+from websockets.sync.client import connect
+
+from tests.openenv.conftest import PATIENCE_S, Client, open_client
+from tests.serving import Serving
+
+Start = Callable[..., Serving]
+
+
+def rpc(serving: Serving, method: str, params: Any = None, *, session: str | None = None) -> httpx.Response:
+    """Ask for something."""
+    body: dict[str, Any] = {"jsonrpc": "2.0", "id": 5, "method": method}
+    if params is not None:
+        body["params"] = params
+    return serving.client.post(
+        "/mcp", json=body, headers={} if session is None else {"Mcp-Session-Id": session}
+    )
+
+
+def result(answer: httpx.Response) -> Any:
+    body = answer.json()
+    assert (answer.status_code, body["jsonrpc"], body["id"]) == (200, "2.0", 5), body
+    return body["result"]
+
+
+def error(answer: httpx.Response) -> Any:
+    body = answer.json()
+    assert (answer.status_code, body["jsonrpc"]) == (200, "2.0"), body
+    return body["error"]
+
+
+def say(number: int) -> dict[str, Any]:
+    return {"name": "say", "arguments": {"text": f"ACTION: {number}"}}
+
+
+@pytest.mark.parametrize(
+    ("content", "code"),
+    [
+        (b"", -32700),
+        (b"{", -32700),
+        (b"\xff", -32700),
+        (b"[" * 100_000, -32700),
+        (b'{"jsonrpc":"2.0","id":NaN,"method":"ping"}', -32700),
+        (b"{}", -32600),
+        (b"[]", -32600),
+        (b"null", -32600),
+        (b'{"jsonrpc":"1.0","id":1,"method":"ping"}', -32600),
+        (b'{"jsonrpc":"2.0","id":1}', -32600),
+        (b'{"jsonrpc":"2.0","id":1,"method":7}', -32600),
+        (b'{"jsonrpc":"2.0","id":{},"method":"ping"}', -32600),
+        (b'{"jsonrpc":"2.0","id":true,"method":"ping"}', -32600),
+        (b'{"jsonrpc":"2.0","id":1,"method":"ping","params":[1]}', -32602),
+        (b'{"jsonrpc":"2.0","id":1,"method":"nope"}', -32601),
+        (b'{"jsonrpc":"2.0","id":1,"method":"reset"}', -32601),
+        (b'{"jsonrpc":"2.0","id":1,"method":"tools/call"}', -32602),
+        (b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"nope"}}', -32602),
+        (b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"say","arguments":[]}}', -32602),
+        (b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"say"}}', -32602),
+        (b'{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"session_id":"nope"}}', -32602),
+        (b'{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"session_id":1}}', -32602),
+        (b'{"jsonrpc":"2.0","id":1,"method":"openenv/session/close"}', -32602),
+        (b'{"jsonrpc":"2.0","id":1,"method":"openenv/session/create","params":{"seed":-1}}', -32602),
+        (b'{"jsonrpc":"2.0","id":1,"method":"openenv/session/create","params":{"bogus":1}}', -32602),
+    ],
+)
+def test_what_is_wrong_is_an_error_of_json_rpc(shared: Serving, content: bytes, code: int) -> None:
+    answer = shared.client.post("/mcp", content=content, headers={"Content-Type": "application/json"})
+    assert error(answer)["code"] == code
+    assert "message" in error(answer)
+
+
+def test_the_id_comes_back_even_with_an_error(shared: Serving) -> None:
+    for call_id in (0, "a", 1.5, None):
+        answer = shared.client.post("/mcp", json={"jsonrpc": "2.0", "id": call_id, "method": "nope"})
+        assert answer.json()["id"] == call_id
+
+
+def test_a_notification_is_accepted_without_an_answer(shared: Serving) -> None:
+    answer = shared.client.post("/mcp", json={"jsonrpc": "2.0", "method": "notifications/initialized"})
+    assert (answer.status_code, answer.content) == (202, b"")
+
+
+@pytest.mark.parametrize(
+    ("asked", "spoken"), [("2025-06-18", "2025-06-18"), ("1999-01-01", "2025-11-25"), (None, "2025-11-25")]
+)
+def test_initialize_agrees_on_a_version_and_keeps_a_session(shared: Serving, asked: Any, spoken: str) -> None:
+    answer = rpc(shared, "initialize", {"protocolVersion": asked})
+    told = result(answer)
+    assert told["protocolVersion"] == spoken
+    assert told["serverInfo"]["name"] == "counting"
+    assert told["capabilities"] == {"tools": {"listChanged": False}}
+    session = answer.headers["mcp-session-id"]
+    assert result(rpc(shared, "ping", session=session)) == {}
+    assert shared.client.delete("/mcp", headers={"Mcp-Session-Id": session}).status_code == 204
+
+
+def test_a_session_plays_an_episode(shared: Serving) -> None:
+    session = result(rpc(shared, "openenv/session/create", {"seed": 3, "turns": 2}))["session_id"]
+    steps = [result(rpc(shared, "tools/call", {**say(n), "session_id": session})) for n in (1, 7)]
+    assert [step["structuredContent"]["observation"]["turn"] for step in steps] == [1, 2]
+    assert steps[-1]["structuredContent"]["done"] is True
+    assert json.loads(steps[-1]["content"][0]["text"]) == steps[-1]["structuredContent"]
+    assert result(rpc(shared, "tools/list", {"session_id": session})) == {"tools": []}
+    assert result(rpc(shared, "openenv/session/close", {"session_id": session}))["closed"] is True
+    assert error(rpc(shared, "tools/list", {"session_id": session}))["code"] == -32602
+
+
+def test_a_refusal_is_told_as_the_tools_error(shared: Serving) -> None:
+    told = result(rpc(shared, "tools/call", {"name": "say", "arguments": {"text": "nothing"}}))
+    assert told["isError"] is True
+    assert told["structuredContent"]["observation"]["refused"]["rule"] == "action.text"
+
+
+def test_tools_of_a_world_that_names_them(shared: Serving) -> None:
+    with connect(f"{shared.ws_url}/envs/cricket/mcp", legacy=True) as plain:
+        client = Client(plain)
+
+        def ask(method: str, params: Any = None) -> Any:
+            answer = client.send({"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
+            return answer["result"]
+
+        assert ask("initialize")["serverInfo"]["name"] == "cricket"
+        tools = ask("tools/list")["tools"]
+        assert all(tool["inputSchema"]["type"] == "object" and tool["name"] for tool in tools)
+        assert "call_toss" in [tool["name"] for tool in tools]
+        assert ask("tools/call", {"name": "bowl_delivery"})["isError"] is True
+        assert ask("tools/call", {"name": "call_toss"})["isError"] is False
+        assert client.send("{")["error"]["code"] == -32700
+
+
+def test_without_a_session_every_call_has_an_episode_of_its_own(shared: Serving) -> None:
+    for _ in range(3):
+        step = result(rpc(shared, "tools/call", say(1)))
+        assert step["structuredContent"]["observation"]["turn"] == 1
+
+
+def test_a_session_that_is_gone_is_not_found(shared: Serving) -> None:
+    answer = rpc(shared, "tools/list", session="gone")
+    assert answer.status_code == 404
+    assert answer.json()["error"]["code"] == -32600
+    assert shared.client.delete("/mcp", headers={"Mcp-Session-Id": "gone"}).status_code == 404
+    assert shared.client.delete("/mcp").status_code == 404
+
+
+def test_a_session_belongs_to_its_world(shared: Serving) -> None:
+    session = result(rpc(shared, "openenv/session/create"))["session_id"]
+    body = {"jsonrpc": "2.0", "id": 5, "method": "tools/list"}
+    answer = shared.client.post("/envs/cricket/mcp", json=body, headers={"Mcp-Session-Id": session})
+    assert answer.status_code == 404
+    shared.client.delete("/mcp", headers={"Mcp-Session-Id": session})
+
+
+def test_the_socket_speaks_it_about_its_own_environment(client: Client) -> None:
+    client.ask("reset", {"turns": 5})
+    told = client.ask("mcp", {"jsonrpc": "2.0", "id": 9, "method": "tools/call", "params": say(1)})
+    assert told["result"]["structuredContent"]["observation"]["turn"] == 1
+    assert client.ask("state")["step_count"] == 1
+    assert client.ask("mcp", {})["error"]["code"] == -32600
+    assert client.ask("mcp", {"jsonrpc": "2.0", "method": "notifications/initialized"})["id"] is None
+
+
+# Sessions cannot leak
+
+
+def test_sessions_leave_room_for_sockets(start: Start) -> None:
+    serving = start(openenv_max_sessions=4)
+    created = [rpc(serving, "openenv/session/create").json() for _ in range(4)]
+    assert ["result" in answer for answer in created] == [True, True, False, False]
+    assert created[-1]["error"]["code"] == -32000
+    assert created[-1]["error"]["data"] == {"active_sessions": 2, "max_sessions": 4}
+    assert rpc(serving, "initialize").json()["error"]["code"] == -32000
+    one, two = open_client(serving), open_client(serving)
+    one.ask("reset")
+    two.ask("reset")
+    assert error(rpc(serving, "tools/list"))["code"] == -32000
+    one.socket.close()
+    two.socket.close()
+
+
+def test_a_failed_creation_holds_no_slot(start: Start) -> None:
+    serving = start(openenv_max_sessions=2)
+    for _ in range(5):
+        assert error(rpc(serving, "openenv/session/create", {"turns": 0}))["code"] == -32602
+    assert "session_id" in result(rpc(serving, "openenv/session/create"))
+
+
+def test_a_silent_session_is_let_go(start: Start) -> None:
+    serving = start(openenv_max_sessions=1, openenv_session_idle_s=0.2)
+    session = result(rpc(serving, "openenv/session/create"))["session_id"]
+    deadline = time.monotonic() + PATIENCE_S
+    while "error" in (answer := rpc(serving, "openenv/session/create").json()):
+        assert time.monotonic() < deadline, answer
+        time.sleep(0.02)
+    assert rpc(serving, "tools/list", session=session).status_code == 404

@@ -237,9 +237,10 @@ class Supervisor:
             EpisodeBusy: Every slot is taken.
             JournalError: Its first event could not be recorded; no slot is held.
         """
-        if self._closing or len(self._running) >= self.slots:
-            raise EpisodeBusy(list(self._running), self.slots)
-        episode = self._assemble(plan_episode(request, draw_seed=self._draw_seed))
+        self._need_slot()
+        plan = await asyncio.to_thread(plan_episode, request, draw_seed=self._draw_seed)  # may import a world
+        self._need_slot()  # and from here to the reservation nothing is awaited
+        episode = self._assemble(plan)
         self._running[episode.episode_id] = episode
         playing = self._play(episode)
         try:
@@ -287,6 +288,10 @@ class Supervisor:
         self._closing = True
         request = EndRequest("interrupted", "the server went away")
         await asyncio.gather(*(episode.end(request) for episode in self.running()), return_exceptions=True)
+
+    def _need_slot(self) -> None:
+        if self._closing or len(self._running) >= self.slots:
+            raise EpisodeBusy(list(self._running), self.slots)
 
     def _unended(self, episode_id: str | None) -> LiveEpisode:
         episode = self.find(episode_id)

@@ -15,7 +15,9 @@ from hypothesis import strategies as st
 
 from spectator.bus.base import Overflow
 from spectator.bus.memory import MemoryBus
+from spectator.catalog import load_world
 from spectator.episodes import driver as drivers
+from spectator.episodes import request as requests
 from spectator.episodes.driver import EpisodeLimits
 from spectator.episodes.pacing import Pace
 from spectator.episodes.projection import replay_state
@@ -166,6 +168,32 @@ def test_whoever_gives_up_starting_leaves_no_orphan() -> None:
             await until(lambda: not stage.supervisor.running())
             assert end_of(stage.journal.events)["reason"] == "interrupted"
             await no_environment_threads()
+
+    asyncio.run(scenario())
+
+
+def test_a_world_that_takes_long_to_import_blocks_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    imported = threading.Event()
+
+    def slow(name: str) -> Any:
+        assert imported.wait(20)
+        return load_world(name)
+
+    async def scenario() -> None:
+        async with supervising() as stage:
+            monkeypatch.setattr(requests, "load_world", slow)
+            starting = [
+                asyncio.get_running_loop().create_task(stage.start(options=ENDLESS)) for _ in range(3)
+            ]
+            await asyncio.sleep(0.02)
+            assert stage.supervisor.running() == []
+            imported.set()
+            answers = await asyncio.gather(*starting, return_exceptions=True)
+            assert sorted(type(answer).__name__ for answer in answers) == [
+                "EpisodeBusy",
+                "EpisodeBusy",
+                "LiveEpisode",
+            ]
 
     asyncio.run(scenario())
 

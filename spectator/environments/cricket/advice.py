@@ -42,6 +42,7 @@ def usual_bowler(match: Match) -> int:
     wants_spin = _wants_spin(match, team, over, overs)
     reserved = () if over >= overs - max(1, overs // 5) else team.death_bowlers
     from_this_end = innings.over_starters[-2] if len(innings.over_starters) > 1 else None
+    all_left = laws.overs_left_of_all(innings)
     scores: list[tuple[float, int]] = []
     for player in eligible:
         score = team.bowling_worth[player]
@@ -49,11 +50,11 @@ def usual_bowler(match: Match) -> int:
             score += 1.0
         if player == from_this_end:
             score += SPELL
-        if player in reserved and 2 * laws.overs_left(innings, player) <= innings.format.bowler_overs:
+        if player in reserved and 2 * all_left[player] <= innings.format.bowler_overs:
             score -= RESERVE
         scores.append((score, -player))
     scores.sort(reverse=True)
-    left = [laws.overs_left(innings, player) if team.players[player].bowls else 0 for player in range(11)]
+    left = [overs if player.bowls else 0 for overs, player in zip(all_left, team.players, strict=True)]
     for _, player in scores:
         if _can_finish(left, -player, overs - over - 1):
             return -player

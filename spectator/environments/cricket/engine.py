@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping
+from functools import cache
 from typing import Final, Literal, NamedTuple
 
 from spectator.environments.cricket import laws, result
@@ -86,6 +87,20 @@ class Played(NamedTuple):
     fielder: int | None
     position: str | None
     over_ended: bool
+
+
+@cache
+def load_model(profile: str, level: str | float) -> BallModel:
+    """The ball model of a profile and scoring level; it holds no match and serves all of them.
+
+    Args:
+        profile: ``men``, ``women`` or ``associates``.
+        level: ``all``, a season such as ``ipl 2024``, or the mean total of a 20-over first innings.
+
+    Raises:
+        ValueError: There is no such profile or level.
+    """
+    return BallModel.load(profile, level)
 
 
 Awaited = Literal["batter", "bowler", "ball", "innings", "nothing"]
@@ -185,11 +200,14 @@ class Match:
 
     def eligible_bowlers(self) -> list[int]:
         """Indices of those who may bowl the over about to begin; empty when none is."""
-        innings, keeper = self.innings[-1], self.teams[self.fielding_side].keeper
+        innings = self.innings[-1]
         if innings.closed or innings.bowler is not None:
             return []
-        barred = innings.barred_bowlers.union(innings.previous_bowlers, (keeper,))
-        return [player for player in range(11) if player not in barred and laws.overs_left(innings, player)]
+        barred = innings.barred_bowlers.union(
+            innings.previous_bowlers, (self.teams[self.fielding_side].keeper,)
+        )
+        left = laws.overs_left_of_all(innings)
+        return [player for player in range(11) if left[player] and player not in barred]
 
     def play(self, batting: BattingIntent, bowling: BowlingIntent) -> Played:
         """Bowl one ball and score it.
@@ -197,7 +215,7 @@ class Match:
         Raises:
             LawBroken: No ball can be bowled now.
         """
-        innings = self.innings[-1]
+        number, innings = len(self.innings), self.innings[-1]
         striker, non_striker, bowler = innings.striker, innings.non_striker, innings.bowler
         if striker is None or non_striker is None or bowler is None or innings.closed:
             raise laws.LawBroken("R1.not_ready", f"The match awaits: {self.awaited}.")
@@ -206,7 +224,7 @@ class Match:
         side = self.batting[-1]
         batters = self.teams[side].players
         situation = Situation(
-            innings=2 if len(self.innings) % 2 == 0 else 1,
+            innings=2 - number % 2,
             balls_bowled=balls,
             innings_balls=innings.format.balls,
             wickets_lost=innings.wickets,
@@ -221,7 +239,7 @@ class Match:
             delivery=bowling.delivery,
             shot=batting.shot,
             field=bowling.field.shape,
-            effect=self.effects.of(len(self.innings)),
+            effect=self.effects.of(number),
         )
         delivered = self.model.bowl(situation, self.rng)
         over, over_ball, delivery = balls // 6, innings.over_balls + 1, innings.over_deliveries + 1
@@ -229,7 +247,7 @@ class Match:
         wickets = innings.wickets
         counted = laws.take_ball(innings, delivered.ball, fielder)
         return Played(
-            len(self.innings), over, over_ball, delivery, striker, non_striker, bowler, free_hit, powerplay,
+            number, over, over_ball, delivery, striker, non_striker, bowler, free_hit, powerplay,
             counted, delivered, innings.fall[-1][2] if innings.wickets > wickets else None, fielder, position,
             over_ball == 6 and innings.over_balls == 0,
         )  # fmt: skip

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationIn
 from spectator.environments.base import ObservationModel, OptionsModel, StateModel, derive_seed
 from spectator.environments.cricket import snapshots
 from spectator.environments.cricket.arguments import TOOLS
-from spectator.environments.cricket.ball import BallModel
+from spectator.environments.cricket.engine import load_model
 from spectator.environments.cricket.formats import MAX_OVERS, format_of
 from spectator.environments.cricket.game import Game
 from spectator.environments.cricket.laws import LawBroken
@@ -59,7 +59,7 @@ class CricketOptions(OptionsModel):
     @field_validator("level")
     @classmethod
     def _known_level(cls, level: str | float, info: ValidationInfo) -> str | float:
-        BallModel.load(info.data.get("profile", "men"), level)
+        load_model(info.data.get("profile", "men"), level)
         return level
 
 
@@ -205,7 +205,7 @@ class CricketEnvironment:
         return Game(
             format_of(self._options["max_overs"]),
             teams,
-            BallModel.load(self._options["profile"], self._options["level"]),
+            load_model(self._options["profile"], self._options["level"]),
             random.Random(derive_seed(self._seed, "balls")),
             caller=self._options["toss_caller"],
             super_over=self._options["super_over"],

@@ -285,6 +285,17 @@ def overs_left(innings: Innings, player: int) -> int:
     return innings.format.overs_allowed([begun, *others], 0)
 
 
+def overs_left_of_all(innings: Innings) -> list[int]:
+    """Overs that each of the eleven may still begin by the limit; see :func:`overs_left`."""
+    limit, bowling = innings.format.bowler_overs, innings.bowling
+    if innings.format.extra_overs:
+        return [overs_left(innings, player) for player in range(11)]
+    left = [limit] * 11
+    for player, line in bowling.items():
+        left[player] = max(0, limit - line.overs_begun)
+    return left
+
+
 def take_bowler(innings: Innings, player: int) -> None:
     """Give ``player`` the next over.
 
@@ -463,10 +474,18 @@ def take_ball(innings: Innings, ball: Ball, fielder: int | None = None) -> Ball:
     Returns:
         The ball as it counted, which :func:`settle` may have shortened.
     """
-    check_ball(innings, ball)
-    if innings.target is not None:
+    bat, wide, noball, wides, byes, legbyes, penalty, ran, boundary, dismissal, _, _ = ball
+    plain = ran == bat and not (
+        wide or noball or boundary or dismissal or byes or legbyes or wides or penalty
+    )
+    if not plain or bat < 0 or innings.closed or innings.awaited != "ball":
+        check_ball(innings, ball)
+    if (
+        innings.target is not None
+        and bat + wides + byes + legbyes + penalty + 1 >= innings.target - innings.runs
+    ):
         ball = settle(ball, innings.target - innings.runs)
-    bat, wide, noball, wides, byes, legbyes, penalty, ran, boundary, dismissal, *_ = ball
+        bat, wide, noball, wides, byes, legbyes, penalty, ran, boundary, dismissal, _, _ = ball
     runs = bat + wides + noball + byes + legbyes + penalty
     batter = innings.batting[innings.striker]  # type: ignore[index]  # check_ball saw that both are in
     bowler = innings.bowling[innings.bowler]  # type: ignore[index]  # and that somebody bowls

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from functools import cache
 from typing import Any
 
 from spectator.environments.base import derive_seed
 from spectator.environments.cricket.advice import usual_bowler
-from spectator.environments.cricket.ball import BallModel
 from spectator.environments.cricket.captains import STYLES, StyledCaptain
-from spectator.environments.cricket.engine import BattingIntent, BowlingIntent, Match, Played
+from spectator.environments.cricket.engine import BattingIntent, BowlingIntent, Match, Played, load_model
 from spectator.environments.cricket.field import standard_field
 from spectator.environments.cricket.formats import format_of
 from spectator.environments.cricket.laws import may_bat
@@ -88,26 +88,30 @@ def open_match(overs: int, seed: int) -> Match:
     won: Side = "home" if (rng.random() < 0.5) == (call == "heads") else "away"
     if won == "away":
         _, elect = captains["away"].elect()
-    return Match(format_of(overs), teams, won if elect == "bat" else other(won), BallModel.load(), rng)
+    return Match(
+        format_of(overs), teams, won if elect == "bat" else other(won), load_model("men", "all"), rng
+    )
 
 
 def play_out(match: Match) -> Iterator[Played]:
     """Play on to the result under the default captains, ball by ball."""
     batting = BattingIntent()
-    while True:
-        awaited = match.awaited
+    while match.result is None:
+        innings = match.innings[-1]
+        awaited = innings.awaited
         if awaited == "ball":
-            innings = match.current
-            limit = innings.format.outside_limit(innings.balls)
-            yield match.play(batting, BowlingIntent(field=standard_field(limit)))
+            yield match.play(batting, _usual_intent(innings.format.outside_limit(innings.balls)))
         elif awaited == "batter":
             send_in_next(match)
         elif awaited == "bowler":
             match.give_ball(usual_bowler(match))
-        elif awaited == "innings":
-            match.close_innings()
         else:
-            return
+            match.close_innings()
+
+
+@cache
+def _usual_intent(outside_limit: int) -> BowlingIntent:
+    return BowlingIntent(field=standard_field(outside_limit))
 
 
 def send_in_next(match: Match) -> None:

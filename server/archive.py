@@ -11,7 +11,7 @@ from pydantic import BaseModel, Field
 from starlette.responses import StreamingResponse
 
 from spectator.errors import EpisodeNotFound
-from spectator.events import EndReason, RecordedEvent
+from spectator.events import EndReason
 from spectator.journal.base import EpisodeFilter, EpisodeSummary, Journal
 
 from . import faults
@@ -20,8 +20,8 @@ from .wiring import Services, services_of
 
 EPISODE_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 NDJSON: Final = "application/x-ndjson"
-WRITE_BYTES: Final = 64 * 1024
-"""Events are sent in pieces of about this size."""
+READ_EVENTS: Final = 64
+"""Events that are read and sent at once, since each may be large."""
 
 MAX_SEQ: Final = 2**53 - 1
 
@@ -127,20 +127,9 @@ async def _summary(services: Services, episode_id: str) -> EpisodeSummary:
 
 
 async def _lines(journal: Journal, episode_id: str, after_seq: int) -> AsyncIterator[str]:
-    waiting: list[RecordedEvent] = []
-    size = 0
-    async for recorded in journal.stream(episode_id, after_seq=after_seq):
-        waiting.append(recorded)
-        size += len(recorded.text)
-        if size >= WRITE_BYTES:
-            yield _joined(waiting)
-            waiting, size = [], 0
-    if waiting:
-        yield _joined(waiting)
-
-
-def _joined(events: list[RecordedEvent]) -> str:
-    return "".join(f"{recorded.text}\n" for recorded in events)
+    while batch := await journal.read(episode_id, after_seq=after_seq, limit=READ_EVENTS):
+        yield "".join(f"{recorded.text}\n" for recorded in batch)
+        after_seq = batch[-1].event.seq
 
 
 def _entry(summary: EpisodeSummary) -> EpisodeEntry:

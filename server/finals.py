@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import OrderedDict
 from typing import Final
 
 from spectator.episodes.projection import State, replay_state
-from spectator.events import RecordedEvent
 from spectator.journal.base import EpisodeSummary, Journal
 
 from . import wire
@@ -16,8 +14,8 @@ from .wire import Frame
 KEPT: Final = 32
 """Snapshots that are kept."""
 
-BATCH: Final = 100
-"""Events that are folded before others of the process get a turn."""
+BATCH: Final = 64
+"""Events that are read and folded before others of the process get a turn."""
 
 
 class FinalStates:
@@ -45,12 +43,11 @@ class FinalStates:
 
     async def _fold(self, summary: EpisodeSummary) -> Frame:
         state: State = {}
-        batch: list[RecordedEvent] = []
-        async for recorded in self._journal.stream(summary.episode_id):
-            if recorded.event.seq > summary.head_seq:
+        seq = 0
+        while batch := await self._journal.read(
+            summary.episode_id, after_seq=seq, limit=min(BATCH, summary.head_seq - seq)
+        ):
+            state, seq = replay_state(batch, state), batch[-1].event.seq
+            if seq >= summary.head_seq:
                 break
-            batch.append(recorded)
-            if len(batch) == BATCH:
-                state, batch = replay_state(batch, state), []
-                await asyncio.sleep(0)
-        return wire.snapshot(summary.epoch, summary.head_seq, replay_state(batch, state))
+        return wire.snapshot(summary.epoch, summary.head_seq, state)

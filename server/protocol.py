@@ -41,7 +41,12 @@ class HttpProtocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
     def connection_made(self, transport: asyncio.Transport) -> None:
         """Begin the connection."""
         super().connection_made(transport)
-        self.loop.call_later(FIRST_REQUEST_S, self._cut_when_silent)
+        self._patience = self.loop.call_later(FIRST_REQUEST_S, self._cut_when_silent)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """End the connection."""
+        self._patience.cancel()
+        super().connection_lost(exc)
 
     def _cut_when_silent(self) -> None:
         if self.cycle is None and self.transport.get_protocol() is self:

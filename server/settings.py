@@ -133,11 +133,6 @@ class Settings(BaseModel):
         """Whether the server listens only to its own machine."""
         return is_loopback(self.host)
 
-    @property
-    def journal_url(self) -> str:
-        """Where the journal is, as SQLAlchemy takes it."""
-        return f"sqlite:///{self.data_dir / 'journal.db'}"
-
     @classmethod
     def from_environ(cls, environ: Mapping[str, str]) -> Self:
         """Read the settings from variables.

@@ -16,6 +16,9 @@ from .wiring import Services
 MAX_MISSING: Final = 2000
 """Most events that are sent again to a viewer who resumes; one further behind gets a snapshot."""
 
+READ_EVENTS: Final = 64
+"""Events that are read at once for a viewer, since each may be large."""
+
 Tell = Callable[[Sequence[Frame]], Awaitable[None]]
 """Sends frames to the viewer, waiting while it does not take them."""
 
@@ -117,11 +120,14 @@ class Show:
             await self._tell([await self._services.finals.of(summary)])
 
     async def _missing(self, episode_id: str, after_seq: int, head: int) -> None:
-        if after_seq >= head:
-            return
-        journal = self._services.journal
-        recorded = await journal.read(episode_id, after_seq=after_seq, limit=head - after_seq)
-        await self._tell([wire.event_frame(one) for one in recorded])
+        while after_seq < head:
+            recorded = await self._services.journal.read(
+                episode_id, after_seq=after_seq, limit=min(READ_EVENTS, head - after_seq)
+            )
+            if not recorded:
+                return
+            await self._tell([wire.event_frame(one) for one in recorded])
+            after_seq = recorded[-1].event.seq
 
 
 def _provable(asked: Position | None, epoch: str, head: int) -> bool:

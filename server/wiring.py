@@ -10,6 +10,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import cast
 
+from sqlalchemy import URL
 from starlette.requests import HTTPConnection
 from ulid import ULID
 
@@ -79,7 +80,7 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
     await asyncio.to_thread(load_world, settings.environment)
     clock = SystemClock()
     async with AsyncExitStack() as stack:
-        journal = await SqlJournal.open(settings.journal_url)
+        journal = await SqlJournal.open(journal_url(settings))
         stack.push_async_callback(journal.aclose)
         await close_unfinished(journal, clock)
         tasks = await stack.enter_async_context(asyncio.TaskGroup())
@@ -108,6 +109,11 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
             guard=Guard(settings, clock),
             finals=FinalStates(journal),
         )
+
+
+def journal_url(settings: Settings) -> str:
+    """Where the journal is, as SQLAlchemy takes it, whatever the folder is called."""
+    return URL.create("sqlite", database=str(settings.data_dir / "journal.db")).render_as_string()
 
 
 def _limits(settings: Settings) -> EpisodeLimits:

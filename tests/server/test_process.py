@@ -154,3 +154,13 @@ def test_uvicorn_serves_the_application_by_its_name(tmp_path: Path) -> None:
     finally:
         process.terminate()
         process.wait(PATIENCE_S)
+
+
+def test_the_data_folder_may_have_any_name(tmp_path: Path) -> None:
+    folder = tmp_path / "a b%20c?d#e" / "deep"
+    with serve_process(folder) as serving:
+        episode_id = start(serving.base_url, pace="max", options={"turns": 1})
+        with watch(f"{serving.ws_url}/live/{episode_id}") as watcher:
+            watcher.to_the_end()
+    assert (folder / "journal.db").exists()
+    assert [path.name for path in tmp_path.iterdir()] == [folder.parent.name]

@@ -29,7 +29,7 @@ from spectator.policies.prompting import (
 from spectator.text import clean_text
 
 MARGIN_S: Final = 1.0
-"""Time kept of a decision's deadline for the fallback, at most a tenth of it."""
+"""Time kept of a decision's deadline for the fallback, at most a fifth of it."""
 
 MAX_REFUSALS: Final = 2
 """Refusals by the world in a row after which the fallback decides once."""
@@ -185,7 +185,7 @@ class ModelPolicy:
         planned = self._next_planned(observation)
         if planned is not None:
             return planned
-        limit = min(deadline - min(MARGIN_S, deadline / 10), self._settings.timeout_s)
+        limit = min(deadline - min(MARGIN_S, deadline / 5), self._settings.timeout_s)
         asking = _Asking(observation, self._clock.monotonic(), limit)
         if self._refused >= MAX_REFUSALS:
             return self._fall_back(asking, f"refused: {self._refused} actions in a row by the world's rules")

@@ -74,6 +74,7 @@ class FakeModelServer:
     chunk: int = 8
     received: list[Received] = field(default_factory=list)
     connections: int = 0
+    open_connections: int = 0
     base_url: str = ""
 
     @property
@@ -84,6 +85,7 @@ class FakeModelServer:
     async def handle(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Serve one connection."""
         self.connections += 1
+        self.open_connections += 1
         try:
             while (request := await _read_request(reader)) is not None:
                 request.at = asyncio.get_running_loop().time()
@@ -102,6 +104,7 @@ class FakeModelServer:
         except ConnectionError:
             pass
         finally:
+            self.open_connections -= 1
             writer.close()
 
     async def _answer(self, mode: Mode, request: Received, writer: asyncio.StreamWriter) -> None:
@@ -324,7 +327,10 @@ async def serving(
         assert task is not None
         tasks.add(task)
         task.add_done_callback(tasks.discard)
-        await fake.handle(reader, writer)
+        try:
+            await fake.handle(reader, writer)
+        except asyncio.CancelledError:
+            return  # asyncio would log it as an error of this server
 
     listener = await asyncio.start_server(handle, "127.0.0.1", 0)
     fake.base_url = f"http://127.0.0.1:{listener.sockets[0].getsockname()[1]}/v1"

@@ -186,7 +186,7 @@ def test_the_deadline_leaves_time_for_the_fallback() -> None:
     policy = model_policy(client, Steady(), clock=ManualClock(), style="json", timeout_s=50.0)
     for deadline in (60.0, 30.0, 2.0):
         decide(policy, observed(LEGAL), deadline=deadline)
-    assert client.deadlines == [50.0, 29.0, pytest.approx(1.8)]
+    assert client.deadlines == [50.0, 29.0, pytest.approx(1.6)]
 
 
 def test_no_second_answer_is_asked_for_without_time() -> None:

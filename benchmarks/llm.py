@@ -1,0 +1,409 @@
+"""Owns the figures of asking models: ``python -m benchmarks.llm``.
+
+The endpoint is a process of its own on a raw asyncio protocol, so that only the client's work is counted (user and
+system time of this process). The limit beside each figure is a client written by hand on a bare socket, which
+encodes and decodes the same bodies, in the same interleaved run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from typing import Any
+
+import orjson
+
+from benchmarks.figures import HEADER, Figure, ms, percentile
+from spectator.bus.memory import MemoryBus
+from spectator.catalog import load_world
+from spectator.clock import SystemClock
+from spectator.environments.base import World
+from spectator.episodes.driver import EpisodeLimits
+from spectator.episodes.pacing import Pace
+from spectator.episodes.request import EpisodeRequest
+from spectator.episodes.supervisor import Supervisor
+from spectator.journal.sql import SqlJournal
+from spectator.llm.address import StaticAddress
+from spectator.llm.breaker import Breaker
+from spectator.llm.chat import ChatRequest
+from spectator.llm.client import ChatClient, ClientLimits
+from spectator.observations import Observation
+from spectator.policies.captains import ModelCaptain, Seat, model_presets
+from spectator.policies.model import ModelPolicy
+from spectator.policies.prompting import Briefing
+
+TOKENS = 64
+ROUNDS = 5
+
+MESSAGES = [{"role": "system", "content": "You decide. " * 20}] + [
+    {"role": role, "content": "The situation, in so many words, as it was then. " * 8}
+    for _ in range(5)
+    for role in ("user", "assistant")
+]
+"""A prompt of eleven messages, about 4 kB."""
+
+
+class Endpoint(asyncio.Protocol):
+    """An endpoint that costs as little as Python allows; its answers are made once."""
+
+    def __init__(self, pause_s: float) -> None:
+        self._pause_s = pause_s
+        self._buffer = b""
+        self._transport: asyncio.Transport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        self._buffer += data
+        while (end := self._buffer.find(b"\r\n\r\n")) >= 0:
+            head = self._buffer[:end].lower()
+            length = int(head.split(b"content-length:")[1].split(b"\r\n")[0])
+            if len(self._buffer) < end + 4 + length:
+                return
+            body, self._buffer = self._buffer[end + 4 : end + 4 + length], self._buffer[end + 4 + length :]
+            self._answer(body)
+
+    def _answer(self, body: bytes) -> None:
+        assert self._transport is not None
+        if b'"stream":true' in body:
+            asyncio.get_running_loop().create_task(self._stream(self._transport, b'"tools":' in body))
+        else:
+            self._transport.write(TRAIN if b'"logprobs"' in body else PLAIN)
+
+    async def _stream(self, transport: asyncio.Transport, tools: bool) -> None:
+        transport.write(
+            b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
+        )
+        for chunk in STREAM_CALL if tools else STREAM_TEXT:
+            transport.write(chunk)
+            await asyncio.sleep(self._pause_s)
+        transport.write(b"0\r\n\r\n")
+
+
+def _response(value: Any) -> bytes:
+    body = json.dumps(value).encode()
+    return b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%b" % (
+        len(body),
+        body,
+    )
+
+
+def _completion(**choice: Any) -> dict[str, Any]:
+    return {
+        "id": "c-1",
+        "model": "bench",
+        "choices": [
+            {"index": 0, "message": {"content": "word " * TOKENS}, "finish_reason": "stop", **choice}
+        ],
+        "usage": {"prompt_tokens": 1_000, "completion_tokens": TOKENS},
+    }
+
+
+def _chunk(value: bytes) -> bytes:
+    event = b"data: " + value + b"\n\n"
+    return b"%x\r\n%b\r\n" % (len(event), event)
+
+
+def _stream(deltas: list[dict[str, Any]]) -> list[bytes]:
+    chunks = [_chunk(json.dumps({"choices": [{"index": 0, "delta": delta}]}).encode()) for delta in deltas]
+    end = {
+        "choices": [{"delta": {}, "finish_reason": "stop"}],
+        "usage": {"prompt_tokens": 9, "completion_tokens": 9},
+    }
+    return [*chunks, _chunk(json.dumps(end).encode()), _chunk(b"[DONE]")]
+
+
+PLAIN = _response(_completion())
+TRAIN = _response(
+    _completion(
+        token_ids=list(range(TOKENS)),
+        logprobs={
+            "content": [{"token": "word", "logprob": -0.12345678, "bytes": [119]} for _ in range(TOKENS)]
+        },
+    )
+)
+STREAM_TEXT = _stream([{"content": "word "}] * TOKENS)
+STREAM_CALL = _stream([
+    *[{"reasoning_content": "thinking "}] * TOKENS,
+    {"tool_calls": [{"index": 0, "id": "c", "function": {"name": "play_delivery", "arguments": '{"reason": "go"}'}}]},
+])  # fmt: skip
+
+
+async def serve(pause_s: float) -> None:
+    """Run the endpoint; prints its port."""
+    listener = await asyncio.get_running_loop().create_server(lambda: Endpoint(pause_s), "127.0.0.1", 0)
+    print(listener.sockets[0].getsockname()[1], flush=True)
+    await listener.serve_forever()
+
+
+@contextmanager
+def endpoint(pause_s: float = 0.0) -> Iterator[int]:
+    """An endpoint in a process of its own; yields its port."""
+    command = [sys.executable, "-m", "benchmarks.llm", "--serve", str(pause_s)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    try:
+        yield int(process.stdout.readline())
+    finally:
+        process.terminate()
+        process.wait()
+        process.stdout.close()
+
+
+class BareClient:
+    """The least that a client can do: one connection for each of its tasks, no errors, no limits, no retries."""
+
+    def __init__(self, port: int) -> None:
+        self._port = port
+        self._idle: list[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = []
+
+    async def complete(self, body: dict[str, Any]) -> Any:
+        """Ask; a stream is joined to one text."""
+        data = orjson.dumps(body)
+        reader, writer = (
+            self._idle.pop() if self._idle else await asyncio.open_connection("127.0.0.1", self._port)
+        )
+        writer.write(
+            b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%b"
+            % (len(data), data)
+        )
+        head = await reader.readuntil(b"\r\n\r\n")
+        if b"chunked" in head:
+            answer: Any = await self._stream(reader)
+        else:
+            length = int(head.split(b"Content-Length: ")[1].split(b"\r\n")[0])
+            answer = orjson.loads(await reader.readexactly(length))
+        self._idle.append((reader, writer))
+        return answer
+
+    async def _stream(self, reader: asyncio.StreamReader) -> str:
+        parts = []
+        while size := int(await reader.readline(), 16):
+            event = await reader.readexactly(size + 2)
+            if event[6:12] != b"[DONE]":
+                parts.append(orjson.loads(event[6:])["choices"][0]["delta"].get("content", ""))
+        await reader.readline()
+        return "".join(parts)
+
+    async def aclose(self) -> None:
+        """Close."""
+        for _, writer in self._idle:
+            writer.close()
+            await writer.wait_closed()
+
+
+async def _cpu_per_call(call: Callable[[], Awaitable[Any]], calls: int, tasks: int) -> float:
+    """Seconds of processor time of this process for one call."""
+    left = iter(range(calls))
+
+    async def work() -> None:
+        for _ in left:
+            await call()
+
+    await asyncio.gather(*(call() for _ in range(tasks)))
+    began = time.process_time()
+    await asyncio.gather(*(work() for _ in range(tasks)))
+    return (time.process_time() - began) / calls
+
+
+def chat_client(port: int) -> ChatClient:
+    """The client of this library, with everything that it does in earnest."""
+    clock, limits = SystemClock(), ClientLimits(concurrency=64)
+    return ChatClient(
+        limits.transport(),
+        StaticAddress(f"http://127.0.0.1:{port}/v1"),
+        clock=clock,
+        rng=random.Random(1),
+        limits=limits,
+        breaker=Breaker(clock),
+    )
+
+
+@asynccontextmanager
+async def _both(port: int) -> AsyncIterator[tuple[ChatClient, BareClient]]:
+    ours, bare = chat_client(port), BareClient(port)
+    try:
+        yield ours, bare
+    finally:
+        await ours.aclose()
+        await bare.aclose()
+
+
+async def cpu_of_a_call(name: str, *, calls: int, tasks: int, target: str, **fields: Any) -> Figure:
+    """Processor time of one call beside that of the bare client; medians of interleaved rounds."""
+    request = ChatRequest(model="bench", messages=MESSAGES, **fields)
+    body: dict[str, Any] = {"model": "bench", "messages": MESSAGES}
+    body |= {key: True for key in ("stream", "logprobs") if fields.get(key)}
+    with endpoint() as port:
+        async with _both(port) as (ours, bare):
+            pairs = [
+                (
+                    await _cpu_per_call(lambda: ours.complete(request, deadline=60), calls, tasks),
+                    await _cpu_per_call(lambda: bare.complete(body), calls, tasks),
+                )
+                for _ in range(ROUNDS)
+            ]
+    mine, least = (statistics.median(column) for column in zip(*pairs, strict=True))
+    ratio = statistics.median(one / other for one, other in pairs)
+    return Figure(name, f"{1e6 * mine:.0f} us, {ratio:.1f} x", target, f"bare socket {1e6 * least:.0f} us")
+
+
+def _seat(world: World) -> Seat:
+    return Seat(Briefing(f"{world.title}. {world.summary}"), world.captains[world.default_captain].build)
+
+
+def captain(world: World, port: int, *, stream: bool) -> Callable[[int], Any]:
+    """Builds a model captain of ``world`` that asks the endpoint at ``port``."""
+    table = ModelCaptain(
+        label="Bench", base_url=f"http://127.0.0.1:{port}/v1", model="bench", stream=stream, timeout_s=60
+    )
+    return model_presets({"llm:bench": table}, _seat(world), variables={}, clock=SystemClock())[
+        "llm:bench"
+    ].build
+
+
+def situations(world: World, count: int) -> list[Observation]:
+    """What the default captains see while they play, as far as the answer of the endpoint is legal there."""
+    seen: list[Observation] = []
+    environment = world.environment()
+    captains = {actor: world.captains[world.default_captain].build(n) for n, actor in enumerate(world.actors)}
+    options = world.options_type().model_dump(mode="json")
+    seed = 0
+    while len(seen) < count:
+        seed += 1
+        observation = environment.reset(seed=seed, episode_id="bench", options=options)
+        while not observation.done:
+            if any(action["tool"] == "play_delivery" for action in observation.legal_actions):
+                seen.append(observation)
+            assert observation.actor is not None
+            decision = captains[observation.actor].choose(observation)  # type: ignore[attr-defined]
+            observation = environment.step(decision.action)
+    return seen[:count]
+
+
+async def cpu_of_a_decision(*, stream: bool) -> Figure:
+    """Processor time of a whole decision in a match: prompt, history, call, parsing, validation."""
+    world = load_world("cricket")
+    seen = situations(world, 200)
+    with endpoint() as port:
+        times = []
+        for number in range(ROUNDS):
+            policy: ModelPolicy = captain(world, port, stream=stream)(number)
+            began = time.process_time()
+            decisions = [await policy.decide(observation, deadline=60) for observation in seen]
+            times.append((time.process_time() - began) / len(seen))
+            await policy.aclose()
+            if stream:
+                assert {decision.source for decision in decisions} == {"model"}
+    kind = f"streamed, {TOKENS} thoughts" if stream else "whole answer that must be repaired and fails"
+    return Figure(f"CPU of a live decision, {kind}", ms(statistics.median(times)), "< 1 ms", "-")
+
+
+async def stalls_of_eight_matches() -> Figure:
+    """How long the event loop was kept from other work by eight matches between streaming models."""
+    import dataclasses
+    import itertools
+    from tempfile import TemporaryDirectory
+
+    from spectator.episodes import request as requests
+
+    world = load_world("cricket")
+    stalls: list[float] = []
+
+    async def watch() -> None:
+        while True:
+            began = time.perf_counter()
+            await asyncio.sleep(0.001)
+            stalls.append(time.perf_counter() - began - 0.001)
+
+    with endpoint(pause_s=0.002) as port, TemporaryDirectory() as folder:
+        preset = dataclasses.replace(world.captains["heuristic"], build=captain(world, port, stream=True))
+        led = dataclasses.replace(
+            world,
+            captains={**world.captains, "heuristic": preset},
+            opponents={**world.opponents, "heuristic": preset},
+        )
+        load, requests.load_world = requests.load_world, lambda name: led  # type: ignore[assignment]
+        ids = itertools.count()
+        journal = await SqlJournal.open(f"sqlite:///{folder}/journal.db")
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                supervisor = Supervisor(
+                    journal=journal,
+                    bus=MemoryBus(),
+                    clock=SystemClock(),
+                    tasks=tasks,
+                    slots=8,
+                    limits=EpisodeLimits(),
+                    new_id=lambda: f"ep-{next(ids)}",
+                    new_epoch=lambda: "e",
+                    draw_seed=lambda: 1,
+                )
+                episodes = [
+                    await supervisor.start(EpisodeRequest("cricket", pace=Pace.MAX, options={"max_overs": 1}))
+                    for _ in range(8)
+                ]
+                watching = tasks.create_task(watch())
+                for episode in episodes:
+                    await episode.wait()
+                watching.cancel()
+        finally:
+            requests.load_world = load  # type: ignore[assignment]
+            await journal.aclose()
+    name = "event loop stalls, 8 matches of streaming models"
+    value = f"p99 {ms(percentile(stalls, 0.99))}, worst {ms(max(stalls))} of {len(stalls)}"
+    return Figure(name, value, "< 20 ms", f"alone {ms(await _quiet_stall())}")
+
+
+async def _quiet_stall() -> float:
+    """The worst stall of a loop that has nothing else to do, in a second: what the machine itself takes."""
+    worst, until = 0.0, time.perf_counter() + 1.0
+    while (began := time.perf_counter()) < until:
+        await asyncio.sleep(0.001)
+        worst = max(worst, time.perf_counter() - began - 0.001)
+    return worst
+
+
+async def measure() -> list[Figure]:
+    """All figures."""
+    return [
+        await cpu_of_a_call("CPU of a call, one at a time", calls=500, tasks=1, target="< 1 ms"),
+        await cpu_of_a_call("CPU of a call, 64 at once", calls=2_000, tasks=64, target="-"),
+        await cpu_of_a_call(
+            "CPU of a call with log probabilities and token ids, 64 at once",
+            calls=1_000,
+            tasks=64,
+            target="-",
+            logprobs=True,
+            token_ids=True,
+        ),
+        await cpu_of_a_call(
+            f"CPU of a streamed call of {TOKENS} pieces", calls=200, tasks=16, target="< 1 ms", stream=True
+        ),
+        await cpu_of_a_decision(stream=True),
+        await cpu_of_a_decision(stream=False),
+        await stalls_of_eight_matches(),
+    ]
+
+
+def main() -> None:
+    """Measure and print, or serve."""
+    if sys.argv[1:2] == ["--serve"]:
+        asyncio.run(serve(float(sys.argv[2])))
+        return
+    print(HEADER)
+    for figure in asyncio.run(measure()):
+        print(figure.row(), flush=True)
+
+
+if __name__ == "__main__":
+    main()

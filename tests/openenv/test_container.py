@@ -1,0 +1,241 @@
+"""The container: what its Dockerfile says, and that its result runs under any user with a read-only root."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from server.settings import PREFIX, Settings
+from tests.openenv.dockerfile import Context, Stage, build, read
+from tests.serving import ROOT, free_port
+
+pytestmark = pytest.mark.timeout(600)  # the first test waits for the build
+
+READY_S = 30.0
+"""How long the validator waits for ``/health``."""
+
+
+@pytest.fixture(scope="module")
+def stages() -> list[Stage]:
+    return read(ROOT / "Dockerfile")
+
+
+# What the files say
+
+
+def test_it_has_two_stages_and_the_last_builds_nothing(stages: list[Stage]) -> None:
+    first, last = stages
+    assert first.base == last.base
+    assert re.fullmatch(r"python:3\.\d+-slim", last.base)
+    assert not any(
+        word in one.text for one in last.all("RUN") for word in ("pip", "apt", "gcc", "build-essential")
+    )
+    assert [one.text.split()[0] for one in last.all("COPY")] == [f"--from={first.name}"]
+
+
+def test_it_runs_as_nobody_special_on_the_port_that_everything_names(stages: list[Stage]) -> None:
+    last, port = stages[-1], "8000"
+    assert last.only("USER").text == "1000"
+    assert last.only("EXPOSE").text == last.variables()["SPECTATOR_PORT"] == port
+    assert f"\nport: {port}\n" in (ROOT / "openenv.yaml").read_text()
+    readme = (ROOT / "README.md").read_text()
+    if readme.startswith("---\n"):
+        assert f"\napp_port: {port}\n" in readme.split("---")[1]
+
+
+def test_its_settings_are_settings(stages: list[Stage]) -> None:
+    variables = stages[-1].variables()
+    assert variables["ENABLE_WEB_INTERFACE"] == "false"
+    settings = Settings.from_environ(
+        {name: text for name, text in variables.items() if name.startswith(PREFIX)}
+    )
+    assert (settings.host, settings.port, str(settings.data_dir)) == ("0.0.0.0", 8000, "/tmp/spectator")
+
+
+def test_its_health_check_is_python_and_its_command_is_one_process(stages: list[Stage]) -> None:
+    last = stages[-1]
+    check = last.only("HEALTHCHECK").text
+    assert '["python", "-c"' in check
+    assert "/health" in check
+    assert last.only("CMD").words() == ["server"]
+
+
+def test_the_context_holds_what_is_needed_and_no_more() -> None:
+    context = Context(ROOT)
+    for needed in ("pyproject.toml", "README.md", "LICENSE", "server/app.py", "static/icon.svg"):
+        assert context.lets_through(needed), needed
+    for other in (
+        ".git/config",
+        ".venv/bin/python",
+        ".venv-openenv/bin/python",
+        "data/journal.db",
+        "tests/conftest.py",
+        "server/__pycache__/app.cpython-311.pyc",
+        "spectator/a/__pycache__/b.pyc",
+        "spectator/old.pyc",
+        ".env",
+    ):
+        assert not context.lets_through(other), other
+
+
+# What it builds
+
+
+@dataclass
+class Image:
+    """What the Dockerfile builds.
+
+    Args:
+        root: Stands for the root of its file system.
+        stage: Its last stage.
+    """
+
+    root: Path
+    stage: Stage
+
+    def variables(self, temp: Path, port: int) -> dict[str, str]:
+        """Its environment; below ``temp`` is its /tmp."""
+        told = self.stage.variables()
+        told["PATH"] = told["PATH"].replace("/opt/", f"{self.root}/opt/").replace("$PATH", "/usr/bin:/bin")
+        return told | {"SPECTATOR_DATA_DIR": str(temp / "spectator"), "SPECTATOR_PORT": str(port)}
+
+
+@pytest.fixture(scope="module")
+def image(stages: list[Stage]) -> Iterator[Image]:
+    """Built with pip in a folder that every user can read and none but root can write."""
+    with tempfile.TemporaryDirectory(dir="/var/tmp", prefix="spectator-image-") as folder:
+        root = Path(folder)
+        source = build(stages[0], Context(ROOT), root)
+        shutil.rmtree(source)
+        root.chmod(0o755)
+        yield Image(root, stages[-1])
+
+
+@contextmanager
+def running(image: Image, temp: Path, user: int, *, locked: bool) -> Iterator[http.client.HTTPConnection]:
+    """Its command under ``user``, from another folder; ``locked`` where the root cannot be written."""
+    port = free_port()
+    variables = image.variables(temp, port)
+    command = ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups", "--no-new-privs"]
+    command += ["--bounding-set=-all", "--inh-caps=-all", *image.stage.only("CMD").words()]
+    if locked:
+        mounts = f"mount -o remount,bind,ro / && mount -t tmpfs -o mode=1777,size=64m none {temp}"
+        command = ["unshare", "--mount", "sh", "-c", f'{mounts} && exec "$@"', "sh", *command]
+    environ = {**variables, "PATH": f"{variables['PATH']}:/usr/sbin:/sbin"}
+    process = subprocess.Popen(command, cwd="/", env=environ, stderr=subprocess.PIPE, text=True)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
+    try:
+        _wait(process, connection)
+        yield connection
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(20) == 0
+    finally:
+        connection.close()
+        if process.poll() is None:
+            process.kill()
+            process.wait(20)
+        assert process.stderr is not None
+        process.stderr.close()
+
+
+def _wait(process: subprocess.Popen[str], connection: http.client.HTTPConnection) -> None:
+    deadline = time.monotonic() + READY_S
+    while time.monotonic() < deadline:
+        if process.poll() is not None:
+            assert process.stderr is not None
+            pytest.fail(f"it ended with {process.returncode}: {process.stderr.read()[-3000:]}")
+        try:
+            if ask(connection, "GET", "/health") == {"status": "healthy"}:
+                return
+        except OSError:
+            connection.close()
+            time.sleep(0.05)
+    pytest.fail(f"not healthy within {READY_S:g} s")
+
+
+def ask(connection: http.client.HTTPConnection, method: str, path: str, body: object = None) -> object:
+    headers = {} if body is None else {"Content-Type": "application/json"}
+    connection.request(method, path, None if body is None else json.dumps(body), headers)
+    return json.loads(connection.getresponse().read())
+
+
+def as_root() -> None:
+    if os.geteuid() != 0 or shutil.which("setpriv") is None:
+        reason = "needs root and setpriv (util-linux) to become another user"
+        pytest.fail(reason) if os.environ.get("REQUIRE_ALL") == "1" else pytest.skip(reason)
+
+
+def can_lock() -> bool:
+    """Whether this machine lets us make a mount namespace."""
+    probe = [
+        "unshare",
+        "--mount",
+        "sh",
+        "-c",
+        "mount -o remount,bind,ro / && ! touch /spectator-probe 2>/dev/null",
+    ]
+    return (
+        shutil.which("unshare") is not None
+        and subprocess.run(probe, capture_output=True, check=False).returncode == 0
+    )
+
+
+@pytest.mark.parametrize(("user", "locked"), [(1000, False), (65532, False), (65532, True)])
+def test_it_runs_under_any_user_and_writes_below_its_temp_folder_alone(
+    image: Image, user: int, locked: bool
+) -> None:
+    as_root()
+    if locked and not can_lock():
+        pytest.skip("this machine lets nobody make mount namespaces")
+    with tempfile.TemporaryDirectory(prefix="spectator-temp-") as folder:
+        temp = Path(folder)
+        if not locked:
+            os.chown(temp, user, user)
+        temp.chmod(0o700 if not locked else 0o755)
+        with running(image, temp, user, locked=locked) as connection:
+            begun = ask(connection, "POST", "/reset", {"seed": 7, "episode_id": "e"})
+            assert isinstance(begun, dict)
+            assert begun["done"] is False
+            body = {"environment": "counting", "pace": "max", "options": {"turns": 3}}
+            started = ask(connection, "POST", "/custom/start_episode", body)
+            assert isinstance(started, dict)
+            assert started["episode_id"]
+            connection.request("GET", "/")
+            page = connection.getresponse()
+            assert (page.status, b"<html" in page.read()) == (200, True)
+            check = health_check(image, image.variables(temp, connection.port))
+            assert check == 0
+        written = {path.name for path in temp.iterdir()}
+        assert written == (set() if locked else {"spectator"})
+
+
+def health_check(image: Image, variables: dict[str, str]) -> int:
+    """The exit code of the image's own health check."""
+    command = json.loads(image.stage.only("HEALTHCHECK").text.partition("CMD ")[2])
+    return subprocess.run(command, env=variables, cwd="/", check=False, timeout=20).returncode
+
+
+def test_the_health_check_fails_when_nothing_answers(image: Image, tmp_path: Path) -> None:
+    assert health_check(image, image.variables(tmp_path, free_port())) != 0
+
+
+def test_the_image_has_no_test_and_no_peer(image: Image) -> None:
+    python = image.root / "opt" / "spectator" / "bin" / "python"
+    code = "import json, importlib.metadata as m; print(json.dumps([d.name for d in m.distributions()]))"
+    done = subprocess.run([python, "-c", code], capture_output=True, text=True, check=True, cwd="/")
+    names = json.loads(done.stdout)
+    assert "openenv-spectator" in names
+    assert not {"openenv", "pytest", "playwright", "gradio", "ruff", "mypy"} & set(names)

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from spectator.environments.cricket import laws
 from spectator.environments.cricket.engine import Match
-from spectator.environments.cricket.laws import LawBroken
+from spectator.environments.cricket.innings import LawBroken
 from spectator.environments.cricket.models import Side
 from spectator.environments.cricket.resources import chase_chance, runs_to_come
 from spectator.environments.cricket.team import Team

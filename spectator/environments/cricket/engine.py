@@ -17,7 +17,7 @@ from spectator.environments.cricket.ball_details import RING_POSITIONS
 from spectator.environments.cricket.ball_plans import DeliveryPlan
 from spectator.environments.cricket.field import Field, standard_field
 from spectator.environments.cricket.formats import RING_LIMIT, SUPER_OVER, Format
-from spectator.environments.cricket.laws import Innings
+from spectator.environments.cricket.innings import Innings, LawBroken
 from spectator.environments.cricket.models import Ball, Side
 from spectator.environments.cricket.team import Team
 
@@ -195,7 +195,7 @@ class Match:
     def check_bowler(self, player: int) -> None:
         """Raise when ``player`` may not bowl the next over; see :meth:`give_ball`."""
         if player == self.teams[self.fielding_side].keeper:
-            raise laws.LawBroken("house.keeper", "The wicket-keeper does not bowl; choose somebody else.")
+            raise LawBroken("house.keeper", "The wicket-keeper does not bowl; choose somebody else.")
         laws.check_bowler(self.innings[-1], player)
 
     def eligible_bowlers(self) -> list[int]:
@@ -218,7 +218,7 @@ class Match:
         number, innings = len(self.innings), self.innings[-1]
         striker, non_striker, bowler = innings.striker, innings.non_striker, innings.bowler
         if striker is None or non_striker is None or bowler is None or innings.closed:
-            raise laws.LawBroken("R1.not_ready", f"The match awaits: {self.awaited}.")
+            raise LawBroken("R1.not_ready", f"The match awaits: {self.awaited}.")
         balls, free_hit = innings.balls, innings.free_hit
         powerplay = balls < innings.format.powerplay_balls
         side = self.batting[-1]
@@ -259,7 +259,7 @@ class Match:
             LawBroken: The innings is not over.
         """
         if self.awaited != "innings":
-            raise laws.LawBroken("R1.innings_open", "The innings is still in progress.")
+            raise LawBroken("R1.innings_open", "The innings is still in progress.")
         self.settle_result()
         if self.result is None:
             self._open(result.next_batting_side(self.batting))

@@ -14,7 +14,7 @@ from spectator.environments.cricket.arguments import TOOLS
 from spectator.environments.cricket.engine import load_model
 from spectator.environments.cricket.formats import MAX_OVERS, format_of
 from spectator.environments.cricket.game import Game
-from spectator.environments.cricket.laws import LawBroken
+from spectator.environments.cricket.innings import LawBroken
 from spectator.environments.cricket.models import SIDES, Side
 from spectator.environments.cricket.reward import rubric
 from spectator.environments.cricket.squads import draw_fixture

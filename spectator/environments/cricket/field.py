@@ -14,7 +14,7 @@ from functools import cache
 from typing import Any, Final
 
 from spectator.environments.cricket.ball_plans import FieldShape
-from spectator.environments.cricket.laws import LawBroken
+from spectator.environments.cricket.innings import LawBroken
 
 PITCH_M: Final = 20.12
 """Stumps to stumps, 22 yards (Law 6.1)."""

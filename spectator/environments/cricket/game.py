@@ -11,7 +11,7 @@ from spectator.environments.cricket.ball import BallModel
 from spectator.environments.cricket.engine import Match, Played
 from spectator.environments.cricket.field import STANDARD, standard_field
 from spectator.environments.cricket.formats import Format
-from spectator.environments.cricket.laws import LawBroken
+from spectator.environments.cricket.innings import LawBroken
 from spectator.environments.cricket.models import SIDES, Side, mark
 from spectator.environments.cricket.result import other
 from spectator.environments.cricket.seats import Seat

@@ -6,7 +6,8 @@ from typing import Any
 
 from spectator.environments.cricket.ball_plans import SECTORS
 from spectator.environments.cricket.engine import BattingIntent, BowlingIntent, Match, Played
-from spectator.environments.cricket.laws import BatterLine, Innings, overs_left
+from spectator.environments.cricket.innings import BatterLine, Innings
+from spectator.environments.cricket.laws import overs_left
 from spectator.environments.cricket.models import mark, overs_text
 from spectator.environments.cricket.team import Team
 from spectator.environments.cricket.words import describe, how_out

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from spectator.environments.cricket.laws import Innings
+from spectator.environments.cricket.innings import Innings
 from spectator.environments.cricket.models import Side
 
 

@@ -6,7 +6,7 @@ import math
 from typing import Final
 
 from spectator.environments.cricket.engine import Match
-from spectator.environments.cricket.laws import Innings
+from spectator.environments.cricket.innings import Innings
 from spectator.environments.cricket.models import Side
 from spectator.environments.cricket.resources import runs_to_come
 from spectator.environments.cricket.seats import Seat

@@ -13,7 +13,7 @@ from spectator.environments.cricket.engine import Match
 from spectator.environments.cricket.field import Field, custom_field, preset_field
 from spectator.environments.cricket.formats import SUPER_OVER
 from spectator.environments.cricket.game import Game
-from spectator.environments.cricket.laws import BatterLine, BowlerLine, Innings
+from spectator.environments.cricket.innings import BatterLine, BowlerLine, Innings
 from spectator.environments.cricket.seats import Seat
 from spectator.events import Fact
 

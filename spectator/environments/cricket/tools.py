@@ -36,7 +36,8 @@ from spectator.environments.cricket.field import (
     preset_field,
 )
 from spectator.environments.cricket.game import Game, Phase
-from spectator.environments.cricket.laws import LawBroken, may_bat
+from spectator.environments.cricket.innings import LawBroken
+from spectator.environments.cricket.laws import may_bat
 from spectator.environments.cricket.models import Side
 from spectator.environments.cricket.result import other
 from spectator.environments.cricket.seats import CALLS_A_TURN, Seat

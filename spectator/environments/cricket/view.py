@@ -8,7 +8,8 @@ from typing import Any
 from spectator.environments.cricket.advice import usual_bowler
 from spectator.environments.cricket.formats import Format
 from spectator.environments.cricket.game import Game
-from spectator.environments.cricket.laws import Innings, may_bat, overs_left
+from spectator.environments.cricket.innings import Innings
+from spectator.environments.cricket.laws import may_bat, overs_left
 from spectator.environments.cricket.models import Side, overs_text
 from spectator.environments.cricket.resources import runs_to_come
 from spectator.environments.cricket.seats import Seat

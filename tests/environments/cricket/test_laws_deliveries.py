@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from spectator.environments.cricket import laws
-from spectator.environments.cricket.laws import LawBroken
+from spectator.environments.cricket.innings import BowlerLine, LawBroken
 from spectator.environments.cricket.models import Ball, mark, overs_text
 from tests.environments.cricket.builders import (
     BOWLED,
@@ -88,7 +88,7 @@ def test_O5_O6_O7_overs_per_bowler(overs: int, limits: list[int]) -> None:
     innings.bowler, innings.over_bowlers, innings.bowling = None, [], {}
     for player, limit in enumerate(limits):
         assert laws.overs_left(innings, player) == limit
-        innings.bowling[player] = laws.BowlerLine(player)
+        innings.bowling[player] = BowlerLine(player)
         innings.bowling[player].overs_begun = limit
         assert laws.overs_left(innings, player) == 0
         with broken("O5"):
@@ -99,7 +99,7 @@ def test_O5_who_has_bowled_the_share_may_bowl_one_more_only_while_it_is_free() -
     innings = fresh(11)
     innings.bowler, innings.over_bowlers, innings.bowling = None, [], {}
     for player in (0, 1):
-        innings.bowling[player] = laws.BowlerLine(player)
+        innings.bowling[player] = BowlerLine(player)
         innings.bowling[player].overs_begun = 2
     assert [laws.overs_left(innings, player) for player in (0, 1, 2)] == [1, 1, 3]
     innings.bowling[0].overs_begun = 3

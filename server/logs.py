@@ -28,6 +28,17 @@ class JsonFormatter(logging.Formatter):
         return json.dumps(line, ensure_ascii=False)
 
 
+class Reason(logging.Filter):
+    """Leaves of a failed start what a person needs: the reason, where we gave one, without its trace."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Shorten the record."""
+        last = str(record.msg).strip().rpartition("\n")[2]
+        if str(record.msg).startswith("Traceback") and last.startswith("spectator.errors."):
+            record.msg, record.args = last.partition(": ")[2], ()
+        return True
+
+
 def configure_logging(settings: Settings) -> None:
     """Send every log line to standard error, in the form that the settings ask for."""
     handler = logging.StreamHandler()
@@ -36,5 +47,6 @@ def configure_logging(settings: Settings) -> None:
         logging.Formatter("%(asctime)s %(levelname)-7s %(name)s: %(message)s") if text else JsonFormatter()
     )
     logging.basicConfig(level=settings.log_level.upper(), handlers=[handler], force=True)
+    logging.getLogger("uvicorn.error").addFilter(Reason())
     for chatty in ("uvicorn.access", "server.protocol", "spectator.server.protocol"):
         logging.getLogger(chatty).setLevel(logging.WARNING)

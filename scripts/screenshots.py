@@ -94,10 +94,7 @@ def take(browser: Browser, url: str, look: str, size: str, path: Path, *, full: 
     page.goto(url)
     page.wait_for_timeout(1200)
     if full:
-        page.set_viewport_size(
-            {"width": width, "height": page.evaluate("document.documentElement.scrollHeight")}
-        )
-        page.wait_for_timeout(400)
+        page.evaluate("document.getElementById('player')?.style.setProperty('position', 'static')")
     page.screenshot(path=path, full_page=full)
     context.close()
 
@@ -105,8 +102,8 @@ def take(browser: Browser, url: str, look: str, size: str, path: Path, *, full: 
 def take_readme(browser: Browser, url: str, path: Path) -> None:
     """A live match, wide and dark."""
     client = httpx.Client(base_url=url, timeout=30)
-    live = start(client, wait=False, pace="fast", seed=SEED)
-    until(client, live, turns=118)
+    live = start(client, wait=False, pace="fast", seed=SEED, captain_preset="tactician")
+    until(client, live, turns=100)
     client.post("/custom/pace", json={"episode_id": live, "pace": "broadcast"})
     path.parent.mkdir(parents=True, exist_ok=True)
     take(browser, f"{url}/watch/{live}", "dark", "wide", path, full=False)

@@ -27,6 +27,7 @@ export const get = (root, path) => ask(new URL(path, root), {});
 /** @param {string} root @param {string} path @param {object} fields @returns {Promise<Answer>} */
 export function call(root, path, fields) {
   const token = recallToken();
+  /** @type {Record<string, string>} */
   const authorization = /^[\x21-\x7e]+$/.test(token) ? { Authorization: `Bearer ${token}` } : {};
   return ask(new URL(path, root), {
     method: "POST",

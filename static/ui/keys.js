@@ -6,6 +6,9 @@ import { makeHelp } from "./dialog.js";
 
 /** @typedef {import("../live/player.js").Player} Player */
 
+/** Keys that move a list which has the focus. */
+const SCROLLING = [" ", "ArrowUp", "ArrowDown", "Home", "End", "PageUp", "PageDown"];
+
 /**
  * @param {{act: (action: (player: Player) => void) => void, back: (action: (player: Player) => void) => () => Promise<void>,
  *   isLive: () => boolean, help: HTMLElement}} wiring
@@ -39,7 +42,8 @@ export function mountKeys({ act, back, isLive, help }) {
   document.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]")) return;
     const target = event.target instanceof Element ? event.target : document.body;
-    if (target.closest("input:not([type=range]), select, textarea, [contenteditable], [tabindex]:not(body)")) return;
+    if (target.closest("input:not([type=range]), select, textarea, [contenteditable]")) return;
+    if (SCROLLING.includes(event.key) && target.closest("[tabindex]")) return;
     if (event.key === " " && target.closest("button, summary, a")) return;
     const name = event.shiftKey && event.key.startsWith("Arrow") ? `shift+${event.key}` : event.key.length === 1 ? event.key.toLowerCase() : event.key;
     const action = keys[name];

@@ -26,7 +26,9 @@ export default {
       update(state, event) {
         const world = state.world ?? {};
         const moves = event !== null && !ctx.still();
-        for (const part of [score, ball, field, crease, chart, cards]) part.update(world, moves, state);
+        /** @type {{update: (world: any, moves: boolean) => void}[]} */
+        const parts = [score, ball, field, crease, chart, cards];
+        for (const part of parts) part.update(world, moves);
       },
       destroy() {
         for (const place of [root, ctx.banner, ctx.lead]) place.replaceChildren();

@@ -234,7 +234,7 @@ class BallModel:
         pace = plan or ("slower" if w < 0.12 else "stock")
         spin = kind == 1
         stock = at.bowler.speed_kmh or _SPEED_KMH["spin" if spin else "pace"]
-        speed = round(stock * (_PACE_FACTOR[pace] + 0.04 * (draw() + draw() - 1.0)), 1)
+        speed = round(stock * (_PACE_FACTOR[pace] + 0.08 * (draw() - 0.5)), 1)
         zone, shot, contact, aerial = self._direction(at, phase, kind, pair, category, ball, v, w, draw())
         fielder = self._fielder(at, ball, phase, zone, contact, v, w)
         return Delivered(

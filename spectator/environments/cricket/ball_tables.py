@@ -187,7 +187,8 @@ def tables_of(model: dict[str, Any], profile: str) -> Tables:
         batter=_deep_exp(model["batter"]),
         bowler=_deep_exp(model["bowler"]),
         intent=tuple(
-            intent_levers(row, model["intent_bend"], model["intent_cost"]) for row in model["intent"]
+            intent_levers(direction, bend, model["intent_cost"])
+            for direction, bend in zip(model["intent"], model["intent_bend"], strict=True)
         ),
         attack=intent_levers(model["attack"], model["attack_bend"], model["attack_cost"]),
         free_hit=tuple(model["free_hit"]),

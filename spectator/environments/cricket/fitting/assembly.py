@@ -26,7 +26,11 @@ NOTE = (
 # Assumptions, as logs of the levers (dot, single, two and three, four, six, wicket, wide). None can be read
 # off the tables, which know what sides did and not what else they might have done; each is chosen for the
 # property named beside it.
-INTENT_BEND = (0.05, 0.0, 0.0, -0.06, -0.1, 0.2, 0.0)
+INTENT_BEND = (
+    (0.05, 0.0, 0.0, -0.06, -0.1, 0.2, 0.0),
+    (0.07, 0.0, 0.0, -0.09, -0.14, 0.28, 0.0),
+    (0.05, 0.0, 0.0, -0.06, -0.1, 0.2, 0.0),
+)
 """No departure from the data's own intent beats it on average, in any format; the direction itself is
 measured."""
 INTENT_COST = (0.03, 0.0, 0.0, -0.03, -0.05, 0.15, 0.0)
@@ -117,7 +121,7 @@ def blank_content(chase_shares: Floats) -> dict[str, Any]:
         "attack": list(ATTACK),
         "attack_bend": list(ATTACK_BEND),
         "attack_cost": list(ATTACK_COST),
-        "intent_bend": list(INTENT_BEND),
+        "intent_bend": [list(bend) for bend in INTENT_BEND],
         "intent_cost": list(INTENT_COST),
         "paces": [list(levers) for levers in PACES],
         "powerplay": list(POWERPLAY),

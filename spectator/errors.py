@@ -11,7 +11,7 @@
     │   ├── EpisodeOver                   it has ended; nothing can be done to it any more
     │   ├── PolicyError                   who decides failed
     │   │   ├── DecisionTimeout
-    │   │   └── EndpointError             a model's endpoint gave no usable answer; says whether again can help
+    │   │   └── EndpointError             a model's endpoint gave no usable answer; says if again helps
     │   │       ├── EndpointUnavailable   not reached, cut off, or failing on its side
     │   │       ├── EndpointTimeout       it did not answer in time
     │   │       ├── EndpointBusy          it asks to wait

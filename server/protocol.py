@@ -66,7 +66,7 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
 
     def handle_connect(self, event: Request) -> None:
         """Begin the handshake; a viewer's messages are small."""
-        if event.path.startswith(f"{self.root_path}/live"):
+        if event.path.startswith("/live"):
             self.conn.max_message_size = MAX_MESSAGE_BYTES
         super().handle_connect(event)
         if hasattr(self, "scope"):

@@ -139,7 +139,7 @@ class CricketEnvironment:
     def reset(self, *, seed: int, episode_id: str, options: Mapping[str, Any]) -> Observation:
         """Begin a match."""
         self._episode_id, self._seed, self._options = episode_id, seed, dict(options)
-        self._game = self._arrange()
+        self._take(self._arrange())
         return self._observe()
 
     def step(self, action: Action) -> Observation:
@@ -166,8 +166,9 @@ class CricketEnvironment:
     def restore(self, snapshot: bytes) -> Observation:
         """Go on from ``snapshot``."""
         header = snapshots.header(snapshot)
+        game = snapshots.load(snapshot, _fresh(header["seed"], header["options"]))
         self._seed, self._episode_id, self._options = header["seed"], header["episode_id"], header["options"]
-        self._game = snapshots.load(snapshot, self._fresh())
+        self._take(game)
         return self._observe()
 
     def facts(self) -> Sequence[Fact]:
@@ -190,29 +191,19 @@ class CricketEnvironment:
             raise RuntimeError("reset comes before step")
         return self._game
 
-    def _fresh(self) -> Game:
-        """A game of this seed and these options, before the toss."""
-        squads = draw_fixture(derive_seed(self._seed, "squads"))
-        teams = teams_of(squads)
+    def _take(self, game: Game) -> None:
+        self._game = game
         self._squads = {
             side: {
                 "name": team.name,
                 "short": team.short,
                 "players": [team.card(index) for index in range(11)],
             }
-            for side, team in teams.items()
+            for side, team in game.teams.items()
         }
-        return Game(
-            format_of(self._options["max_overs"]),
-            teams,
-            load_model(self._options["profile"], self._options["level"]),
-            random.Random(derive_seed(self._seed, "balls")),
-            caller=self._options["toss_caller"],
-            super_over=self._options["super_over"],
-        )
 
     def _arrange(self) -> Game:
-        game = self._fresh()
+        game = _fresh(self._seed, self._options)
         format = game.format
         game.emit(
             "match_arranged",
@@ -276,3 +267,15 @@ class CricketEnvironment:
             refused=refused,
             metadata={"rubric": parts} if parts else {},
         )
+
+
+def _fresh(seed: int, options: Mapping[str, Any]) -> Game:
+    """A game of this seed and these options, before the toss."""
+    return Game(
+        format_of(options["max_overs"]),
+        teams_of(draw_fixture(derive_seed(seed, "squads"))),
+        load_model(options["profile"], options["level"]),
+        random.Random(derive_seed(seed, "balls")),
+        caller=options["toss_caller"],
+        super_over=options["super_over"],
+    )

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal
 
 from spectator.environments.cricket.innings import Innings
 from spectator.environments.cricket.models import Side
+
+SUPER_OVER_BATTERS: Final = 3
+"""Batters of a super over, which two dismissals end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,13 +99,13 @@ def next_batting_side(batting: Sequence[Side]) -> Side:
 
 
 def barred_batters(innings: Sequence[Innings], batting: Sequence[Side], side: Side) -> frozenset[int]:
-    """Players of ``side`` dismissed in earlier super overs, who may not bat in another (R6)."""
-    return frozenset(
-        fallen[2]
-        for played, who in zip(innings[2:], batting[2:], strict=True)
-        if who == side
-        for fallen in played.fall
-    )
+    """Players of ``side`` dismissed in earlier super overs, who may not bat in another (R6).
+
+    House rule: when fewer than three would be left, everybody may bat again.
+    """
+    played = zip(innings[2:], batting[2:], strict=True)
+    out = frozenset(fallen[2] for earlier, who in played if who == side for fallen in earlier.fall)
+    return out if len(out) <= 11 - SUPER_OVER_BATTERS else frozenset()
 
 
 def barred_bowlers(innings: Sequence[Innings], batting: Sequence[Side], side: Side) -> frozenset[int]:

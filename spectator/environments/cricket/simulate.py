@@ -81,8 +81,8 @@ def open_match(overs: int, seed: int) -> Match:
     teams = teams_of(draw_fixture(derive_seed(seed, "squads")))
     rng = random.Random(derive_seed(seed, "balls"))
     captains: dict[Side, StyledCaptain] = {
-        "home": StyledCaptain(STYLES[0], derive_seed(seed, "home")),
-        "away": StyledCaptain(STYLES[0], derive_seed(seed, "away")),
+        "home": StyledCaptain(STYLES[0], derive_seed(seed, "policy", "home")),
+        "away": StyledCaptain(STYLES[0], derive_seed(seed, "policy", "away")),
     }
     call, elect = captains["home"].elect()
     won: Side = "home" if (rng.random() < 0.5) == (call == "heads") else "away"

@@ -18,6 +18,7 @@ from spectator.environments.cricket.seats import Seat
 from spectator.events import Fact
 
 _PLAIN_SEAT = tuple(name for name in Seat.__slots__ if name not in ("delivery", "field"))
+_WHOLE = {"seed", "episode_id", "options", "random", "game", "seats", "pending", "match"}
 _GAME = ("toss_winner", "elected", "called", "bowler_ready", "recent", "this_over", "last_ball")
 
 
@@ -69,7 +70,7 @@ def header(snapshot: bytes) -> dict[str, Any]:
         ValueError: It is not one of this world's snapshots.
     """
     loaded = json.loads(snapshot)
-    if not isinstance(loaded, dict) or not {"seed", "episode_id", "options", "game"} <= loaded.keys():
+    if not isinstance(loaded, dict) or not _WHOLE <= loaded.keys():
         raise ValueError("not a snapshot of a cricket match")
     return {name: loaded[name] for name in ("seed", "episode_id", "options")}
 
@@ -77,8 +78,8 @@ def header(snapshot: bytes) -> dict[str, Any]:
 def load(snapshot: bytes, game: Game) -> Game:
     """Put a snapshot into a fresh game of the same seed and options."""
     whole = json.loads(snapshot)
-    for name, value in whole["game"].items():
-        setattr(game, name, value)
+    for name in _GAME:
+        setattr(game, name, whole["game"][name])
     game.seats = {side: _load_seat(seat) for side, seat in whole["seats"].items()}
     game.pending = [Fact(kind, data) for kind, data in whole["pending"]]
     if whole["match"] is not None:

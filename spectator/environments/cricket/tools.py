@@ -218,7 +218,7 @@ def _update_match_plan(game: Game, side: Side, seat: Seat, arguments: UpdateMatc
 
 def _adopt(game: Game, side: Side, seat: Seat, plan: dict[str, Any]) -> None:
     seat.plan = plan
-    if game.match is None or game.phase == "openers":
+    if not seat.balls:
         seat.bound = plan
     _plan_changed(game, side, "match_plan", plan)
 

@@ -6,6 +6,7 @@ from functools import cache
 from typing import Any
 
 from spectator.environments.cricket.advice import usual_bowler
+from spectator.environments.cricket.field import Field
 from spectator.environments.cricket.formats import Format
 from spectator.environments.cricket.game import Game
 from spectator.environments.cricket.innings import Innings
@@ -86,8 +87,8 @@ def _situation(game: Game, innings: Innings) -> dict[str, Any]:
         "non_striker": _batter(game, innings.non_striker),
         "bowler": None,
         "partnership": innings.partner_runs,
-        "recent": game.recent,
-        "field": game.seats[fielding.side].field.shown,
+        "recent": list(game.recent),
+        "field": _shown(game.seats[fielding.side].field),
         "outside_limit": innings.format.outside_limit(balls),
     }
     if innings.target is not None:
@@ -126,6 +127,11 @@ def _situation(game: Game, innings: Innings) -> dict[str, Any]:
     return view
 
 
+def _shown(field: Field) -> dict[str, Any]:
+    """A copy, for the field's own is shared by every match."""
+    return {"preset": field.preset, "fielders": [dict(man) for man in field.shown["fielders"]]}
+
+
 def _batter(game: Game, player: int | None) -> dict[str, Any] | None:
     if player is None:
         return None
@@ -137,12 +143,12 @@ def _batter(game: Game, player: int | None) -> dict[str, Any] | None:
 def _own(seat: Seat) -> dict[str, Any]:
     delivery = seat.delivery
     return {
-        "plan": seat.plan,
+        "plan": None if seat.plan is None else dict(seat.plan),
         "aggression": seat.aggression,
         "attack": seat.attack,
         "free_calls": seat.free_calls,
         "charged_calls": seat.charged,
-        "notes": seat.notes,
+        "notes": list(seat.notes),
         "analysis": seat.analysis,
         "shot": seat.shot,
         "shot_aggression": seat.shot_aggression,

@@ -84,8 +84,8 @@ def play(
     told = Told(environment)
     told.note(observation)
     choosers = {
-        "home": _chooser(home, derive_seed(seed, "home")),
-        "away": _chooser(away, derive_seed(seed, "away")),
+        "home": _chooser(home, derive_seed(seed, "policy", "home")),
+        "away": _chooser(away, derive_seed(seed, "policy", "away")),
     }
     while not observation.done:
         assert observation.actor is not None
@@ -98,7 +98,7 @@ def last_of(seed: int, home: str | Chooser, away: str | Chooser = "heuristic", *
     """The last observation of a match that nobody watches."""
     environment, observation = begin(seed, **given)
     who: dict[str, str | Chooser] = {"home": home, "away": away}
-    choosers = {side: _chooser(captain, derive_seed(seed, side)) for side, captain in who.items()}
+    choosers = {side: _chooser(captain, derive_seed(seed, "policy", side)) for side, captain in who.items()}
     while not observation.done:
         assert observation.actor is not None
         observation = environment.step(choosers[observation.actor](observation))

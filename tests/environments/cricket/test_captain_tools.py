@@ -7,7 +7,7 @@ import math
 import random
 from typing import Any
 
-import jsonschema  # type: ignore[import-untyped]  # no stubs among the test extras
+import jsonschema
 import pytest
 
 from spectator.environments.cricket.arguments import OVERHEAD, TOOLS
@@ -315,6 +315,38 @@ def test_notes_and_plans_persist_and_are_cleaned() -> None:
     observation = environment.step({"tool": "update_match_plan", "arguments": {"batting_middle": 0.4}})
     kept = observation.content["you"]["plan"]
     assert (kept["batting_middle"], kept["batting_death"], kept["bowling_death"]) == (0.4, 0.9, 0.5)
+
+
+def test_what_a_policy_does_to_its_observation_does_not_reach_the_game() -> None:
+    environment, observation = begin()
+    environment.step({"tool": "set_match_plan"})
+    observation = advance(environment, observation, phase("bowl"))
+    kept = environment.snapshot()
+    content: Any = observation.content
+    content["field"]["fielders"][0]["x"] = 99.0
+    content["recent"].append("6")
+    content["you"]["notes"].append("cheat")
+    if content["you"]["plan"]:
+        content["you"]["plan"]["batting_death"] = 1.0
+    assert environment.snapshot() == kept
+    assert begin()[1].content.get("field") is None
+    fresh = advance(*begin(), phase("bowl"))
+    assert fresh.content["field"]["fielders"][0]["x"] != 99.0
+
+
+def test_a_plan_declared_before_the_first_ball_binds_it_and_a_later_one_the_next_over() -> None:
+    environment, observation = begin()
+    observation = advance(environment, observation, phase("bowl"))
+    environment.step({"tool": "set_match_plan", "arguments": {"bowling_powerplay": 0.5}})
+    game = environment._game
+    assert game is not None
+    seat = game.seats["home" if observation.actor == "home" else "away"]
+    observation = advance(environment, environment.step({"tool": "bowl_delivery"}), phase("bat"))
+    observation = advance(environment, environment.step({"tool": "play_delivery"}), phase("bowl"))
+    assert seat.closeness == pytest.approx(1.0)
+    environment.step({"tool": "update_match_plan", "arguments": {"bowling_powerplay": 0.0}})
+    assert seat.bound is not None
+    assert seat.bound["bowling_powerplay"] == 0.5
 
 
 def test_the_analyst_tells_par_and_chances() -> None:

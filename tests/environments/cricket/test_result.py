@@ -101,6 +101,20 @@ def test_R6_dismissed_batters_and_the_last_bowler_are_not_available_again() -> N
     assert 0 not in ready(again).batting
 
 
+def test_R6_when_nobody_is_left_to_bat_everybody_may_again() -> None:
+    """House rule: nine out in tied super overs would leave two, one too few."""
+    pairs: list[Innings] = []
+    batting: list[Side] = ["home", "away"]
+    for number in range(5):
+        barred = result.barred_batters([made(12), made(12, target=13), *pairs], batting, "away")
+        assert len(barred) == (2 * number if number < 5 else 0)
+        first = bowl(Innings(SUPER_OVER, barred_batters=barred), BOWLED, BOWLED)
+        pairs += [first, super_over(*[DOT] * 6, target=1)]
+        batting += ["away", "home"]
+    played = [made(12), made(12, target=13), *pairs]
+    assert result.barred_batters(played, batting, "away") == frozenset()
+
+
 def test_R6_only_super_overs_count_their_own_wickets() -> None:
     """Those out in the match itself may bat in its super over."""
     tied = [bowl(fresh(1), BOWLED, *[DOT] * 5), bowl(fresh(1, target=1), *[DOT] * 6)]

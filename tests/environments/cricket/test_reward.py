@@ -31,7 +31,7 @@ def heuristic() -> list[float]:
 
 
 def heuristic_of(seed: int) -> Chooser:
-    policy = captain("heuristic", derive_seed(seed, "home"))
+    policy = captain("heuristic", derive_seed(seed, "policy", "home"))
     return lambda observation: policy.choose(observation).action
 
 

@@ -107,7 +107,7 @@ def test_the_same_in_another_process_under_another_hash_seed() -> None:
 def test_a_snapshot_taken_anywhere_has_the_same_future(start: str) -> None:
     told = play(14, "tactician", "aggressive", max_overs=2, start=start)
     captains = {
-        side: captain(name, derive_seed(14, side))
+        side: captain(name, derive_seed(14, "policy", side))
         for side, name in (("home", "tactician"), ("away", "aggressive"))
     }
     environment, observation = begin(14, max_overs=2, start=start)

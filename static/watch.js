@@ -33,12 +33,13 @@ let link = { phase: "connecting", attempt: 0, reason: "" };
 /** @type {number | null} */ let viewers = null;
 /** @type {number | null} */ let lag = null;
 let scheduled = false;
+let touched = false;
 let drawnSeq = -1;
 let behindInBatch = 0;
 /** @type {Promise<void> | null} */ let reading = null;
 
 const isOver = () => timeline.headState.episode?.status === "ended";
-const isLive = () => !isOver() && timeline.headSeq > 0;
+const isLive = () => running === "true" && !isOver() && timeline.headSeq > 0;
 const still = () => document.hidden || behindInBatch > FAR_BEHIND || matchMedia("(prefers-reduced-motion: reduce)").matches;
 
 const header = mountHeader({ state: byId("state"), viewers: byId("viewers"), lag: byId("lag") });
@@ -55,6 +56,7 @@ stage.classList.toggle("stage--bare", !panel.present);
 
 /** @param {(player: Player) => void} action */
 function act(action) {
+  touched = true;
   action(player);
   schedule();
 }
@@ -157,12 +159,21 @@ async function open() {
     }
     return connection.open();
   }
-  if (replay === "true" || wantedSeq !== null) player.seek(wantedSeq ?? 1);
-  await readRecord(root, episodeId, 0, (events) => events.forEach(take));
+  await readRecord(root, episodeId, 0, (events) => {
+    events.forEach(take);
+    if (!touched) takePlace();
+  });
   link = { phase: "closed", attempt: 0, reason: "" };
-  if (wantedSeq !== null) player.seek(wantedSeq);
-  else if (replay === "true") { player.seek(1); player.play(false); }
   schedule();
+}
+
+/** Stand where the address says, until somebody moves: at an event, at the beginning of a replay, at the end. */
+function takePlace() {
+  if (wantedSeq !== null) player.seek(wantedSeq);
+  else if (replay === "true" && !player.playing) {
+    player.seek(1);
+    player.play(false);
+  }
 }
 
 document.addEventListener("visibilitychange", () => {

@@ -15,6 +15,7 @@ from spectator.episodes.stepper import Stepper
 from spectator.errors import EnvironmentFault, EpisodeError, FieldError, InvalidRequest, SpectatorError
 from spectator.observations import Observation
 
+from .places import Places
 from .wire import ResetRequest
 from .worlds import WireWorld, encode_answer, encode_observation, tool
 
@@ -76,17 +77,26 @@ class Session:
         wire: Which world.
         limits: How long anything may take.
         clock: Measures silence.
+        places: Where it waits for its turn to compute.
         kept: Whether it lives between requests, until it is closed or silent for too long.
     """
 
     def __init__(
-        self, session_id: str, wire: WireWorld, limits: SessionLimits, clock: Clock, *, kept: bool
+        self,
+        session_id: str,
+        wire: WireWorld,
+        limits: SessionLimits,
+        clock: Clock,
+        places: Places,
+        *,
+        kept: bool,
     ) -> None:
         self.session_id = session_id
         self.wire = wire
         self.kept = kept
         self._limits = limits
         self._clock = clock
+        self._places = places
         self._used_at = clock.monotonic()
         self._calls = 0
         self._stepper = Stepper(
@@ -172,7 +182,8 @@ class Session:
         """Run ``function`` on the environment's thread; what the world raises becomes an EnvironmentFault."""
         self._calls += 1
         try:
-            return await self._stepper.call_within(limit_s, function, *arguments, **named)
+            async with self._places.take():
+                return await self._stepper.call_within(limit_s, function, *arguments, **named)
         except SpectatorError:
             raise
         except Exception as error:
@@ -201,6 +212,7 @@ class Sessions:
         self.limits = limits
         self._clock = clock
         self._new_id = new_id
+        self._places = Places()
         self._open: dict[str, Session] = {}
         self._closing = False
 
@@ -230,7 +242,7 @@ class Sessions:
             or (kept and sum(one.kept for one in self._open.values()) >= half)
         ):
             raise SessionsFull(active, limit)
-        session = Session(self._new_id(), wire, self.limits, self._clock, kept=kept)
+        session = Session(self._new_id(), wire, self.limits, self._clock, self._places, kept=kept)
         self._open[session.session_id] = session
         try:
             await session.build()

@@ -405,6 +405,24 @@ def test_a_step_that_hangs_is_given_up_and_its_slot_comes_back(start: Start, gat
         assert not thread.is_alive()
 
 
+def test_steps_that_hang_hold_no_other_environment_up(start: Start, gate: Gate) -> None:
+    """More of them than may compute at once."""
+    serving = start()
+    with contextlib.ExitStack() as stack:
+        for _ in range(9):
+            client = open_client(serving, "/envs/hanging/ws")
+            stack.callback(client.socket.close)
+            client.ask("reset")
+            client.socket.send(json.dumps({"type": "step", "data": say(1)}))
+        assert gate.reached.wait(PATIENCE_S)
+        began = time.monotonic()
+        other = open_client(serving)
+        stack.callback(other.socket.close)
+        assert play(other, 20)[-1]["reward"] == 1.0
+        assert time.monotonic() - began < 10
+        gate.open()
+
+
 def test_threads_end_with_their_sessions(shared: Serving) -> None:
     for _ in range(5):
         with open_client(shared).socket as plain:

@@ -1,0 +1,84 @@
+"""Few environments compute at once; whoever takes long gives its place up, and nothing is given up twice."""
+
+from __future__ import annotations
+
+import asyncio
+
+from server.openenv.places import Places
+from tests.fakes import until
+
+
+def test_no_more_compute_at_once_than_there_are_places() -> None:
+    async def play() -> int:
+        places, inside, most = Places(3, patience_s=60), 0, 0
+
+        async def compute() -> None:
+            nonlocal inside, most
+            async with places.take():
+                inside += 1
+                most = max(most, inside)
+                await asyncio.sleep(0.001)
+                inside -= 1
+
+        await asyncio.gather(*(compute() for _ in range(30)))
+        return most
+
+    assert asyncio.run(play()) == 3
+
+
+def test_one_who_takes_long_makes_room_and_takes_nothing_twice() -> None:
+    async def play() -> list[str]:
+        places, told, hung = Places(1, patience_s=0.01), [], asyncio.Event()
+
+        async def hang() -> None:
+            async with places.take():
+                await hung.wait()
+            told.append("hung")
+
+        async def hold(name: str, release: asyncio.Event) -> None:
+            async with places.take():
+                told.append(name)
+                await release.wait()
+
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(hang())
+            await asyncio.sleep(0)
+            async with places.take():
+                told.append("another")
+            hung.set()
+            await until(lambda: "hung" in told)
+            one, two = asyncio.Event(), asyncio.Event()
+            tasks.create_task(hold("first", one))
+            tasks.create_task(hold("second", two))
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+            assert told[2:] == ["first"]
+            one.set()
+            two.set()
+        return told
+
+    assert asyncio.run(play()) == ["another", "hung", "first", "second"]
+
+
+def test_a_failure_gives_its_place_back_once() -> None:
+    async def play() -> bool:
+        places = Places(1, patience_s=60)
+        for _ in range(3):
+            try:
+                async with places.take():
+                    raise ValueError
+            except ValueError:
+                continue
+        async with places.take():
+            other = asyncio.create_task(_enter(places))
+            await asyncio.sleep(0.005)
+            waited = not other.done()
+        await other
+        return waited
+
+    assert asyncio.run(play())
+
+
+async def _enter(places: Places) -> None:
+    async with places.take():
+        return

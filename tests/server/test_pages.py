@@ -1,0 +1,132 @@
+"""Owns the tests of the HTML pages: what each is given, what it escapes, where it leads."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from pathlib import Path
+from urllib.parse import urljoin
+
+import pytest
+
+from server.assets import folder
+from server.pages import ErrorPage, LobbyPage, WatchPage
+from tests.serving import Serving
+
+TEMPLATES = {"lobby.html": LobbyPage, "watch.html": WatchPage, "error.html": ErrorPage}
+
+
+@pytest.mark.parametrize("template", TEMPLATES)
+def test_a_context_holds_what_its_template_uses_and_nothing_else(template: str) -> None:
+    """Every field is used by the template or its base, and every use has a field."""
+    text = (folder("templates") / template).read_text("utf-8") + (
+        folder("templates") / "base.html"
+    ).read_text("utf-8")
+    used = set(re.findall(r"page\.([a-z_]+)", text))
+    assert used == {field.name for field in dataclasses.fields(TEMPLATES[template])}
+
+
+def test_templates_hold_no_script_no_style_and_name_no_world() -> None:
+    """Nothing inline, so that the policy can forbid it; nothing that knows a game."""
+    for path in sorted(folder("templates").glob("*.html")):
+        text = path.read_text("utf-8")
+        assert not re.search(r"<script(?![^>]*\bsrc=)", text), path.name
+        assert not re.search(r"\sstyle=|<style|\son[a-z]+=|javascript:", text), path.name
+        assert not re.search(r"cricket|collider|counting|wicket|innings", text, re.IGNORECASE), path.name
+
+
+def test_shared_scripts_name_no_world() -> None:
+    """The shell knows no game."""
+    for path in sorted(folder("static").rglob("*.js")):
+        text = path.read_text("utf-8")
+        assert not re.search(r"cricket|collider|counting\b|wicket|innings", text, re.IGNORECASE), path.name
+
+
+@pytest.mark.parametrize("path", ["/", "/web"])
+def test_the_lobby_is_at_both_of_its_addresses(serving: Serving, path: str) -> None:
+    """Spaces open /web; everything on the page is named relative to where it is served."""
+    answer = serving.client.get(path)
+    assert answer.status_code == 200
+    assert answer.headers["content-type"] == "text/html; charset=utf-8"
+    assert answer.headers["cache-control"] == "no-cache"
+    assert "Watch agents play." in answer.text
+    assert not re.search(r"""(?:href|src)=["'](?:/|https?:)""", answer.text)
+
+
+def test_every_file_a_page_names_is_there_and_never_changes(serving: Serving) -> None:
+    """Scripts, styles, modules and panels answer 200, with the right type, for a year."""
+    episode_id = serving.start()
+    serving.finish(episode_id)
+    for path in ("/", f"/watch/{episode_id}", f"/replay/{episode_id}"):
+        page = serving.client.get(path).text
+        named = re.findall(r"""<(?:link|script)[^>]+(?:href|src)="([^"]+)\"""", page)
+        assert len(named) > 8
+        for name in named:
+            answer = serving.client.get(urljoin(f"{serving.base_url}{path}", name))
+            assert answer.status_code == 200, name
+            assert answer.headers["cache-control"] == "public, max-age=31536000, immutable", name
+            kinds = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
+            assert answer.headers["content-type"].startswith(kinds[Path(name).suffix]), name
+            assert answer.headers["x-content-type-options"] == "nosniff"
+
+
+def test_every_module_that_is_imported_is_preloaded(serving: Serving) -> None:
+    """No module is found only after another was fetched and read."""
+    episode_id = serving.start()
+    serving.finish(episode_id)
+    page = serving.client.get(f"/watch/{episode_id}").text
+    preloaded = set(re.findall(r'modulepreload" href="[^"]*?/static/[0-9a-f]+/([^"]+)"', page))
+    lobby_only = {"ui/on_now.js", "ui/played.js", "ui/start_form.js", "ui/form_parts.js"}
+    modules = {
+        path.relative_to(folder("static")).as_posix()
+        for name in ("live", "ui", "charts")
+        for path in (folder("static") / name).glob("*.js")
+    }
+    assert preloaded == modules - lobby_only
+
+
+def test_a_deep_link_in_the_query_leads_to_the_very_event(serving: Serving) -> None:
+    """A Space hands only its query on: ?ep=&seq= is sent on, anything odd is just the lobby."""
+    answer = serving.client.get("/", params={"ep": "ep-1", "seq": "42"})
+    assert (answer.status_code, answer.headers["location"]) == (303, "./watch/ep-1?seq=42")
+    assert serving.client.get("/", params={"ep": "ep-1", "seq": "x"}).headers["location"] == "./watch/ep-1"
+    for odd in ("//evil.example", "../x", "a b", "", "\r\nSet-Cookie: x", "x" * 65):
+        assert serving.client.get("/", params={"ep": odd}).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "name", ["ep-nowhere", "<img src=x onerror=alert(1)>", "..%2f..%2fetc%2fpasswd", "x" * 300, "%00", "é"]
+)
+def test_an_unknown_episode_is_a_page_that_says_so(serving: Serving, name: str) -> None:
+    """404 as a page, escaped, with the way back."""
+    answer = serving.client.get(f"/watch/{name}")
+    assert answer.status_code == 404
+    if "%2f" not in name:
+        assert "There is no such episode" in answer.text
+        assert 'href="../"' in answer.text
+    assert "<img" not in answer.text
+
+
+@pytest.mark.parametrize("path", ["/static/{digest}/../../pyproject.toml", "/static/{digest}/__init__.py"])
+def test_nothing_but_the_pages_files_is_served(serving: Serving, path: str) -> None:
+    """No source, no settings, no way out of the folder."""
+    digest = re.findall(r"static/([0-9a-f]{12})/", serving.client.get("/").text)[0]
+    assert serving.client.get(path.format(digest=digest)).status_code == 404
+    assert serving.client.get(f"/static/{digest}/%2e%2e/pyproject.toml").status_code == 404
+    assert serving.client.get("/static/000000000000/lobby.js").status_code == 404
+
+
+def test_panels_are_served_by_world_and_digest_alone(serving: Serving) -> None:
+    """An older digest, another file, another world or a path is 404."""
+    page = serving.client.get("/").text
+    digest = re.findall(r"panels/counting/([0-9a-f]{12})", page)[0]
+    assert serving.client.get(f"/panels/counting/{digest}/panel.js").status_code == 200
+    for wrong in (
+        "/panels/counting/000000000000/panel.js",
+        f"/panels/counting/{digest}/world.py",
+        f"/panels/counting/{digest}/..%2fworld.py",
+        f"/panels/counting/{digest}/%2e%2e",
+        f"/panels/nowhere/{digest}/panel.js",
+        f"/panels/counting/{digest}/missing.js",
+    ):
+        assert serving.client.get(wrong).status_code == 404, wrong

@@ -42,7 +42,8 @@ def deliveries_a_second() -> Figure:
 
 def step_costs() -> list[Figure]:
     """Medians of one environment step under two heuristic captains, balls apart from all other tools."""
-    balls, others = [], []
+    balls: list[float] = []
+    others: list[float] = []
     for seed in range(EPISODES):
         environment = CricketEnvironment()
         observation = environment.reset(

@@ -24,6 +24,7 @@ from spectator.environments.cricket.ball_tables import (
     Levers,
     Tables,
     cumulative,
+    reference_weights,
 )
 
 NEUTRAL: Final[Levers] = (1.0,) * 7
@@ -33,8 +34,6 @@ states."""
 
 _VALUE: Final = (0.0, 1.0, 2.0, 3.1, 4.0, 6.0, 0.0, 0.4, 2.4, 3.6, 1.25)
 """Mean runs of each category; a wide or no-ball also gives another ball."""
-_REFERENCE: Final = ((3, 1), (10, 2), (17, 4))
-"""Over and wickets lost that stand for each phase."""
 _EXECUTION: Final = 0.55
 """How often a bowler hits a planned length, or line, that he would not have bowled anyway."""
 _YORKER_MISSED: Final = 0.12
@@ -160,7 +159,7 @@ class Plans:
         self, phase: int, kind: int, pairs: Sequence[float], levers_of: Callable[[int], Levers]
     ) -> float:
         """Runs less the cost of wickets, per ball, at the reference."""
-        reference = _reference(self._tables, phase, kind)
+        reference = reference_weights(self._tables, phase, kind)
         total = 0.0
         for pair, share in enumerate(pairs):
             levers = levers_of(pair)
@@ -170,13 +169,6 @@ class Plans:
             # Per valid ball: wides and no-balls are bowled again.
             total += share * (gained - lost) / (sum(weights) - weights[WIDE] - weights[NO_BALL])
         return total / sum(pairs)
-
-
-def _reference(tables: Tables, phase: int, kind: int) -> list[float]:
-    over, wickets = _REFERENCE[phase]
-    style = 0 if kind == 0 else 3
-    parts = (tables.first[over][wickets], tables.batter[phase][2][3], tables.bowler[phase][style][0])
-    return [a * b * c for a, b, c in zip(*parts, strict=True)]
 
 
 def _payment(x: float) -> Levers:

@@ -6,7 +6,7 @@ import functools
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate
 from pathlib import Path
 from typing import Any, Final
@@ -40,6 +40,10 @@ INTENT_STEPS: Final = 20
 FULL_OVERS: Final = 20
 _FIRST_MIDDLE_OVER: Final = 6
 _EFFECT_POWER: Final = 0.4
+REFERENCE_STATES: Final = ((3, 1), (10, 2), (17, 4))
+"""Over and wickets lost that stand for each phase."""
+REFERENCE_STYLES: Final = (0, 3)
+"""Style that stands for pace and for spin."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -181,7 +185,7 @@ def tables_of(model: dict[str, Any], profile: str) -> Tables:
     played = model["profiles"][profile]
     first, chase = (_shifted(model[innings], played[innings]) for innings in ("first", "chase"))
     stands = model["stand"]
-    return Tables(
+    tables = Tables(
         first=tuple(_wickets_of_first(over, stands[0]) for over in first),
         chase=tuple(tuple(_rates(rates) for rates in _wickets_of_chase(over, stands[1])) for over in chase),
         batter=_deep_exp(model["batter"]),
@@ -207,6 +211,53 @@ def tables_of(model: dict[str, Any], profile: str) -> Tables:
         levels=played["levels"],
         details=model["details"],
     )
+    return replace(tables, pitch_effect=_neutral(tables))
+
+
+def reference_weights(tables: Tables, phase: int, kind: int) -> list[float]:
+    """Weights of a usual ball of each phase to an average batter by pace (0) or spin (1)."""
+    over, wickets = REFERENCE_STATES[phase]
+    parts = (
+        tables.first[over][wickets],
+        tables.batter[phase][2][3],
+        tables.bowler[phase][REFERENCE_STYLES[kind]][0],
+    )
+    return [a * b * c for a, b, c in zip(*parts, strict=True)]
+
+
+def _neutral(tables: Tables) -> tuple[tuple[tuple[Levers, ...], ...], ...]:
+    """Scale the levers of the pitches so that unplanned bowling has exactly the usual ball's outcomes."""
+    return tuple(
+        tuple(
+            _balanced(
+                reference_weights(tables, phase, kind),
+                tables.pitch_share[phase][kind],
+                tables.pitch_effect[phase][kind],
+            )
+            for kind in range(2)
+        )
+        for phase in range(3)
+    )
+
+
+def _balanced(
+    reference: list[float], shares: Sequence[float], effects: Sequence[Levers]
+) -> tuple[Levers, ...]:
+    total = sum(reference)
+    scale = [1.0] * 7
+    for _ in range(4):
+        mean = [0.0] * CATEGORIES
+        for share, levers in zip(shares, effects, strict=True):
+            weights = [
+                w if at is None else w * levers[at] * scale[at]
+                for w, at in zip(reference, LEVER_OF, strict=True)
+            ]
+            part = share / sum(weights)
+            mean = [m + part * w for m, w in zip(mean, weights, strict=True)]
+        for category, at in enumerate(LEVER_OF):
+            if at is not None and category != THREE and mean[category] > 0.0:
+                scale[at] *= reference[category] / total / mean[category] * sum(shares)
+    return tuple(tuple(a * b for a, b in zip(levers, scale, strict=True)) for levers in effects)
 
 
 def intent_levers(

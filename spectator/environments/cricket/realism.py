@@ -266,7 +266,8 @@ def spread_of(matches: Sequence[MatchLog], parts: int) -> dict[str, float]:
     """Standard deviation of every statistic between ``parts`` equal parts of the matches."""
     size = len(matches) // parts
     drawn = [statistics(matches[part * size : (part + 1) * size]) for part in range(parts)]
-    return {name: _sd([figures[name] for figures in drawn]) for name in drawn[0]}
+    known = {name: [figures[name] for figures in drawn if not math.isnan(figures[name])] for name in drawn[0]}
+    return {name: _sd(values) if len(values) > 1 else math.nan for name, values in known.items()}
 
 
 def _mean(values: Sequence[float]) -> float:

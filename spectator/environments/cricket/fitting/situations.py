@@ -59,11 +59,19 @@ def _penalty(names: list[str], priors: list[str]) -> Floats:
     return np.asarray(precision, dtype=np.float64)
 
 
-def fit_surface(chase: bool) -> Callable[[int, int, int | None], Floats]:
-    """Fit one innings' surface; the result maps (over, wickets band, rate band) to log shares of the
-    categories."""
+def fit_surface(chase: bool, counts: Floats | None = None) -> Callable[[int, int, int | None], Floats]:
+    """Fit one innings' surface.
+
+    Args:
+        chase: Whether it is the second innings'.
+        counts: Counts of the table's cells in its own order, shape ``(cells, 11)``; the table's when left
+            out.
+
+    Returns:
+        A function from over, wickets band and rate band (``None`` in a first innings) to log shares.
+    """
     rows = [row for row in read_rows("ball_outcomes_by_state.csv") if (row["innings"] == "2") == chase]
-    cells = [_features(int(row["over"]), *_bands(row, chase)) for row in rows]
+    cells = [_features(*cell_of(row)) for row in rows]
     names: dict[str, str] = {}
     for cell in cells:
         names.update({name: prior for prior, name, _ in cell})
@@ -77,7 +85,8 @@ def fit_surface(chase: bool) -> Callable[[int, int, int | None], Floats]:
         return x
 
     design = np.stack([vector(cell) for cell in cells])
-    counts = np.stack([counts_of(row) for row in rows])
+    if counts is None:
+        counts = np.stack([counts_of(row) for row in rows])
     b = fit_shares(design, counts, _penalty(list(names), list(names.values())))
 
     def log_shares(over: int, wickets: int, rate: int | None) -> Floats:
@@ -87,9 +96,10 @@ def fit_surface(chase: bool) -> Callable[[int, int, int | None], Floats]:
     return log_shares
 
 
-def _bands(row: dict[str, str], chase: bool) -> tuple[int, int | None]:
-    rate = RATE_BANDS.index(row["required_rate"]) if chase else None
-    return WICKET_BANDS.index(row["wickets_lost"]), rate
+def cell_of(row: dict[str, str]) -> tuple[int, int, int | None]:
+    """Over, wickets band and rate band of a row of the table."""
+    rate = RATE_BANDS.index(row["required_rate"]) if row["innings"] == "2" else None
+    return int(row["over"]), WICKET_BANDS.index(row["wickets_lost"]), rate
 
 
 def first_innings_bands() -> Floats:

@@ -56,6 +56,13 @@ class CricketOptions(OptionsModel):
         description="Scoring level: all, a season such as `ipl 2024`, or the mean of a 20-over first innings",
     )
 
+    @field_validator("super_over")
+    @classmethod
+    def _reachable(cls, super_over: bool, info: ValidationInfo) -> bool:
+        if info.data.get("start") == "super_over" and not super_over:
+            raise ValueError("must be true for a match that starts in a super over")
+        return super_over
+
     @field_validator("level")
     @classmethod
     def _known_level(cls, level: str | float, info: ValidationInfo) -> str | float:

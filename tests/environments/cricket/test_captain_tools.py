@@ -373,3 +373,34 @@ def test_nothing_of_the_rivals_plans_is_in_an_observation() -> None:
     assert "SECRET" not in seen
     assert "0.321" not in seen
     assert seen.count("yorker") == own.count("yorker")
+
+
+JUNK: list[Any] = [
+    None, True, 0, -1, 0.5, 1e308, math.nan, math.inf, "", "x" * 600, "\ud800", "Nobody", [], [1], {}, {"a": 1},
+    "yorker", "slog", "heads", "bat", "attacking", 2**70, b"x", object(),
+]  # fmt: skip
+NAMES = ["call", "elect", "batter", "partner", "bowler", "preset", "fielders", "attack", "aggression", "note"]
+NAMES += ["length", "line", "pace", "shot", "summary", "batting_death", "death_bowlers", "question", "zzz"]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_junk_is_refused_without_a_trace_and_the_match_goes_on(seed: int) -> None:
+    rng = random.Random(seed)
+    environment, observation = begin(seed, max_overs=1)
+    accepted = refused = 0
+    while not observation.done:
+        tool = rng.choice([rng.choice(tools_of(observation)), rng.choice(list(TOOLS)), rng.choice(JUNK)])
+        arguments = rng.choice([None, {rng.choice(NAMES): rng.choice(JUNK)}, rng.choice(JUNK)])
+        action: Any = rng.choice([{"tool": tool, "arguments": arguments}, {"tool": tool}, rng.choice(JUNK)])
+        environment.facts()
+        state = environment.state
+        observation = environment.step(action)
+        encode_json(observation.to_json()).encode()
+        if observation.refused is None:
+            accepted += 1
+        else:
+            refused += 1
+            assert environment.state == state
+            assert environment.facts() == []
+    assert accepted > 15
+    assert refused > 100

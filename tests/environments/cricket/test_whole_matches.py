@@ -190,6 +190,11 @@ def test_bad_options_are_refused_by_name() -> None:
             options(**{field: wrong})
 
 
+def test_a_match_without_super_overs_cannot_start_in_one() -> None:
+    with pytest.raises(ValueError, match="super_over"):
+        options(start="super_over", super_over=False)
+
+
 @pytest.mark.parametrize(("profile", "level"), [("women", "all"), ("associates", "all"), ("men", 200.0)])
 def test_other_profiles_and_levels_play(profile: str, level: str | float) -> None:
     assert play(3, profile=profile, level=level, max_overs=2).last.done

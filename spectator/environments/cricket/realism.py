@@ -85,6 +85,8 @@ class InningsLog:
         self.stands[-1] += runs
         if kind is not None:
             self.extras[kind] += ball["extras"]
+            if kind == "noball":
+                self.extras["bye"] += ball["extras"] - 1
             self.extras[f"{kind}s"] += 1
         if ball["free_hit"]:
             self.free_hits += 1

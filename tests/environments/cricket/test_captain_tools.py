@@ -376,8 +376,8 @@ def test_nothing_of_the_rivals_plans_is_in_an_observation() -> None:
 
 
 JUNK: list[Any] = [
-    None, True, 0, -1, 0.5, 1e308, math.nan, math.inf, "", "x" * 600, "\ud800", "Nobody", [], [1], {}, {"a": 1},
-    "yorker", "slog", "heads", "bat", "attacking", 2**70, b"x", object(),
+    None, True, 0, -1, 0.5, 1e308, math.nan, math.inf, "", "x" * 600, "\ud800", "Nobody", [], [1], {},
+    {"a": 1}, "yorker", "slog", "heads", "bat", "attacking", 2**70, b"x", object(),
 ]  # fmt: skip
 NAMES = ["call", "elect", "batter", "partner", "bowler", "preset", "fielders", "attack", "aggression", "note"]
 NAMES += ["length", "line", "pace", "shot", "summary", "batting_death", "death_bowlers", "question", "zzz"]

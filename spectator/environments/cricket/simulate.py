@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any
 
 from spectator.environments.base import derive_seed
 from spectator.environments.cricket.advice import usual_bowler
+from spectator.environments.cricket.ball import BallModel
 from spectator.environments.cricket.captains import STYLES, StyledCaptain
 from spectator.environments.cricket.engine import BattingIntent, BowlingIntent, Match, Played, load_model
 from spectator.environments.cricket.field import standard_field
@@ -18,6 +19,7 @@ from spectator.environments.cricket.models import Side
 from spectator.environments.cricket.result import other
 from spectator.environments.cricket.squads import draw_fixture
 from spectator.environments.cricket.team import teams_of
+from spectator.errors import FieldError, InvalidRequest
 
 
 def simulate_matches(matches: int, overs: int, seed: int) -> Iterator[dict[str, Any]]:
@@ -47,9 +49,31 @@ def simulate_matches(matches: int, overs: int, seed: int) -> Iterator[dict[str, 
         yield from simulate_match(number + 1, overs, derive_seed(seed, "match", number))
 
 
+def simulate(matches: int, seed: int, options: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """The same with any of the world's options, but for a start other than the toss.
+
+    Raises:
+        InvalidRequest: ``options`` ask for another start.
+    """
+    if options["start"] != "toss":
+        raise InvalidRequest([FieldError("options.start", "a simulation begins with the toss")])
+    for number in range(matches):
+        match = open_match(
+            options["max_overs"],
+            derive_seed(seed, "match", number),
+            caller=options["toss_caller"],
+            model=load_model(options["profile"], options["level"]),
+            super_over=options["super_over"],
+        )
+        yield from _rows(number + 1, match)
+
+
 def simulate_match(match_id: int, overs: int, seed: int) -> Iterator[dict[str, Any]]:
     """Play one match; see :func:`simulate_matches`."""
-    match = open_match(overs, seed)
+    yield from _rows(match_id, open_match(overs, seed))
+
+
+def _rows(match_id: int, match: Match) -> Iterator[dict[str, Any]]:
     for played in play_out(match):
         innings = match.innings[played.innings - 1]
         side = match.batting[played.innings - 1]
@@ -76,18 +100,33 @@ def simulate_match(match_id: int, overs: int, seed: int) -> Iterator[dict[str, A
         }
 
 
-def open_match(overs: int, seed: int) -> Match:
-    """A match of a seed after its toss, made as an episode of the same seed makes it."""
+def open_match(
+    overs: int,
+    seed: int,
+    *,
+    caller: Side = "home",
+    model: BallModel | None = None,
+    super_over: bool = True,
+) -> Match:
+    """A match of a seed after its toss, made as an episode of the same seed makes it.
+
+    Args:
+        overs: Overs of an innings.
+        seed: Its seed.
+        caller: Who calls the toss.
+        model: The ball model; men's cricket at the tables' own level when left out.
+        super_over: Whether a tie is decided by super overs.
+    """
     teams = teams_of(draw_fixture(derive_seed(seed, "squads")))
     rng = random.Random(derive_seed(seed, "balls"))
     captains: dict[Side, StyledCaptain] = {
         "home": StyledCaptain(STYLES[0], derive_seed(seed, "policy", "home")),
         "away": StyledCaptain(STYLES[0], derive_seed(seed, "policy", "away")),
     }
-    call, elect = captains["home"].elect()
-    won: Side = "home" if (rng.random() < 0.5) == (call == "heads") else "away"
-    if won == "away":
-        _, elect = captains["away"].elect()
+    call, elect = captains[caller].elect()
+    won: Side = caller if (rng.random() < 0.5) == (call == "heads") else other(caller)
+    if won != caller:
+        _, elect = captains[won].elect()
     return Match(
         format_of(overs), teams, won if elect == "bat" else other(won), load_model("men", "all"), rng
     )

@@ -19,6 +19,7 @@ from spectator.environments.cricket.environment import (
 from spectator.environments.cricket.happenings import BEATS, EVENTS
 from spectator.environments.cricket.packs import PACKS
 from spectator.environments.cricket.projection import project
+from spectator.environments.cricket.simulate import simulate
 
 _PANEL = Path(__file__).parent / "panel"
 
@@ -53,5 +54,6 @@ WORLD = World(
     step_cap=step_cap,
     default_captain="heuristic",
     default_opponent="heuristic",
+    simulate=simulate,
     panel=_PANEL if _PANEL.is_dir() else None,
 )

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import Any
 
 import pytest
 
 from spectator.environments.base import derive_seed
-from spectator.environments.cricket.simulate import simulate_match, simulate_matches
-from tests.environments.cricket.playing import play
+from spectator.environments.cricket.simulate import simulate, simulate_match, simulate_matches
+from spectator.errors import InvalidRequest
+from tests.environments.cricket.playing import options, play
 
 FIELDS = [
     "match_id", "innings", "over", "ball", "runs_off_bat", "extras", "extra_kind", "wicket", "dismissal_kind",
@@ -31,6 +33,30 @@ def test_an_episode_of_the_same_seed_has_the_same_deliveries(seed: int, overs: i
         for ball in balls
     ]  # fmt: skip
     assert list(simulate_match(7, overs, seed)) == told
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"toss_caller": "away"},
+        {"profile": "women"},
+        {"level": 200.0},
+        {"super_over": False},
+        {"max_overs": 3},
+    ],
+)
+def test_with_options_it_is_the_episode_of_these_options(given: dict[str, Any]) -> None:
+    rows = list(simulate(2, 9, options(**given)))
+    for number in range(2):
+        balls = play(derive_seed(9, "match", number), **given).of("ball_bowled")
+        mine = [row for row in rows if row["match_id"] == number + 1]
+        assert [row["batter"] for row in mine] == [ball["striker"] for ball in balls]
+        assert [row["runs_off_bat"] for row in mine] == [ball["bat"] for ball in balls]
+
+
+def test_another_start_is_refused_by_name() -> None:
+    with pytest.raises(InvalidRequest, match=r"options\.start"):
+        list(simulate(1, 1, options(start="chase")))
 
 
 def test_one_object_a_delivery_with_exactly_these_fields_in_order() -> None:

@@ -11,13 +11,14 @@ from pydantic import ValidationError
 from starlette.requests import Request
 from starlette.responses import Response
 
-from spectator.errors import EpisodeError, InvalidRequest, field_errors
+from spectator.errors import EpisodeError, InvalidRequest
 from spectator.events import encode_json
 
+from ..bodies import aside
 from . import rpc
 from .rpc import Call, RpcError
 from .sessions import Session, Sessions, SessionsFull
-from .wire import ResetRequest, WireError, read_json
+from .wire import ResetRequest, WireError, read_json, wrong_fields
 from .worlds import WireWorld
 
 SESSION_HEADER: Final = "Mcp-Session-Id"
@@ -44,7 +45,8 @@ class McpDesk:
         value: Any = None
         named = request.headers.get(SESSION_HEADER)
         try:
-            value = _parsed(await request.body())
+            body = await request.body()
+            value = await aside(len(body), _parsed, body)
             call = rpc.read_call(value)
             if named is not None and self.sessions.find(named, self.wire) is None:
                 text = rpc.error_text(
@@ -125,8 +127,7 @@ def _reset_request(params: Mapping[str, Any]) -> ResetRequest:
     try:
         return ResetRequest.model_validate(params)
     except ValidationError as error:
-        wrong = InvalidRequest(field_errors(error.errors()))
-        raise RpcError(rpc.INVALID_PARAMS, str(wrong)[:2000]) from error
+        raise RpcError(rpc.INVALID_PARAMS, str(wrong_fields(error))[:2000]) from error
 
 
 def _session_id(params: Mapping[str, Any]) -> str | None:

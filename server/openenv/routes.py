@@ -16,17 +16,25 @@ from starlette.websockets import WebSocket
 from spectator import __version__
 from spectator.catalog import world_names
 from spectator.clock import Clock, SystemClock
-from spectator.errors import FieldError, InvalidRequest, field_errors
+from spectator.errors import FieldError, InvalidRequest
 
 from .. import faults
-from ..bodies import read_object
+from ..bodies import aside, read_object
 from ..faults import Kind, Refused, documented, install_faults, problem
 from ..health import Health, health
 from ..settings import Settings
 from . import sockets
 from .mcp import McpDesk
 from .sessions import Session, SessionLimits, Sessions, SessionsFull
-from .wire import MetadataAnswer, ResetRequest, SchemaAnswer, StateAnswer, StepAnswer, StepRequest
+from .wire import (
+    MetadataAnswer,
+    ResetRequest,
+    SchemaAnswer,
+    StateAnswer,
+    StepAnswer,
+    StepRequest,
+    wrong_fields,
+)
 from .worlds import WireWorld, WireWorlds
 
 _Model = TypeVar("_Model", bound=BaseModel)
@@ -94,20 +102,18 @@ class WorldRoutes:
 
         HTTP requests share no environment, as in OpenEnv's own servers; a socket at `/ws` keeps its own.
         """
-        parameters = _read(ResetRequest, await read_object(request))
+        parameters = await _read(ResetRequest, request)
         async with self._private() as session:
             return _json((await session.reset(parameters)).text)
 
     async def step(self, request: Request) -> Response:
         """Begin an episode in a fresh environment and carry out one action in it."""
-        asked = _read(StepRequest, await read_object(request))
-        wire = await self._worlds.get(self._name)
-        with _within("action"):
-            wire.checked_action(asked.action)
+        asked = await _read(StepRequest, request)
         async with self._private() as session:
             with _within("reset"):
                 await session.reset(asked.reset)
-            return _json((await session.step(asked.action, asked.timeout_s)).text)
+            with _within("action"):
+                return _json((await session.step(asked.action, asked.timeout_s)).text)
 
     async def state(self) -> Response:
         """The public state of a fresh episode."""
@@ -204,11 +210,16 @@ def _unknown(name: str) -> str:
     return f"There is no world {name[:80]!r}; there are {', '.join(world_names())}."
 
 
-def _read(model: type[_Model], sent: dict[str, Any]) -> _Model:
-    try:
-        return model.model_validate(sent)
-    except ValidationError as error:
-        raise InvalidRequest(field_errors(error.errors(include_url=False, include_input=False))) from error
+async def _read(model: type[_Model], request: Request) -> _Model:
+    sent = await read_object(request)
+
+    def check(fields: dict[str, Any]) -> _Model:
+        try:
+            return model.model_validate(fields)
+        except ValidationError as error:
+            raise wrong_fields(error) from error
+
+    return await aside(len(await request.body()), check, sent)
 
 
 @contextmanager

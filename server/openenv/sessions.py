@@ -15,8 +15,9 @@ from spectator.episodes.stepper import Stepper
 from spectator.errors import EnvironmentFault, EpisodeError, FieldError, InvalidRequest, SpectatorError
 from spectator.observations import Observation
 
+from ..bodies import LARGE
 from .places import Places
-from .wire import ResetRequest
+from .wire import MAX_TOLD, ResetRequest
 from .worlds import WireWorld, encode_answer, encode_observation, tool
 
 logger = logging.getLogger(__name__)
@@ -121,6 +122,16 @@ class Session:
         """
         await self._run(self._limits.reset_s, _nothing)
 
+    async def read(self, text: str | None, reading: Callable[[str | None], _Result]) -> _Result:
+        """``reading(text)``, on the environment's thread when the text is large.
+
+        Raises:
+            WireError: It cannot be read.
+        """
+        if text is None or len(text) <= LARGE:
+            return reading(text)
+        return await self._run(self._limits.step_s, lambda agent: reading(text))
+
     async def reset(self, request: ResetRequest) -> Answer:
         """Begin an episode.
 
@@ -131,7 +142,7 @@ class Session:
         try:
             return await self._run(self._limits.reset_s, _reset, request)
         except InvalidRequest as error:
-            raise InvalidRequest(self._as_sent(wrong) for wrong in error.fields) from error
+            raise InvalidRequest(self._as_sent(wrong) for wrong in error.fields[:MAX_TOLD]) from error
 
     async def step(self, sent: dict[str, Any], limit_s: float | None = None) -> Answer:
         """Carry out an action.
@@ -146,7 +157,7 @@ class Session:
             EpisodeError: The opponent or the world failed; the next reset begins afresh.
         """
         limit = self._limits.step_s if limit_s is None else min(limit_s, self._limits.step_s)
-        return await self._run(limit, _step, self.wire.checked_action(sent))
+        return await self._run(limit, _step, self.wire, sent)
 
     async def state(self) -> str:
         """The public state as JSON.
@@ -299,8 +310,8 @@ def _reset(agent: SingleAgent, request: ResetRequest) -> Answer:
     return _shown(agent, observation)
 
 
-def _step(agent: SingleAgent, action: dict[str, Any]) -> Answer:
-    return _shown(agent, agent.step(action))
+def _step(agent: SingleAgent, wire: WireWorld, sent: dict[str, Any]) -> Answer:
+    return _shown(agent, agent.step(wire.checked_action(sent)))
 
 
 def _state(agent: SingleAgent) -> str:

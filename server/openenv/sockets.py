@@ -61,7 +61,7 @@ async def answer_frame(text: str | None, session: Session) -> str:
         Ended: The client asked for the end.
     """
     try:
-        return await _carry_out(wire.read_frame(text), session)
+        return await _carry_out(await session.read(text, wire.read_frame), session)
     except WireError as error:
         await asyncio.sleep(0)  # a flood of garbage must let others have their turn
         return error.frame()
@@ -89,7 +89,7 @@ async def _carry_out(frame: wire.AnyFrame, session: Session) -> str:
 async def answer_call(text: str | None, session: Session) -> str | None:
     """Carry out a JSON-RPC message."""
     try:
-        value = wire.read_json(text)
+        value = await session.read(text, wire.read_json)
     except WireError as error:
         await asyncio.sleep(0)
         return rpc.error_text(None, rpc.RpcError(rpc.PARSE_ERROR, str(error)))

@@ -9,13 +9,17 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from spectator.environments.base import MAX_SEED
-from spectator.errors import FieldError, InvalidRequest, field_errors
+from spectator.errors import FieldError, InvalidRequest, SpectatorError, field_errors
 from spectator.events import encode_json
 
-from ..bodies import MAX_DEPTH, deeper_than, encodable, parse_json
+from ..bodies import encodable, excess, parse_json
 
 MAX_MESSAGE_BYTES: Final = 1024 * 1024
 """Longest message either way, that of the OpenEnv validator."""
+
+
+MAX_TOLD: Final = 20
+"""Wrong fields that are told at once."""
 
 
 class Code(StrEnum):
@@ -30,7 +34,7 @@ class Code(StrEnum):
     SESSION_ERROR = "SESSION_ERROR"
 
 
-class WireError(Exception):
+class WireError(SpectatorError):
     """A message cannot be carried out; the sender is told so and may go on.
 
     Args:
@@ -63,7 +67,13 @@ class WireError(Exception):
 
 def invalid(error: InvalidRequest) -> WireError:
     """The answer to wrong fields."""
-    return WireError(Code.VALIDATION_ERROR, str(error)[:2000], errors=error.fields)
+    return WireError(Code.VALIDATION_ERROR, str(error)[:2000], errors=error.fields[:MAX_TOLD])
+
+
+def wrong_fields(error: ValidationError) -> InvalidRequest:
+    """The first wrong fields of many."""
+    problems = error.errors(include_url=False, include_context=False, include_input=False)
+    return InvalidRequest(field_errors(problems[:MAX_TOLD]))
 
 
 class ResetRequest(BaseModel):
@@ -194,10 +204,8 @@ def read_frame(text: str | None) -> AnyFrame:
     try:
         return FRAME.validate_python(value)
     except ValidationError as error:
-        problems = error.errors(include_url=False, include_context=False, include_input=False)
-        raise invalid(
-            InvalidRequest(_without_tag(wrong, value["type"]) for wrong in field_errors(problems))
-        ) from error
+        wrong = wrong_fields(error).fields
+        raise invalid(InvalidRequest(_without_tag(one, value["type"]) for one in wrong)) from error
 
 
 def read_json(text: str | None) -> Any:
@@ -212,8 +220,8 @@ def read_json(text: str | None) -> Any:
         value = parse_json(text)
     except ValueError as error:
         raise WireError(Code.INVALID_JSON, f"not JSON: {str(error)[:200]}") from error
-    if deeper_than(value, MAX_DEPTH):
-        raise WireError(Code.INVALID_JSON, f"nested deeper than {MAX_DEPTH} levels")
+    if (rule := excess(value)) is not None:
+        raise WireError(Code.INVALID_JSON, f"a message {rule}")
     if "\\u" in text and not encodable(value):
         raise WireError(Code.INVALID_JSON, "holds half a surrogate pair")
     return value

@@ -12,11 +12,11 @@ from pydantic import BaseModel, Field, ValidationError, create_model
 
 from spectator.catalog import load_world
 from spectator.environments.base import MAX_OBSERVATION_BYTES, World
-from spectator.errors import EnvironmentFault, InvalidRequest, field_errors
+from spectator.errors import EnvironmentFault
 from spectator.events import encode_json
 from spectator.observations import LegalAction, Observation
 
-from .wire import MetadataAnswer, SchemaAnswer
+from .wire import MetadataAnswer, SchemaAnswer, wrong_fields
 
 AUTHOR = "The Spectator authors"
 DOCUMENTATION = "/docs"
@@ -52,8 +52,7 @@ class WireWorld:
         try:
             self.action.model_validate(sent)
         except ValidationError as error:
-            problems = error.errors(include_url=False, include_context=False, include_input=False)
-            raise InvalidRequest(field_errors(problems)) from error
+            raise wrong_fields(error) from error
         return {name: value for name, value in sent.items() if name != "metadata"}
 
     def schemas(self) -> SchemaAnswer:

@@ -9,6 +9,7 @@ import struct
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -441,3 +442,42 @@ def test_the_server_stops_with_sessions_open(start: Start) -> None:
     serving.server.should_exit = True
     with pytest.raises(ConnectionClosed):
         client.hear()
+
+
+def keys(count: int) -> str:
+    return ",".join(f'"k{number}":1' for number in range(count))
+
+
+LARGE = {
+    "commas": '{"type":"step","data":{"text":"x","p":[' + "[]," * 330_000 + "[]]}}",
+    "lists": '{"type":"step","data":{"text":"x","p":[' + "[],          " * 80_000 + "[]]}}",
+    "values": '{"type":"state",' + keys(80_000) + "}",
+    "action": '{"type":"step","data":{' + keys(9_900) + "}}",
+    "options": '{"type":"reset","data":{' + keys(9_900) + "}}",
+    "frame": '{"type":"state",' + keys(9_900) + "}",
+    "text": '{"type":"step","data":{"text":1,"p":"' + "\\u0041" * 170_000 + '"}}',
+}
+"""Messages that are slow to read, the largest almost a mebibyte."""
+
+
+@pytest.mark.parametrize("name", LARGE)
+def test_large_messages_hold_nobody_up(shared: Serving, name: str) -> None:
+    took: list[float] = []
+    with contextlib.ExitStack() as stack:
+        clients = [open_client(shared) for _ in range(3)]
+        for client in clients:
+            stack.callback(client.socket.close)
+            client.ask("reset")
+            for _ in range(3):
+                client.socket.send(LARGE[name])
+        with ThreadPoolExecutor(1) as beside:
+            heard = beside.submit(lambda: [client.hear() for client in clients for _ in range(3)])
+            while not heard.done():
+                began = time.monotonic()
+                assert shared.client.get("/health").status_code == 200
+                took.append(time.monotonic() - began)
+        errors = [answer["data"] for answer in heard.result()]
+        assert {error["code"] for error in errors} <= {"VALIDATION_ERROR", "INVALID_JSON"}
+        assert all(len(json.dumps(error)) < 20_000 for error in errors)
+        assert clients[0].ask("step", say(1))["observation"]["turn"] == 1
+    assert sorted(took)[len(took) // 2] < 0.5

@@ -100,13 +100,21 @@ def take(browser: Browser, url: str, look: str, size: str, path: Path, *, full: 
 
 
 def take_readme(browser: Browser, url: str, path: Path) -> None:
-    """A live match, wide and dark."""
+    """A live match in its second innings, wide and dark, just after a six."""
     client = httpx.Client(base_url=url, timeout=30)
-    live = start(client, wait=False, pace="fast", seed=SEED, captain_preset="tactician")
-    until(client, live, turns=100)
+    live = start(client, wait=False, pace="fast", seed=45, captain_preset="tactician")
+    until(client, live, turns=112)
     client.post("/custom/pace", json={"episode_id": live, "pace": "broadcast"})
     path.parent.mkdir(parents=True, exist_ok=True)
-    take(browser, f"{url}/watch/{live}", "dark", "wide", path, full=False)
+    width, height = SIZES["wide"]
+    context = browser.new_context(viewport={"width": width, "height": height}, color_scheme="dark")
+    page = context.new_page()
+    page.goto(f"{url}/watch/{live}")
+    page.get_by_role("slider").hover()
+    page.locator(".ball__mark--six.ball__mark--land").wait_for(timeout=60_000)
+    page.wait_for_timeout(1_000)
+    page.screenshot(path=path)
+    context.close()
     client.post("/custom/stop_episode", json={"episode_id": live})
 
 

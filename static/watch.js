@@ -50,7 +50,7 @@ const announcer = mountAnnouncer(byId("announce"));
 const operator = mountOperator(byId("control"), root, episodeId);
 const bar = mountPlayerBar(byId("player"), { player, timeline, act, isLive, wholeRecord });
 mountKeys({ act, back: bar.back, isLive, help: byId("help") });
-mountShare(byId("share"), () => (player.following ? null : player.seq));
+mountShare(byId("share"), episodeId, () => (player.following ? null : player.seq));
 const panel = await hostPanel(panelAddress ? new URL(`${panelAddress}/panel.js`, location.href).href : "", { banner: byId("banner"), lead: byId("lead"), body: byId("body") }, still);
 stage.classList.toggle("stage--bare", !panel.present);
 
@@ -139,7 +139,7 @@ async function catchUp() {
 /** Have every event since the first, so that the past can be shown; one reading at a time. */
 function wholeRecord() {
   if (timeline.complete) return Promise.resolve();
-  reading ??= complement().finally(() => { reading = null; });
+  reading ??= complement().catch(() => { /* what is known can still be shown */ }).finally(() => { reading = null; });
   return reading;
 }
 

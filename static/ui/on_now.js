@@ -16,7 +16,10 @@ export function mountOnNow(list, root, panels) {
   return {
     /** @param {import("../live/api.js").Answer} status */
     update(status) {
-      if (!status.ok) return replace(list, h("p", { class: "card on-none" }, status.message));
+      if (!status.ok) {
+        if (boards.size === 0) replace(list, h("p", { class: "card on-none" }, status.message));
+        return;
+      }
       /** @type {any[]} */
       const running = status.body.running;
       for (const [id, one] of boards) {

@@ -78,6 +78,7 @@ export function mountPlayerBar(bar, { player, timeline, act, isLive, wholeRecord
     setText(live, on ? (player.following ? "Live" : behind ? `Live +${behind}` : "Go live") : "Newest");
     setAttribute(live, "aria-pressed", String(player.following));
     setAttribute(live, "aria-label", on && !player.following ? `Go live, ${behind} beats behind` : null);
+    live.classList.toggle("player__live--on", on && player.following);
     live.classList.toggle("player__live--behind", on && !player.following);
     setAttribute(live, "disabled", player.following);
   }

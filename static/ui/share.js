@@ -1,11 +1,18 @@
 // @ts-check
 // Owns the link to a moment.
 
+const HUB = "https://huggingface.co";
+
+/** In a Space only the page around the frame has an address to share; it takes a query from within. @param {string} queryString */
+function tellFrame(queryString) {
+  if (window.parent !== window) window.parent.postMessage({ queryString }, HUB);
+}
+
 /**
  * Copy the page's address, with the place where the viewer stands.
- * @param {HTMLElement} button @param {() => number | null} seq null at the live edge
+ * @param {HTMLElement} button @param {string} episodeId @param {() => number | null} seq null at the live edge
  */
-export function mountShare(button, seq) {
+export function mountShare(button, episodeId, seq) {
   const label = button.getAttribute("aria-label") ?? "";
   button.addEventListener("click", async () => {
     const address = new URL(location.href);
@@ -13,6 +20,7 @@ export function mountShare(button, seq) {
     if (place === null) address.searchParams.delete("seq");
     else address.searchParams.set("seq", String(place));
     history.replaceState(null, "", address);
+    tellFrame(place === null ? `ep=${episodeId}` : `ep=${episodeId}&seq=${place}`);
     try {
       await navigator.clipboard.writeText(address.href);
       tell("Copied");

@@ -3,12 +3,12 @@
 
 export default {
   /** @param {HTMLElement} root @param {any} ctx */
-  mount(root, { ui: { h, setText } }) {
+  mount(root, { lead, ui: { h, setText } }) {
     const last = h("span", { class: "count__last" });
     const of = h("span", { class: "quiet" });
     const bar = h("progress", { class: "count__bar", "aria-label": "How far the count has come", max: "1", value: "0" });
     const verdict = h("p");
-    root.append(h("section", { class: "card count", "aria-label": "The count" }, h("p", {}, last, " ", of), bar, verdict));
+    lead.append(h("section", { class: "card count", "aria-label": "The count" }, h("p", {}, last, " ", of), bar, verdict));
     return {
       /** @param {any} state */
       update({ world = {} }) {
@@ -21,7 +21,7 @@ export default {
         setText(verdict, world.result ? (world.result === "right" ? "Complete, and every integer right." : `Complete, with ${wrong} wrong.`) : wrong ? `${wrong} wrong so far.` : said ? "Right so far." : "Nothing said yet.");
         verdict.className = wrong ? "down" : said ? "up" : "quiet";
       },
-      destroy: () => root.replaceChildren(),
+      destroy: () => lead.replaceChildren(),
     };
   },
   headline: (/** @type {any} */ { world = {} }) => (world.turns ? `${world.said} of ${world.turns} counted${world.result ? `, ${world.result}` : ""}` : ""),

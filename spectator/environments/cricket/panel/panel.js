@@ -6,6 +6,7 @@ import { mountCards } from "./cards.js";
 import { mountChart } from "./chart.js";
 import { mountCrease } from "./crease.js";
 import { mountField } from "./field.js";
+import { mountPlans } from "./plans.js";
 import { mountScore } from "./score.js";
 import { headline, names } from "./words.js";
 
@@ -18,8 +19,9 @@ export default {
     const field = mountField(ctx);
     const crease = mountCrease(ctx);
     const chart = mountChart(ctx);
+    const plans = mountPlans(ctx);
     const cards = mountCards(ctx);
-    const grid = h("div", { class: "cricket" }, field.element, crease.element, chart.element, cards.element);
+    const grid = h("div", { class: "cricket" }, field.element, crease.element, chart.element, plans.element, cards.element);
     root.append(grid);
     return {
       /** @param {any} state @param {any} event */
@@ -27,7 +29,7 @@ export default {
         const world = state.world ?? {};
         const moves = event !== null && !ctx.still();
         /** @type {{update: (world: any, moves: boolean) => void}[]} */
-        const parts = [score, ball, field, crease, chart, cards];
+        const parts = [score, ball, field, crease, chart, plans, cards];
         for (const part of parts) part.update(world, moves);
       },
       destroy() {

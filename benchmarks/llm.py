@@ -1,23 +1,28 @@
 """Owns the figures of asking models: ``python -m benchmarks.llm``.
 
-The endpoint is a process of its own on a raw asyncio protocol, so that only the client's work is counted (user and
-system time of this process). The limit beside each figure is a client written by hand on a bare socket, which
-encodes and decodes the same bodies, in the same interleaved run.
+The endpoint is a process of its own on a raw asyncio protocol, so that only the client's work is counted (user
+and system time of this process). Beside each figure stand, from the same interleaved run, a client made by
+hand on a bare socket and aiohttp with nothing around it; both encode and decode the same bodies.
 """
 
 from __future__ import annotations
 
 import asyncio
+import dataclasses
+import itertools
 import json
 import random
 import statistics
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from tempfile import TemporaryDirectory
 from typing import Any
+from unittest import mock
 
+import aiohttp
 import orjson
 
 from benchmarks.figures import HEADER, Figure, ms, percentile
@@ -25,6 +30,7 @@ from spectator.bus.memory import MemoryBus
 from spectator.catalog import load_world
 from spectator.clock import SystemClock
 from spectator.environments.base import World
+from spectator.episodes import request as requests
 from spectator.episodes.driver import EpisodeLimits
 from spectator.episodes.pacing import Pace
 from spectator.episodes.request import EpisodeRequest
@@ -59,10 +65,12 @@ class Endpoint(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Keep the transport."""
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
 
     def data_received(self, data: bytes) -> None:
+        """Answer every request that is complete."""
         self._buffer += data
         while (end := self._buffer.find(b"\r\n\r\n")) >= 0:
             head = self._buffer[:end].lower()
@@ -132,10 +140,12 @@ TRAIN = _response(
     )
 )
 STREAM_TEXT = _stream([{"content": "word "}] * TOKENS)
-STREAM_CALL = _stream([
-    *[{"reasoning_content": "thinking "}] * TOKENS,
-    {"tool_calls": [{"index": 0, "id": "c", "function": {"name": "play_delivery", "arguments": '{"reason": "go"}'}}]},
-])  # fmt: skip
+STREAM_CALL = _stream(
+    [
+        *[{"reasoning_content": "thinking "}] * TOKENS,
+        {"tool_calls": [{"id": "c", "function": {"name": "play_delivery", "arguments": '{"reason": "go"}'}}]},
+    ]
+)
 
 
 async def serve(pause_s: float) -> None:
@@ -160,7 +170,7 @@ def endpoint(pause_s: float = 0.0) -> Iterator[int]:
 
 
 class BareClient:
-    """The least that a client can do: one connection for each of its tasks, no errors, no limits, no retries."""
+    """The least that a client can do: one connection for each task, no errors, no limits, no retries."""
 
     def __init__(self, port: int) -> None:
         self._port = port
@@ -201,6 +211,29 @@ class BareClient:
             await writer.wait_closed()
 
 
+class PlainClient:
+    """aiohttp as it comes."""
+
+    def __init__(self, port: int) -> None:
+        self._url = f"http://127.0.0.1:{port}/v1/chat/completions"
+        self._session = aiohttp.ClientSession()
+
+    async def complete(self, body: dict[str, Any]) -> Any:
+        """Ask; a stream is joined to one text."""
+        headers = {"Content-Type": "application/json"}
+        async with self._session.post(self._url, data=orjson.dumps(body), headers=headers) as response:
+            if not body.get("stream"):
+                return orjson.loads(await response.read())
+            events = [
+                orjson.loads(line[6:]) async for line in response.content if line.startswith(b"data: {")
+            ]
+            return "".join(event["choices"][0]["delta"].get("content", "") for event in events)
+
+    async def aclose(self) -> None:
+        """Close."""
+        await self._session.close()
+
+
 async def _cpu_per_call(call: Callable[[], Awaitable[Any]], calls: int, tasks: int) -> float:
     """Seconds of processor time of this process for one call."""
     left = iter(range(calls))
@@ -228,33 +261,28 @@ def chat_client(port: int) -> ChatClient:
     )
 
 
-@asynccontextmanager
-async def _both(port: int) -> AsyncIterator[tuple[ChatClient, BareClient]]:
-    ours, bare = chat_client(port), BareClient(port)
-    try:
-        yield ours, bare
-    finally:
-        await ours.aclose()
-        await bare.aclose()
-
-
 async def cpu_of_a_call(name: str, *, calls: int, tasks: int, target: str, **fields: Any) -> Figure:
-    """Processor time of one call beside that of the bare client; medians of interleaved rounds."""
+    """Processor time of one call beside those of the others; medians of interleaved rounds."""
     request = ChatRequest(model="bench", messages=MESSAGES, **fields)
     body: dict[str, Any] = {"model": "bench", "messages": MESSAGES}
     body |= {key: True for key in ("stream", "logprobs") if fields.get(key)}
     with endpoint() as port:
-        async with _both(port) as (ours, bare):
-            pairs = [
-                (
-                    await _cpu_per_call(lambda: ours.complete(request, deadline=60), calls, tasks),
-                    await _cpu_per_call(lambda: bare.complete(body), calls, tasks),
-                )
-                for _ in range(ROUNDS)
-            ]
-    mine, least = (statistics.median(column) for column in zip(*pairs, strict=True))
-    ratio = statistics.median(one / other for one, other in pairs)
-    return Figure(name, f"{1e6 * mine:.0f} us, {ratio:.1f} x", target, f"bare socket {1e6 * least:.0f} us")
+        ours, bare, plain = chat_client(port), BareClient(port), PlainClient(port)
+        rounds = [
+            (
+                await _cpu_per_call(lambda: ours.complete(request, deadline=60), calls, tasks),
+                await _cpu_per_call(lambda: bare.complete(body), calls, tasks),
+                await _cpu_per_call(lambda: plain.complete(body), calls, tasks),
+            )
+            for _ in range(ROUNDS)
+        ]
+        for client in (ours, bare, plain):
+            await client.aclose()
+    mine, least, usual = (1e6 * statistics.median(column) for column in zip(*rounds, strict=True))
+    over_bare = statistics.median(own / other for own, other, _ in rounds)
+    over_plain = statistics.median(own / other for own, _, other in rounds)
+    value = f"{mine:.0f} us: {over_bare:.1f} x a bare socket, {over_plain:.2f} x bare aiohttp"
+    return Figure(name, value, target, f"bare socket {least:.0f} us, bare aiohttp {usual:.0f} us")
 
 
 def _seat(world: World) -> Seat:
@@ -310,58 +338,55 @@ async def cpu_of_a_decision(*, stream: bool) -> Figure:
 
 async def stalls_of_eight_matches() -> Figure:
     """How long the event loop was kept from other work by eight matches between streaming models."""
-    import dataclasses
-    import itertools
-    from tempfile import TemporaryDirectory
-
-    from spectator.episodes import request as requests
-
     world = load_world("cricket")
+    with endpoint(pause_s=0.002) as port:
+        preset = dataclasses.replace(world.captains["heuristic"], build=captain(world, port, stream=True))
+        led = dataclasses.replace(world, captains={"heuristic": preset}, opponents={"heuristic": preset})
+        with mock.patch.object(requests, "load_world", lambda name: led):
+            stalls, work = await _play_eight()
+    value = (
+        f"work between two turns of the loop: p99 {ms(percentile(work, 0.99))}, worst {ms(max(work))}; "
+        f"on the clock: p99 {ms(percentile(stalls, 0.99))}, worst {ms(max(stalls))}"
+    )
+    idle = f"an idle loop, on the clock: worst {ms(await _quiet_stall())}"
+    return Figure("event loop stalls, 8 matches of streaming models", value, "< 20 ms", idle)
+
+
+async def _play_eight() -> tuple[list[float], list[float]]:
+    """Stalls of the loop while eight matches are played: by the clock, and by the loop's own processor time."""
     stalls: list[float] = []
+    work: list[float] = []
 
     async def watch() -> None:
         while True:
-            began = time.perf_counter()
+            began, worked = time.perf_counter(), time.thread_time()
             await asyncio.sleep(0.001)
             stalls.append(time.perf_counter() - began - 0.001)
+            work.append(time.thread_time() - worked)
 
-    with endpoint(pause_s=0.002) as port, TemporaryDirectory() as folder:
-        preset = dataclasses.replace(world.captains["heuristic"], build=captain(world, port, stream=True))
-        led = dataclasses.replace(
-            world,
-            captains={**world.captains, "heuristic": preset},
-            opponents={**world.opponents, "heuristic": preset},
-        )
-        load, requests.load_world = requests.load_world, lambda name: led  # type: ignore[assignment]
-        ids = itertools.count()
+    ids = itertools.count()
+    with TemporaryDirectory() as folder:
         journal = await SqlJournal.open(f"sqlite:///{folder}/journal.db")
-        try:
-            async with asyncio.TaskGroup() as tasks:
-                supervisor = Supervisor(
-                    journal=journal,
-                    bus=MemoryBus(),
-                    clock=SystemClock(),
-                    tasks=tasks,
-                    slots=8,
-                    limits=EpisodeLimits(),
-                    new_id=lambda: f"ep-{next(ids)}",
-                    new_epoch=lambda: "e",
-                    draw_seed=lambda: 1,
-                )
-                episodes = [
-                    await supervisor.start(EpisodeRequest("cricket", pace=Pace.MAX, options={"max_overs": 1}))
-                    for _ in range(8)
-                ]
-                watching = tasks.create_task(watch())
-                for episode in episodes:
-                    await episode.wait()
-                watching.cancel()
-        finally:
-            requests.load_world = load  # type: ignore[assignment]
-            await journal.aclose()
-    name = "event loop stalls, 8 matches of streaming models"
-    value = f"p99 {ms(percentile(stalls, 0.99))}, worst {ms(max(stalls))} of {len(stalls)}"
-    return Figure(name, value, "< 20 ms", f"alone {ms(await _quiet_stall())}")
+        async with asyncio.TaskGroup() as tasks:
+            supervisor = Supervisor(
+                journal=journal,
+                bus=MemoryBus(),
+                clock=SystemClock(),
+                tasks=tasks,
+                slots=8,
+                limits=EpisodeLimits(),
+                new_id=lambda: f"ep-{next(ids)}",
+                new_epoch=lambda: "e",
+                draw_seed=lambda: 1,
+            )
+            match = EpisodeRequest("cricket", pace=Pace.MAX, options={"max_overs": 1})
+            episodes = [await supervisor.start(match) for _ in range(8)]
+            watching = tasks.create_task(watch())
+            for episode in episodes:
+                assert (await episode.wait()).reason == "finished"
+            watching.cancel()
+        await journal.aclose()
+    return stalls, work
 
 
 async def _quiet_stall() -> float:
@@ -377,12 +402,12 @@ async def measure() -> list[Figure]:
     """All figures."""
     return [
         await cpu_of_a_call("CPU of a call, one at a time", calls=500, tasks=1, target="< 1 ms"),
-        await cpu_of_a_call("CPU of a call, 64 at once", calls=2_000, tasks=64, target="-"),
+        await cpu_of_a_call("CPU of a call, 64 at once", calls=2_000, tasks=64, target="1.3 x bare aiohttp"),
         await cpu_of_a_call(
             "CPU of a call with log probabilities and token ids, 64 at once",
             calls=1_000,
             tasks=64,
-            target="-",
+            target="1.4 x bare aiohttp",
             logprobs=True,
             token_ids=True,
         ),

@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Final, Self
 
@@ -41,7 +40,7 @@ class ClientLimits:
     Args:
         request_s: Longest single request, seconds, at least 1.
         connect_s: Longest wait for a connection, at least 0.1.
-        read_s: Longest silence while an answer is read, at least 0.1; ``None`` for ``request_s``.
+        read_s: Longest silence while an answer is read, at least 0.1; ``None`` leaves it to ``request_s``.
         connections: Most connections at once.
         concurrency: Most requests under way at once; 0 for no limit. Who waits to retry holds no place.
         startup_jitter_s: Requests within this time of the client's first are spread over what is left of it.
@@ -83,7 +82,7 @@ class ClientLimits:
         return HttpTransport(
             max_connections=self.connections,
             connect_s=self.connect_s,
-            read_s=self.request_s if self.read_s is None else self.read_s,
+            read_s=self.read_s,
         )
 
 
@@ -177,6 +176,8 @@ class ChatClient:
 
     async def _spread(self, until: float) -> None:
         """Keep a fleet that starts at once from asking at once."""
+        if not self._limits.startup_jitter_s:
+            return
         now = self._clock.monotonic()
         if self._first_asked is None:
             self._first_asked = now
@@ -185,9 +186,9 @@ class ChatClient:
             await self._clock.sleep(self._rng.uniform(0.0, left))
 
     async def _attempt(self, asking: _Asking, number: int) -> ChatAnswer:
-        async with self._place(asking.until):
+        async with nullcontext() if self._places is None else _Place(self._places, self._time_left(asking)):
             with nullcontext() if self._breaker is None else self._breaker.request():
-                limit = min(self._limits.request_s, asking.until - self._clock.monotonic())
+                limit = min(self._limits.request_s, self._time_left(asking))
                 try:
                     async with asyncio.timeout(limit) as scope:
                         return await self._exchange(asking, number)
@@ -196,20 +197,8 @@ class ChatClient:
                         raise
                 raise EndpointTimeout(f"no answer within {max(0.0, limit):.3g} s")
 
-    @asynccontextmanager
-    async def _place(self, until: float) -> AsyncIterator[None]:
-        if self._places is None:
-            yield
-            return
-        try:
-            async with asyncio.timeout(until - self._clock.monotonic()):
-                await self._places.acquire()
-        except TimeoutError:
-            raise EndpointTimeout("no place among the requests under way came free in time") from None
-        try:
-            yield
-        finally:
-            self._places.release()
+    def _time_left(self, asking: _Asking) -> float:
+        return asking.until - self._clock.monotonic()
 
     async def _exchange(self, asking: _Asking, number: int) -> ChatAnswer:
         headers = dict(self._headers)
@@ -232,12 +221,31 @@ class ChatClient:
 
     async def _failure(self, reply: Reply) -> EndpointError:
         body = bytearray()
-        async for piece in reply.pieces():
+        while len(body) <= MAX_ERROR_BYTES and (piece := await reply.read()):
             body += piece
-            if len(body) > MAX_ERROR_BYTES:
-                break
         wait = parse_retry_after(reply.header("Retry-After"), self._clock.now())
         return error_of(reply.status, bytes(body), retry_after_s=wait)
+
+
+class _Place:
+    """One of the places among the requests under way."""
+
+    def __init__(self, places: asyncio.Semaphore, limit_s: float) -> None:
+        self._places = places
+        self._limit_s = limit_s
+
+    async def __aenter__(self) -> None:
+        if not self._places.locked():
+            await self._places.acquire()
+            return
+        try:
+            async with asyncio.timeout(self._limit_s):
+                await self._places.acquire()
+        except TimeoutError:
+            raise EndpointTimeout("no place among the requests under way came free in time") from None
+
+    async def __aexit__(self, *_: object) -> None:
+        self._places.release()
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,22 +269,18 @@ class _Reading:
 
     async def whole(self, reply: Reply) -> None:
         """Read an answer that comes in one piece."""
-        body = bytearray()
-        async for piece in reply.pieces():
-            self._count(piece)
-            body += piece
-        self.assembly.feed(decode_json(bytes(body)))
+        await self._rest(b"", reply)
 
     async def stream(self, reply: Reply) -> None:
         """Read an answer that forms; also one that comes whole although a stream was asked for."""
-        events, pieces = EventReader(), reply.pieces()
-        async for piece in pieces:
+        events = EventReader()
+        while piece := await reply.read():
             self._count(piece)
             if not self._read - len(piece) and piece.lstrip().startswith(b"{"):
-                return await self._not_a_stream(piece, pieces)
+                return await self._rest(piece, reply)
             for data in events.feed(piece):
                 if data == DONE:
-                    return await _linger(pieces)
+                    return await _linger(reply)
                 self._feed(data)
         for data in events.end():
             if data != DONE:
@@ -289,12 +293,12 @@ class _Reading:
         if self.first_at is None and self.assembly.begun:
             self.first_at = self._clock.monotonic()
 
-    async def _not_a_stream(self, first: bytes, pieces: AsyncIterator[bytes]) -> None:
-        body = bytearray(first)
-        async for piece in pieces:
+    async def _rest(self, first: bytes, reply: Reply) -> None:
+        pieces = [first]
+        while piece := await reply.read():
             self._count(piece)
-            body += piece
-        self.assembly.feed(decode_json(bytes(body)))
+            pieces.append(piece)
+        self.assembly.feed(decode_json(b"".join(pieces)))
 
     def _count(self, piece: bytes) -> None:
         self._read += len(piece)
@@ -302,10 +306,10 @@ class _Reading:
             raise EndpointMalformed(f"the endpoint's answer is longer than {self._limit} bytes")
 
 
-async def _linger(pieces: AsyncIterator[bytes]) -> None:
+async def _linger(reply: Reply) -> None:
     try:
         async with asyncio.timeout(LINGER_S):
-            async for _ in pieces:
+            while await reply.read():
                 pass
     except TimeoutError:
         return

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import AsyncIterator, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager
+from types import TracebackType
 from typing import Protocol
 
 import aiohttp
 
 from spectator.errors import EndpointError, EndpointTimeout, EndpointUnavailable
-
-logger = logging.getLogger(__name__)
 
 
 class Reply(Protocol):
@@ -26,8 +24,8 @@ class Reply(Protocol):
         """A header by its name, in any case."""
         ...
 
-    def pieces(self) -> AsyncIterator[bytes]:
-        """The body as it arrives."""
+    async def read(self) -> bytes:
+        """The next piece of the body, once it is here; empty at its end."""
         ...
 
 
@@ -56,26 +54,19 @@ class HttpTransport:
     Args:
         max_connections: Most connections at once, at least 1.
         connect_s: Longest wait for a connection, seconds.
-        read_s: Longest silence of an endpoint that is answering, seconds.
+        read_s: Longest silence of an endpoint that is answering, seconds; ``None`` for no limit of its own.
     """
 
-    def __init__(self, *, max_connections: int = 128, connect_s: float = 10.0, read_s: float = 300.0) -> None:
+    def __init__(
+        self, *, max_connections: int = 128, connect_s: float = 10.0, read_s: float | None = None
+    ) -> None:
         self._max_connections = max_connections
         self._timeout = aiohttp.ClientTimeout(total=None, sock_connect=connect_s, sock_read=read_s)
         self._session: aiohttp.ClientSession | None = None
 
-    @asynccontextmanager
-    async def post(self, url: str, body: bytes, headers: Mapping[str, str]) -> AsyncIterator[Reply]:
+    def post(self, url: str, body: bytes, headers: Mapping[str, str]) -> AbstractAsyncContextManager[Reply]:
         """See :meth:`Transport.post`."""
-        # aiohttp's own errors hold the request's headers, and with them the key: none goes further than here.
-        try:
-            async with self._open().post(url, data=body, headers=headers, allow_redirects=False) as response:
-                yield _HttpReply(response)
-            return
-        except (aiohttp.ClientError, OSError) as error:
-            failure = _translate(error)
-            logger.debug("the connection failed: %s", type(error).__name__)
-        raise failure
+        return _Exchange(self._open().post(url, data=body, headers=headers, allow_redirects=False))
 
     async def aclose(self) -> None:
         """Close every connection; a later request opens new ones."""
@@ -94,11 +85,31 @@ class HttpTransport:
         return self._session
 
 
+class _Exchange:
+    """One request and its response. aiohttp's errors hold the headers, and with them the key: none leaves."""
+
+    def __init__(self, request: AbstractAsyncContextManager[aiohttp.ClientResponse]) -> None:
+        self._request = request
+
+    async def __aenter__(self) -> _HttpReply:
+        try:
+            return _HttpReply(await self._request.__aenter__())
+        except (aiohttp.ClientError, OSError) as error:
+            failure = _translate(error)
+        raise failure
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._request.__aexit__(kind, error, trace)
+
+
 class _HttpReply:
     """A response of aiohttp."""
 
     def __init__(self, response: aiohttp.ClientResponse) -> None:
         self._response = response
+        self._content = response.content
 
     @property
     def status(self) -> int:
@@ -107,10 +118,12 @@ class _HttpReply:
     def header(self, name: str) -> str | None:
         return self._response.headers.get(name)
 
-    async def pieces(self) -> AsyncIterator[bytes]:
-        read = self._response.content.readany
-        while piece := await read():
-            yield piece
+    async def read(self) -> bytes:
+        try:
+            return await self._content.readany()
+        except (aiohttp.ClientError, OSError) as error:
+            failure = _translate(error)
+        raise failure
 
 
 def _translate(error: Exception) -> EndpointError:

@@ -27,6 +27,8 @@ from spectator.llm.thinking import ThoughtSplitter, split_thought
 MAX_TOOL_CALLS: Final = 64
 """Calls of one answer that are looked at."""
 
+_VERSION_FIELDS: Final = frozenset({"metadata", "sglext", "weight_version"})
+_TOKEN_FIELDS: Final = frozenset({"token_ids", "logprobs", "meta_info"})
 _NO_MONEY: Final = ("insufficient_quota", "billing", "credit balance", "exceeded your current quota")
 
 
@@ -188,11 +190,13 @@ class Assembly:
         return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
     def _about(self, piece: dict[str, Any]) -> None:
-        self._model = _text(piece.get("model")) or self._model
+        if self._model is None:
+            self._model = _text(piece.get("model")) or None
         if isinstance(usage := piece.get("usage"), dict):
             self._usage = _usage(usage)
-        for holder in (piece.get("metadata"), piece.get("sglext"), piece):
-            self._weights(holder)
+        if not _VERSION_FIELDS.isdisjoint(piece):
+            for holder in (piece.get("metadata"), piece.get("sglext"), piece):
+                self._weights(holder)
         if "prompt_token_ids" in piece:
             self._tokens.prompt = _integers(piece["prompt_token_ids"]) or self._tokens.prompt
 
@@ -205,13 +209,15 @@ class Assembly:
         if isinstance(message, dict):
             self._message(message)
         self.finish_reason = _text(choice.get("finish_reason")) or self.finish_reason
-        self._weights(choice.get("meta_info"))
-        self._tokens.add(choice)
+        if not _TOKEN_FIELDS.isdisjoint(choice):
+            self._weights(choice.get("meta_info"))
+            self._tokens.add(choice)
 
     def _message(self, message: dict[str, Any]) -> None:
         thought = _content(message.get("reasoning_content") or message.get("reasoning"))
         content = message.get("content")
-        thought += _thinking_parts(content)
+        if isinstance(content, list):
+            thought += _thinking_parts(content)
         if thought:
             self._thought.append(thought)
             self._tell("thought", thought)
@@ -223,10 +229,10 @@ class Assembly:
         if refusal := _text(message.get("refusal")):
             self._refusal.append(refusal)
             self._tell("text", refusal)
-        calls = message.get("tool_calls")
-        for place, call in enumerate(calls if isinstance(calls, list) else ()):
-            if isinstance(call, dict):
-                self._call(place, call)
+        if isinstance(calls := message.get("tool_calls"), list):
+            for place, call in enumerate(calls):
+                if isinstance(call, dict):
+                    self._call(place, call)
 
     def _call(self, place: int, call: dict[str, Any]) -> None:
         index = call.get("index")
@@ -326,10 +332,8 @@ def _content(value: Any) -> str:
     return "".join(_text(part.get("text")) for part in value if isinstance(part, dict))
 
 
-def _thinking_parts(value: Any) -> str:
-    if not isinstance(value, list):
-        return ""
-    parts = [part.get("thinking") for part in value if isinstance(part, dict)]
+def _thinking_parts(content: list[Any]) -> str:
+    parts = [part.get("thinking") for part in content if isinstance(part, dict)]
     return "".join(_content(part) for part in parts)
 
 

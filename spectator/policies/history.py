@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 from spectator.events import encode_json
 from spectator.llm.chat import Message
@@ -49,26 +49,24 @@ class Turn:
     """One decision that the model made itself.
 
     Args:
-        seen: The situation, as JSON.
+        seen: The situation, member by member.
         shown: The same as text, in full.
         text: What it wrote beside its calls.
         calls: Its calls in the endpoint's own form; empty when it wrote them as text.
         outcomes: What became of each call, as far as it is known.
         changed: What the situation changed of the one of the turn before; set by the history.
+        answer: The model's message; set by the history.
         weight: Characters that it takes in a prompt, but for the outcomes and ``shown``; set by the history.
     """
 
-    seen: Mapping[str, Any]
+    seen: Mapping[str, str]
     shown: str
     text: str
     calls: Sequence[Call] = ()
     outcomes: list[str] = field(default_factory=list)
     changed: str = ""
+    answer: Message = field(default_factory=dict)
     weight: int = 0
-
-    def answer(self) -> Message:
-        """The model's message."""
-        return answer_message(self.text, self.calls)
 
     def reply(self, shown: str) -> list[Message]:
         """The messages that follow: what became of it, with ``shown``, the next situation."""
@@ -107,7 +105,7 @@ def tool_messages(calls: Sequence[Call], outcomes: Sequence[str], last: str) -> 
 
 
 class History:
-    """Past turns of one episode, newest last.
+    """Past turns of one episode, newest last. ``characters`` is how many the last conversation had.
 
     Args:
         room: Tokens that a whole prompt may have; the task and the present situation are always in it.
@@ -118,13 +116,17 @@ class History:
         self._room = room
         self._estimate = estimate
         self._turns: deque[Turn] = deque()
+        self._settled = 0
         self._dropped = 0
+        self.characters = 0
 
     def add(self, turn: Turn) -> None:
-        """Remember ``turn``."""
+        """Remember ``turn``; from now on no outcome of those before it changes."""
         if self._turns:
             turn.changed = changes(self._turns[-1].seen, turn.seen)
-        turn.weight = len(turn.changed) + len(encode_json(turn.answer()))
+            self._settled += _characters(self._turns[-1])
+        turn.answer = answer_message(turn.text, turn.calls)
+        turn.weight = len(turn.changed) + len(encode_json(turn.answer))
         self._turns.append(turn)
 
     def messages(self, system: str, shown: str, *, beside: int = 0) -> list[Message]:
@@ -135,12 +137,14 @@ class History:
             shown: The question with the present situation; never dropped.
             beside: Characters that travel beside the messages, such as the tools.
         """
-        self._make_room(len(system) + len(shown) + beside)
+        always = len(system) + len(shown) + beside
+        self._make_room(always)
+        self.characters = self._characters(always)
         conversation: list[Message] = [{"role": "system", "content": system}]
         before: Turn | None = None
         for turn in self._turns:
             conversation += _said(before, self._first(turn) if before is None else turn.changed)
-            conversation.append(turn.answer())
+            conversation.append(turn.answer)
             before = turn
         return conversation + _said(before, shown)
 
@@ -149,26 +153,23 @@ class History:
         return f"{left_out}Situation then:\n{turn.shown}"
 
     def _make_room(self, always: int) -> None:
-        if self._tokens(always) <= self._room:
+        if self._estimate.of(self._characters(always)) <= self._room:
             return
-        while self._turns and self._tokens(always) > KEPT_SHARE * self._room:
-            self._turns.popleft()
+        while self._turns and self._estimate.of(self._characters(always)) > KEPT_SHARE * self._room:
+            oldest = self._turns.popleft()
+            self._settled -= _characters(oldest) if self._turns else 0
             self._dropped += 1
 
-    def _tokens(self, always: int) -> int:
+    def _characters(self, always: int) -> int:
         if self._turns:
-            always += len(self._first(self._turns[0])) - len(self._turns[0].changed)
-        past = sum(turn.weight + sum(map(len, turn.outcomes)) for turn in self._turns)
-        return self._estimate.of(always + past)
+            first, newest = self._turns[0], self._turns[-1]
+            always += len(self._first(first)) - len(first.changed) + self._settled + _characters(newest)
+        return always
+
+
+def _characters(turn: Turn) -> int:
+    return turn.weight + sum(map(len, turn.outcomes))
 
 
 def _said(before: Turn | None, shown: str) -> list[Message]:
     return [{"role": "user", "content": shown}] if before is None else before.reply(shown)
-
-
-def size(messages: Sequence[Message]) -> int:
-    """Characters of ``messages``, as the estimate counts them."""
-    return sum(
-        len(message["content"]) + (len(encode_json(message["tool_calls"])) if "tool_calls" in message else 0)
-        for message in messages
-    )

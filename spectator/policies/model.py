@@ -16,10 +16,11 @@ from spectator.llm.parsing import Call, CallRefused, WrittenCall, check_call, fi
 from spectator.llm.schema import UnsupportedSchema
 from spectator.observations import LegalAction, Observation
 from spectator.policies.base import Decision, ScriptedPolicy
-from spectator.policies.history import History, TokenEstimate, Turn, answer_message, size, tool_messages
+from spectator.policies.history import History, TokenEstimate, Turn, answer_message, tool_messages
 from spectator.policies.prompting import (
     Briefing,
     Style,
+    as_json,
     correction,
     instructions,
     question,
@@ -166,6 +167,7 @@ class ModelPolicy:
         self._closes_client = closes_client
         self._estimate = TokenEstimate()
         self._history = History(max(1, settings.context_tokens - settings.max_tokens), self._estimate)
+        self._offered: tuple[Sequence[LegalAction], Sequence[Mapping[str, Any]], int] | None = None
         self._planned: deque[WrittenCall] = deque()
         self._turn: Turn | None = None
         self._refused = 0
@@ -243,15 +245,24 @@ class ModelPolicy:
 
     def _messages(self, asking: _Asking) -> list[Message]:
         settings, observation = self._settings, asking.observation
-        asking.shown = self._briefing.render(observation)
+        asking.seen = situation(observation)
+        render = self._briefing.render
+        asking.shown = as_json(asking.seen) if render is None else render(observation)
         system = instructions(
             observation.actor or "", self._briefing.task, settings.style, settings.actions_per_answer
         )
         shown = question(asking.shown, observation.legal_actions, settings.style, self._note)
+        beside = 0
         if settings.style == "tools":
-            asking.tools = tools(observation.legal_actions)
-            asking.beside = len(encode_json(asking.tools))
-        return self._history.messages(system, shown, beside=asking.beside)
+            asking.tools, beside = self._tools(observation.legal_actions)
+        return self._history.messages(system, shown, beside=beside)
+
+    def _tools(self, legal: Sequence[LegalAction]) -> tuple[Sequence[Mapping[str, Any]], int]:
+        """The tools and their size; worlds often offer the very same ones again."""
+        if self._offered is None or self._offered[0] is not legal:
+            made = tools(legal)
+            self._offered = (legal, made, len(encode_json(made)))
+        return self._offered[1:]
 
     async def _complete(self, asking: _Asking, messages: Sequence[Message]) -> ChatAnswer:
         settings = self._settings
@@ -271,10 +282,11 @@ class ModelPolicy:
         answer = await self._client.complete(
             request, deadline=asking.left(self._clock), session=self._session, on_delta=on_delta
         )
-        asking.answers.append(answer)
         if answer.usage is not None:
             self.usage += answer.usage
-            self._estimate.learn(size(messages) + asking.beside, answer.usage.tokens_in)
+            if not asking.answers:
+                self._estimate.learn(self._history.characters, answer.usage.tokens_in)
+        asking.answers.append(answer)
         return answer
 
     def _teller(self, asking: _Asking) -> OnDelta:
@@ -301,7 +313,7 @@ class ModelPolicy:
             WrittenCall(call.tool, call.arguments, call.reason, call.id) for call in calls[1:]
         )
         self._turn = Turn(
-            seen=situation(asking.observation),
+            seen=asking.seen,
             shown=asking.shown,
             text=answer.text,
             calls=_with_ids(calls) if answer.tool_calls else (),
@@ -350,9 +362,9 @@ class _Asking:
     observation: Observation
     began: float
     limit: float
+    seen: Mapping[str, str] = field(default_factory=dict)
     shown: str = ""
     tools: Sequence[Mapping[str, Any]] = ()
-    beside: int = 0
     answers: list[ChatAnswer] = field(default_factory=list)
     parse: Literal["ok", "repaired", "failed"] | None = "ok"
 

@@ -8,7 +8,6 @@ from typing import Any, Final, Literal
 
 from spectator.events import encode_json
 from spectator.llm.parsing import REASON
-from spectator.merge_patch import make_patch
 from spectator.observations import LegalAction, Observation
 from spectator.policies.base import Action
 
@@ -34,17 +33,18 @@ def arguments_alone(tool: str, arguments: Mapping[str, Any]) -> Action:
     return dict(arguments)
 
 
-def situation(observation: Observation) -> dict[str, Any]:
-    """What the actor sees, as JSON, without the legal actions."""
-    seen = {name: value for name, value in observation.to_json().items() if name != "legal_actions"}
+def situation(observation: Observation) -> dict[str, str]:
+    """What the actor sees, legal actions left out: the JSON text of each member, safe from change."""
+    seen = observation.to_json()
+    del seen["legal_actions"]
     if seen["refused"] is None:
         del seen["refused"]
-    return seen
+    return {name: encode_json(value) for name, value in seen.items()}
 
 
-def render_json(observation: Observation) -> str:
-    """The situation as compact JSON; what a world uses that has no rendering of its own."""
-    return encode_json(situation(observation))
+def as_json(members: Mapping[str, str]) -> str:
+    """A situation as one JSON object; how it is shown where the world has no rendering of its own."""
+    return "{" + ",".join(f"{encode_json(name)}:{text}" for name, text in members.items()) + "}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +53,12 @@ class Briefing:
 
     Args:
         task: What is played and what it is for, in a few sentences.
-        render: Turns each observation into text.
+        render: Turns each observation into text; ``None`` shows it as JSON.
         as_action: Makes the world's action.
     """
 
     task: str
-    render: Render = render_json
+    render: Render | None = None
     as_action: AsAction = tool_and_arguments
 
 
@@ -112,9 +112,11 @@ def question(text: str, legal: Sequence[LegalAction], style: Style, note: str) -
     return "\n\n".join(parts)
 
 
-def changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
-    """What a past situation changed of the one before it, as a JSON merge patch."""
-    return f"Situation then, only what had changed:\n{encode_json(make_patch(before, after))}"
+def changes(before: Mapping[str, str], after: Mapping[str, str]) -> str:
+    """The members in which a past situation differs from the one before it; ``null`` for those that went."""
+    changed = {name: text for name, text in after.items() if before.get(name) != text}
+    gone = {name: "null" for name in before if name not in after}
+    return f"Situation then, only what had changed:\n{as_json(changed | gone)}"
 
 
 def tools(legal: Sequence[LegalAction]) -> list[dict[str, Any]]:

@@ -41,13 +41,15 @@ class FakeReply:
         self.status = status
         self.body = body
         self.headers = headers or {}
+        self._read = 0
 
     def header(self, name: str) -> str | None:
         return self.headers.get(name)
 
-    async def pieces(self) -> AsyncIterator[bytes]:
-        for start in range(0, len(self.body), 7):
-            yield self.body[start : start + 7]
+    async def read(self) -> bytes:
+        piece = self.body[self._read : self._read + 7]
+        self._read = (self._read + len(piece)) if piece else 0
+        return piece
 
 
 class FakeTransport:

@@ -10,16 +10,24 @@ from hypothesis import strategies as st
 
 from spectator.llm.chat import Message
 from spectator.llm.parsing import Call
-from spectator.policies.history import ANSWER_LIMIT, History, TokenEstimate, Turn, size
+from spectator.policies.history import ANSWER_LIMIT, History, TokenEstimate, Turn
+from spectator.policies.prompting import as_json
 
 SYSTEM = "You decide."
 NOW = "Situation now: 9"
 
 
 def turn(number: int, *, calls: int = 0, length: int = 20) -> Turn:
-    seen = {"ball": number, "squad": "x" * length}
+    seen = {"ball": str(number), "squad": json.dumps("x" * length)}
     made = tuple(Call("go", {"n": number, "step": step}, id=f"c{number}-{step}") for step in range(calls))
-    return Turn(seen, json.dumps(seen), f"answer {number}", made, ["carried out"] * calls)
+    return Turn(seen, as_json(seen), f"answer {number}", made, ["carried out"] * calls)
+
+
+def size(messages: list[Message]) -> int:
+    """Characters that travel."""
+    return sum(
+        len(message["content"]) + len(json.dumps(message.get("tool_calls", ""))) for message in messages
+    )
 
 
 def check_form(messages: list[Message]) -> None:
@@ -60,7 +68,7 @@ def test_past_situations_are_told_by_what_changed() -> None:
         history.add(turn(number))
     messages = history.messages(SYSTEM, NOW)
     check_form(messages)
-    assert messages[1]["content"] == 'Situation then:\n{"ball": 0, "squad": "xxxxxxxxxxxxxxxxxxxx"}'
+    assert messages[1]["content"] == 'Situation then:\n{"ball":0,"squad":"xxxxxxxxxxxxxxxxxxxx"}'
     assert messages[3]["content"] == 'Situation then, only what had changed:\n{"ball":1}'
     assert messages[-1] == {"role": "user", "content": NOW}
 
@@ -93,6 +101,7 @@ def test_the_form_holds_and_the_task_stays_whatever_is_dropped(
         assert messages[-1]["content"].endswith(NOW)
         past = any(message["role"] == "assistant" for message in messages)
         assert not past or estimate.of(size(messages)) <= room
+        assert abs(size(messages) - history.characters) <= 40 * len(messages)
 
 
 def test_dropping_makes_room_for_many_turns_at_once() -> None:

@@ -127,6 +127,7 @@ def open_match(
     won: Side = caller if (rng.random() < 0.5) == (call == "heads") else other(caller)
     if won != caller:
         _, elect = captains[won].elect()
+    first = won if elect == "bat" else other(won)
     model = load_model("men", "all") if model is None else model
     return Match(format_of(overs), teams, first, model, rng, super_over=super_over)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 LENGTHS: Final = ("full toss", "yorker", "full", "good", "back of a length", "short")
@@ -62,13 +62,13 @@ class DeliveryPlan:
     pace: str | None = None
 
     def __post_init__(self) -> None:
-        for field, word, words in (
+        for part, word, words in (
             ("length", self.length, PLANNED_LENGTHS),
             ("line", self.line, LINES),
             ("pace", self.pace, PACES),
         ):
             if word is not None and word not in words:
-                raise ValueError(f"{field} must be one of {', '.join(words)}; not {word!r}")
+                raise ValueError(f"{part} must be one of {', '.join(words)}; not {word!r}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +80,9 @@ class FieldShape:
         deep: Fielders near the boundary.
         catching: Close catchers: slips and gully count in the sector they face.
 
+    Attributes:
+        fielders: How many are placed: 9, or 0 for the neutral shape.
+
     Raises:
         ValueError: A part does not have eight counts, or there are not nine fielders (none at all is the
             neutral shape).
@@ -88,18 +91,15 @@ class FieldShape:
     ring: tuple[int, ...] = (0,) * 8
     deep: tuple[int, ...] = (0,) * 8
     catching: tuple[int, ...] = (0,) * 8
+    fielders: int = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "fielders", sum(self.ring) + sum(self.deep) + sum(self.catching))
         for name, counts in (("ring", self.ring), ("deep", self.deep), ("catching", self.catching)):
             if len(counts) != len(SECTORS) or min(counts) < 0:
                 raise ValueError(f"{name} must hold eight counts, none negative")
         if self.fielders not in (0, 9):
             raise ValueError(f"a field has 9 fielders besides bowler and keeper, not {self.fielders}")
-
-    @property
-    def fielders(self) -> int:
-        """How many are placed."""
-        return sum(self.ring) + sum(self.deep) + sum(self.catching)
 
     @classmethod
     def neutral(cls) -> FieldShape:

@@ -76,8 +76,8 @@ def _legend(one: Series, at: int, count: int) -> list[str]:
     x = LEFT + at * (WIDTH - LEFT - RIGHT) / count
     dash = f' stroke-dasharray="{one.dash}"' if one.dash else ""
     return [
-        f'<path d="M{x + 40:.0f} 32h18" stroke="{COLOURS[one.kind]}" stroke-width="2"{dash}/>',
-        f'<text x="{x + 62:.0f}" y="36" font-size="11" fill="#222">{escape(one.label)}</text>',
+        f'<path d="M{x:.0f} 32h18" stroke="{COLOURS[one.kind]}" stroke-width="2"{dash}/>',
+        f'<text x="{x + 22:.0f}" y="36" font-size="11" fill="#222">{escape(one.label)}</text>',
     ]
 
 

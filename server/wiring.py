@@ -19,7 +19,7 @@ from spectator.catalog import load_world, world_names
 from spectator.clock import Clock, SystemClock
 from spectator.environments.base import MAX_SEED
 from spectator.episodes.driver import EpisodeLimits
-from spectator.episodes.recovery import close_unfinished
+from spectator.episodes.recovery import recover
 from spectator.episodes.supervisor import Supervisor
 from spectator.errors import ConfigurationError
 from spectator.journal.base import Journal
@@ -82,7 +82,6 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
     async with AsyncExitStack() as stack:
         journal = await SqlJournal.open(journal_url(settings))
         stack.push_async_callback(journal.aclose)
-        await close_unfinished(journal, clock)
         tasks = await stack.enter_async_context(asyncio.TaskGroup())
         stage = Stage(MemoryBus())
         supervisor = Supervisor(
@@ -96,7 +95,8 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
             new_epoch=lambda: secrets.token_hex(4),
             draw_seed=lambda: secrets.randbelow(MAX_SEED + 1),
         )
-        stack.push_async_callback(supervisor.aclose)
+        stack.push_async_callback(supervisor.suspend)
+        await recover(journal, clock, supervisor)
         audience = Audience(bus=stage, tasks=tasks, clock=clock, settings=settings)
         stack.push_async_callback(audience.send_away, settings.shutdown_grace_s)
         yield Services(

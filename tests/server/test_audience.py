@@ -7,6 +7,7 @@ import json
 import random
 from collections.abc import Coroutine, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -231,6 +232,30 @@ def test_a_later_wish_to_resume_replaces_an_earlier_one() -> None:
         assert await viewer.take() == (Position("ab", 999), [])
         viewer.end()
         assert await viewer.take() is None
+
+    within_tasks(test)
+
+
+def test_who_comes_while_events_are_on_their_way_is_not_told_them_twice() -> None:
+    async def test(tasks: asyncio.TaskGroup) -> None:
+        house = House(tasks)
+        told: list[Frame] = []
+
+        async def tell(frames: Sequence[Frame]) -> None:
+            told.extend(frames)
+
+        services: Any = SimpleNamespace(
+            audience=house.audience, supervisor=SimpleNamespace(live=lambda episode_id: house.live)
+        )
+        watching = tasks.create_task(Show(services, house.enter(), tell).episode("ep-1", None))
+        with house.audience.watching(house.enter(), house.live):
+            house.live.publish(house.bus, 3)  # the relay's turn comes after the one who joins now
+            await settle()
+            house.live.publish(house.bus, 2)
+            await settle()
+            house.bus.finish("ep-1")
+            assert await watching is Close.ENDED
+        assert [frame.seq for frame in told if frame.seq is not None] == [3, 4, 5]
 
     within_tasks(test)
 

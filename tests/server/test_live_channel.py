@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
-from tests.server.watching import Watcher, watch
+from tests.server.watching import Watcher, open_by_hand, watch
 from tests.server.worlds import Gate
 from tests.serving import Serving, serve, test_settings, without_errors
 
@@ -217,6 +217,8 @@ def test_there_is_room_for_so_many_viewers_and_no_more(tmp_path: Path) -> None:
             assert (code, bye["code"], bye["reconnect"]) == (4029, 4029, True)
             assert serving.client.get(f"{url.replace('ws', 'http', 1)}/events").status_code == 503
             assert first.next()["frame"] == "hello"
+        while "spectator_viewers 0" not in serving.client.get("/metrics").text:
+            pass
         with watch(url) as fourth:
             assert fourth.next()["frame"] == "hello"
 
@@ -334,22 +336,12 @@ def test_closing_a_server_is_not_held_up_by_a_viewer_that_does_not_read(
     assert (code, bye["code"], bye["reconnect"]) == (1012, 1012, True)
 
 
-def open_by_hand(serving: Serving, path: str) -> socket.socket:
-    """A WebSocket without a client library, so that its peer may be as rude as it likes."""
-    port = int(serving.base_url.rpartition(":")[2])
-    peer = socket.create_connection(("127.0.0.1", port), timeout=10)
-    peer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-    peer.sendall(
-        f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
-        "Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\nSec-WebSocket-Version: 13\r\n\r\n".encode()
-    )
-    assert peer.recv(12) == b"HTTP/1.1 101"
-    return peer
-
-
 def test_countless_pings_whose_answers_are_not_read_end_their_socket(serving: Serving) -> None:
     ping = b"\x89\xfd" + b"\x00" * 4 + b"x" * 125
-    with open_by_hand(serving, f"/live/{serving.start(**LONG)}") as peer, pytest.raises(OSError) as cut:
+    with (
+        open_by_hand(serving.base_url, f"/live/{serving.start(**LONG)}") as peer,
+        pytest.raises(OSError) as cut,
+    ):
         for _ in range(2000):
             peer.sendall(ping * 200)
     assert isinstance(cut.value, ConnectionError), "it was cut, not merely left to wait"
@@ -372,7 +364,7 @@ def test_countless_pings_whose_answers_are_not_read_end_their_socket(serving: Se
 def test_broken_framing_ends_its_socket_and_nothing_else(serving: Serving, rude: bytes) -> None:
     episode_id = serving.start(pace="fast", options={"turns": 300})
     with watch(f"{serving.ws_url}/live/{episode_id}") as other:
-        with open_by_hand(serving, f"/live/{episode_id}") as peer:
+        with open_by_hand(serving.base_url, f"/live/{episode_id}") as peer:
             peer.sendall(rude)
             with contextlib.suppress(ConnectionError):
                 while peer.recv(65536):
@@ -385,7 +377,7 @@ def test_broken_framing_ends_its_socket_and_nothing_else(serving: Serving, rude:
 def test_a_viewer_that_vanishes_is_forgotten(serving: Serving) -> None:
     episode_id = serving.start(pace="fast", options={"turns": 300})
     with watch(f"{serving.ws_url}/live/{episode_id}") as other:
-        peer = open_by_hand(serving, f"/live/{episode_id}")
+        peer = open_by_hand(serving.base_url, f"/live/{episode_id}")
         other.until("event")
         peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         peer.close()

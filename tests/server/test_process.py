@@ -60,7 +60,9 @@ def test_on_sigterm_viewers_are_told_to_come_back_and_the_process_leaves(tmp_pat
         assert not [line for line in serving.log if "[accepted]" in line], "viewers are not log lines"
     with serve_process(tmp_path) as again:
         entry = httpx.get(f"{again.base_url}/api/episodes/{episode_id}").json()
-        assert entry["reason"] == "interrupted"
+        assert entry["reason"] is None
+        (running,) = httpx.get(f"{again.base_url}/custom/status").json()["running"]
+        assert running["episode_id"] == episode_id, "it is played on"
 
 
 def test_after_a_crash_what_was_recorded_is_there(tmp_path: Path) -> None:
@@ -79,15 +81,16 @@ def test_after_a_crash_what_was_recorded_is_there(tmp_path: Path) -> None:
                     watcher.next()
     with serve_process(tmp_path, port=port) as again:
         page = httpx.get(f"{again.base_url}/api/episodes").json()["episodes"]
-        assert [(one["episode_id"], one["reason"]) for one in page] == [
-            (cut, "interrupted"),
-            (finished, "finished"),
-        ]
+        assert [(one["episode_id"], one["reason"]) for one in page] == [(cut, None), (finished, "finished")]
         epoch = watcher.frames[0]["epoch"]
         with watch(f"{again.ws_url}/live/{cut}?epoch={epoch}&seq={watcher.seq}") as returned:
             returned.state, returned.seq = watcher.state, watcher.seq
+            while returned.seq < watcher.seq + 20:
+                returned.next()
+            httpx.post(f"{again.base_url}/custom/stop_episode", json={})
             returned.to_the_end()
         assert returned.state["episode"]["status"] == "ended"
+        assert returned.state["episode"]["reason"] == "stopped"
         assert "snapshot" not in returned.kinds()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -75,3 +76,16 @@ def watch(url: str, **options: Any) -> Iterator[Watcher]:
     """A viewer at ``url``."""
     with connect(url, compression=None, open_timeout=PATIENCE_S, max_size=None, **options) as socket:
         yield Watcher(socket)
+
+
+def open_by_hand(base_url: str, path: str) -> socket.socket:
+    """A WebSocket without a client library, so that its peer may be as rude as it likes."""
+    port = int(base_url.rpartition(":")[2])
+    peer = socket.create_connection(("127.0.0.1", port), timeout=10)
+    peer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    peer.sendall(
+        f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+        "Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\nSec-WebSocket-Version: 13\r\n\r\n".encode()
+    )
+    assert peer.recv(12) == b"HTTP/1.1 101"
+    return peer

@@ -225,6 +225,12 @@ class EpisodeResumed(EventData):
     by: str = Field(description="Who asked for it")
 
 
+class EpisodeRecovered(EventData):
+    """Another process rebuilt the episode from its record and plays on."""
+
+    attempt: int = Field(ge=1, description="1 when the one before got anywhere; else one more than its")
+
+
 class PaceChanged(EventData):
     """Play goes on at another pace."""
 
@@ -287,6 +293,7 @@ CORE_EVENTS: Final[Mapping[str, type[EventData]]] = {
     "pace.changed": PaceChanged,
     "episode.ended": EpisodeEnded,
     "warning": Warned,
+    "episode.recovered": EpisodeRecovered,
 }
 """The event types that every episode may carry, whatever its world."""
 

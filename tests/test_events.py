@@ -19,6 +19,7 @@ from spectator.events import (
     DecisionMade,
     EpisodeEnded,
     EpisodePaused,
+    EpisodeRecovered,
     EpisodeResumed,
     EpisodeStarted,
     Event,
@@ -80,6 +81,7 @@ EXAMPLES: tuple[EventData, ...] = (
         reason="finished", score=1.0, result="3 of 3 right", turns=3, terminated=True, truncated=False
     ),
     Warned(message="the voice is late"),
+    EpisodeRecovered(attempt=1),
 )
 
 

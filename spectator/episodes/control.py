@@ -17,11 +17,12 @@ class EndRequest:
     """Somebody wants the episode to end.
 
     Args:
-        reason: ``stopped`` when a person asked, ``interrupted`` when the server goes away.
+        reason: ``stopped`` when a person asked, ``interrupted`` when the server goes away for good,
+            ``suspended`` when another process is to play on: no end is told then.
         detail: For people.
     """
 
-    reason: Literal["stopped", "interrupted"]
+    reason: Literal["stopped", "interrupted", "suspended"]
     detail: str | None
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
@@ -71,6 +71,25 @@ class Emit(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class Past:
+    """Where another process left an episode, rebuilt.
+
+    Args:
+        stepper: The environment's thread; the environment stands where the record stops.
+        seats: The policies, by actor.
+        refusals: Refused actions so far, by actor.
+        turn: Actions taken or refused so far.
+        stepped: What the world showed last; its facts are those that were never told.
+    """
+
+    stepper: Stepper[Environment]
+    seats: Mapping[str, Policy]
+    refusals: Mapping[str, int]
+    turn: int
+    stepped: Stepped
+
+
 class Driver:
     """Plays one episode to its end, whatever happens.
 
@@ -81,6 +100,7 @@ class Driver:
         control: The reins.
         clock: Measures.
         limits: How long it may wait.
+        past: Where another process left it; ``None`` to begin.
     """
 
     def __init__(
@@ -92,6 +112,7 @@ class Driver:
         control: Control,
         clock: Clock,
         limits: EpisodeLimits,
+        past: Past | None = None,
     ) -> None:
         self._plan = plan
         self._episode_id = episode_id
@@ -99,11 +120,12 @@ class Driver:
         self._control = control
         self._clock = clock
         self._limits = limits
-        self._stepper: Stepper[Environment] | None = None
-        self._seats: dict[str, Policy] = {}
-        self._refusals: dict[str, int] = {}
+        self._past = past
+        self._stepper: Stepper[Environment] | None = None if past is None else past.stepper
+        self._seats: dict[str, Policy] = {} if past is None else dict(past.seats)
+        self._refusals: dict[str, int] = {} if past is None else dict(past.refusals)
         self._ended: EpisodeEnded | None = None
-        self._turn = 0
+        self._turn = 0 if past is None else past.turn
 
     @property
     def turn(self) -> int:
@@ -115,20 +137,21 @@ class Driver:
         """How it ended, once it has."""
         return self._ended
 
-    async def run(self) -> EpisodeEnded:
+    async def run(self) -> EpisodeEnded | None:
         """Play. Emits everything after ``episode.started``, the end event included, and cleans up.
 
         Returns:
-            The end, also when its event could not be recorded.
+            The end, also when its event could not be recorded; ``None`` when it was suspended.
         """
         try:
             ended = await self._play_to_an_end()
-            await self._tell_end(ended)
+            if ended is not None:
+                await self._tell_end(ended)
         except asyncio.CancelledError:
             await self._tell_end(self._cut_short("interrupted", "the server went away"))
             raise
         finally:
-            await self._clean_up()
+            await self.let_go()
         return ended
 
     async def _tell_end(self, ended: EpisodeEnded) -> None:
@@ -147,13 +170,13 @@ class Driver:
             ended.score,
         )
 
-    async def _play_to_an_end(self) -> EpisodeEnded:
+    async def _play_to_an_end(self) -> EpisodeEnded | None:
         try:
             return await self._play()
         except EndRequested:
             end = self._control.end
             assert end is not None
-            return self._cut_short(end.reason, end.detail)
+            return None if end.reason == "suspended" else self._cut_short(end.reason, end.detail)
         except (StepTimeout, DecisionTimeout) as error:
             return self._cut_short("timeout", str(error))
         except PolicyError as error:
@@ -168,12 +191,10 @@ class Driver:
             return self._cut_short("environment_error", f"{type(error).__name__}: {error}")
 
     async def _play(self) -> EpisodeEnded:
-        self._take_seats()
-        self._stepper = Stepper(self._plan.world.environment, name=self._episode_id)
         budget = Budget(self._clock, self._limits.episode_s)
         began = self._clock.monotonic()
-        stepped = await self._begin()
-        await self._emit(0, stepped.facts)
+        stepped = await self._begin() if self._past is None else self._past.stepped
+        await self._emit(self._turn, stepped.facts)
         beats = beats_in(stepped.facts, self._plan.world.beats)
         step_cap = self._plan.world.step_cap(self._plan.options)
         while not stepped.observation.done:
@@ -192,6 +213,8 @@ class Driver:
 
     async def _begin(self) -> Stepped:
         plan = self._plan
+        self._take_seats()
+        self._stepper = Stepper(plan.world.environment, name=self._episode_id)
 
         def reset(environment: Environment) -> Stepped:
             observation = environment.reset(seed=plan.seed, episode_id=self._episode_id, options=plan.options)
@@ -319,7 +342,8 @@ class Driver:
             logger.exception("episode %s: a policy could not be built", self._episode_id)
             raise PolicyError(f"a policy could not be built: {type(error).__name__}: {error}") from error
 
-    async def _clean_up(self) -> None:
+    async def let_go(self) -> None:
+        """Close the environment and the policies; :meth:`run` does so itself."""
         if self._stepper is not None:
             self._stepper.close()
         loop = asyncio.get_running_loop()

@@ -3,52 +3,92 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 from spectator.clock import Clock, timestamp
 from spectator.episodes.projection import replay_state, unchanged, with_patch
-from spectator.errors import JournalError
+from spectator.episodes.rebuilding import rebuild
+from spectator.episodes.supervisor import Supervisor
+from spectator.errors import EpisodeError, JournalError
 from spectator.events import EpisodeEnded, RecordedEvent, core_fact, record
 from spectator.journal.base import EpisodeFilter, Journal
+from spectator.text import clean_text
 
 logger = logging.getLogger(__name__)
 
 
-async def close_unfinished(journal: Journal, clock: Clock) -> list[str]:
-    """End as ``interrupted`` every episode that has no end. Call before any episode is started.
+@dataclass(frozen=True, slots=True)
+class Recovered:
+    """What became of episodes without an end.
 
-    One whose record is damaged is left as it is.
+    Args:
+        playing: Ids of those that are played on.
+        interrupted: Ids of those that were ended.
+    """
 
-    Returns:
-        Their ids.
+    playing: list[str] = field(default_factory=list)
+    interrupted: list[str] = field(default_factory=list)
+
+
+async def recover(
+    journal: Journal, clock: Clock, supervisor: Supervisor | None = None, *, limit_s: float = 60.0
+) -> Recovered:
+    """Play on every episode that has no end, or end it as ``interrupted``. Call before any is started.
+
+    The newest are played on first, as far as there are slots. One whose record is damaged is left as it is.
+
+    Args:
+        journal: Where they are.
+        clock: Stamps the ends.
+        supervisor: Who plays on; without one, all are ended.
+        limit_s: Seconds that rebuilding one may take.
 
     Raises:
         JournalError: The journal cannot be written.
     """
-    closed: list[str] = []
-    before: str | None = None
+    recovered, before = Recovered(), None
     while unended := await journal.episodes(EpisodeFilter(ended=False, before=before)):
         for summary in unended:
             before = summary.episode_id
             try:
-                recorded = await journal.read(summary.episode_id)
+                recorded = await journal.read(before)
             except JournalError:
                 logger.exception("episode %s was left without an end and cannot be read", before)
                 continue
-            await journal.append([_end(recorded, clock)])
-            logger.warning("episode %s was left without an end: interrupted", before)
-            closed.append(before)
-    return closed
+            why = await _play_on(recorded, supervisor, limit_s)
+            if why is None:
+                recovered.playing.append(before)
+                continue
+            await journal.append([_end(recorded, clock, why)])
+            logger.warning("episode %s was left without an end: interrupted: %s", before, why)
+            recovered.interrupted.append(before)
+    return recovered
 
 
-def _end(recorded: list[RecordedEvent], clock: Clock) -> RecordedEvent:
+async def _play_on(
+    recorded: list[RecordedEvent], supervisor: Supervisor | None, limit_s: float
+) -> str | None:
+    """Why the episode cannot be played on; ``None`` when it is."""
+    if supervisor is None:
+        return "the server went away before the end"
+    try:
+        if len(supervisor.running()) >= supervisor.slots:
+            return "the server went away before the end, and every slot is taken"
+        episode = await supervisor.play_on(await rebuild(recorded, limit_s=limit_s))
+    except EpisodeError as error:
+        return f"the server went away before the end, and it could not be played on: {error}"
+    logger.info("episode %s is played on from turn %d", episode.episode_id, episode.turn)
+    return None
+
+
+def _end(recorded: list[RecordedEvent], clock: Clock, why: str) -> RecordedEvent:
     last = recorded[-1].event
     ended = EpisodeEnded(
         reason="interrupted",
         score=None,
         result=None,
         turns=last.turn,
-        detail="the server went away before the end",
+        detail=clean_text(why, 500),
         terminated=False,
         truncated=True,
     )

@@ -32,10 +32,21 @@ class EpisodeStream:
         journal: Where events are recorded before anyone sees them.
         bus: Where recorded events are published.
         clock: Stamps them.
+        state: What viewers saw last, where another process began it.
+        head_seq: The number of the last event then.
     """
 
     def __init__(
-        self, episode_id: str, epoch: str, *, world: World, journal: Journal, bus: Bus, clock: Clock
+        self,
+        episode_id: str,
+        epoch: str,
+        *,
+        world: World,
+        journal: Journal,
+        bus: Bus,
+        clock: Clock,
+        state: State | None = None,
+        head_seq: int = 0,
     ) -> None:
         self.episode_id = episode_id
         self.epoch = epoch
@@ -43,8 +54,8 @@ class EpisodeStream:
         self._journal = journal
         self._bus = bus
         self._clock = clock
-        self._state: State = {}
-        self._head_seq = 0
+        self._state: State = state or {}
+        self._head_seq = head_seq
         self._ended = False
         self._order = asyncio.Lock()
 

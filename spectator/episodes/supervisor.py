@@ -13,10 +13,19 @@ from spectator.episodes.control import Control, EndRequest
 from spectator.episodes.driver import Driver, EpisodeLimits
 from spectator.episodes.pacing import Pace
 from spectator.episodes.projection import State
+from spectator.episodes.rebuilding import Rebuilt
 from spectator.episodes.request import EpisodePlan, EpisodeRequest, plan_episode
 from spectator.episodes.stream import EpisodeStream
 from spectator.errors import EpisodeBusy, EpisodeError, EpisodeNotFound, EpisodeOver
-from spectator.events import EpisodeEnded, EpisodePaused, EpisodeResumed, PaceChanged, core_fact
+from spectator.events import (
+    EpisodeEnded,
+    EpisodePaused,
+    EpisodeRecovered,
+    EpisodeResumed,
+    EventData,
+    PaceChanged,
+    core_fact,
+)
 from spectator.journal.base import Journal
 
 logger = logging.getLogger(__name__)
@@ -109,10 +118,10 @@ class LiveEpisode:
             self._control.request_end(EndRequest("interrupted", "whoever started it went away"))
             raise
 
-    async def play(self) -> None:
-        """Play it to its end."""
+    async def play(self, first: EventData) -> None:
+        """Tell its first event, then play it to its end."""
         try:
-            await self._stream.emit(0, [core_fact(self.plan.started())])
+            await self._stream.emit(self.turn, [core_fact(first)])
             self._started.set_result(None)
             await self._driver.run()
         except asyncio.CancelledError:
@@ -122,6 +131,7 @@ class LiveEpisode:
             raise
         except EpisodeError as error:
             self._started.set_exception(error)
+            await self._driver.let_go()
         finally:
             self._settle()
 
@@ -161,7 +171,11 @@ class LiveEpisode:
                 self._control.set_pace(pace)
 
     async def end(self, request: EndRequest) -> EpisodeEnded:
-        """Ask for its end and wait for it."""
+        """Ask for its end and wait for it.
+
+        Raises:
+            EpisodeNotFound: It was suspended: it has no end.
+        """
         self._control.request_end(request)
         return await self.wait()
 
@@ -240,9 +254,29 @@ class Supervisor:
         self._need_slot()
         plan = await asyncio.to_thread(plan_episode, request, draw_seed=self._draw_seed)  # may import a world
         self._need_slot()  # and from here to the reservation nothing is awaited
-        episode = self._assemble(plan)
+        stream = self._stream(self._new_id(), self._new_epoch(), plan)
+        return await self._begin(self._assemble(plan, stream), plan.started())
+
+    async def play_on(self, rebuilt: Rebuilt) -> LiveEpisode:
+        """Play on what another process left; returns once that is recorded and published.
+
+        Raises:
+            EpisodeBusy: Every slot is taken.
+            JournalError: It could not be recorded; no slot is held.
+        """
+        try:
+            self._need_slot()
+        except EpisodeBusy:
+            rebuilt.past.stepper.close()
+            raise
+        plan, state, head_seq = rebuilt.plan, rebuilt.state, rebuilt.head_seq
+        stream = self._stream(rebuilt.episode_id, rebuilt.epoch, plan, state=state, head_seq=head_seq)
+        episode = self._assemble(plan, stream, rebuilt)
+        return await self._begin(episode, EpisodeRecovered(attempt=rebuilt.attempt))
+
+    async def _begin(self, episode: LiveEpisode, first: EventData) -> LiveEpisode:
         self._running[episode.episode_id] = episode
-        playing = self._play(episode)
+        playing = self._play(episode, first)
         try:
             self._tasks.create_task(playing, name=episode.episode_id)
         except RuntimeError:  # the group is closing
@@ -285,8 +319,14 @@ class Supervisor:
 
     async def aclose(self) -> None:
         """End whatever runs as ``interrupted``, and start nothing more."""
+        await self._let_go(EndRequest("interrupted", "the server went away"))
+
+    async def suspend(self) -> None:
+        """Let go of whatever runs without an end, for another process to play on, and start nothing more."""
+        await self._let_go(EndRequest("suspended", None))
+
+    async def _let_go(self, request: EndRequest) -> None:
         self._closing = True
-        request = EndRequest("interrupted", "the server went away")
         await asyncio.gather(*(episode.end(request) for episode in self.running()), return_exceptions=True)
 
     def _need_slot(self) -> None:
@@ -299,25 +339,41 @@ class Supervisor:
             raise EpisodeOver(episode.episode_id)
         return episode
 
-    def _assemble(self, plan: EpisodePlan) -> LiveEpisode:
-        episode_id = self._new_id()
-        stream = EpisodeStream(
+    def _stream(
+        self, episode_id: str, epoch: str, plan: EpisodePlan, *, state: State | None = None, head_seq: int = 0
+    ) -> EpisodeStream:
+        return EpisodeStream(
             episode_id,
-            self._new_epoch(),
+            epoch,
             world=plan.world,
             journal=self._journal,
             bus=self._bus,
             clock=self._clock,
+            state=state,
+            head_seq=head_seq,
         )
-        control = Control(plan.pace, self._clock)
-        driver = Driver(
-            plan, episode_id, emit=stream.emit, control=control, clock=self._clock, limits=self._limits
-        )
-        return LiveEpisode(plan, stream=stream, control=control, driver=driver, started_at=self._clock.now())
 
-    async def _play(self, episode: LiveEpisode) -> None:
+    def _assemble(
+        self, plan: EpisodePlan, stream: EpisodeStream, rebuilt: Rebuilt | None = None
+    ) -> LiveEpisode:
+        control = Control(plan.pace if rebuilt is None else rebuilt.pace, self._clock)
+        if rebuilt is not None and rebuilt.paused:
+            control.pause()
+        driver = Driver(
+            plan,
+            stream.episode_id,
+            emit=stream.emit,
+            control=control,
+            clock=self._clock,
+            limits=self._limits,
+            past=None if rebuilt is None else rebuilt.past,
+        )
+        started_at = self._clock.now() if rebuilt is None else rebuilt.started_at
+        return LiveEpisode(plan, stream=stream, control=control, driver=driver, started_at=started_at)
+
+    async def _play(self, episode: LiveEpisode, first: EventData) -> None:
         try:
-            await episode.play()
+            await episode.play(first)
         finally:
             self._release(episode)
 

@@ -10,7 +10,7 @@ import textwrap
 from pathlib import Path
 
 from spectator.episodes.projection import replay_state
-from spectator.episodes.recovery import close_unfinished
+from spectator.episodes.recovery import Recovered, recover
 from spectator.events import RecordedEvent, decode
 from spectator.journal.base import EpisodeFilter
 from spectator.journal.sql import SqlJournal
@@ -34,9 +34,9 @@ def test_an_episode_without_an_end_is_interrupted_and_the_others_stay(tmp_path: 
         journal = await SqlJournal.open(url_of(tmp_path))
         for number in range(250):
             await journal.append(renamed(whole[: 4 if number % 2 else None], f"ep-{number:03d}"))
-        closed = await close_unfinished(journal, ManualClock())
-        assert sorted(closed) == [f"ep-{number:03d}" for number in range(1, 250, 2)]
-        assert await close_unfinished(journal, ManualClock()) == []
+        recovered = await recover(journal, ManualClock())
+        assert sorted(recovered.interrupted) == [f"ep-{number:03d}" for number in range(1, 250, 2)]
+        assert await recover(journal, ManualClock()) == Recovered()
         assert await journal.episodes(EpisodeFilter(ended=False)) == []
 
         left = await journal.read("ep-001")
@@ -65,7 +65,7 @@ def test_a_damaged_episode_does_not_keep_the_server_from_starting(tmp_path: Path
         with sqlite3.connect(tmp_path / "journal.db") as connection:
             connection.execute("UPDATE events SET text = '{' WHERE episode_id = 'ep-2' AND seq = 3")
         connection.close()
-        assert sorted(await close_unfinished(journal, ManualClock())) == ["ep-1", "ep-3"]
+        assert sorted((await recover(journal, ManualClock())).interrupted) == ["ep-1", "ep-3"]
         await journal.aclose()
 
     asyncio.run(scenario())
@@ -101,7 +101,7 @@ def test_an_episode_killed_in_the_middle_is_whole_up_to_there_and_then_ended(tmp
 
     async def scenario() -> None:
         journal = await SqlJournal.open(url_of(tmp_path))
-        assert await close_unfinished(journal, ManualClock()) == ["ep-0001"]
+        assert (await recover(journal, ManualClock())).interrupted == ["ep-0001"]
         events = await journal.read("ep-0001")
         assert len(events) > head
         assert end_of(events)["reason"] == "interrupted"

@@ -1,0 +1,146 @@
+"""Owns putting an episode that another process left back to where its record stops."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from pydantic import ValidationError
+
+from spectator.catalog import load_world
+from spectator.environments.base import Environment
+from spectator.episodes.driver import Past
+from spectator.episodes.intake import Stepped
+from spectator.episodes.pacing import Pace
+from spectator.episodes.projection import State, replay_state
+from spectator.episodes.request import EpisodePlan
+from spectator.episodes.retelling import Retelling, Unexpected
+from spectator.episodes.stepper import Stepper
+from spectator.errors import EpisodeError, InvalidRequest
+from spectator.events import RecordedEvent
+from spectator.policies.base import Policy
+
+MAX_ATTEMPTS: Final = 3
+"""Recoveries in a row that got nowhere, after which an episode is given up: it may be what kills us."""
+
+
+class CannotRebuild(EpisodeError):
+    """The record does not lead back to where it stops."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rebuilt:
+    """An episode as another process left it.
+
+    Args:
+        episode_id: Its id.
+        epoch: Identity of its numbering.
+        head_seq: Number of its last event.
+        state: What viewers saw last.
+        plan: What is played.
+        past: Where its world and its policies stand.
+        attempt: 1 when the last recovery, if any, got anywhere; else one more than its.
+    """
+
+    episode_id: str
+    epoch: str
+    head_seq: int
+    state: State
+    plan: EpisodePlan
+    past: Past
+    attempt: int
+
+    @property
+    def paused(self) -> bool:
+        """Whether play stood still."""
+        return bool(self.state["episode"]["status"] == "paused")
+
+    @property
+    def pace(self) -> Pace:
+        """How fast it was played."""
+        return Pace(self.state["episode"]["pace"])
+
+    @property
+    def started_at(self) -> datetime:
+        """When it began."""
+        return datetime.fromisoformat(self.state["episode"]["started_at"])
+
+
+async def rebuild(recorded: Sequence[RecordedEvent], *, limit_s: float) -> Rebuilt:
+    """Play the record again on a thread of its own, comparing every event.
+
+    Args:
+        recorded: All events of one unended episode, in order.
+        limit_s: Seconds that it may take.
+
+    Raises:
+        CannotRebuild: The record does not lead back, or leads to a death again and again.
+        StepTimeout: It took longer.
+    """
+    first, last = recorded[0].event, recorded[-1].event
+    attempt = 1 if replay_state(recorded)["episode"]["status"] == "paused" else _next_attempt(recorded)
+    if attempt > MAX_ATTEMPTS:
+        raise CannotRebuild(f"the server died {MAX_ATTEMPTS} times at turn {last.turn}")
+    plan = _plan_again(first.data)
+    stepper: Stepper[Environment] = Stepper(plan.world.environment, name=first.episode_id)
+    try:
+        past, state = await stepper.call_within(limit_s, _retell, stepper, plan, recorded)
+    except BaseException:
+        stepper.close()
+        raise
+    return Rebuilt(first.episode_id, first.epoch, last.seq, state, plan, past, attempt)
+
+
+def _next_attempt(recorded: Sequence[RecordedEvent]) -> int:
+    attempt = 1
+    for one in reversed(recorded):
+        if one.event.type == "decision.made":
+            break
+        attempt += one.event.type == "episode.recovered"
+    return attempt
+
+
+def _retell(
+    environment: Environment,
+    stepper: Stepper[Environment],
+    plan: EpisodePlan,
+    recorded: Sequence[RecordedEvent],
+) -> tuple[Past, State]:
+    seats: dict[str, Policy] = plan.seats()
+    retelling = Retelling(plan.world, environment, seats)
+    try:
+        for one in recorded:
+            for difference in retelling.compare(one.event):
+                raise CannotRebuild(f"event {one.event.seq}: {difference}")
+    except Unexpected as unexpected:
+        raise CannotRebuild(f"event {one.event.seq}: {unexpected}") from unexpected
+    turn, due = recorded[-1].event.turn, retelling.due
+    if due and turn:
+        raise CannotRebuild(f"turn {turn} is told only in part: {due[0].type} is missing")
+    assert retelling.observation is not None
+    stepped = Stepped(retelling.observation, due, environment.state)
+    return Past(stepper, seats, retelling.refusals, turn, stepped), retelling.state
+
+
+def _plan_again(started: Mapping[str, Any]) -> EpisodePlan:
+    """The plan of an episode, from its first event."""
+    try:
+        world = load_world(started["environment"])
+        agent, seats = started["agent"], started["seats"]
+        if agent != world.actors[0] or set(seats) != set(world.actors):
+            raise CannotRebuild(f"{world.name} has other actors now")
+        captain = world.captains[seats[agent]["policy"]]
+        others = {seat["policy"] for actor, seat in seats.items() if actor != agent}
+        opponent = world.opponents[others.pop()] if others else None
+        missing = [preset.missing for preset in (captain, opponent) if preset is not None and preset.missing]
+        if missing:
+            raise CannotRebuild(f"a policy is not available any more: {missing[0]}")
+        options = world.options_type.model_validate(started["options"]).model_dump(mode="json")
+        pack, pace = world.packs[started["pack"]], Pace(started["pace"])
+        return EpisodePlan(
+            world, captain, opponent, pack, started["seed"], pace, started["narration"], options
+        )
+    except (InvalidRequest, KeyError, ValidationError, ValueError) as error:
+        raise CannotRebuild(f"it cannot be planned any more: {error}") from error

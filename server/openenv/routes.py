@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 from fastapi import APIRouter, FastAPI
+from fastapi.openapi.utils import get_openapi
 from pydantic import BaseModel, ValidationError
 from starlette.requests import Request
 from starlette.responses import Response
@@ -20,13 +21,14 @@ from spectator.errors import FieldError, InvalidRequest
 
 from .. import faults
 from ..bodies import aside, read_object
-from ..faults import Kind, Refused, documented, install_faults, problem
+from ..faults import Kind, Problem, Refused, documented, install_faults, problem
 from ..health import Health, health
 from ..settings import Settings
 from . import sockets
 from .mcp import McpDesk
 from .sessions import Session, SessionLimits, Sessions, SessionsFull
 from .wire import (
+    EnvironmentsAnswer,
     MetadataAnswer,
     ResetRequest,
     SchemaAnswer,
@@ -179,7 +181,7 @@ def register_openenv(app: FastAPI, settings: Settings, clock: Clock | None = Non
     app.include_router(WorldRoutes(service, settings.environment).router())
     for name in world_names():
         app.mount(f"/envs/{name}", _world_app(service, name), name=f"openenv-{name}")
-    app.add_api_route("/envs/{name}", _no_world, methods=list(METHODS), include_in_schema=False)
+    app.include_router(_listing(service))
     app.add_api_route("/envs/{name}/{rest:path}", _no_world, methods=list(METHODS), include_in_schema=False)
     app.add_api_websocket_route("/envs/{name}/{rest:path}", _no_world_socket)
     return service
@@ -194,7 +196,39 @@ def _world_app(service: OpenEnv, name: str) -> FastAPI:
     install_faults(app)
     app.include_router(WorldRoutes(service, name).router())
     app.add_api_route("/health", health, response_model=Health, tags=list(TAGS))
+    app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
     return app
+
+
+def _openapi(app: FastAPI) -> dict[str, Any]:
+    """The OpenAPI document of one world, with the problems that its routes answer by themselves."""
+    if app.openapi_schema is None:
+        document = get_openapi(title=app.title, version=app.version, routes=app.routes)
+        schema = Problem.model_json_schema(ref_template="#/components/schemas/{model}")
+        schemas = document.setdefault("components", {}).setdefault("schemas", {})
+        schemas.update(schema.pop("$defs", {}), Problem=schema)
+        app.openapi_schema = document
+    return app.openapi_schema
+
+
+def _listing(service: OpenEnv) -> APIRouter:
+    """Which worlds there are."""
+    router = APIRouter(tags=list(TAGS))
+
+    @router.get("/envs")
+    async def environments() -> EnvironmentsAnswer:
+        """The worlds, the one at the root first; each speaks the same contract at `/envs/{name}`."""
+        names = [service.default, *(name for name in world_names() if name != service.default)]
+        return EnvironmentsAnswer(environments=names)
+
+    @router.get("/envs/{name}", responses=documented(faults.NOT_FOUND))
+    async def environment(name: str) -> MetadataAnswer:
+        """What one of them is."""
+        if name not in world_names():
+            await _no_world(name)
+        return (await service.worlds.get(name)).metadata()
+
+    return router
 
 
 async def _no_world(name: str) -> None:

@@ -143,6 +143,12 @@ class MetadataAnswer(BaseModel):
     documentation_url: str
 
 
+class EnvironmentsAnswer(BaseModel):
+    """Which worlds there are."""
+
+    environments: list[str]
+
+
 class Frame(BaseModel):
     """Base of a socket's messages."""
 

@@ -39,6 +39,15 @@ def test_every_root_speaks_the_whole_contract(shared: Serving, root: str) -> Non
     assert shared.client.get(f"{root}/state").json()["step_count"] == 0
 
 
+@pytest.mark.parametrize("root", ROOTS)
+def test_every_reference_of_the_openapi_document_resolves(shared: Serving, root: str) -> None:
+    document = shared.client.get(f"{root}/openapi.json").json()
+    schemas = document["components"]["schemas"]
+    found = references(document)
+    assert {ref.removeprefix("#/components/schemas/") for ref in found} <= set(schemas)
+    assert found
+
+
 def test_a_step_is_that_of_a_fresh_episode(shared: Serving) -> None:
     for _ in range(2):
         step = shared.client.post(
@@ -98,13 +107,22 @@ def test_what_is_no_json_is_refused(
 
 
 @pytest.mark.parametrize("method", ["GET", "POST", "DELETE"])
-@pytest.mark.parametrize("path", ["/envs/nope", "/envs/nope/", "/envs/nope/reset", "/envs/nope/a/b"])
+@pytest.mark.parametrize("path", ["/envs/nope/", "/envs/nope/reset", "/envs/nope/a/b"])
 def test_an_unknown_world_is_a_problem_that_lists_those_there_are(
     shared: Serving, method: str, path: str
 ) -> None:
     answer = shared.client.request(method, path)
     assert answer.status_code == 404
     assert "counting" in answer.json()["detail"]
+
+
+def test_the_worlds_are_listed_the_default_first(shared: Serving) -> None:
+    names = shared.client.get("/envs").json()["environments"]
+    assert names[0] == "counting"
+    assert "cricket" in names
+    for name in names:
+        assert shared.client.get(f"/envs/{name}").json() == shared.client.get(f"/envs/{name}/metadata").json()
+    assert shared.client.get("/envs/nope").status_code == 404
 
 
 def test_a_page_of_another_site_may_not_post(shared: Serving) -> None:

@@ -11,7 +11,7 @@ from tests.serving import Serving
 
 pytestmark = pytest.mark.browser
 
-VISIBLE_LIMIT = 12_000
+VISIBLE_LIMIT = 2_000
 """Characters that a watch page shows at most of one hostile episode before anybody asks for more."""
 
 

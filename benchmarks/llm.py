@@ -1,8 +1,8 @@
 """Owns the figures of asking models: ``python -m benchmarks.llm``.
 
-The endpoint is a process of its own on a raw asyncio protocol, so that only the client's work is counted (user
-and system time of this process). Beside each figure stand, from the same interleaved run, a client made by
-hand on a bare socket and aiohttp with nothing around it; both encode and decode the same bodies.
+The endpoint is a process of its own, so that only the client's work is counted (user and system time of this
+process). Beside each figure stand, from the same interleaved run, a client made by hand on a bare socket and
+aiohttp with nothing around it; both encode and decode the same bodies.
 """
 
 from __future__ import annotations
@@ -10,14 +10,10 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import itertools
-import json
 import random
 import statistics
-import subprocess
-import sys
 import time
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable
 from tempfile import TemporaryDirectory
 from typing import Any
 from unittest import mock
@@ -25,6 +21,7 @@ from unittest import mock
 import aiohttp
 import orjson
 
+from benchmarks.endpoint import TOKENS, endpoint
 from benchmarks.figures import HEADER, Figure, ms, percentile
 from spectator.bus.memory import MemoryBus
 from spectator.catalog import load_world
@@ -45,7 +42,6 @@ from spectator.policies.captains import ModelCaptain, Seat, model_presets
 from spectator.policies.model import ModelPolicy
 from spectator.policies.prompting import Briefing
 
-TOKENS = 64
 ROUNDS = 5
 
 MESSAGES = [{"role": "system", "content": "You decide. " * 20}] + [
@@ -54,119 +50,6 @@ MESSAGES = [{"role": "system", "content": "You decide. " * 20}] + [
     for role in ("user", "assistant")
 ]
 """A prompt of eleven messages, about 4 kB."""
-
-
-class Endpoint(asyncio.Protocol):
-    """An endpoint that costs as little as Python allows; its answers are made once."""
-
-    def __init__(self, pause_s: float) -> None:
-        self._pause_s = pause_s
-        self._buffer = b""
-        self._transport: asyncio.Transport | None = None
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Keep the transport."""
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
-
-    def data_received(self, data: bytes) -> None:
-        """Answer every request that is complete."""
-        self._buffer += data
-        while (end := self._buffer.find(b"\r\n\r\n")) >= 0:
-            head = self._buffer[:end].lower()
-            length = int(head.split(b"content-length:")[1].split(b"\r\n")[0])
-            if len(self._buffer) < end + 4 + length:
-                return
-            body, self._buffer = self._buffer[end + 4 : end + 4 + length], self._buffer[end + 4 + length :]
-            self._answer(body)
-
-    def _answer(self, body: bytes) -> None:
-        assert self._transport is not None
-        if b'"stream":true' in body:
-            asyncio.get_running_loop().create_task(self._stream(self._transport, b'"tools":' in body))
-        else:
-            self._transport.write(TRAIN if b'"logprobs"' in body else PLAIN)
-
-    async def _stream(self, transport: asyncio.Transport, tools: bool) -> None:
-        transport.write(
-            b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
-        )
-        for chunk in STREAM_CALL if tools else STREAM_TEXT:
-            transport.write(chunk)
-            await asyncio.sleep(self._pause_s)
-        transport.write(b"0\r\n\r\n")
-
-
-def _response(value: Any) -> bytes:
-    body = json.dumps(value).encode()
-    return b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%b" % (
-        len(body),
-        body,
-    )
-
-
-def _completion(**choice: Any) -> dict[str, Any]:
-    return {
-        "id": "c-1",
-        "model": "bench",
-        "choices": [
-            {"index": 0, "message": {"content": "word " * TOKENS}, "finish_reason": "stop", **choice}
-        ],
-        "usage": {"prompt_tokens": 1_000, "completion_tokens": TOKENS},
-    }
-
-
-def _chunk(value: bytes) -> bytes:
-    event = b"data: " + value + b"\n\n"
-    return b"%x\r\n%b\r\n" % (len(event), event)
-
-
-def _stream(deltas: list[dict[str, Any]]) -> list[bytes]:
-    chunks = [_chunk(json.dumps({"choices": [{"index": 0, "delta": delta}]}).encode()) for delta in deltas]
-    end = {
-        "choices": [{"delta": {}, "finish_reason": "stop"}],
-        "usage": {"prompt_tokens": 9, "completion_tokens": 9},
-    }
-    return [*chunks, _chunk(json.dumps(end).encode()), _chunk(b"[DONE]")]
-
-
-PLAIN = _response(_completion())
-TRAIN = _response(
-    _completion(
-        token_ids=list(range(TOKENS)),
-        logprobs={
-            "content": [{"token": "word", "logprob": -0.12345678, "bytes": [119]} for _ in range(TOKENS)]
-        },
-    )
-)
-STREAM_TEXT = _stream([{"content": "word "}] * TOKENS)
-STREAM_CALL = _stream(
-    [
-        *[{"reasoning_content": "thinking "}] * TOKENS,
-        {"tool_calls": [{"id": "c", "function": {"name": "play_delivery", "arguments": '{"reason": "go"}'}}]},
-    ]
-)
-
-
-async def serve(pause_s: float) -> None:
-    """Run the endpoint; prints its port."""
-    listener = await asyncio.get_running_loop().create_server(lambda: Endpoint(pause_s), "127.0.0.1", 0)
-    print(listener.sockets[0].getsockname()[1], flush=True)
-    await listener.serve_forever()
-
-
-@contextmanager
-def endpoint(pause_s: float = 0.0) -> Iterator[int]:
-    """An endpoint in a process of its own; yields its port."""
-    command = [sys.executable, "-m", "benchmarks.llm", "--serve", str(pause_s)]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    try:
-        yield int(process.stdout.readline())
-    finally:
-        process.terminate()
-        process.wait()
-        process.stdout.close()
 
 
 class BareClient:
@@ -353,7 +236,7 @@ async def stalls_of_eight_matches() -> Figure:
 
 
 async def _play_eight() -> tuple[list[float], list[float]]:
-    """Stalls of the loop while eight matches are played: by the clock, and by the loop's own processor time."""
+    """Stalls of the loop while eight matches are played: by the clock, and by its own processor time."""
     stalls: list[float] = []
     work: list[float] = []
 
@@ -421,10 +304,7 @@ async def measure() -> list[Figure]:
 
 
 def main() -> None:
-    """Measure and print, or serve."""
-    if sys.argv[1:2] == ["--serve"]:
-        asyncio.run(serve(float(sys.argv[2])))
-        return
+    """Measure and print."""
     print(HEADER)
     for figure in asyncio.run(measure()):
         print(figure.row(), flush=True)

@@ -13,13 +13,14 @@ from spectator import __version__
 from spectator.clock import Clock
 from spectator.errors import EndpointError, EndpointMalformed, EndpointTimeout, EndpointUnavailable
 from spectator.llm.address import Address
+from spectator.llm.assembly import Assembly
 from spectator.llm.breaker import Breaker
 from spectator.llm.chat import ChatAnswer, ChatRequest, OnDelta
 from spectator.llm.retry import RetryPolicy, parse_retry_after
 from spectator.llm.secret import ApiKey, mask
 from spectator.llm.sse import EventReader
 from spectator.llm.transport import HttpTransport, Reply, Transport
-from spectator.llm.wire import Assembly, decode_json, encode_request, error_of
+from spectator.llm.wire import decode_json, encode_request, error_of
 
 logger = logging.getLogger(__name__)
 

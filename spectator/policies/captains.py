@@ -6,6 +6,7 @@ import random
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from importlib import import_module
 from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
@@ -194,6 +195,12 @@ def model_presets(
         )
         for name, captain in captains.items()
     }
+
+
+def preload() -> None:
+    """Import what asking a model needs; slow, so call it off the event loop, before an episode."""
+    if not _lacking(find_spec):
+        import_module("spectator.llm.client")
 
 
 def _lacking(find: Callable[[str], object | None]) -> list[str]:

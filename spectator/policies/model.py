@@ -2,31 +2,31 @@
 
 from __future__ import annotations
 
-import re
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, Final, Literal, Protocol
+from dataclasses import dataclass, field
+from typing import Any, Final, Protocol
 
 from spectator.clock import Clock
 from spectator.errors import EndpointError
 from spectator.events import encode_json
-from spectator.llm.chat import ChatAnswer, ChatRequest, DeltaKind, Message, OnDelta, Usage
-from spectator.llm.parsing import Call, CallRefused, WrittenCall, check_call, find_calls, written_form
+from spectator.llm.chat import ChatAnswer, ChatRequest, Message, OnDelta, Usage
+from spectator.llm.parsing import Call, CallRefused, WrittenCall, check_call, find_calls
 from spectator.llm.schema import UnsupportedSchema
 from spectator.observations import LegalAction, Observation
+from spectator.policies.asking import Asking, rejected, stated_reasoning, why_nothing, with_ids
 from spectator.policies.base import Decision, ScriptedPolicy
-from spectator.policies.history import History, TokenEstimate, Turn, answer_message, tool_messages
+from spectator.policies.history import History, TokenEstimate, Turn
 from spectator.policies.prompting import (
     Briefing,
     Style,
     as_json,
-    correction,
     instructions,
     question,
     situation,
     tools,
 )
+from spectator.policies.thoughts import THOUGHT_LIMIT, Thought
 from spectator.text import clean_text
 
 MARGIN_S: Final = 1.0
@@ -38,18 +38,11 @@ MAX_REFUSALS: Final = 2
 SHORTEST_ASK_S: Final = 0.05
 """Time below which asking again is not worth it."""
 
-MAX_CALLS_SHOWN: Final = 8
-"""Calls of a rejected answer that are shown back to the model."""
-
-
 NAME_LIMIT: Final = 120
 """Characters of a model's name by its endpoint's account."""
 
 REASON_LIMIT: Final = 500
 """Characters of the reason for a fallback."""
-
-THOUGHT_LIMIT: Final = 8_192
-"""Characters of one part of a thought."""
 
 
 class Asks(Protocol):
@@ -102,31 +95,6 @@ class ModelSettings:
     stream: bool = True
     send_seed: bool = True
     extra: Mapping[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class Thought:
-    """A part of a decision that is forming; for viewers, and gone once the decision is there.
-
-    Args:
-        actor: Who is thinking.
-        decision: Which of the actor's decisions, 1 the first.
-        kind: What grew; ``restart`` voids what came before it in the same decision.
-        text: What was added.
-    """
-
-    actor: str
-    decision: int
-    kind: DeltaKind
-    text: str
-
-
-class ThinksAloud(Protocol):
-    """A policy whose thoughts can be heard while they form."""
-
-    def think_aloud(self, listener: Callable[[Thought], None] | None) -> None:
-        """Send thoughts to ``listener``, which is called on the event loop and returns at once."""
-        ...
 
 
 class ModelPolicy:
@@ -188,7 +156,7 @@ class ModelPolicy:
         if planned is not None:
             return planned
         limit = min(deadline - min(MARGIN_S, deadline / 5), self._settings.timeout_s)
-        asking = _Asking(observation, self._clock.monotonic(), limit)
+        asking = Asking(observation, self._clock.monotonic(), limit)
         if self._refused >= MAX_REFUSALS:
             return self._fall_back(asking, f"refused: {self._refused} actions in a row by the world's rules")
         try:
@@ -227,7 +195,7 @@ class ModelPolicy:
         reasoning = call.reason or "Planned in the answer before."
         return Decision(self._action(call), "model", reasoning, parse="ok", model=self._settings.model)
 
-    async def _ask(self, asking: _Asking) -> list[Call]:
+    async def _ask(self, asking: Asking) -> list[Call]:
         """The calls of the model's answer: the first is legal, the others are judged when they are due."""
         legal = asking.observation.legal_actions
         messages = self._messages(asking)
@@ -238,12 +206,12 @@ class ModelPolicy:
             rule = str(broken)
             if asking.left(self._clock) < SHORTEST_ASK_S:
                 raise
-        answer = await self._complete(asking, [*messages, *_rejected(answer, rule)])
+        answer = await self._complete(asking, [*messages, *rejected(answer, rule)])
         calls = self._read(answer, legal)
         asking.parse = "repaired"
         return calls
 
-    def _messages(self, asking: _Asking) -> list[Message]:
+    def _messages(self, asking: Asking) -> list[Message]:
         settings, observation = self._settings, asking.observation
         asking.seen = situation(observation)
         render = self._briefing.render
@@ -264,7 +232,7 @@ class ModelPolicy:
             self._offered = (legal, made, len(encode_json(made)))
         return self._offered[1:]
 
-    async def _complete(self, asking: _Asking, messages: Sequence[Message]) -> ChatAnswer:
+    async def _complete(self, asking: Asking, messages: Sequence[Message]) -> ChatAnswer:
         settings = self._settings
         request = ChatRequest(
             model=settings.model,
@@ -289,7 +257,7 @@ class ModelPolicy:
         asking.answers.append(answer)
         return answer
 
-    def _teller(self, asking: _Asking) -> OnDelta:
+    def _teller(self, asking: Asking) -> OnDelta:
         actor, decision, listener = asking.observation.actor or "", self._decisions, self._listener
         assert listener is not None
         if asking.answers:
@@ -299,7 +267,7 @@ class ModelPolicy:
     def _read(self, answer: ChatAnswer, legal: Sequence[LegalAction]) -> list[Call]:
         written = find_calls(answer, legal)
         if not written:
-            raise CallRefused(_why_nothing(answer))
+            raise CallRefused(why_nothing(answer))
         if self._settings.actions_per_answer > 1:
             several = written[: self._settings.actions_per_answer]
             first = check_call(several[0], legal)
@@ -307,7 +275,7 @@ class ModelPolicy:
         # A text may weigh several actions before it ends with one; tool calls are meant to be carried out.
         return [check_call(written[0] if answer.tool_calls else written[-1], legal)]
 
-    def _decided(self, asking: _Asking, calls: Sequence[Call]) -> Decision:
+    def _decided(self, asking: Asking, calls: Sequence[Call]) -> Decision:
         first, answer = calls[0], asking.answers[-1]
         self._planned = deque(
             WrittenCall(call.tool, call.arguments, call.reason, call.id) for call in calls[1:]
@@ -316,7 +284,7 @@ class ModelPolicy:
             seen=asking.seen,
             shown=asking.shown,
             text=answer.text,
-            calls=_with_ids(calls) if answer.tool_calls else (),
+            calls=with_ids(calls) if answer.tool_calls else (),
             outcomes=["carried out"],
         )
         self._history.add(self._turn)
@@ -325,11 +293,11 @@ class ModelPolicy:
             self._clock,
             self._action(first),
             "model",
-            _reasoning(first, answer),
+            stated_reasoning(first, answer),
             model=clean_text(answer.model or self._settings.model, NAME_LIMIT),
         )
 
-    def _fall_back(self, asking: _Asking, reason: str) -> Decision:
+    def _fall_back(self, asking: Asking, reason: str) -> Decision:
         """The fallback's decision, with all that is known of why it had to decide."""
         reason = clean_text(reason, REASON_LIMIT)
         self._planned.clear()
@@ -353,89 +321,3 @@ class ModelPolicy:
 
     def _action(self, call: Call) -> Mapping[str, Any]:
         return self._briefing.as_action(call.tool, call.arguments)
-
-
-@dataclass(slots=True)
-class _Asking:
-    """One decision under way."""
-
-    observation: Observation
-    began: float
-    limit: float
-    seen: Mapping[str, str] = field(default_factory=dict)
-    shown: str = ""
-    tools: Sequence[Mapping[str, Any]] = ()
-    answers: list[ChatAnswer] = field(default_factory=list)
-    parse: Literal["ok", "repaired", "failed"] | None = "ok"
-
-    def left(self, clock: Clock) -> float:
-        """Seconds left."""
-        return self.began + self.limit - clock.monotonic()
-
-    def decision(
-        self,
-        clock: Clock,
-        action: Mapping[str, Any],
-        source: Literal["model", "fallback"],
-        reasoning: str,
-        *,
-        model: str,
-        fallback_reason: str | None = None,
-    ) -> Decision:
-        """The decision, with what the answers so far cost."""
-        counted = [answer.usage for answer in self.answers if answer.usage is not None]
-        used = sum(counted, Usage())
-        return Decision(
-            action,
-            source,
-            reasoning,
-            raw_text="\n\n".join(written_form(answer) for answer in self.answers) if self.answers else None,
-            parse=self.parse,
-            fallback_reason=fallback_reason,
-            model=model,
-            latency_s=round(clock.monotonic() - self.began, 6),
-            tokens_in=used.tokens_in if counted else None,
-            tokens_out=used.tokens_out if counted else None,
-        )
-
-
-def _why_nothing(answer: ChatAnswer) -> str:
-    """The rule that an answer without any call broke."""
-    if answer.refusal or answer.finish_reason == "content_filter":
-        return "the model declined to answer"
-    if answer.finish_reason == "length":
-        return "the answer was cut at the longest length before it named an action"
-    if not answer.text:
-        return "the answer is empty"
-    return "the answer names no action in the form asked for"
-
-
-def _with_ids(calls: Sequence[Call]) -> tuple[Call, ...]:
-    """The calls with ids that differ, whatever the endpoint gave."""
-    taken = [call.id for call in calls]
-    return tuple(
-        call
-        if call.id and len(call.id) <= 64 and call.id not in taken[:number]
-        else replace(call, id=f"call_{number}")
-        for number, call in enumerate(calls)
-    )
-
-
-def _rejected(answer: ChatAnswer, rule: str) -> list[Message]:
-    """The answer that broke ``rule``, and the words that ask for another."""
-    words = correction(rule)
-    written = find_calls(answer, ())[:MAX_CALLS_SHOWN] if answer.tool_calls else []
-    if not written:
-        return [
-            answer_message(answer.text or answer.refusal or "", ()),
-            {"role": "user", "content": words},
-        ]
-    calls = _with_ids([Call(w.tool or "unnamed", w.arguments or {}, id=w.id) for w in written])
-    return [answer_message(answer.text, calls), *tool_messages(calls, (), words)]
-
-
-def _reasoning(call: Call, answer: ChatAnswer) -> str:
-    """The stated reason first, then the thoughts behind it."""
-    prose = answer.text if answer.tool_calls else re.split(r"```|[{<]", answer.text, maxsplit=1)[0]
-    stated = call.reason or prose.strip()
-    return "\n\n".join(part for part in (stated, answer.thought) if part)

@@ -16,9 +16,10 @@ from spectator.errors import (
     EndpointRefused,
     EndpointUnavailable,
 )
+from spectator.llm.assembly import MAX_TOOL_CALLS, Assembly
 from spectator.llm.chat import ChatAnswer, ChatRequest, ToolCall, Usage
 from spectator.llm.secret import ApiKey
-from spectator.llm.wire import MAX_TOOL_CALLS, Assembly, decode_json, encode_request, error_of
+from spectator.llm.wire import decode_json, encode_request, error_of
 
 CANARY = "sk-canary-4711-do-not-print"
 

@@ -12,7 +12,8 @@ from spectator.errors import EndpointBusy, EndpointRefused, EndpointResting
 from spectator.llm.chat import ChatAnswer, ChatRequest
 from spectator.observations import LegalAction, Observation, Refusal
 from spectator.policies.base import Decision, ScriptedPolicy
-from spectator.policies.model import MAX_REFUSALS, ModelPolicy, Thought
+from spectator.policies.model import MAX_REFUSALS, ModelPolicy
+from spectator.policies.thoughts import Thought
 from tests.fakes import ManualClock
 from tests.policies.seats import ScriptedClient, model_policy, observed, said
 from tests.policies.test_history import check_form

@@ -1,0 +1,269 @@
+"""Owns putting an answer together from the pieces in which it comes.
+
+Every field is somebody else's word: what has the wrong type is passed over, not trusted.
+"""
+
+from __future__ import annotations
+
+import re
+from array import array
+from typing import Any, Final
+
+import orjson
+
+from spectator.errors import EndpointError, EndpointMalformed
+from spectator.llm.chat import ChatAnswer, DeltaKind, OnDelta, ToolCall, Usage
+from spectator.llm.secret import ApiKey
+from spectator.llm.thinking import ThoughtSplitter, split_thought
+from spectator.llm.wire import error_of
+
+MAX_TOOL_CALLS: Final = 64
+"""Calls of one answer that are looked at."""
+
+_VERSION_FIELDS: Final = frozenset({"metadata", "sglext", "weight_version"})
+_TOKEN_FIELDS: Final = frozenset({"token_ids", "logprobs", "meta_info"})
+
+
+class Assembly:
+    """Puts an answer together from its pieces; a whole answer is one piece.
+
+    Args:
+        key: Masked wherever the endpoint repeats it.
+        on_delta: Hears what grows.
+    """
+
+    def __init__(self, key: ApiKey | None = None, on_delta: OnDelta | None = None) -> None:
+        self._key = key
+        self._on_delta = on_delta
+        self._splitter = ThoughtSplitter()
+        self._text: list[str] = []
+        self._thought: list[str] = []
+        self._refusal: list[str] = []
+        self._calls: dict[int, _CallParts] = {}
+        self._usage: Usage | None = None
+        self._model: str | None = None
+        self._version: str | None = None
+        self._tokens = _Tokens()
+        self.finish_reason: str | None = None
+        self.begun = False
+
+    def feed(self, piece: Any) -> None:
+        """Add a decoded completion, or a chunk of one.
+
+        Raises:
+            EndpointError: It reports an error instead, or is no completion at all.
+        """
+        if not isinstance(piece, dict):
+            raise EndpointMalformed("the endpoint answered something that is not a completion")
+        if piece.get("error"):
+            raise _reported(piece["error"])
+        self._about(piece)
+        choices = piece.get("choices")
+        if isinstance(choices, list) and choices and isinstance(choices[0], dict):
+            self.begun = True
+            self._choice(choices[0])
+
+    def answer(self, *, latency_s: float, first_token_s: float | None, attempts: int) -> ChatAnswer:
+        """The whole answer.
+
+        Raises:
+            EndpointMalformed: There was never a choice in it.
+        """
+        if not self.begun:
+            raise EndpointMalformed("the endpoint's answer holds no completion")
+        if self._on_delta is not None:
+            for kind, part in self._splitter.end():
+                self._on_delta(kind, self._clean(part))
+        inline, text = split_thought("".join(self._text))
+        thought = "\n\n".join(part for part in ("".join(self._thought).strip(), inline) if part)
+        refusal = "".join(self._refusal).strip()
+        return ChatAnswer(
+            text=self._clean(text),
+            thought=self._clean(thought),
+            tool_calls=tuple(call.whole(self._clean) for _, call in sorted(self._calls.items())),
+            refusal=self._clean(refusal) or None,
+            finish_reason=self.finish_reason,
+            model=self._model,
+            weight_version=self._version,
+            usage=self._usage,
+            logprobs=self._tokens.logprobs or None,
+            token_ids=self._tokens.ids or None,
+            prompt_token_ids=self._tokens.prompt or None,
+            latency_s=latency_s,
+            first_token_s=first_token_s,
+            attempts=attempts,
+        )
+
+    def _clean(self, text: str) -> str:
+        text = text if self._key is None else self._key.mask(text)
+        return text if text.isascii() else text.encode("utf-8", "replace").decode()
+
+    def _about(self, piece: dict[str, Any]) -> None:
+        if self._model is None:
+            self._model = _text(piece.get("model")) or None
+        if isinstance(usage := piece.get("usage"), dict):
+            self._usage = _usage(usage)
+        if not _VERSION_FIELDS.isdisjoint(piece):
+            for holder in (piece.get("metadata"), piece.get("sglext"), piece):
+                self._weights(holder)
+        if "prompt_token_ids" in piece:
+            self._tokens.prompt = _integers(piece["prompt_token_ids"]) or self._tokens.prompt
+
+    def _weights(self, holder: Any) -> None:
+        if isinstance(holder, dict) and isinstance(holder.get("weight_version"), str | int):
+            self._version = str(holder["weight_version"])
+
+    def _choice(self, choice: dict[str, Any]) -> None:
+        message = choice.get("delta") or choice.get("message")
+        if isinstance(message, dict):
+            self._message(message)
+        self.finish_reason = _text(choice.get("finish_reason")) or self.finish_reason
+        if not _TOKEN_FIELDS.isdisjoint(choice):
+            self._weights(choice.get("meta_info"))
+            self._tokens.add(choice)
+
+    def _message(self, message: dict[str, Any]) -> None:
+        thought = _content(message.get("reasoning_content") or message.get("reasoning"))
+        content = message.get("content")
+        if isinstance(content, list):
+            thought += _thinking_parts(content)
+        if thought:
+            self._thought.append(thought)
+            self._tell("thought", thought)
+        if text := _content(content):
+            self._text.append(text)
+            if self._on_delta is not None:
+                for kind, part in self._splitter.feed(text):
+                    self._tell(kind, part)
+        if refusal := _text(message.get("refusal")):
+            self._refusal.append(refusal)
+            self._tell("text", refusal)
+        if isinstance(calls := message.get("tool_calls"), list):
+            for place, call in enumerate(calls):
+                if isinstance(call, dict):
+                    self._call(place, call)
+
+    def _call(self, place: int, call: dict[str, Any]) -> None:
+        index = call.get("index")
+        index = index if isinstance(index, int) else place
+        if index not in self._calls and len(self._calls) >= MAX_TOOL_CALLS:
+            return
+        parts = self._calls.setdefault(index, _CallParts())
+        if written := parts.add(call):
+            self._tell("tool", written)
+
+    def _tell(self, kind: DeltaKind, text: str) -> None:
+        if self._on_delta is not None:
+            self._on_delta(kind, self._clean(text))
+
+
+class _CallParts:
+    """A tool call that grows."""
+
+    def __init__(self) -> None:
+        self._id = ""
+        self._name = ""
+        self._arguments: list[str] = []
+
+    def add(self, call: dict[str, Any]) -> str:
+        """Add a piece; returns what it wrote."""
+        self._id = self._id or _text(call.get("id"))
+        function = call.get("function")
+        if not isinstance(function, dict):
+            return ""
+        name = "" if self._name else _text(function.get("name"))
+        self._name = self._name or name
+        arguments = function.get("arguments")
+        if isinstance(arguments, dict):
+            arguments = orjson.dumps(arguments).decode()
+        self._arguments.append(_text(arguments))
+        return f"{name} {_text(arguments)}" if name else _text(arguments)
+
+    def whole(self, clean: Any) -> ToolCall:
+        """The call."""
+        return ToolCall(clean(self._id), clean(self._name), clean("".join(self._arguments)))
+
+
+class _Tokens:
+    """Token ids and log probabilities, straight into arrays."""
+
+    def __init__(self) -> None:
+        self.logprobs: array[float] = array("d")
+        self.ids: array[int] = array("q")
+        self.prompt: array[int] = array("q")
+
+    def add(self, choice: dict[str, Any]) -> None:
+        """Take what a choice holds, in the form of OpenAI, vLLM or SGLang."""
+        if "token_ids" in choice:
+            self.ids.extend(_integers(choice["token_ids"]))
+        logprobs = choice.get("logprobs")
+        content = logprobs.get("content") if isinstance(logprobs, dict) else None
+        if isinstance(content, list):
+            try:
+                self.logprobs.extend([token["logprob"] for token in content])
+            except (KeyError, TypeError) as error:
+                raise EndpointMalformed("the endpoint's log probabilities are not numbers") from error
+        meta = choice.get("meta_info")
+        if isinstance(meta, dict) and isinstance(rows := meta.get("output_token_logprobs"), list):
+            self._sglang(rows)
+        if isinstance(meta, dict) and not self.prompt:
+            self.prompt = _integers(meta.get("prompt_token_ids"))
+
+    def _sglang(self, rows: list[Any]) -> None:
+        try:
+            logprobs = [row[0] for row in rows]
+            ids = [row[1] for row in rows]
+            if not self.logprobs:
+                self.logprobs.extend(logprobs)
+            if not self.ids:
+                self.ids.extend(ids)
+        except (KeyError, IndexError, TypeError, OverflowError) as error:
+            raise EndpointMalformed("the endpoint's token ids are not integers") from error
+
+
+def _reported(error: Any) -> EndpointError:
+    """The error that an endpoint reports in a body whose status was 200."""
+    code = error.get("code") or error.get("status") if isinstance(error, dict) else None
+    status = int(code) if isinstance(code, int | str) and re.fullmatch(r"[345][0-9]{2}", str(code)) else 500
+    return error_of(status, repr(error)[:300].encode(errors="replace"))
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _content(value: Any) -> str:
+    """Text of a content that is a string or, as some endpoints have it, a list of parts."""
+    if isinstance(value, str):
+        return value
+    if not isinstance(value, list):
+        return ""
+    return "".join(_text(part.get("text")) for part in value if isinstance(part, dict))
+
+
+def _thinking_parts(content: list[Any]) -> str:
+    parts = [part.get("thinking") for part in content if isinstance(part, dict)]
+    return "".join(_content(part) for part in parts)
+
+
+def _count(value: Any) -> int:
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**53 else 0
+
+
+def _usage(usage: dict[str, Any]) -> Usage:
+    prompt, completion = usage.get("prompt_tokens_details"), usage.get("completion_tokens_details")
+    return Usage(
+        _count(usage.get("prompt_tokens")),
+        _count(usage.get("completion_tokens")),
+        _count(prompt.get("cached_tokens")) if isinstance(prompt, dict) else 0,
+        _count(completion.get("reasoning_tokens")) if isinstance(completion, dict) else 0,
+    )
+
+
+def _integers(value: Any) -> array[int]:
+    if not isinstance(value, list):
+        return array("q")
+    try:
+        return array("q", value)
+    except (TypeError, OverflowError) as error:
+        raise EndpointMalformed("the endpoint's token ids are not integers") from error

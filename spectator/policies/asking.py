@@ -1,0 +1,116 @@
+"""Owns one decision under way: the answers so far, and what they come to."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, Literal
+
+from spectator.clock import Clock
+from spectator.llm.chat import ChatAnswer, Message, Usage
+from spectator.llm.parsing import Call, find_calls, written_form
+from spectator.observations import Observation
+from spectator.policies.base import Decision
+from spectator.policies.history import answer_message, tool_messages
+from spectator.policies.prompting import correction
+
+MAX_CALLS_SHOWN: Final = 8
+"""Calls of a rejected answer that are shown back to the model."""
+
+
+@dataclass(slots=True)
+class Asking:
+    """One decision under way.
+
+    Args:
+        observation: What is to be decided on.
+        began: When, by the clock's ``monotonic``.
+        limit: Seconds that it may take.
+        seen: The situation, member by member.
+        shown: The situation as text.
+        tools: The legal actions in the endpoint's form, where the style has them.
+        answers: What the model answered so far.
+        parse: How the answer became an action, as far as it did.
+    """
+
+    observation: Observation
+    began: float
+    limit: float
+    seen: Mapping[str, str] = field(default_factory=dict)
+    shown: str = ""
+    tools: Sequence[Mapping[str, Any]] = ()
+    answers: list[ChatAnswer] = field(default_factory=list)
+    parse: Literal["ok", "repaired", "failed"] | None = "ok"
+
+    def left(self, clock: Clock) -> float:
+        """Seconds left."""
+        return self.began + self.limit - clock.monotonic()
+
+    def decision(
+        self,
+        clock: Clock,
+        action: Mapping[str, Any],
+        source: Literal["model", "fallback"],
+        reasoning: str,
+        *,
+        model: str,
+        fallback_reason: str | None = None,
+    ) -> Decision:
+        """The decision, with what the answers so far cost."""
+        counted = [answer.usage for answer in self.answers if answer.usage is not None]
+        used = sum(counted, Usage())
+        return Decision(
+            action,
+            source,
+            reasoning,
+            raw_text="\n\n".join(written_form(answer) for answer in self.answers) if self.answers else None,
+            parse=self.parse,
+            fallback_reason=fallback_reason,
+            model=model,
+            latency_s=round(clock.monotonic() - self.began, 6),
+            tokens_in=used.tokens_in if counted else None,
+            tokens_out=used.tokens_out if counted else None,
+        )
+
+
+def why_nothing(answer: ChatAnswer) -> str:
+    """The rule that an answer without any call broke."""
+    if answer.refusal or answer.finish_reason == "content_filter":
+        return "the model declined to answer"
+    if answer.finish_reason == "length":
+        return "the answer was cut at the longest length before it named an action"
+    if not answer.text:
+        return "the answer is empty"
+    return "the answer names no action in the form asked for"
+
+
+def with_ids(calls: Sequence[Call]) -> tuple[Call, ...]:
+    """The calls with ids that differ, whatever the endpoint gave."""
+    taken = [call.id for call in calls]
+    return tuple(
+        call
+        if call.id and len(call.id) <= 64 and call.id not in taken[:number]
+        else replace(call, id=f"call_{number}")
+        for number, call in enumerate(calls)
+    )
+
+
+def rejected(answer: ChatAnswer, rule: str) -> list[Message]:
+    """The answer that broke ``rule``, and the words that ask for another."""
+    words = correction(rule)
+    written = find_calls(answer, ())[:MAX_CALLS_SHOWN] if answer.tool_calls else []
+    if not written:
+        return [
+            answer_message(answer.text or answer.refusal or "", ()),
+            {"role": "user", "content": words},
+        ]
+    calls = with_ids([Call(w.tool or "unnamed", w.arguments or {}, id=w.id) for w in written])
+    return [answer_message(answer.text, calls), *tool_messages(calls, (), words)]
+
+
+def stated_reasoning(call: Call, answer: ChatAnswer) -> str:
+    """The stated reason first, then the thoughts behind it."""
+    prose = answer.text if answer.tool_calls else re.split(r"```|[{<]", answer.text, maxsplit=1)[0]
+    stated = call.reason or prose.strip()
+    return "\n\n".join(part for part in (stated, answer.thought) if part)

@@ -1,0 +1,37 @@
+"""Owns how a model's thoughts are heard while they form."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from spectator.llm.chat import DeltaKind
+
+THOUGHT_LIMIT: Final = 8_192
+"""Characters of one part of a thought."""
+
+
+@dataclass(frozen=True, slots=True)
+class Thought:
+    """A part of a decision that is forming; for viewers, and gone once the decision is there.
+
+    Args:
+        actor: Who is thinking.
+        decision: Which of the actor's decisions, 1 the first.
+        kind: What grew; ``restart`` voids what came before it in the same decision.
+        text: What was added.
+    """
+
+    actor: str
+    decision: int
+    kind: DeltaKind
+    text: str
+
+
+class ThinksAloud(Protocol):
+    """A policy whose thoughts can be heard while they form."""
+
+    def think_aloud(self, listener: Callable[[Thought], None] | None) -> None:
+        """Send thoughts to ``listener``, which is called on the event loop and returns at once."""
+        ...

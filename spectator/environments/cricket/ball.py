@@ -14,6 +14,7 @@ from spectator.environments.cricket.ball_details import (
     RING_POSITIONS,
     SKIED,
     Details,
+    plausible_pitch,
     stroke,
 )
 from spectator.environments.cricket.ball_field import OPEN_FIELD, POWERPLAY_FIELD
@@ -228,8 +229,10 @@ class BallModel:
     ) -> Delivered:
         draw = rng.random
         v, w = draw(), draw()
-        length, line = pair // len(LINES), pair % len(LINES)
         ball = self._ball(at, phase, category, u, v)
+        if category >= WICKET and (category == WIDE or ball.dismissal):
+            pair = plausible_pitch(pair, ball, v)
+        length, line = pair // len(LINES), pair % len(LINES)
         plan = at.delivery.pace if at.delivery is not None else None
         pace = plan or ("slower" if w < 0.12 else "stock")
         spin = kind == 1
@@ -269,18 +272,24 @@ class BallModel:
         """Sector, stroke, contact and whether the ball flew."""
         length, line = pair // len(LINES), pair % len(LINES)
         if category == WIDE:
-            return None, "none", "left", False
+            went = ball.dismissal == "stumped"
+            return None, "drive" if went else "none", "missed" if went else "left", False
         if category == BYE:
             return (
-                (None, "none", "missed", False)
+                (None, "flick", "missed", False)
                 if ball.byes
-                else (1 if d < 0.7 else 8, "none", "padded", False)
+                else (1 if d < 0.7 else 8, "glance", "padded", False)
             )
         kind_out = ball.dismissal
         if kind_out in ("bowled", "lbw", "stumped", "hit wicket"):
             return None, "drive" if length < 4 else "pull", "padded" if kind_out == "lbw" else "missed", False
+        if kind_out == "caught" and w < KEEPER_CATCH[at.bowler.bowls or "spin"][phase]:
+            return None, ("drive", "cut", "pull")[(length >= 3) + (length == 5)], "edged", False
+        if kind_out == "caught and bowled":
+            return 4 if d < 0.5 else 5, "straight drive", "mistimed", True
         if category == 0 and v < 0.35:
-            return None, "none" if v < 0.12 else "defend", "left" if v < 0.12 else "missed", False
+            left = v < 0.12 and LINES[line] != "stumps"
+            return None, "none" if left else "defend", "left" if left else "missed", False
         hit = _HIT_OF_BAT[ball.bat] if category != WICKET else (5 if v < SKIED else 0)
         zones = self._zones_of(at, phase, kind, line)
         zone = bisect(zones[hit], d) + 1

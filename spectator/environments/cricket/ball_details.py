@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect
 from typing import Any, Final
 
+from spectator.environments.cricket.ball_plans import LINES
 from spectator.environments.cricket.ball_tables import STYLES, cumulative
 from spectator.environments.cricket.models import Ball
 
@@ -141,3 +142,28 @@ def stroke(zone: int, length: int, aerial: bool, spin: bool) -> str:
     if spin and not short:
         return _SPIN_STROKES[zone - 1]
     return _GROUND_STROKES[short][zone - 1]
+
+
+_WIDE_OFF, _OUTSIDE_OFF, _STUMPS, _LEG = range(len(LINES))
+_GOOD, _BACK, _SHORT = 3, 4, 5
+
+
+def plausible_pitch(pair: int, ball: Ball, v: float) -> int:
+    """Move a (length, line) pair to the nearest one that the outcome allows.
+
+    Nobody is bowled by a bouncer or a ball wide of the stumps, nor lbw to one that pitches outside leg; a
+    wide is wide, or over the head.
+    """
+    length, line = divmod(pair, len(LINES))
+    if ball.wide:
+        if line == _OUTSIDE_OFF or (line == _STUMPS and length != _SHORT):
+            line = _LEG if v < 0.35 else _WIDE_OFF
+    elif ball.dismissal == "bowled":
+        line = _STUMPS if line in (_WIDE_OFF, _LEG) else line
+        length = min(length, _BACK)
+    elif ball.dismissal == "lbw":
+        line = _STUMPS if line in (_WIDE_OFF, _LEG) else line
+        length = min(length, _GOOD)
+    elif ball.dismissal == "stumped":
+        length = min(length, _BACK)
+    return length * len(LINES) + line

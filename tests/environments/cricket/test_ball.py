@@ -338,3 +338,31 @@ def test_a_plan_outside_the_vocabulary_is_refused() -> None:
     for wrong in ({"length": "full toss"}, {"length": "bouncer"}, {"line": "middle"}, {"pace": "fast"}):
         with pytest.raises(ValueError, match="must be one of"):
             DeliveryPlan(**wrong)
+
+
+def test_nothing_comes_about_that_could_not() -> None:
+    """Over fifty thousand balls: no lbw pitching outside leg, no bouncer bowls anybody, wides are wide."""
+    rng = random.Random(12)
+    seen: Counter[str] = Counter()
+    for number in range(50_000):
+        phase = ("powerplay", "middle", "death")[number % 3]
+        one = MODEL.bowl(at(phase, bowler=PACER if number % 2 else SPINNER, aggression=0.7), rng)
+        kind = one.ball.dismissal
+        seen[kind or "none"] += 1
+        if kind == "lbw":
+            assert one.line in ("stumps", "outside off") and one.length not in ("short", "back of a length")
+        if kind == "bowled":
+            assert one.line in ("stumps", "outside off") and one.length != "short"
+        if kind in ("bowled", "lbw", "stumped", "hit wicket"):
+            assert one.zone is None and one.contact in ("missed", "padded")
+        if kind == "caught and bowled":
+            assert one.zone in (4, 5) and one.fielder == "bowler"
+        if kind == "caught" and one.fielder == "keeper":
+            assert one.contact == "edged" and one.zone is None and not one.aerial
+        if one.ball.wide:
+            assert one.line in ("wide outside off", "leg") or one.length == "short"
+        if one.contact == "left":
+            assert one.line != "stumps" or one.ball.wide
+        if one.ball.boundary:
+            assert one.fielder is None
+    assert min(seen[kind] for kind in ("bowled", "caught", "lbw", "stumped", "run out")) > 20

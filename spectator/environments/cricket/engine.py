@@ -209,31 +209,24 @@ class Match:
         left = laws.overs_left_of_all(innings)
         return [player for player in range(11) if left[player] and player not in barred]
 
-    def play(self, batting: BattingIntent, bowling: BowlingIntent) -> Played:
-        """Bowl one ball and score it.
-
-        Raises:
-            LawBroken: No ball can be bowled now.
-        """
+    def situation(self, batting: BattingIntent, bowling: BowlingIntent) -> Situation | None:
+        """What the next ball depends on, given both intents; ``None`` when no ball can be bowled now."""
         number, innings = len(self.innings), self.innings[-1]
-        striker, non_striker, bowler = innings.striker, innings.non_striker, innings.bowler
-        if striker is None or non_striker is None or bowler is None or innings.closed:
-            raise LawBroken("R1.not_ready", f"The match awaits: {self.awaited}.")
-        balls, free_hit = innings.balls, innings.free_hit
-        powerplay = balls < innings.format.powerplay_balls
-        side = self.batting[-1]
-        batters = self.teams[side].players
-        situation = Situation(
+        striker, bowler = innings.striker, innings.bowler
+        if striker is None or bowler is None or innings.closed:
+            return None
+        balls, side = innings.balls, self.batting[-1]
+        return Situation(
             innings=2 - number % 2,
             balls_bowled=balls,
             innings_balls=innings.format.balls,
             wickets_lost=innings.wickets,
             runs_required=None if innings.target is None else innings.target - innings.runs,
-            striker=batters[striker],
+            striker=self.teams[side].players[striker],
             striker_balls=innings.batting[striker].balls,
             bowler=self.teams["away" if side == "home" else "home"].bowlers[bowler],
-            free_hit=free_hit,
-            powerplay=powerplay,
+            free_hit=innings.free_hit,
+            powerplay=balls < innings.format.powerplay_balls,
             aggression=batting.aggression,
             attack=bowling.attack,
             delivery=bowling.delivery,
@@ -241,6 +234,20 @@ class Match:
             field=bowling.field.shape,
             effect=self.effects.of(number),
         )
+
+    def play(self, batting: BattingIntent, bowling: BowlingIntent) -> Played:
+        """Bowl one ball and score it.
+
+        Raises:
+            LawBroken: No ball can be bowled now.
+        """
+        innings = self.innings[-1]
+        striker, non_striker, bowler = innings.striker, innings.non_striker, innings.bowler
+        situation = self.situation(batting, bowling)
+        if striker is None or non_striker is None or bowler is None or situation is None:
+            raise LawBroken("R1.not_ready", f"The match awaits: {self.awaited}.")
+        number, balls, free_hit = len(self.innings), innings.balls, innings.free_hit
+        powerplay = situation.powerplay
         delivered = self.model.bowl(situation, self.rng)
         over, over_ball, delivery = balls // 6, innings.over_balls + 1, innings.over_deliveries + 1
         position, fielder = self._fielder(delivered, bowler, bowling.field)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
@@ -48,6 +49,12 @@ class CricketOptions(OptionsModel):
     )
     toss_caller: Literal["home", "away"] = Field(default="home", description="Who calls the toss")
     super_over: bool = Field(default=True, description="Whether a tie is decided by super overs")
+    forecast_futures: int = Field(
+        default=0,
+        ge=0,
+        le=20_000,
+        description="Futures played after each ball for its forecast; 0 for none, 1,000 is good to 1.6 %",
+    )
     profile: Literal["men", "women", "associates"] = Field(
         default="men", description="Whose cricket the ball model is fitted to"
     )
@@ -285,4 +292,6 @@ def _fresh(seed: int, options: Mapping[str, Any]) -> Game:
         random.Random(derive_seed(seed, "balls")),
         caller=options["toss_caller"],
         super_over=options["super_over"],
+        futures=options["forecast_futures"],
+        foresight=partial(derive_seed, seed, "forecast"),
     )

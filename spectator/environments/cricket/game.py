@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final, Literal
 
 from spectator.environments.cricket import records
 from spectator.environments.cricket.ball import BallModel
-from spectator.environments.cricket.engine import Match, Played
+from spectator.environments.cricket.engine import BattingIntent, BowlingIntent, Match, Played
 from spectator.environments.cricket.field import STANDARD, standard_field
 from spectator.environments.cricket.formats import Format
 from spectator.environments.cricket.innings import LawBroken
 from spectator.environments.cricket.models import SIDES, Side, mark
+from spectator.environments.cricket.prospects import decision_values, outlook
 from spectator.environments.cricket.result import other
 from spectator.environments.cricket.seats import Seat
 from spectator.environments.cricket.team import Team
@@ -37,6 +38,8 @@ class Game:
         rng: Source of the toss and of every ball.
         caller: Who calls the toss.
         super_over: Whether a tie is decided by super overs.
+        futures: How many futures to play for the forecast after each ball; 0 for no forecast.
+        foresight: Makes the seed of a forecast's chance from its number.
     """
 
     def __init__(
@@ -48,6 +51,8 @@ class Game:
         *,
         caller: Side,
         super_over: bool,
+        futures: int = 0,
+        foresight: Callable[[int], int] = int,
     ) -> None:
         self.format = format
         self.teams = teams
@@ -55,6 +60,8 @@ class Game:
         self.rng = rng
         self.caller = caller
         self.super_over = super_over
+        self.futures = futures
+        self.foresight = foresight
         self.toss_winner: Side | None = None
         self.elected: str | None = None
         self.called = ""
@@ -131,6 +138,7 @@ class Game:
             self.format, self.teams, batting_first, self.model, self.rng, super_over=self.super_over
         )
         self.announce_innings()
+        self._foretell({"batting_value": 0.0, "bowling_value": 0.0})
 
     def announce_innings(self) -> None:
         """Say that an innings began; both captains start it with a fresh field and nothing planned."""
@@ -163,6 +171,7 @@ class Game:
             bowling.bowling_intent(),
             self.segment(),
         )
+        values = self._values(batting_intent, bowling_intent)
         played = match.play(batting_intent, bowling_intent)
         batting.judge("batting", segment, batting_intent.aggression)
         bowling.judge("bowling", segment, bowling_intent.attack)
@@ -176,7 +185,24 @@ class Game:
         self.this_over = [*self.this_over, sign]
         self._tell(played)
         self.open_field()
+        self._foretell(values)
         return played
+
+    def _values(self, batting: BattingIntent, bowling: BowlingIntent) -> dict[str, float]:
+        if not self.futures:
+            return {}
+        seed = self.foresight(2 * self._deliveries() + 1)
+        return decision_values(self.playing, batting, bowling, self.futures, seed)
+
+    def _foretell(self, values: Mapping[str, float]) -> None:
+        if not self.futures:
+            return
+        found = outlook(self.playing, self.futures, self.foresight(2 * self._deliveries()))
+        if found is not None:
+            self.emit("forecast", {**found, **values})
+
+    def _deliveries(self) -> int:
+        return sum(innings.deliveries for innings in self.playing.innings)
 
     def open_field(self) -> None:
         """Let the standard field follow the limit outside the ring."""

@@ -336,6 +336,29 @@ class PositionSet(EventData):
     now: Standing | None = Field(description="Null when the next innings is about to begin")
 
 
+class ForecastMade(EventData):
+    """Many futures of the match were played from here: chances, and what decisions were worth."""
+
+    innings: int = Field(ge=1)
+    delivery: int = Field(ge=0, description="Deliveries of the innings so far")
+    batting: Side
+    home: float = Field(ge=0, le=1, description="That home wins; a tie counts half")
+    away: float = Field(ge=0, le=1)
+    se: float = Field(ge=0, description="Standard error of both")
+    tie: float = Field(ge=0, le=1, description="That the scores end level")
+    total: float = Field(description="Mean total of the innings in progress")
+    total_low: int = Field(description="A tenth of the totals are below")
+    total_median: int
+    total_high: int = Field(description="A tenth of the totals are above")
+    over_runs: float = Field(ge=0, description="Runs still to come in this over")
+    over_wicket: float = Field(ge=0, le=1, description="Chance of a wicket in what is left of this over")
+    futures: int = Field(ge=0, description="How many were played; 0 once the match is decided")
+    batting_value: float = Field(
+        description="What the batting captain's decision on the last ball did to the side's chance to win"
+    )
+    bowling_value: float = Field(description="The same of the fielding captain's, for the fielding side")
+
+
 EVENTS: Final[dict[str, type[EventData]]] = {
     "cricket.match_arranged": MatchArranged,
     "cricket.toss_made": TossMade,
@@ -348,6 +371,7 @@ EVENTS: Final[dict[str, type[EventData]]] = {
     "cricket.plan_changed": PlanChanged,
     "cricket.field_set": FieldSet,
     "cricket.ball_bowled": BallBowled,
+    "cricket.forecast": ForecastMade,
     "cricket.wicket_fell": WicketFell,
     "cricket.milestone_reached": MilestoneReached,
     "cricket.over_completed": OverCompleted,

@@ -296,6 +296,23 @@ def _without_null(value: Any) -> Any:
     return value
 
 
+_FORECAST: Final = (
+    "home", "away", "se", "tie", "total_low", "total_median", "total_high", "over_runs", "over_wicket",
+    "futures",
+)  # fmt: skip
+
+
+def _forecast(state: Mapping[str, Any], event: Event) -> Patch:
+    data = event.data
+    patch: Patch = {
+        "forecast": {key: data[key] for key in _FORECAST},
+        "chances": {str(data["innings"]): {f"{data['delivery']:03d}": data["home"]}},
+    }
+    if "last_ball" in state["world"]:
+        patch["last_ball"] = {"values": {"batting": data["batting_value"], "bowling": data["bowling_value"]}}
+    return patch
+
+
 def _wicket(state: Mapping[str, Any], event: Event) -> Patch:
     data = event.data
     line = data["player"]
@@ -364,6 +381,7 @@ _FOLDS: Final[dict[str, Callable[[Mapping[str, Any], Event], Patch]]] = {
     "cricket.field_set": _field_set,
     "cricket.plan_changed": _plan_changed,
     "cricket.ball_bowled": _ball,
+    "cricket.forecast": _forecast,
     "cricket.wicket_fell": _wicket,
     "cricket.over_completed": _over_completed,
     "cricket.innings_ended": _innings_ended,

@@ -60,6 +60,7 @@ def test_observations_facts_and_state_fit_their_models() -> None:
 def test_every_event_type_is_told_somewhere() -> None:
     told = [play(seed, "aggressive", "tactician", max_overs=20) for seed in (1, 2, 3)]
     told += [play(1, max_overs=1, start="super_over"), play(1, max_overs=20, start="death")]
+    told += [play(1, max_overs=1, forecast_futures=10)]
     assert {fact.type for one in told for fact in one.facts} == set(WORLD.events)
 
 

@@ -177,9 +177,9 @@ def captain(world: World, port: int, *, stream: bool) -> Callable[[int], Any]:
     table = ModelCaptain(
         label="Bench", base_url=f"http://127.0.0.1:{port}/v1", model="bench", stream=stream, timeout_s=60
     )
-    return model_presets({"llm:bench": table}, _seat(world), variables={}, clock=SystemClock())[
-        "llm:bench"
-    ].build
+    return model_presets(
+        {"llm:bench": table}, _seat(world), variables={}, clock=SystemClock(), rng=random.Random()
+    )["llm:bench"].build
 
 
 def situations(world: World, count: int) -> list[Observation]:

@@ -170,7 +170,12 @@ class Seat:
 
 
 def model_presets(
-    captains: Mapping[str, ModelCaptain], seat: Seat, *, variables: Mapping[str, str], clock: Clock
+    captains: Mapping[str, ModelCaptain],
+    seat: Seat,
+    *,
+    variables: Mapping[str, str],
+    clock: Clock,
+    rng: random.Random,
 ) -> dict[str, Preset]:
     """The captains as presets that can be chosen for ``seat``; each says what it lacks here.
 
@@ -181,6 +186,8 @@ def model_presets(
         seat: The seat.
         variables: Where keys are found by their variables' names.
         clock: Time.
+        rng: Draws waits and the names of sessions; not seeded, so that no two clients wait alike and no
+            session is ever used twice. What a model is asked depends on the episode's seed alone.
     """
     installed = _lacking(find_spec)
     return {
@@ -189,7 +196,7 @@ def model_presets(
             label=captain.label,
             summary=captain.summary or f"{captain.model}, asked by {captain.style}.",
             source="model",
-            build=_Build(captain, seat, variables, clock, Breaker(clock)),
+            build=_Build(captain, seat, variables, clock, rng, Breaker(clock)),
             missing=_missing(captain, variables, installed),
             costs_money=True,
         )
@@ -230,12 +237,19 @@ class _Build:
     """
 
     def __init__(
-        self, captain: ModelCaptain, seat: Seat, variables: Mapping[str, str], clock: Clock, breaker: Breaker
+        self,
+        captain: ModelCaptain,
+        seat: Seat,
+        variables: Mapping[str, str],
+        clock: Clock,
+        rng: random.Random,
+        breaker: Breaker,
     ) -> None:
         self._captain = captain
         self._seat = seat
         self._variables = variables
         self._clock = clock
+        self._rng = rng
         self._breaker = breaker
 
     def __call__(self, seed: int) -> ModelPolicy:
@@ -252,12 +266,11 @@ class _Build:
             raise ConfigurationError("the fallback of a model must be a scripted policy")
         address = SessionAddress if captain.by_session else StaticAddress
         limits = ClientLimits(request_s=max(1.0, captain.timeout_s), connections=4, answer_bytes=ANSWER_BYTES)
-        rng = random.Random(f"waits {seed}")
         client = ChatClient(
             limits.transport(),
             address(captain.base_url),
             clock=self._clock,
-            rng=rng,
+            rng=self._rng,
             key=self._key(),
             limits=limits,
             retry=RetryPolicy(busy=captain.retries, unavailable=captain.retries, longest_s=10.0),
@@ -270,7 +283,7 @@ class _Build:
             fallback=fallback,
             seed=seed,
             clock=self._clock,
-            session=f"s-{seed:x}-{rng.getrandbits(32):08x}" if captain.by_session else None,
+            session=f"s-{self._rng.getrandbits(64):016x}" if captain.by_session else None,
         )
 
     def _key(self) -> ApiKey | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import random
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -99,7 +100,11 @@ def endpoint_preset(
     fields = {"label": "Fake", "model": "fake-1", "retries": 1, "timeout_s": 10.0, **table}
     captain = ModelCaptain(base_url=base_url, api_key_env=KEY_VARIABLE, **fields)
     presets = model_presets(
-        {"llm:fake": captain}, seat_of(world), variables={KEY_VARIABLE: key}, clock=clock or SystemClock()
+        {"llm:fake": captain},
+        seat_of(world),
+        variables={KEY_VARIABLE: key},
+        clock=clock or SystemClock(),
+        rng=random.Random(),
     )
     return presets["llm:fake"]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -47,7 +48,7 @@ model = "m-2"
 
 
 def presets(captains: Mapping[str, ModelCaptain], variables: Mapping[str, str]) -> dict[str, Preset]:
-    return model_presets(captains, SEAT, variables=variables, clock=ManualClock())
+    return model_presets(captains, SEAT, variables=variables, clock=ManualClock(), rng=random.Random(1))
 
 
 def test_the_usual_endpoints_ship() -> None:
@@ -179,6 +180,17 @@ def test_a_key_that_vanished_is_an_error_when_the_policy_is_built() -> None:
 
 def test_a_fallback_that_would_have_to_be_waited_for_is_refused() -> None:
     seat = Seat(Briefing("A game."), lambda seed: FakePolicy(counted))
-    preset = model_presets(parse_captains(MINE, "f"), seat, variables={}, clock=ManualClock())["llm:openai"]
+    found = model_presets(
+        parse_captains(MINE, "f"), seat, variables={}, clock=ManualClock(), rng=random.Random(1)
+    )
+    preset = found["llm:openai"]
     with pytest.raises(ConfigurationError, match="scripted"):
         preset.build(1)
+
+
+def test_no_session_is_used_twice_even_with_the_same_seed() -> None:
+    table = '[captains.x]\nlabel = "x"\nmodel = "m"\nbase_url = "http://127.0.0.1:9/v1"\nby_session = true\n'
+    preset = presets(parse_captains(table, "f"), {})["llm:x"]
+    policies = [preset.build(7) for _ in range(20)]
+    sessions = {vars(policy)["_session"] for policy in policies}
+    assert len(sessions) == 20 and None not in sessions

@@ -6,10 +6,15 @@ import asyncio
 import json
 from typing import Any
 
+import jsonschema
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from spectator.episodes.intake import checked_decision
 from spectator.errors import EndpointBusy, EndpointRefused, EndpointResting
 from spectator.llm.chat import ChatAnswer, ChatRequest
+from spectator.llm.wire import encode_request
 from spectator.observations import LegalAction, Observation, Refusal
 from spectator.policies.base import Decision, ScriptedPolicy
 from spectator.policies.model import MAX_REFUSALS, ModelPolicy
@@ -301,3 +306,37 @@ def test_what_it_used_adds_up_and_closing_closes_its_own_client_only() -> None:
     assert policy.usage.cost(0.5, 2.0) == pytest.approx((200 * 0.5 + 20 * 2.0) / 1e6)
     asyncio.run(policy.aclose())
     assert client.closed == 1
+
+
+fragments = st.sampled_from([
+    PLAN, '{"tool": "play"}', '{"tool": ', "plan", "play", "<think>", "</think>", "<tool_call>", "</tool_call>",
+    "{", "}", '"', "'", "level", ": ", "0.5", "-1", "NaN", "1e999", "null", "true", "[", "]", ",", "\\ud800",
+    "\\n", "\n", "\x00", "\u202e", "<function=plan>", "<parameter=level>", "</parameter>", "</function>",
+    '"reason"', "arguments", "x" * 5_000,
+])  # fmt: skip
+texts = st.lists(fragments, max_size=14).map("".join)
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.lists(texts, min_size=2, max_size=2),
+    st.lists(st.tuples(st.sampled_from(["plan", "play", "fly", "", "functions.plan"]), texts), max_size=3),
+    st.sampled_from(["stop", "length", "tool_calls", None]),
+    st.integers(1, 3),
+)
+def test_whatever_is_answered_a_legal_decision_is_made(
+    answers: list[str], calls: list[tuple[str, str]], finish: str | None, several: int
+) -> None:
+    """And it is one that can be recorded, and remembered, and sent again."""
+    client = ScriptedClient(
+        said(answers[0], *calls, finish_reason=finish), said(answers[1], finish_reason=finish)
+    )
+    policy = model_policy(client, Steady(), style="tools", actions_per_answer=several)
+    schemas = {action["tool"]: action["arguments"] for action in LEGAL}
+    for decision in decide(policy, *[observed(LEGAL, ball=n) for n in range(3)]):
+        checked_decision("home", decision, 0.0)
+        assert (decision.fallback_reason is None) == (decision.source == "model")
+        jsonschema.validate(decision.action["arguments"], schemas[decision.action["tool"]])
+    for request in client.requests:
+        check_form(list(request.messages))
+        encode_request(request).decode()

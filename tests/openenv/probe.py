@@ -1,6 +1,8 @@
-"""Owns the probe in ``validation/runtime.json``: a match of one over, named tools only, legal to the end.
+"""Owns the probe in ``validation/runtime.json``: a match of one over, whatever its balls bring.
 
-Write it again after the ball model has changed: ``python -m tests.openenv.probe > validation/runtime.json``.
+Its captain knows nothing but the names of five tools and tries them in turn: those that are legal carry the
+match to its end, the others show that a refusal is an observation too.
+``python -m tests.openenv.probe > validation/runtime.json`` writes it.
 """
 
 from __future__ import annotations
@@ -9,29 +11,26 @@ import json
 import sys
 from typing import Any, Final
 
-from spectator.episodes.single_agent import SingleAgent
-
-SEED: Final = 7
-EPISODE_ID: Final = "probe-1"
-OPTIONS: Final[dict[str, Any]] = {"max_overs": 1}
-PREFERRED: Final = ("play_delivery", "bowl_delivery")
+TOOLS: Final = ("call_toss", "select_batter", "select_bowler", "play_delivery", "bowl_delivery")
+MOST_ACTIONS: Final = 100
+"""Most actions that the validator takes."""
 
 
 def plan() -> dict[str, Any]:
     """The plan that the validator plays."""
-    agent = SingleAgent("cricket")
-    seen = agent.reset(SEED, EPISODE_ID, options=OPTIONS)
-    actions: list[dict[str, Any]] = []
-    while not seen.done:
-        legal = [one["tool"] for one in seen.legal_actions]
-        actions.append({"tool": next((tool for tool in PREFERRED if tool in legal), legal[0])})
-        seen = agent.step(actions[-1])
     return {
         "plan_schema_version": "1",
-        "reset": {"episode_id": EPISODE_ID, "seed": SEED, "options": OPTIONS},
-        "actions": actions,
+        "reset": {"episode_id": "probe-1", "seed": 7, "options": {"max_overs": 1, "super_over": False}},
+        "actions": [{"tool": TOOLS[number % len(TOOLS)]} for number in range(MOST_ACTIONS)],
     }
 
 
+def text() -> str:
+    """The plan as it is kept: one action a line."""
+    actions = ",\n  ".join(json.dumps(action) for action in plan()["actions"])
+    head = json.dumps({**plan(), "actions": []}, indent=1)
+    return head.replace('"actions": []', f'"actions": [\n  {actions}\n ]') + "\n"
+
+
 if __name__ == "__main__":
-    sys.stdout.write(json.dumps(plan(), indent=1) + "\n")
+    sys.stdout.write(text())

@@ -15,6 +15,7 @@ from jsonschema import Draft202012Validator
 
 from server.settings import Settings
 from spectator import __version__
+from spectator.episodes.single_agent import SingleAgent
 from tests.openenv import probe
 from tests.openenv.conftest import RunPeer
 from tests.serving import ROOT, Serving, serve, test_settings
@@ -106,7 +107,17 @@ def test_the_graders_of_the_validator_find_nothing(run_peer: RunPeer, cricket: S
 
 
 def test_the_probe_is_the_one_that_its_script_writes() -> None:
-    assert json.loads((ROOT / "validation" / "runtime.json").read_text()) == probe.plan()
+    assert (ROOT / "validation" / "runtime.json").read_text() == probe.text()
+    assert json.loads(probe.text()) == probe.plan()
+
+
+def test_the_probe_comes_to_the_end_of_its_match_on_any_seed() -> None:
+    agent = SingleAgent(Settings().environment)
+    for seed in range(8):
+        agent.reset(seed, options=probe.plan()["reset"]["options"])
+        seen = [agent.step(action) for action in probe.plan()["actions"]]
+        assert seen[-1].done, seed
+        assert not all(one.refused for one in seen)
 
 
 def openenv(python: str, *arguments: str) -> subprocess.CompletedProcess[str]:

@@ -111,7 +111,7 @@ def test_the_probe_is_the_one_that_its_script_writes() -> None:
     assert json.loads(probe.text()) == probe.plan()
 
 
-def test_the_probe_comes_to_the_end_of_its_match_on_any_seed() -> None:
+def test_the_probe_comes_to_the_end_of_its_match_whatever_its_balls_bring() -> None:
     agent = SingleAgent(Settings().environment)
     for seed in range(8):
         agent.reset(seed, options=probe.plan()["reset"]["options"])

@@ -309,10 +309,10 @@ def test_what_it_used_adds_up_and_closing_closes_its_own_client_only() -> None:
 
 
 fragments = st.sampled_from([
-    PLAN, '{"tool": "play"}', '{"tool": ', "plan", "play", "<think>", "</think>", "<tool_call>", "</tool_call>",
+    PLAN, '{"tool": "play"}', '{"tool": ', "plan", "play", "<tool_call>", "</tool_call>",
     "{", "}", '"', "'", "level", ": ", "0.5", "-1", "NaN", "1e999", "null", "true", "[", "]", ",", "\\ud800",
     "\\n", "\n", "\x00", "\u202e", "<function=plan>", "<parameter=level>", "</parameter>", "</function>",
-    '"reason"', "arguments", "x" * 5_000,
+    '"reason"', "arguments", "x" * 5_000, "<think>", "</think>",
 ])  # fmt: skip
 texts = st.lists(fragments, max_size=14).map("".join)
 

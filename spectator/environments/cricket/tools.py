@@ -318,8 +318,9 @@ def _set_field(game: Game, side: Side, seat: Seat, arguments: SetField) -> None:
             )
         field = preset_field(preset, game.outside_limit)
     check_field(field, game.outside_limit)
-    seat.field = field
-    game.emit("field_set", {"side": side, **field.shown})
+    if field != seat.field:
+        seat.field = field
+        game.emit("field_set", {"side": side, **field.shown})
 
 
 def _set_bowling_strategy(game: Game, side: Side, seat: Seat, arguments: SetBowlingStrategy) -> None:

@@ -50,6 +50,7 @@ from spectator.environments.cricket.ball_tables import (
     over_like,
     phase_of,
     rate_place,
+    rhythm,
 )
 from spectator.environments.cricket.models import Ball
 
@@ -167,6 +168,7 @@ class BallModel:
         q = tables.bowler[phase][STYLES.index(bowler.style or "off")][striker.bats == "left"]
         effect = at.effect if at.innings_balls == FULL_BALLS else at.effect * effect_scale(at.innings_balls)
         shift = tables.skill_gain * math.log(striker.bat_runs * bowler.bowl_runs) + effect
+        shift += rhythm(at.effect, at.balls_bowled // 6, tables.rhythm_sd)
         bat = math.exp(shift)
         rest = math.exp(-tables.dot_share * shift)
         dot = rest

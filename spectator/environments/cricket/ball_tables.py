@@ -40,6 +40,7 @@ INTENT_STEPS: Final = 20
 FULL_OVERS: Final = 20
 _FIRST_MIDDLE_OVER: Final = 6
 _EFFECT_POWER: Final = 0.4
+_UNIFORM_WIDTH: Final = math.sqrt(12.0)
 REFERENCE_STATES: Final = ((3, 1), (10, 2), (17, 4))
 """Over and wickets lost that stand for each phase."""
 REFERENCE_STYLES: Final = (0, 3)
@@ -69,6 +70,7 @@ class Tables:
         zones: By phase, kind and hit (dot, 1, 2, 3, 4, 6): shares of the eight sectors.
         paces: Levers of quick, stock and slower balls.
         effect_sd: Standard deviations of the match and the innings effect.
+        rhythm_sd: Standard deviation of an over's own shift, see `rhythm`.
         skill_gain: Shift of boundaries' log weight per unit log ratio of runs.
         dot_share: How far dots move against boundaries under a shift.
         wicket_share: How far wickets do, under a match or innings effect.
@@ -92,6 +94,7 @@ class Tables:
     zones: tuple[tuple[tuple[tuple[float, ...], ...], ...], ...]
     paces: tuple[Levers, ...]
     effect_sd: tuple[float, float]
+    rhythm_sd: float
     skill_gain: float
     dot_share: float
     wicket_share: float
@@ -110,6 +113,24 @@ def over_like(innings_balls: int, balls_bowled: int, powerplay: bool) -> int:
     if innings_balls <= 6 * FULL_OVERS:
         return over
     return min(5, balls_bowled // 6) if powerplay else max(_FIRST_MIDDLE_OVER, over)
+
+
+def rhythm(effect: float, over: int, sd: float) -> float:
+    """An over's own shift of boundaries: bowler and batters find theirs, or do not.
+
+    It is uniform with standard deviation ``sd`` and unrelated from over to over, yet a function of the
+    match's drawn effect, so that nothing more than that need be kept or restored. An effect of exactly 0, as
+    in analysis, has none.
+
+    Args:
+        effect: Shared effect of match and innings.
+        over: Over of the innings, from 0.
+        sd: Standard deviation.
+    """
+    if effect == 0.0:
+        return 0.0
+    spread = abs(effect) * 1e6 * (over * over + 3.7 * over + 1.3)
+    return sd * _UNIFORM_WIDTH * (spread % 1.0 - 0.5)
 
 
 def phase_of(over: int) -> int:
@@ -205,6 +226,7 @@ def tables_of(model: dict[str, Any], profile: str) -> Tables:
         zones=_deep_tuple(model["zones"]),
         paces=_deep_tuple(model["paces"]),
         effect_sd=tuple(played["effect_sd"]),
+        rhythm_sd=model["rhythm_sd"],
         skill_gain=model["skill_gain"],
         dot_share=model["dot_share"],
         wicket_share=model["wicket_share"],

@@ -37,6 +37,7 @@ class Compiled:
         person: Weights of batter and bowler together, shape ``(3564, 11)``.
         tables: The tuples it was made from, for what depends on the length of an innings.
         details: Running sums of the runs on wides, no-balls, byes and run-outs.
+        rhythm_sd: Standard deviation of an over's own shift.
         gain: Shift of boundaries per unit log ratio of runs.
         dot_share: How far dots move against boundaries.
         wicket_share: How far wickets do, under an effect.
@@ -46,6 +47,7 @@ class Compiled:
     person: Floats
     tables: Tables
     details: dict[str, Floats]
+    rhythm_sd: float
     gain: float
     dot_share: float
     wicket_share: float
@@ -206,6 +208,7 @@ def compile_tables(tables: Tables) -> Compiled:
                 [tables.details["bye_share"], tables.details["run_out_striker"]], dtype=np.float32
             )
         },
+        rhythm_sd=tables.rhythm_sd,
         gain=tables.skill_gain,
         dot_share=tables.dot_share,
         wicket_share=tables.wicket_share,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Final
 
@@ -69,7 +70,7 @@ class _Player:
 
     _COLUMNS = (
         "ids", "balls", "wickets", "runs", "striker", "partner", "faced", "faced_partner", "next_in",
-        "effect", "caution", "free_hit", "done",
+        "effect", "caution", "rhythm", "free_hit", "done",
     )  # fmt: skip
 
     def __init__(
@@ -83,6 +84,7 @@ class _Player:
         self.next_in = at.next_in.copy()
         self.effect: Floats = (at.effect * effect_scale(at.innings_balls)).astype(np.float32)
         self.caution: Floats = np.exp(np.float32(-compiled.wicket_share) * self.effect)
+        self.rhythm: Floats = self._rhythms(len(at.balls))
         self.free_hit = at.free_hit.copy()
         self.done: Bools = np.zeros(len(at.balls), dtype=np.bool_)
         self.target = None if at.target is None else at.target.copy()
@@ -113,6 +115,12 @@ class _Player:
             self._step(None)
             self._finish(self._ended())
         return replace(self.ends, deliveries=self.deliveries)
+
+    def _rhythms(self, n: int) -> Floats:
+        """Draw an over's own shift for so many futures, distributed as `ball_tables.rhythm`."""
+        width = np.float32(self.compiled.rhythm_sd * math.sqrt(12.0))
+        drawn: Floats = self.rng.random(n, dtype=np.float32)
+        return (drawn - np.float32(0.5)) * width
 
     def _ended(self) -> Bools:
         ended = (self.wickets >= self.at.wickets_limit) | (self.balls >= self.at.innings_balls)
@@ -208,6 +216,7 @@ class _Player:
         np.take(c.person, person, axis=0, out=others, mode="clip")
         np.multiply(rows.T, others.T, out=weights)
         shift = np.float32(c.gain) * (people.bat_log[self.striker] + people.bowl_log[bowler]) + self.effect
+        shift += self.rhythm
         bat = np.exp(shift)
         weights[0] *= np.exp(np.float32(-c.dot_share) * shift)
         weights[4] *= bat
@@ -260,7 +269,10 @@ class _Player:
         fallen = np.flatnonzero((category == WICKET) | (category == RUN_OUT))
         if fallen.size:
             self._replace(fallen, category[fallen] == RUN_OUT, swap)
-        swap ^= valid & self.over_ends[np.minimum(self.balls, self.at.innings_balls)]
+        over_ended = valid & self.over_ends[np.minimum(self.balls, self.at.innings_balls)]
+        swap ^= over_ended
+        fresh = np.flatnonzero(over_ended)
+        self.rhythm[fresh] = self._rhythms(fresh.size)
         striker, faced = self.striker, self.faced
         self.striker, self.partner = (
             np.where(swap, self.partner, striker),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import statistics
 import subprocess
 import sys
 from collections import Counter
@@ -24,7 +25,7 @@ from spectator.environments.cricket.ball_plans import (
     SHOTS,
     FieldShape,
 )
-from spectator.environments.cricket.ball_tables import CATEGORIES, NO_BALL, RUN_OUT, SIX, WICKET, WIDE
+from spectator.environments.cricket.ball_tables import CATEGORIES, NO_BALL, RUN_OUT, SIX, WICKET, WIDE, rhythm
 from spectator.environments.cricket.models import NO_BALL_DISMISSALS, WIDE_DISMISSALS
 from spectator.environments.cricket.players import Player
 
@@ -301,6 +302,19 @@ def test_a_steep_chase_costs_wickets() -> None:
     easy, steep = (at("middle", innings=2, runs_required=rate * 10) for rate in (7, 16))
     assert runs_of(steep) > 1.15 * runs_of(easy)
     assert out_of(steep) > 1.35 * out_of(easy)
+
+
+def test_overs_have_a_rhythm_of_their_own() -> None:
+    """Shifts of overs centre on 0 with the stated sd, are unrelated from over to over, and need no state."""
+    rng = random.Random(2)
+    effects = [rng.gauss(0.0, 0.15) for _ in range(3000)]
+    first, second = ([rhythm(effect, over, 0.2) for effect in effects] for over in (7, 8))
+    assert statistics.mean(first) == pytest.approx(0.0, abs=0.015)
+    assert statistics.pstdev(first) == pytest.approx(0.2, abs=0.01)
+    assert statistics.correlation(first, second) == pytest.approx(0.0, abs=0.06)
+    assert statistics.correlation(effects, first) == pytest.approx(0.0, abs=0.06)
+    assert rhythm(0.1, 7, 0.2) == rhythm(0.1, 7, 0.2) != rhythm(0.1, 8, 0.2)
+    assert rhythm(0.0, 7, 0.2) == 0.0
 
 
 def test_a_free_hit_is_hit() -> None:

@@ -49,6 +49,8 @@ formats."""
 SHORT_DIRECTION = (-0.10, 0.0, 0.0, 0.12, 0.12, 0.0, 0.0)
 """Runs of an innings of 5 overs come with this pattern; how far, `calibration` solves."""
 
+RHYTHM_SD = 0.22
+"""At which runs of single overs spread as in the tables (sd 4.73)."""
 DOT_SHARE = 0.5
 WICKET_SHARE = 0.4
 LEVEL_EFFECTS = (-0.6, -0.45, -0.3, -0.15, 0.0, 0.15, 0.3, 0.45, 0.6)
@@ -131,6 +133,7 @@ def blank_content(chase_shares: Floats) -> dict[str, Any]:
         "long": list(LONG),
         "dot_share": DOT_SHARE,
         "wicket_share": WICKET_SHARE,
+        "rhythm_sd": RHYTHM_SD,
         "skill_gain": round(skill_gain(), 4),
         "free_hit": rounded(free_hit_shares(), 5),
         "lengths": {"share": rounded(length_share), "effect": rounded(length_effect)},

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
@@ -14,7 +14,7 @@ from spectator.episodes.supervisor import LiveEpisode
 
 from . import wire
 from .settings import Settings
-from .wire import Close, Frame, Position
+from .wire import Batch, Close, Frame, Position
 
 RELAY_CAPACITY: Final = 8192
 """Events that may wait for the relay itself; it only ever lags within one turn of the loop."""
@@ -26,14 +26,27 @@ COUNT_INTERVAL_S: Final = 1.0
 """Least time between two tellings of the number of viewers."""
 
 
+Write = Callable[[bytes], bool]
+"""Writes at once to a connection that holds nothing back, and says whether it did."""
+
+
+def _write_nothing(data: bytes) -> bool:
+    return False
+
+
 class Viewer:
-    """What waits for one viewer, bounded in bytes.
+    """The way to one viewer: straight to its connection while it keeps up, else through what waits for it.
 
     Args:
         backlog_bytes: What may wait before it is closed as too slow.
+        write: The way straight to it; without one everything waits until it is taken.
     """
 
-    def __init__(self, backlog_bytes: int) -> None:
+    def __init__(self, backlog_bytes: int, write: Write = _write_nothing) -> None:
+        self.position = 0
+        """It was sent everything up to here."""
+        self._write = write
+        self._caught_up = False
         self._backlog_bytes = backlog_bytes
         self._waiting: list[Frame] = []
         self._bytes = 0
@@ -42,26 +55,33 @@ class Viewer:
         self._over = False
         self._expelled: asyncio.Future[Close] = asyncio.get_running_loop().create_future()
 
-    def offer(self, frames: Sequence[Frame], size: int) -> None:
-        """Let ``frames`` of ``size`` characters wait; a viewer too far behind is expelled instead."""
+    def offer(self, batch: Batch) -> None:
+        """Write ``batch``, or let it wait behind what does; a viewer too far behind is expelled instead."""
+        if (
+            self._caught_up
+            and (batch.first is None or batch.first > self.position)
+            and self._write(batch.message)
+        ):
+            self.position = batch.last or self.position
+            return
         if self._expelled.done():
             return
-        self._bytes += size
+        self._bytes += batch.size
         if self._bytes > self._backlog_bytes:
             self.expel(Close.TOO_SLOW)
             return
-        self._waiting.extend(frames)
-        self._wake.set()
+        self._waiting.extend(batch.frames)
+        self._rouse()
 
     def ask(self, position: Position) -> None:
         """Let the viewer's wish to resume wait for its turn; a later one replaces it."""
         self._asked = position
-        self._wake.set()
+        self._rouse()
 
     def end(self) -> None:
         """Nothing more comes after what waits."""
         self._over = True
-        self._wake.set()
+        self._rouse()
 
     def begin(self) -> None:
         """Be ready for another episode."""
@@ -72,6 +92,7 @@ class Viewer:
         """End the connection; what waits is forgotten."""
         if not self._expelled.done():
             self._expelled.set_result(close)
+        self._caught_up = False
         self._forget()
 
     async def expelled(self) -> Close:
@@ -88,10 +109,15 @@ class Viewer:
             if self._over:
                 return None
             self._wake.clear()
+            self._caught_up = not self._expelled.done()
             await self._wake.wait()
         batch = (self._asked, self._waiting)
         self._forget()
         return batch
+
+    def _rouse(self) -> None:
+        self._caught_up = False
+        self._wake.set()
 
     def _forget(self) -> None:
         self._waiting = []
@@ -143,11 +169,11 @@ class Relay:
         self._subscription.close()
 
     async def _hand_over(self, frames: Sequence[Frame]) -> None:
-        size = sum(len(frame.text) for frame in frames)
-        for place, viewer in enumerate(tuple(self.viewers), start=1):
-            viewer.offer(frames, size)
-            if place % CHUNK == 0:
-                await asyncio.sleep(0)
+        for batch in wire.batches(frames):
+            for place, viewer in enumerate(tuple(self.viewers), start=1):
+                viewer.offer(batch)
+                if place % CHUNK == 0:
+                    await asyncio.sleep(0)
 
     async def _tell_count(self) -> None:
         while True:
@@ -186,14 +212,19 @@ class Audience:
         relay = self._relays.get(episode_id)
         return 0 if relay is None else len(relay.viewers)
 
-    def enter(self, address: str) -> Viewer | None:
-        """Let a viewer in, or ``None`` when there is no room for it."""
+    def enter(self, address: str, write: Write = _write_nothing) -> Viewer | None:
+        """Let a viewer in, or ``None`` when there is no room for it.
+
+        Args:
+            address: Where it comes from.
+            write: The way straight to it, if there is one.
+        """
         settings = self._settings
         full = len(self._viewers) >= settings.max_viewers
         crowded = 0 < settings.max_viewers_per_address <= self._addresses[address]
         if full or crowded or self._closing:
             return None
-        viewer = Viewer(settings.viewer_backlog_bytes)
+        viewer = Viewer(settings.viewer_backlog_bytes, write)
         self._viewers[viewer] = address
         self._addresses[address] += 1
         return viewer

@@ -14,7 +14,7 @@ from spectator.errors import ProtocolError, SpectatorError
 
 from . import wire
 from .archive import EPISODE_ID
-from .audience import Viewer
+from .audience import Audience, Viewer
 from .faults import close_of
 from .guard import address_of
 from .protocol import protocol_of
@@ -71,7 +71,7 @@ async def _serve(websocket: WebSocket, episode_id: str | None) -> None:
     services = services_of(websocket)
     audience = services.audience
     await websocket.accept()
-    viewer = audience.enter(address_of(websocket))
+    viewer = _enter(websocket, audience)
     if viewer is None:
         await _say_farewell(websocket, Farewell(audience.refusal()))
         return
@@ -87,6 +87,13 @@ async def _serve(websocket: WebSocket, episode_id: str | None) -> None:
         audience.leave(viewer)
 
 
+def _enter(websocket: WebSocket, audience: Audience) -> Viewer | None:
+    protocol = protocol_of(websocket)
+    if protocol is None:
+        return audience.enter(address_of(websocket))
+    return audience.enter(address_of(websocket), protocol.write_now)
+
+
 async def _converse(websocket: WebSocket, episode_id: str | None, viewer: Viewer, services: Services) -> None:
     """Show and listen until one of them, or the audience, ends it by raising."""
     async with asyncio.TaskGroup() as tasks:
@@ -100,7 +107,8 @@ async def _show(websocket: WebSocket, episode_id: str | None, viewer: Viewer, se
 
     async def tell(frames: Sequence[Frame]) -> None:
         if protocol is not None:
-            await protocol.send_messages([frame.message for frame in frames])
+            for batch in wire.batches(frames):
+                await protocol.send_messages(batch.message)
             return
         for frame in frames:
             await websocket.send_text(frame.text)
@@ -138,8 +146,8 @@ async def _listen(websocket: WebSocket, viewer: Viewer, clock: Clock) -> None:
         except ProtocolError as error:
             raise Farewell(*close_of(error)) from error
         if isinstance(said, Ping):
-            answer = wire.pong(said.t)
-            viewer.offer([answer], len(answer.text))
+            for answer in wire.batches([wire.pong(said.t)]):
+                viewer.offer(answer)
         else:
             allowance.spend(RESUME_COST)
             viewer.ask(said)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+import socket
+from collections.abc import Callable
 from typing import Any, Final
 
 from starlette.requests import HTTPConnection
@@ -22,8 +23,11 @@ logger = logging.getLogger(__name__)
 EXTENSION: Final = "spectator.connection"
 """Key of the :class:`WebSocketProtocol` itself in the scope's extensions."""
 
-WRITE_BYTES: Final = 64 * 1024
-"""Messages are written together up to about this size."""
+UNREAD_BYTES: Final = 64 * 1024
+"""What may wait for a peer that goes on sending pings."""
+
+SEND_BUFFER: Final = 128 * 1024
+"""What the kernel keeps for a viewer that does not read; by itself it would keep up to 4 MB."""
 
 LINGER_S: Final = 5.0
 """How long a closed connection may take to read what was written, before it is cut."""
@@ -45,6 +49,11 @@ class HttpProtocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
         """Begin the connection."""
         super().connection_made(transport)
         self._patience = self.loop.call_later(FIRST_REQUEST_S, self._cut_when_silent)
+
+    def handle_websocket_upgrade(self) -> None:
+        """Make way for a WebSocket; nothing of ours outlives this."""
+        self._patience.cancel()
+        super().handle_websocket_upgrade()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """End the connection."""
@@ -68,6 +77,7 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
         """Begin the handshake; a viewer's messages are small."""
         if event.path.startswith("/live"):
             self.conn.max_message_size = MAX_MESSAGE_BYTES
+            self._tell_when_anything_is_held_back()
         super().handle_connect(event)
         if hasattr(self, "scope"):
             extensions: dict[str, Any] = self.scope["extensions"]
@@ -96,27 +106,26 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
         if message["type"] == "websocket.http.response.body" and not message.get("more_body", False):
             self.handshake_complete = True  # or uvicorn logs a refusal as a failure of the application
 
-    async def send_messages(self, messages: Sequence[bytes]) -> None:
-        """Write messages that are framed already, several at once, waiting while the peer does not read.
+    async def send_messages(self, messages: bytes) -> None:
+        """Write messages that are framed already, waiting while the peer does not read.
 
         Raises:
             OSError: The connection is closed.
         """
-        start = 0
-        while start < len(messages):
-            end, size = start, 0
-            while end < len(messages) and size < WRITE_BYTES:
-                size += len(messages[end])
-                end += 1
-            await self.writable.wait()
-            if self.close_sent or self.disconnected:
-                raise ClientDisconnected
-            self.transport.write(b"".join(messages[start:end]))
-            start = end
+        await self.writable.wait()
+        if not self.write_now(messages):
+            raise ClientDisconnected
+
+    def write_now(self, messages: bytes) -> bool:
+        """Write messages that are framed already, unless earlier bytes are held back or it is closed."""
+        if not self.writable.is_set() or self.close_sent or self.disconnected:
+            return False
+        self.transport.write(messages)
+        return True
 
     def handle_ping(self) -> None:
         """Answer a ping; one who sends them and reads no answers is cut off."""
-        if self.writable.is_set():
+        if self.transport.get_write_buffer_size() < UNREAD_BYTES:
             super().handle_ping()
         else:
             self.transport.abort()
@@ -147,6 +156,12 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
         """The server goes: close, and cut off whoever does not read."""
         super().shutdown()
         self.loop.call_later(GOING_S, self.transport.abort)
+
+    def _tell_when_anything_is_held_back(self) -> None:
+        self.transport.set_write_buffer_limits(high=0)
+        connection = self.transport.get_extra_info("socket")
+        if connection is not None:
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER)
 
     def _fail(self, code: int, reason: str) -> None:
         self.frames = []

@@ -83,7 +83,7 @@ class Show:
 
     async def _live(self, live: LiveEpisode, asked: Position | None) -> None:
         with self._services.audience.watching(self._viewer, live) as relay:
-            head, snapshot = live.head_seq, relay.snapshot  # no await since watching began
+            viewer, head, snapshot = self._viewer, live.head_seq, relay.snapshot  # no await in between
             resumable = _provable(asked, live.epoch, head)
             first = None if resumable else snapshot()
             await self._tell([wire.hello(live.episode_id, live.epoch, head, len(relay.viewers))])
@@ -91,14 +91,14 @@ class Show:
                 await self._tell([first])
             elif asked is not None:
                 await self._missing(live.episode_id, asked.seq, head)
-            position = head
-            while (batch := await self._viewer.take()) is not None:
+            viewer.position = head
+            while (batch := await viewer.take()) is not None:
                 again, frames = batch
                 if again is not None:
-                    position = await self._again(live, again, position, snapshot)
-                fresh = [frame for frame in frames if frame.seq is None or frame.seq > position]
+                    viewer.position = await self._again(live, again, viewer.position, snapshot)
+                fresh = [frame for frame in frames if frame.seq is None or frame.seq > viewer.position]
                 await self._tell(fresh)
-                position = max([position, *(frame.seq for frame in fresh if frame.seq)])
+                viewer.position = max([viewer.position, *(frame.seq for frame in fresh if frame.seq)])
 
     async def _again(
         self, live: LiveEpisode, asked: Position, position: int, snapshot: Callable[[], Frame]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Final
@@ -20,6 +20,9 @@ MAX_MESSAGE_BYTES: Final = 16 * 1024
 
 MAX_T: Final = 2**63
 """What a ping carries is smaller than this."""
+
+WRITE_BYTES: Final = 64 * 1024
+"""Messages are written together up to about this size."""
 
 EPOCH: Final = re.compile(r"[0-9A-Za-z_-]{1,32}")
 SEQ: Final = re.compile(r"-?\d{1,20}")
@@ -61,6 +64,25 @@ class Frame:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "message", _as_message(self.text.encode()))
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Frames that are handed over together: joined once, and written at once, for all viewers.
+
+    Args:
+        frames: At least one, in order.
+        message: Their messages, one after the other.
+        size: Characters of their texts.
+        first: The least ``seq`` among them; ``None`` when they move nobody.
+        last: The greatest.
+    """
+
+    frames: Sequence[Frame]
+    message: bytes
+    size: int
+    first: int | None
+    last: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +139,29 @@ def pong(t: float) -> Frame:
 def bye(close: Close, detail: str | None = None) -> Frame:
     """The last frame before a close."""
     return _frame("bye", code=close.code, reconnect=close.reconnect, reason=detail or close.reason)
+
+
+def batches(frames: Sequence[Frame]) -> Iterator[Batch]:
+    """``frames``, in order, in batches of about :data:`WRITE_BYTES` at most."""
+    start = 0
+    while start < len(frames):
+        end, size = start, 0
+        while end < len(frames) and size < WRITE_BYTES:
+            size += len(frames[end].message)
+            end += 1
+        yield _batch(frames[start:end])
+        start = end
+
+
+def _batch(frames: Sequence[Frame]) -> Batch:
+    numbers = [frame.seq for frame in frames if frame.seq is not None]
+    return Batch(
+        frames,
+        b"".join([frame.message for frame in frames]),
+        sum([len(frame.text) for frame in frames]),
+        min(numbers, default=None),
+        max(numbers, default=None),
+    )
 
 
 def _frame(name: str, **fields: Any) -> Frame:

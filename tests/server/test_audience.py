@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from server import audience as rooms
+from server import wire
 from server.audience import Audience, Viewer
 from server.settings import Settings
 from server.show import Show
@@ -60,6 +61,12 @@ async def settle() -> None:
     """Let every task that can go on do so."""
     for _ in range(20):
         await asyncio.sleep(0)
+
+
+def batch(text: str) -> wire.Batch:
+    """A batch of one frame that moves nobody."""
+    (one,) = wire.batches([Frame(text)])
+    return one
 
 
 class House:
@@ -172,7 +179,7 @@ def test_only_the_viewer_that_falls_behind_is_expelled_and_holds_nothing() -> No
             assert await slow.expelled() is Close.TOO_SLOW
             assert seen == 1000
             assert slow._waiting == [] and slow._bytes == 0
-            slow.offer([Frame("x")], 1)
+            slow.offer(batch("x"))
             assert slow._waiting == []
 
     within_tasks(test)

@@ -277,6 +277,7 @@ def test_a_message_beyond_the_limit_is_too_big(serving: Serving) -> None:
 
 def test_a_message_in_countless_fragments_ends_its_socket(serving: Serving) -> None:
     with watch(f"{serving.ws_url}/live/{serving.start(**LONG)}") as watcher:
+        watcher.until("snapshot")
         with contextlib.suppress(ConnectionClosed):
             watcher.socket.send("" for _ in range(1000))
         watcher.to_the_end()

@@ -167,6 +167,8 @@ class World:
         step_cap: Turns after which an episode with these options is cut short; well beyond any real one.
         default_captain: Name of the captain that plays when none is asked for.
         default_opponent: The same for the other seats.
+        watched_options: Option values for an episode that people can follow (any pace but ``max``), where it
+            is not asked for others: what costs time and only viewers need.
         simulate: Plays ``(matches, seed, options)`` without a driver, as fast as it can, and yields one plain
             JSON object for each thing that happened; ``None`` when it has no such path.
         panel: Folder with ``panel.js`` and ``panel.css`` for the cockpit; ``None`` when it has none.
@@ -192,6 +194,7 @@ class World:
     beats: Mapping[str, float] = field(default_factory=dict)
     default_captain: str = "heuristic"
     default_opponent: str = "heuristic"
+    watched_options: Mapping[str, Any] = field(default_factory=dict)
     simulate: Callable[[int, int, Mapping[str, Any]], Iterator[Mapping[str, Any]]] | None = None
     panel: Path | None = None
 

@@ -146,6 +146,10 @@ def _check_catalogue(world: World) -> Iterator[str]:
     for name in world.beats:
         if name not in world.events:
             yield f"the beat {name!r} is no event type of this world"
+    try:
+        world.options_type.model_validate(dict(world.watched_options))
+    except ValidationError as error:
+        yield f"the watched options are impossible: {error}"
     for name, pack in world.packs.items():
         try:
             world.options_type.model_validate(dict(pack.options))

@@ -123,7 +123,8 @@ def plan_episode(request: EpisodeRequest, *, draw_seed: Callable[[], int]) -> Ep
     captain = _choose("captain_preset", _or(request.captain, world.default_captain), world.captains, wrong)
     opponent = _choose_opponent(request.opponent, world, wrong)
     pack = _choose("eval_pack_id", request.pack, world.packs, wrong)
-    options = _complete_options(world.options_type, request.options, pack, wrong)
+    usual = {} if request.pace is Pace.MAX else world.watched_options
+    options = _complete_options(world.options_type, request.options, usual, pack, wrong)
     for where, preset in (("captain_preset", captain), ("opponent_choice", opponent)):
         if preset is not None and preset.missing is not None:
             wrong.append(FieldError(where, f"{preset.name!r} is not available here: {preset.missing}"))
@@ -175,7 +176,11 @@ def _choose_opponent(name: str | None, world: World, wrong: list[FieldError]) ->
 
 
 def _complete_options(
-    options_type: type[OptionsModel], sent: Mapping[str, Any], pack: Pack | None, wrong: list[FieldError]
+    options_type: type[OptionsModel],
+    sent: Mapping[str, Any],
+    usual: Mapping[str, Any],
+    pack: Pack | None,
+    wrong: list[FieldError],
 ) -> dict[str, Any]:
     fixed = {} if pack is None else pack.options
     wrong.extend(
@@ -184,7 +189,7 @@ def _complete_options(
         if pack is not None and name in fixed and fixed[name] != value
     )
     try:
-        return options_type.model_validate({**sent, **fixed}).model_dump(mode="json")
+        return options_type.model_validate({**usual, **sent, **fixed}).model_dump(mode="json")
     except ValidationError as error:
         wrong.extend(field_errors(error.errors(), prefix=["options"]))
         return {}

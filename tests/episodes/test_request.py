@@ -176,3 +176,20 @@ def test_beats_are_counted_by_the_worlds_own_measure() -> None:
     assert beats_in(facts, {"x.other": 1.0}) == 0.0
     assert beats_in(facts, {}) == 1.0
     assert beats_in([], {}) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("pace", "sent", "turns"),
+    [
+        (Pace.BROADCAST, {}, 3),
+        (Pace.FAST, {}, 3),
+        (Pace.MAX, {}, 10),
+        (Pace.BROADCAST, {"turns": 5}, 5),
+    ],
+)
+def test_an_episode_that_people_follow_has_what_only_viewers_need(
+    monkeypatch: pytest.MonkeyPatch, pace: Pace, sent: dict[str, Any], turns: int
+) -> None:
+    world = dataclasses.replace(world_with(), watched_options={"turns": 3})
+    monkeypatch.setattr(requests, "load_world", lambda name: world)
+    assert plan(EpisodeRequest("counting", pace=pace, options=sent)).options["turns"] == turns

@@ -54,6 +54,7 @@ WORLD = World(
     step_cap=step_cap,
     default_captain="heuristic",
     default_opponent="heuristic",
+    watched_options={"forecast_futures": 1000},
     simulate=simulate,
     panel=_PANEL if _PANEL.is_dir() else None,
 )

@@ -41,6 +41,8 @@ FULL_OVERS: Final = 20
 _FIRST_MIDDLE_OVER: Final = 6
 _EFFECT_POWER: Final = 0.4
 _UNIFORM_WIDTH: Final = math.sqrt(12.0)
+_SCRAMBLE: Final = 1414213.5623730951
+"""Large and irrational, so that neither near nor round effects share an over's shift."""
 REFERENCE_STATES: Final = ((3, 1), (10, 2), (17, 4))
 """Over and wickets lost that stand for each phase."""
 REFERENCE_STYLES: Final = (0, 3)
@@ -129,7 +131,7 @@ def rhythm(effect: float, over: int, sd: float) -> float:
     """
     if effect == 0.0:
         return 0.0
-    spread = abs(effect) * 1e6 * (over * over + 3.7 * over + 1.3)
+    spread = abs(effect) * _SCRAMBLE * (over * over + 3.7 * over + 1.3)
     return sd * _UNIFORM_WIDTH * (spread % 1.0 - 0.5)
 
 

@@ -80,7 +80,7 @@ STYLES: Final[tuple[Style, ...]] = (
 )  # fmt: skip
 """Named styles, the default first."""
 
-CRICKETSHEET: Final = Style(
+CRICSHEET: Final = Style(
     "cricsheet", "The data", "Acts as real sides did in the same situation; declares nothing.", declares=False
 )
 
@@ -236,4 +236,4 @@ def _preset(style: Style) -> Preset:
 _RANDOM: Final = Preset("random", "Random captain", "Draws any legal tool.", "random", RandomPolicy)
 
 CAPTAINS: Final[dict[str, Preset]] = {style.name: _preset(style) for style in STYLES} | {"random": _RANDOM}
-OPPONENTS: Final[dict[str, Preset]] = {**CAPTAINS, "cricsheet": _preset(CRICKETSHEET)}
+OPPONENTS: Final[dict[str, Preset]] = {**CAPTAINS, "cricsheet": _preset(CRICSHEET)}

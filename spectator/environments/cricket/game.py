@@ -14,7 +14,6 @@ from spectator.environments.cricket.formats import Format
 from spectator.environments.cricket.innings import LawBroken
 from spectator.environments.cricket.models import SIDES, Side, mark
 from spectator.environments.cricket.prospects import decision_values, outlook
-from spectator.environments.cricket.result import other
 from spectator.environments.cricket.seats import Seat
 from spectator.environments.cricket.team import Team
 from spectator.events import Fact
@@ -24,8 +23,6 @@ Phase = Literal["toss", "elect", "openers", "batter", "bowler", "bowl", "bat", "
 RECENT_BALLS: Final = 12
 DEATH_SHARE: Final = 0.25
 """Last part of an innings that counts as its death: 5 of 20 overs, as in the tables."""
-
-OVERHEAD_PHASES: Final = ("bowl", "bat")
 
 
 class Game:
@@ -227,7 +224,3 @@ class Game:
                 self.announce_innings()
             else:
                 self.emit("match_ended", records.match_ended(match))
-
-    def rival(self, side: Side) -> Side:
-        """The other captain."""
-        return other(side)

@@ -11,8 +11,6 @@ from spectator.events import Event
 
 Patch = dict[str, Any]
 
-SUMMARY_NOTE: Final = "resource projection"
-
 
 def project(state: Mapping[str, Any], event: Event) -> Mapping[str, Any]:
     """Merge patch of the world's part of the viewer's state."""
@@ -63,7 +61,7 @@ def _innings_started(state: Mapping[str, Any], event: Event) -> Patch:
         "equation": _replace(
             world.get("equation"), _equation(data["target"], 0, 0, data["balls"], data["super_over"])
         ),
-        "field": _field_patch(world.get("field"), standard_field(2 if data["powerplay_balls"] else 5).shown),
+        "field": _field_patch(standard_field(2 if data["powerplay_balls"] else 5).shown),
         "scorecards": {
             str(data["innings"]): {
                 "side": side,
@@ -105,7 +103,7 @@ def _position_set(state: Mapping[str, Any], event: Event) -> Patch:
         "equation": _equation(
             now["target"], score["runs"], score["balls"], now["balls_left"], False, score["wickets"]
         ),
-        "field": _field_patch(None, standard_field(now["outside_limit"]).shown),
+        "field": _field_patch(standard_field(now["outside_limit"]).shown),
     }
 
 
@@ -133,7 +131,7 @@ def _equation(
     return equation
 
 
-def _field_patch(old: Mapping[str, Any] | None, field: Mapping[str, Any]) -> Patch:
+def _field_patch(field: Mapping[str, Any]) -> Patch:
     return {
         "preset": field["preset"],
         "fielders": {str(number): man for number, man in enumerate(field["fielders"], 1)},
@@ -191,7 +189,7 @@ def _over_started(state: Mapping[str, Any], event: Event) -> Patch:
 
 
 def _field_set(state: Mapping[str, Any], event: Event) -> Patch:
-    return {"field": _field_patch(state["world"].get("field"), event.data)}
+    return {"field": _field_patch(event.data)}
 
 
 def _plan_changed(state: Mapping[str, Any], event: Event) -> Patch:
@@ -246,7 +244,7 @@ def _opened_field(world: Mapping[str, Any], data: Mapping[str, Any]) -> Patch:
     if world["field"]["preset"] != "standard" or data["powerplay"] == data["powerplay_next"]:
         return {}
     limit = data["outside_limit_next"]
-    return _field_patch(world["field"], standard_field(limit).shown)
+    return _field_patch(standard_field(limit).shown)
 
 
 def _last_ball(state: Mapping[str, Any], event: Event) -> Patch:

@@ -1,0 +1,107 @@
+"""Scripted captains, the usual choice of bowler, the resource par and the prompt."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+
+import pytest
+
+from spectator.environments.cricket import WORLD
+from spectator.environments.cricket.prompt import render_prompt
+from spectator.environments.cricket.resources import chase_chance, runs_to_come
+from spectator.environments.cricket.simulate import open_match, play_out
+from tests.environments.cricket.playing import begin, captain, play
+
+
+def test_there_are_several_named_styles_and_the_data_and_chance() -> None:
+    assert {"heuristic", "aggressive", "anchor", "defensive", "spin_first", "tactician", "random"} == set(
+        WORLD.captains
+    )
+    assert set(WORLD.opponents) == {*WORLD.captains, "cricsheet"}
+    for name, preset in {**WORLD.captains, **WORLD.opponents}.items():
+        assert preset.name == name
+        assert preset.label
+        assert preset.summary.endswith(".")
+
+
+@pytest.mark.parametrize("name", sorted({*WORLD.opponents} - {"random"}))
+def test_every_decision_states_its_reason_in_words(name: str) -> None:
+    environment, observation = begin(21, max_overs=2)
+    captains = {side: captain(name, 7) for side in ("home", "away")}
+    reasons = Counter[str]()
+    while not observation.done:
+        assert observation.actor is not None
+        decision = captains[observation.actor].choose(observation)
+        assert 8 <= len(decision.reasoning) <= 300
+        assert decision.source == "heuristic"
+        reasons[decision.reasoning] += 1
+        observation = environment.step(decision.action)
+        assert observation.refused is None
+    assert len(reasons) > 12
+
+
+def test_styles_differ_in_what_they_do() -> None:
+    def intents(name: str) -> set[float]:
+        balls = play(5, name, "heuristic", max_overs=5).of("ball_bowled")
+        return {ball["intents"]["aggression"] for ball in balls if ball["side"] == "home"}
+
+    assert intents("heuristic") == {0.5} == intents("cricsheet")
+    assert min(intents("aggressive")) > 0.6
+    assert min(intents("anchor")) < 0.45 < max(intents("anchor"))
+
+
+def test_the_tactician_plans_deliveries_within_the_free_calls() -> None:
+    told = play(6, "tactician", "tactician", max_overs=5)
+    assert any(ball["intents"]["length"] == "yorker" for ball in told.of("ball_bowled"))
+    assert told.last.metadata["rubric"]["tool_validity"] == 1.0
+
+
+def test_the_usual_bowlers_are_those_of_real_sides() -> None:
+    """Shares of spin: 38 % of balls, about 20 % in the powerplay, 64 % in overs 7 to 12 (data README)."""
+    spin, overs, used = Counter[int](), Counter[int](), Counter[int]()
+    for seed in range(60):
+        match = open_match(20, seed)
+        for _ in play_out(match):
+            pass
+        for innings, side in zip(match.innings[:2], match.batting[:2], strict=True):
+            team = match.teams["away" if side == "home" else "home"]
+            for over, bowler in enumerate(innings.over_starters):
+                assert team.players[bowler].bowls is not None, "a side of six bowlers needs nobody else"
+                overs[over] += 1
+                spin[over] += team.bowlers[bowler].bowls == "spin"
+            if innings.balls == 120:
+                used[len(innings.bowling)] += 1
+    share = spin.total() / overs.total()
+    assert 0.33 < share < 0.45
+    assert 0.12 < sum(spin[over] for over in range(6)) / sum(overs[over] for over in range(6)) < 0.33
+    assert 0.5 < sum(spin[over] for over in range(6, 12)) / sum(overs[over] for over in range(6, 12)) < 0.75
+    assert set(used) <= {5, 6, 7}
+
+
+def test_the_resource_par_is_that_of_the_data() -> None:
+    assert runs_to_come(120, 0) == pytest.approx(171.1, abs=0.1)
+    assert runs_to_come(30, 0) == pytest.approx(58, abs=1.0)
+    assert runs_to_come(0, 3) == runs_to_come(60, 10) == 0.0
+    for wickets in range(9):
+        assert runs_to_come(60, wickets) > runs_to_come(60, wickets + 1)
+        assert runs_to_come(66, wickets) > runs_to_come(60, wickets)
+
+
+def test_the_chance_of_a_chase_falls_with_the_runs_needed() -> None:
+    chances = [chase_chance(60, 2, needed) for needed in (1, 40, 80, 120, 200)]
+    assert chances == sorted(chances, reverse=True)
+    assert chase_chance(10, 5, 0) == 1.0
+    assert chase_chance(0, 5, 1) == chase_chance(30, 10, 1) == 0.0
+
+
+def test_the_prompt_tells_what_is_to_be_decided_and_nothing_of_the_rival() -> None:
+    told = play(9, "tactician", "aggressive", max_overs=2)
+    for observation in told.observations[:-1]:
+        prompt = render_prompt(observation)
+        assert observation.content["task"] in prompt
+        assert all(f"- {legal['tool']}(" in prompt for legal in observation.legal_actions)
+        assert 1500 < len(prompt) < 6000
+        rival = "away" if observation.actor == "home" else "home"
+        summary = WORLD.captains["aggressive" if rival == "away" else "tactician"].summary
+        assert json.dumps(summary)[1:-1] not in prompt

@@ -302,11 +302,13 @@ _FORECAST: Final = (
 
 def _forecast(state: Mapping[str, Any], event: Event) -> Patch:
     data = event.data
+    ball = state["world"].get("last_ball", {})
+    chance = {"home": data["home"], **{key: ball[key] for key in ("at", "mark") if key in ball}}
     patch: Patch = {
         "forecast": {key: data[key] for key in _FORECAST},
-        "chances": {str(data["innings"]): {f"{data['delivery']:03d}": data["home"]}},
+        "chances": {str(data["innings"]): {f"{data['delivery']:03d}": chance}},
     }
-    if "last_ball" in state["world"]:
+    if ball:
         patch["last_ball"] = {"values": {"batting": data["batting_value"], "bowling": data["bowling_value"]}}
     return patch
 

@@ -135,6 +135,6 @@ def decision_values(
         return 0.0 if decided is None else decision_value(match.model, decided, default, values)
 
     return {
-        "batting_value": round(worth(batting, usual_bowl), 4),
-        "bowling_value": round(-worth(usual_bat, bowling), 4),
+        "batting_value": round(worth(batting, usual_bowl), 4) + 0.0,
+        "bowling_value": round(-worth(usual_bat, bowling), 4) + 0.0,
     }

@@ -67,8 +67,8 @@ def test_default_decisions_are_worth_nothing_and_blocking_the_last_over_of_a_cha
     nothing = decision_values(match, BattingIntent(), usual, 1000, 1)
     assert nothing == {"batting_value": 0.0, "bowling_value": 0.0}
     blocked = [decision_values(match, BattingIntent(0.0), usual, 4000, seed) for seed in range(6)]
-    assert all(one["batting_value"] < -0.01 for one in blocked), blocked
-    assert all(abs(one["bowling_value"]) == 0.0 for one in blocked)
+    assert all(one["batting_value"] < -0.004 for one in blocked), blocked
+    assert all(str(one["bowling_value"]) == "0.0" for one in blocked)
 
 
 def test_every_state_of_a_match_can_be_foretold_or_says_why_not() -> None:

@@ -24,6 +24,7 @@ const FAR_BEHIND = 30;
 const root = pageRoot();
 const stage = byId("main");
 const { episode: episodeId, panel: panelAddress, beats, running, replay } = stage.dataset;
+const pageTitle = document.title.replace(/ · Spectator$/, "");
 const wantedSeq = Number(new URLSearchParams(location.search).get("seq")) || null;
 
 const timeline = new Timeline(JSON.parse(beats || "{}"));
@@ -40,7 +41,8 @@ let behindInBatch = 0;
 
 const isOver = () => timeline.headState.episode?.status === "ended";
 const isLive = () => running === "true" && !isOver() && timeline.headSeq > 0;
-const still = () => document.hidden || behindInBatch > FAR_BEHIND || matchMedia("(prefers-reduced-motion: reduce)").matches;
+const calm = matchMedia("(prefers-reduced-motion: reduce)");
+let isStill = true;
 
 const header = mountHeader({ state: byId("state"), viewers: byId("viewers"), lag: byId("lag") });
 const mind = mountMind(byId("mind"));
@@ -51,7 +53,7 @@ const operator = mountOperator(byId("control"), root, episodeId);
 const bar = mountPlayerBar(byId("player"), { player, timeline, act, isLive, wholeRecord });
 mountKeys({ act, back: bar.back, isLive, help: byId("help") });
 mountShare(byId("share"), episodeId, () => (player.following ? null : player.seq));
-const panel = await hostPanel(panelAddress ? new URL(`${panelAddress}/panel.js`, location.href).href : "", { banner: byId("banner"), lead: byId("lead"), body: byId("body") }, still);
+const panel = await hostPanel(panelAddress ? new URL(`${panelAddress}/panel.js`, location.href).href : "", { banner: byId("banner"), lead: byId("lead"), body: byId("body") }, () => isStill);
 stage.classList.toggle("stage--bare", !panel.present);
 
 /** @param {(player: Player) => void} action */
@@ -73,8 +75,9 @@ function draw() {
   const state = timeline.stateAt(seq);
   const forward = drawnSeq >= 0 && seq > drawnSeq;
   behindInBatch = Math.abs(seq - drawnSeq);
+  isStill = document.hidden || behindInBatch > FAR_BEHIND || calm.matches;
   const jumped = !forward || behindInBatch > FAR_BEHIND;
-  const view = { names: panel.names(state), thinking: thinking(seq, state), animate: !jumped && !still(), jumped };
+  const view = { names: panel.names(state), thinking: thinking(seq, state), animate: !jumped && !isStill, jumped };
   stage.classList.toggle("stage--waiting", timeline.headSeq === 0);
   header.update({ link, episode: timeline.headState.episode, player, viewers, lag });
   mind.update(state, view);
@@ -84,8 +87,8 @@ function draw() {
   operator.update(timeline.headState);
   bar.update(state);
   announcer.update(state, view);
-  const headline = panel.headline(state);
-  if (headline) document.title = `${headline} · Spectator`;
+  const title = `${panel.headline(state) || pageTitle} · Spectator`;
+  if (document.title !== title) document.title = title;
   drawnSeq = seq;
 }
 

@@ -66,7 +66,7 @@ export function said(tag, className, limit) {
   const draw = () => {
     setText(text, open ? whole : clip(whole, limit));
     more.hidden = whole.length <= limit;
-    setText(more, open ? "less" : `more (${plural(whole.length, "character")})`);
+    if (!more.hidden) setText(more, open ? "less" : `more (${plural(whole.length, "character")})`);
     more.setAttribute("aria-expanded", String(open));
   };
   more.addEventListener("click", () => { open = !open; draw(); });

@@ -4,6 +4,8 @@
 import { markKind, markWords, validBalls } from "./words.js";
 
 const BALLS = 6;
+/** Balls of an over that are shown; the longest ones lose their beginning. */
+const SHOWN = 11;
 
 /** @param {HTMLElement} place @param {any} ctx */
 export function mountBall(place, { ui }) {
@@ -46,7 +48,8 @@ export function mountBall(place, { ui }) {
     const bowled = world.over?.marks ?? [];
     const todo = Math.max(0, BALLS - validBalls(bowled));
     setText(overName, world.over ? `Over ${world.over.number}` : "This over");
-    replace(over, ...bowled.map((/** @type {string} */ mark) => h("li", { class: `over__ball over__ball--${markKind(mark)}`, "aria-label": markWords(mark) }, mark)),
+    const shown = bowled.slice(-SHOWN);
+    replace(over, shown.length < bowled.length ? h("li", { class: "quiet" }, "…") : null, ...shown.map((/** @type {string} */ mark) => h("li", { class: `over__ball over__ball--${markKind(mark)}`, "aria-label": markWords(mark) }, mark)),
       ...Array.from({ length: todo }, () => h("li", { class: "over__ball over__ball--todo", "aria-hidden": "true" })));
   }
 

@@ -3,6 +3,7 @@
 
 import { mountBall } from "./ball.js";
 import { mountCards } from "./cards.js";
+import { mountChances } from "./chances.js";
 import { mountChart } from "./chart.js";
 import { mountCrease } from "./crease.js";
 import { mountField } from "./field.js";
@@ -18,10 +19,11 @@ export default {
     const ball = mountBall(ctx.lead, ctx);
     const field = mountField(ctx);
     const crease = mountCrease(ctx);
+    const chances = mountChances(ctx);
     const chart = mountChart(ctx);
     const plans = mountPlans(ctx);
     const cards = mountCards(ctx);
-    const grid = h("div", { class: "cricket" }, field.element, crease.element, chart.element, plans.element, cards.element);
+    const grid = h("div", { class: "cricket" }, chances.element, field.element, crease.element, chart.element, plans.element, cards.element);
     root.append(grid);
     return {
       /** @param {any} state @param {any} event */
@@ -29,7 +31,7 @@ export default {
         const world = state.world ?? {};
         const moves = event !== null && !ctx.still();
         /** @type {{update: (world: any, moves: boolean) => void}[]} */
-        const parts = [score, ball, field, crease, chart, plans, cards];
+        const parts = [score, ball, chances, field, crease, chart, plans, cards];
         for (const part of parts) part.update(world, moves);
       },
       destroy() {

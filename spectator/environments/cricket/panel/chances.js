@@ -1,0 +1,86 @@
+// @ts-check
+// Owns the chance to win: now, as it went, and the balls that moved it most.
+
+const WIDTH = 460;
+const HEIGHT = 130;
+const TURNS = 3;
+/** Least change, of 1, that is named. */
+const LEAST = 0.04;
+
+/** @param {any} ctx */
+export function mountChances({ ui: { h, svg, setText, replace, clip, plain }, charts }) {
+  const sides = { home: side(), away: side() };
+  const share = svg("rect", { class: "chances__share", x: 0, y: 0, width: 50, height: 8 });
+  const bar = svg("svg", { class: "chances__bar", viewBox: "0 0 100 8", preserveAspectRatio: "none", "aria-hidden": "true" },
+    svg("rect", { class: "chances__rest", x: 0, y: 0, width: 100, height: 8 }), share);
+  const drawing = svg("svg", { class: "chances__line", viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img", "aria-label": "Chance to win, ball by ball; the largest swings follow in words" });
+  const futures = h("span", { class: "quiet" });
+  const turns = h("ol", { class: "chances__turns" });
+  const range = h("p", { class: "chances__range quiet" });
+  const element = h("section", { class: "card chances", "aria-label": "Win probability" },
+    h("header", { class: "card__head" }, h("h2", {}, "Win probability"), futures),
+    h("div", { class: "chances__now" }, sides.home.value, sides.home.name, bar, sides.away.name, sides.away.value), range, drawing, turns);
+  /** @type {unknown} */ let drawn = null;
+
+  function side() {
+    return { value: h("b", { class: "chances__value" }), name: h("span", { class: "chances__name" }, h("bdi")) };
+  }
+
+  /** @param {any} world @param {"home" | "away"} actor */
+  function show(world, actor) {
+    setText(sides[actor].value, String(percent(world.forecast[actor])));
+    setText(sides[actor].name.firstChild, clip(plain(world.teams?.[actor]?.name ?? actor), 24));
+  }
+
+  /** @param {any[]} points @param {string} name */
+  function draw(points, name) {
+    const x = charts.linear([0, Math.max(1, points.length - 1)], [2, WIDTH - 8]);
+    const y = charts.linear([0, 1], [HEIGHT - 4, 4]);
+    const path = charts.linePath(points.map((point, index) => [x(index), y(point.home)]));
+    const second = points.findIndex((point) => point.innings > 1);
+    replace(drawing, svg("path", { class: "chances__half", d: `M0 ${y(0.5)}H${WIDTH}` }),
+      second > 0 ? svg("path", { class: "chances__break", d: `M${x(second - 0.5)} 0V${HEIGHT}` }) : null,
+      svg("path", { class: "chances__area", d: `${path}L${x(points.length - 1)} ${y(0.5)}L${x(0)} ${y(0.5)}Z` }),
+      svg("path", { class: "chances__path", d: path }),
+      svg("circle", { class: "chances__dot", cx: x(points.length - 1), cy: y(points.at(-1).home), r: 4 }));
+    const told = swings(points).map((swing) => h("li", {},
+      h("span", { class: "quiet" }, `${swing.innings > 1 ? "2nd" : "1st"} ${swing.at}`), ` ${swing.mark} `,
+      h("b", { class: swing.change > 0 ? "is-up" : "is-down" }, `${swing.change > 0 ? "+" : "−"}${Math.abs(percent(swing.change))}`)));
+    replace(turns, ...(told.length ? [h("li", { class: "quiet" }, `Swings for ${name}:`), ...told] : []));
+  }
+
+  return {
+    element,
+    /** @param {any} world */
+    update(world) {
+      element.hidden = !world.forecast;
+      if (!world.forecast || drawn === world.chances) return;
+      drawn = world.chances;
+      for (const actor of /** @type {const} */ (["home", "away"])) show(world, actor);
+      share.setAttribute("width", String(100 * world.forecast.home));
+      const { futures: played, total_low: low, total_high: high, total_median: median } = world.forecast;
+      setText(futures, played ? `${played.toLocaleString("en")} simulated futures a ball` : "decided");
+      setText(range, played ? `This innings: about ${median}, most likely ${low} to ${high} (simulated)` : "");
+      const points = pointsOf(world.chances);
+      if (points.length) draw(points, clip(plain(world.teams?.home?.name ?? "home"), 24));
+    },
+  };
+}
+
+/** @param {number} chance */
+const percent = (chance) => Math.round(100 * chance);
+
+/** Every ball's chance, in order. @param {any} chances */
+export function pointsOf(chances) {
+  return Object.keys(chances ?? {}).sort().flatMap((innings) =>
+    Object.keys(chances[innings]).sort().map((key) => ({ innings: Number(innings), ...chances[innings][key] })));
+}
+
+/** The balls that moved the chance most, the largest first. @param {any[]} points */
+export function swings(points) {
+  return points.slice(1)
+    .map((point, index) => ({ innings: point.innings, at: point.at ?? "", mark: point.mark ?? "", change: point.home - points[index].home }))
+    .filter((swing) => Math.abs(swing.change) >= LEAST)
+    .sort((a, b) => Math.abs(b.change) - Math.abs(a.change))
+    .slice(0, TURNS);
+}

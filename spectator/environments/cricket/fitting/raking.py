@@ -149,7 +149,7 @@ def rake(
         pace = 0.8 if turn < rounds // 2 else 0.4
         parameters = replace(
             _move(parameters, targets, tallies, tables, pace),
-            stand=parameters.stand + pace * _stand_step(ends, broken),
+            stand=parameters.stand + 0.4 * pace * _stand_step(ends, broken),
         )
         if turn >= rounds - max(1, rounds // 3):
             kept.append(parameters)

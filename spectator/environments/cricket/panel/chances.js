@@ -1,7 +1,7 @@
 // @ts-check
 // Owns the chance to win: now, as it went, and the balls that moved it most.
 
-const WIDTH = 460;
+const WIDTH = 600;
 const HEIGHT = 130;
 const TURNS = 3;
 /** Least change, of 1, that is named. */
@@ -45,7 +45,7 @@ export function mountChances({ ui: { h, svg, setText, replace, clip, plain }, ch
       svg("circle", { class: "chances__dot", cx: x(points.length - 1), cy: y(points.at(-1).home), r: 4 }));
     const told = swings(points).map((swing) => h("li", {},
       h("span", { class: "quiet" }, `${swing.innings > 1 ? "2nd" : "1st"} ${swing.at}`), ` ${swing.mark} `,
-      h("b", { class: swing.change > 0 ? "is-up" : "is-down" }, `${swing.change > 0 ? "+" : "−"}${Math.abs(percent(swing.change))}`)));
+      h("b", { class: swing.change > 0 ? "up" : "down" }, `${swing.change > 0 ? "+" : "−"}${Math.abs(percent(swing.change))}`)));
     replace(turns, ...(told.length ? [h("li", { class: "quiet" }, `Swings for ${name}:`), ...told] : []));
   }
 

@@ -23,7 +23,7 @@ export function mountScore(place, { ui: { h, setText, replace } }) {
   /** @param {any} world */
   function drawEquation(world) {
     const { equation: now = {} } = world;
-    if (world.result) return replace(equation, h("strong", {}, h("bdi", {}, world.result)));
+    if (world.result) return replace(equation, h("strong", { class: "score__result" }, h("bdi", {}, world.result)));
     if (now.need !== undefined) {
       return replace(equation, h("span", { class: "score__need" }, h("strong", {}, `Need ${now.need}`), ` off ${now.balls} ball${now.balls === 1 ? "" : "s"}`),
         h("span", { class: "quiet" }, `required ${fixed(now.required)} · current ${fixed(now.current)}`));

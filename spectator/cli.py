@@ -146,7 +146,7 @@ async def _play(request: EpisodeRequest, data_dir: Path | None) -> EpisodeEnded:
                 async for batch in subscription:
                     click.echo("\n".join(recorded.text for recorded in batch))
                 return await episode.wait()
-        except* SpectatorError as failures:
+        except* (SpectatorError, BrokenPipeError) as failures:
             raise failures.exceptions[0] from None
         finally:
             await journal.aclose()

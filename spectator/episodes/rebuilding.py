@@ -133,7 +133,7 @@ def _plan_again(started: Mapping[str, Any]) -> EpisodePlan:
             raise CannotRebuild(f"{world.name} has other actors now")
         captain = world.captains[seats[agent]["policy"]]
         others = {seat["policy"] for actor, seat in seats.items() if actor != agent}
-        opponent = world.opponents[others.pop()] if others else None
+        opponent = {**world.captains, **world.opponents}[others.pop()] if others else None
         missing = [preset.missing for preset in (captain, opponent) if preset is not None and preset.missing]
         if missing:
             raise CannotRebuild(f"a policy is not available any more: {missing[0]}")

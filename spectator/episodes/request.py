@@ -51,7 +51,7 @@ class EpisodePlan:
     Args:
         world: The world.
         captain: Who takes the agent's seat.
-        opponent: Who takes the other seats; ``None`` when there are none.
+        opponent: Who takes the other seats; ``None`` when there are none. Never one that mirrors.
         pack: The evaluation pack.
         seed: The episode's seed.
         pace: How fast it starts.
@@ -133,6 +133,8 @@ def plan_episode(request: EpisodeRequest, *, draw_seed: Callable[[], int]) -> Ep
     if wrong or captain is None or pack is None:
         raise InvalidRequest(wrong)
     seed = _drawn_seed(pack, draw_seed) if request.seed is None else request.seed
+    if opponent is not None and opponent.mirrors:
+        opponent = captain
     return EpisodePlan(world, captain, opponent, pack, seed, request.pace, request.narration, options)
 
 

@@ -12,6 +12,7 @@ from typing import Any, Final
 from spectator.catalog import load_world
 from spectator.environments.base import MAX_SEED, Environment, World
 from spectator.episodes.intake import Stepped, check_contract
+from spectator.episodes.pacing import Pace
 from spectator.episodes.request import EpisodePlan, EpisodeRequest, plan_episode
 from spectator.errors import DecisionTimeout, EpisodeError, FieldError, InvalidRequest, PolicyError
 from spectator.events import Fact
@@ -114,7 +115,8 @@ class SingleAgent:
             InvalidRequest: A field is wrong; the episode under way goes on.
             EpisodeError: The opponent or the world failed; nothing is being played any more.
         """
-        plan = self._plan(EpisodeRequest(self._world.name, None, opponent, pack, seed, options=options or {}))
+        name, asked = self._world.name, options or {}
+        plan = self._plan(EpisodeRequest(name, None, opponent, pack, seed, Pace.MAX, options=asked))
         environment = self._let_go()
         others = {actor: plan.policy(actor) for actor in self._world.actors if actor != self.agent}
         episode_id = self._new_id() if episode_id is None else episode_id
@@ -191,6 +193,10 @@ class SingleAgent:
 
     def _plan(self, request: EpisodeRequest) -> EpisodePlan:
         plan = plan_episode(request, draw_seed=self._draw_seed)
+        asked = self._world.opponents.get(request.opponent or "")
+        if asked is not None and asked.mirrors:
+            rule = f"{asked.name!r} needs a captain that plays here; the agent decides elsewhere"
+            raise InvalidRequest([FieldError("opponent_choice", rule)])
         if plan.opponent is not None and plan.opponent.costs_money and not self._may_spend:
             rule = f"{plan.opponent.name!r} costs money and cannot be asked for here"
             raise InvalidRequest([FieldError("opponent_choice", rule)])

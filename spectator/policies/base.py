@@ -92,6 +92,7 @@ class Preset:
         build: Makes the policy for one actor of one episode from its own seed.
         missing: What is needed before it can be used here; ``None`` when it is available.
         costs_money: Whether starting it needs the operator's token.
+        mirrors: Whether it stands for whoever takes the agent's seat; never built itself.
     """
 
     name: str
@@ -101,6 +102,7 @@ class Preset:
     build: Callable[[int], Policy]
     missing: str | None = None
     costs_money: bool = False
+    mirrors: bool = False
 
 
 class RandomPolicy(ScriptedPolicy):

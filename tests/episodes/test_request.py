@@ -193,3 +193,14 @@ def test_an_episode_that_people_follow_has_what_only_viewers_need(
     world = dataclasses.replace(world_with(), watched_options={"turns": 3})
     monkeypatch.setattr(requests, "load_world", lambda name: world)
     assert plan(EpisodeRequest("counting", pace=pace, options=sent)).options["turns"] == turns
+
+
+def test_an_opponent_that_mirrors_is_whoever_takes_the_agents_seat(
+    duel: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    itself = dataclasses.replace(duel.captains["heuristic"], name="self", mirrors=True)
+    world = dataclasses.replace(duel, opponents={**duel.opponents, "self": itself})
+    monkeypatch.setattr(requests, "load_world", lambda name: world)
+    planned = plan(EpisodeRequest("duel", captain="heuristic", opponent="self"))
+    assert planned.opponent is planned.captain
+    assert planned.started().seats["away"].policy == "heuristic"

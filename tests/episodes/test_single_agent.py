@@ -66,6 +66,7 @@ def duel(opponent: Callable[[int], Policy] = lambda seed: CarefulCounter(), **ch
         "heuristic": Preset("heuristic", "H", "H.", "heuristic", opponent),
         "dear": Preset("dear", "D", "D.", "model", opponent, costs_money=True),
         "absent": Preset("absent", "A", "A.", "model", opponent, missing="a key"),
+        "self": Preset("self", "S", "S.", "heuristic", opponent, mirrors=True),
     }
     changes = {"environment": TurnTaking, **changes}
     return replace(world_with(), actors=("home", "away"), opponents=presets, **changes)
@@ -185,6 +186,11 @@ def test_an_opponent_that_costs_money_needs_leave(offer: Offer) -> None:
 def test_an_opponent_that_is_missing_is_refused(offer: Offer) -> None:
     with pytest.raises(InvalidRequest, match="a key"):
         SingleAgent(offer(duel()), may_spend=True).reset(1, opponent="absent")
+
+
+def test_an_opponent_that_mirrors_needs_a_captain_here(offer: Offer) -> None:
+    with pytest.raises(InvalidRequest, match="opponent_choice: 'self' needs a captain"):
+        SingleAgent(offer(duel())).reset(1, opponent="self")
 
 
 def test_before_reset_there_is_nothing(offer: Offer) -> None:

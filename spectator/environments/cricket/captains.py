@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from spectator.environments.cricket.reasons import (
@@ -236,4 +236,11 @@ def _preset(style: Style) -> Preset:
 _RANDOM: Final = Preset("random", "Random captain", "Draws any legal tool.", "random", RandomPolicy)
 
 CAPTAINS: Final[dict[str, Preset]] = {style.name: _preset(style) for style in STYLES} | {"random": _RANDOM}
-OPPONENTS: Final[dict[str, Preset]] = {**CAPTAINS, "cricsheet": _preset(CRICSHEET)}
+_SELF: Final = replace(
+    CAPTAINS["heuristic"],
+    name="self",
+    label="Itself",
+    summary="Whoever captains the home side captains both.",
+    mirrors=True,
+)
+OPPONENTS: Final[dict[str, Preset]] = {**CAPTAINS, "cricsheet": _preset(CRICSHEET), "self": _SELF}

@@ -202,15 +202,18 @@ def _marking_matches(rows: Iterator[Mapping[str, Any]]) -> Iterator[tuple[int, M
         match_id = row.get("match_id")
 
 
-@main.command()
-@click.argument("episode_id")
-@click.option(
+_journal_folder = click.option(
     "--data-dir",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     default="data",
     show_default=True,
     help="Folder of the journal.",
 )
+
+
+@main.command()
+@click.argument("episode_id")
+@_journal_folder
 @click.option("--after-seq", type=click.IntRange(min=0), default=0, show_default=True)
 def export(episode_id: str, data_dir: Path, after_seq: int) -> None:
     """Write a recorded episode's events to standard output as NDJSON, byte for byte as recorded.
@@ -247,13 +250,7 @@ async def _recorded(episode_id: str, data_dir: Path) -> AsyncIterator[Journal]:
 
 @main.command()
 @click.argument("episode_id")
-@click.option(
-    "--data-dir",
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
-    default="data",
-    show_default=True,
-    help="Folder of the journal.",
-)
+@_journal_folder
 def verify(episode_id: str, data_dir: Path) -> None:
     """Play a recorded episode again from its seed and decisions, and compare every event.
 

@@ -102,8 +102,8 @@ def take(browser: Browser, url: str, look: str, size: str, path: Path, *, full: 
 def take_readme(browser: Browser, url: str, path: Path) -> None:
     """A live match in its second innings, wide and dark, just after a six."""
     client = httpx.Client(base_url=url, timeout=30)
-    live = start(client, wait=False, pace="fast", seed=45, captain_preset="tactician")
-    until(client, live, turns=112)
+    live = start(client, wait=False, pace="fast", seed=73, captain_preset="tactician")
+    until(client, live, turns=128)
     client.post("/custom/pace", json={"episode_id": live, "pace": "broadcast"})
     path.parent.mkdir(parents=True, exist_ok=True)
     width, height = SIZES["wide"]

@@ -28,7 +28,8 @@ export function mountChances({ ui: { h, svg, setText, replace, clip, plain }, ch
 
   /** @param {any} world @param {"home" | "away"} actor */
   function show(world, actor) {
-    setText(sides[actor].value, String(percent(world.forecast[actor])));
+    const home = percent(world.forecast.home);
+    setText(sides[actor].value, String(actor === "home" ? home : 100 - home));
     setText(sides[actor].name.firstChild, clip(plain(world.teams?.[actor]?.name ?? actor), 24));
   }
 

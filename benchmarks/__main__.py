@@ -1,18 +1,30 @@
-"""Owns the run of all measurements: ``python -m benchmarks``; prints a Markdown table."""
+"""Owns the run of all measurements: ``python -m benchmarks [live] [fanout]``; prints a Markdown table."""
 
 from __future__ import annotations
 
 import asyncio
+import sys
+from collections.abc import Callable, Mapping
+from typing import Final
 
-from benchmarks.figures import HEADER
-from benchmarks.live import measure
+from benchmarks import fanout, live
+from benchmarks.figures import HEADER, Figure
+
+PARTS: Final[Mapping[str, Callable[[], list[Figure]]]] = {
+    "live": lambda: asyncio.run(live.measure()),
+    "fanout": fanout.measure,
+}
 
 
 def main() -> None:
-    """Measure and print."""
+    """Measure the parts that are named, or all, and print."""
+    wanted = sys.argv[1:] or list(PARTS)
+    if unknown := [name for name in wanted if name not in PARTS]:
+        sys.exit(f"benchmarks: there is no part {unknown[0]!r}; there are {', '.join(PARTS)}")
     print(HEADER)
-    for figure in asyncio.run(measure()):
-        print(figure.row())
+    for name in wanted:
+        for figure in PARTS[name]():
+            print(figure.row())
 
 
 if __name__ == "__main__":

@@ -27,6 +27,15 @@ def free_port() -> int:
 @contextmanager
 def server(settings: Mapping[str, str] | None = None, *, python_path: Path | None = None) -> Iterator[str]:
     """Run ``python -m server.app``; yields its base URL, ends it by its own process id."""
+    with server_process(settings, python_path=python_path) as (base, _):
+        yield base
+
+
+@contextmanager
+def server_process(
+    settings: Mapping[str, str] | None = None, *, python_path: Path | None = None
+) -> Iterator[tuple[str, int]]:
+    """The same; yields its process id, too."""
     port = free_port()
     with TemporaryDirectory(prefix="spectator-bench-") as data:
         environment = {name: value for name, value in os.environ.items() if not name.startswith("SPECTATOR_")}
@@ -40,7 +49,7 @@ def server(settings: Mapping[str, str] | None = None, *, python_path: Path | Non
         try:
             base = f"http://127.0.0.1:{port}"
             _wait(base, process, log)
-            yield base
+            yield base, process.pid
         finally:
             process.send_signal(signal.SIGTERM)
             try:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from server import audience as rooms
 from server import wire
 from server.audience import Audience, Viewer
 from server.settings import Settings
@@ -80,6 +81,7 @@ class Peer:
         self.state: Any = {}
         self.seq = 0
         self.straight = self.taken = self.snapshots = 0
+        self.heard: list[int] = []
         self.closes: list[Close] = []
         self._stalled = False
         self._held = b""
@@ -163,7 +165,9 @@ class Peer:
             if fields["frame"] == "snapshot":
                 self.state, self.seq = fields["state"], fields["seq"]
                 self.snapshots += 1
-            elif fields["frame"] == "event" and fields["seq"] > self.seq:
+            elif fields["frame"] == "event":
+                self.heard.append(fields["seq"])
+            if fields["frame"] == "event" and fields["seq"] > self.seq:
                 assert fields["seq"] == self.seq + 1, f"a gap between {self.seq} and {fields['seq']}"
                 self.state, self.seq = apply_patch(self.state, fields["patch"]), fields["seq"]
 
@@ -266,6 +270,48 @@ def test_who_stalls_is_closed_within_its_bound_while_others_miss_nothing() -> No
         stalled.join(tasks)
         await settle()
         assert stalled.state == play.state and stalled.snapshots == 1, "it resumed"
+        play.bus.finish(EPISODE)
+
+    within_tasks(test)
+
+
+def test_who_catches_up_while_events_are_on_their_way_is_not_told_them_twice(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(rooms, "CHUNK", 1)
+
+    async def test(tasks: asyncio.TaskGroup) -> None:
+        play = Play(tasks)
+        play.publish(1)
+        peers = await seated(play, tasks, 30)
+        play.publish(1)
+        await settle(5)
+        assert 0 < sum(peer.seq == 2 for peer in peers) < 25, "the relay is still busy with the second"
+        play.publish(2)
+        late = Peer(play)
+        late.join(tasks)
+        await settle(200)
+        play.publish(1)
+        await settle(200)
+        assert [peer.heard for peer in peers] == [[2, 3, 4, 5]] * 30
+        assert late.heard == [5] and late.state == play.state
+        play.bus.finish(EPISODE)
+
+    within_tasks(test)
+
+
+def test_who_asks_while_it_is_written_to_at_once_gets_exactly_what_is_missing() -> None:
+    async def test(tasks: asyncio.TaskGroup) -> None:
+        play = Play(tasks)
+        play.publish(1)
+        (peer,) = await seated(play, tasks, 1)
+        play.publish(5)
+        await settle()
+        peer.ask(Position(EPOCH, 3))
+        await settle()
+        play.publish(1)
+        await settle()
+        assert peer.heard == [2, 3, 4, 5, 6, 4, 5, 6, 7] and peer.snapshots == 1
         play.bus.finish(EPISODE)
 
     within_tasks(test)

@@ -1,0 +1,153 @@
+"""Owns a crowd of viewers in one thread, which cost the load client next to nothing."""
+
+from __future__ import annotations
+
+import contextlib
+import resource
+import select
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+EVENT = b'"frame":"event"'
+"""Stands once in every event on the wire."""
+
+PING = b"\x89\x04"
+"""How uvicorn's pings begin; these bytes stand in no ASCII text, and in no length of an event of ours."""
+
+HANDSHAKE = (
+    "GET {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+    "Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\nSec-WebSocket-Version: 13\r\n\r\n"
+)
+
+
+class Seat:
+    """What one viewer has received.
+
+    Args:
+        connection: Its socket.
+    """
+
+    def __init__(self, connection: socket.socket) -> None:
+        self.connection = connection
+        self.bytes = 0
+        self.events = 0
+        self.open = True
+        self._tail = b""
+
+    def read(self) -> bytes:
+        """Take what has arrived."""
+        try:
+            chunk = self.connection.recv(262_144)
+        except BlockingIOError:
+            return b""
+        except OSError:
+            chunk = b""
+        self.open = bool(chunk)
+        self.bytes += len(chunk)
+        data = self._tail + chunk
+        self.events += data.count(EVENT)
+        self._tail = data[1 - len(EVENT) :]
+        start = chunk.find(PING)
+        if start >= 0:
+            payload = chunk[start + len(PING) :][:4]
+            self.connection.send(b"\x8a\x84\x00\x00\x00\x00" + payload)
+        return chunk
+
+
+class Crowd:
+    """Viewers that read everything at once; call :meth:`run` on a thread of its own."""
+
+    def __init__(self) -> None:
+        self.seats: dict[int, Seat] = {}
+        self.arrivals: list[tuple[float, bytes]] | None = None
+        """When it is a list: when each chunk arrived, in wall-clock seconds, and the chunk."""
+        self._poll = select.epoll()
+        self._over = False
+
+    def join(self, port: int, count: int, path: str | None = None) -> None:
+        """Let more viewers connect until there are ``count``; those with a ``path`` open a WebSocket."""
+        while len(self.seats) < count:
+            connection = socket.create_connection(("127.0.0.1", port), timeout=30)
+            if path is not None:
+                _shake_hands(connection, port, path)
+            connection.setblocking(False)
+            self.seats[connection.fileno()] = Seat(connection)
+            self._poll.register(connection, select.EPOLLIN)
+
+    def run(self) -> None:
+        """Read until the crowd is dismissed."""
+        while not self._over:
+            for number, _ in self._poll.poll(0.2):
+                seat = self.seats[number]
+                chunk = seat.read()
+                if (arrivals := self.arrivals) is not None:
+                    arrivals.append((time.time(), chunk))
+                if not seat.open:
+                    self._poll.unregister(number)
+
+    def dismiss(self) -> None:
+        """Stop reading."""
+        self._over = True
+
+    def close(self) -> None:
+        """Leave."""
+        self._poll.close()
+        for seat in self.seats.values():
+            seat.connection.close()
+
+    def received(self) -> int:
+        """What all have received."""
+        return sum(seat.bytes for seat in self.seats.values())
+
+    def events(self) -> list[int]:
+        """How many events each has received."""
+        return [seat.events for seat in self.seats.values()]
+
+    def noted(self, seconds: float) -> list[tuple[float, bytes]]:
+        """What arrives within so many seconds."""
+        arrivals: list[tuple[float, bytes]] = []
+        self.arrivals = arrivals
+        time.sleep(seconds)
+        self.arrivals = None
+        return arrivals
+
+    def settle(self, quiet_s: float = 0.5, patience_s: float = 20.0) -> None:
+        """Wait until nothing has arrived for a while."""
+        until = time.monotonic() + patience_s
+        before = -1
+        while (now := self.received()) != before and time.monotonic() < until:
+            before = now
+            time.sleep(quiet_s)
+
+
+def stall(port: int, path: str) -> socket.socket:
+    """A viewer that reads nothing but the beginning of the handshake."""
+    connection = socket.socket()
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    connection.connect(("127.0.0.1", port))
+    _shake_hands(connection, port, path)
+    return connection
+
+
+def _shake_hands(connection: socket.socket, port: int, path: str) -> None:
+    connection.sendall(HANDSHAKE.format(path=path, port=port).encode())
+    if connection.recv(12) != b"HTTP/1.1 101":
+        raise RuntimeError("the server refused a viewer")
+
+
+@contextmanager
+def crowd() -> Iterator[Crowd]:
+    """A crowd that reads."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    with contextlib.closing(Crowd()) as viewers:
+        reading = threading.Thread(target=viewers.run)
+        reading.start()
+        try:
+            yield viewers
+        finally:
+            viewers.dismiss()
+            reading.join()

@@ -1,0 +1,86 @@
+"""Owns the limit of a fan-out: a process that does nothing but ``send()`` the same bytes to every socket."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+def main() -> None:
+    """Print a port; then obey lines ``accept COUNT`` and ``send BYTES TIMES INTERVAL_S``.
+
+    The answer to ``send`` is the CPU seconds that it took, all but the waiting between the rounds.
+    """
+    listener = socket.create_server(("127.0.0.1", 0), backlog=4096)
+    print(listener.getsockname()[1], flush=True)
+    viewers: list[socket.socket] = []
+    for line in sys.stdin:
+        command, *numbers = line.split()
+        if command == "accept":
+            viewers += [listener.accept()[0] for _ in range(int(numbers[0]) - len(viewers))]
+            print("accepted", flush=True)
+        else:
+            print(_send(viewers, int(numbers[0]), int(numbers[1]), float(numbers[2])), flush=True)
+
+
+def _send(viewers: list[socket.socket], size: int, times: int, interval_s: float) -> float:
+    sends = [viewer.sendall for viewer in viewers]
+    spent = 0.0
+    for _ in range(times):
+        message = f"{time.time():.6f} ".encode().ljust(size, b".")
+        began = time.process_time()
+        for send in sends:
+            send(message)
+        spent += time.process_time() - began
+        time.sleep(interval_s)
+    return spent
+
+
+class Sending:
+    """The process, as the measurement drives it.
+
+    Args:
+        process: It.
+    """
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self.process = process
+        self.port = int(self._answer())
+
+    def accept(self, count: int) -> None:
+        """Take connections until there are ``count`` of them."""
+        self._say(f"accept {count}")
+        self._answer()
+
+    def send(self, size: int, times: int, interval_s: float) -> float:
+        """Send ``size`` bytes to everybody so many times; returns CPU seconds."""
+        self._say(f"send {size} {times} {interval_s}")
+        return float(self._answer())
+
+    def _say(self, line: str) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(f"{line}\n")
+        self.process.stdin.flush()
+
+    def _answer(self) -> str:
+        assert self.process.stdout is not None
+        return self.process.stdout.readline()
+
+
+@contextmanager
+def sending() -> Iterator[Sending]:
+    """Run the process."""
+    command = [sys.executable, "-m", "benchmarks.sending"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            yield Sending(process)
+        finally:
+            process.kill()
+
+
+if __name__ == "__main__":
+    main()

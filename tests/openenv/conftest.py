@@ -14,7 +14,8 @@ from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection, connect
 
 from spectator import catalog
-from tests.openenv.worlds import NAMES, Gate
+from tests.gate import Gate
+from tests.openenv.worlds import NAMES
 from tests.serving import Serving, serve, test_settings
 
 HERE = Path(__file__).resolve().parent

@@ -16,8 +16,8 @@ from server.openenv.worlds import encode_observation
 from spectator.catalog import load_world
 from spectator.episodes.single_agent import SingleAgent
 from spectator.observations import Observation
+from tests.gate import Gate
 from tests.openenv.conftest import PATIENCE_S, open_client
-from tests.openenv.worlds import Gate
 from tests.serving import Serving
 
 Start = Callable[..., Serving]

@@ -17,8 +17,8 @@ import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import connect
 
+from tests.gate import Gate
 from tests.openenv.conftest import PATIENCE_S, Client, open_client
-from tests.openenv.worlds import Gate
 from tests.serving import Serving
 
 Start = Callable[..., Serving]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from spectator import catalog
-from tests.server.worlds import Gate
+from tests.gate import Gate
 from tests.serving import Serving, serve, test_settings, without_errors
 
 

@@ -11,7 +11,7 @@ import pytest
 from server.guard import MAX_TRACKED, Origins, RateLimit
 from server.settings import Settings
 from tests.fakes import ManualClock
-from tests.server.worlds import Gate
+from tests.gate import Gate
 from tests.serving import Serving, serve, test_settings
 
 TOKEN = "a-token-of-the-operator"

@@ -6,8 +6,8 @@ import sqlite3
 import time
 from pathlib import Path
 
+from tests.gate import Gate
 from tests.server.watching import watch
-from tests.server.worlds import Gate
 from tests.serving import Serving, serve, test_settings
 
 

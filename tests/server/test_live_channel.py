@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
+from tests.gate import Gate
 from tests.server.watching import Watcher, open_by_hand, watch
-from tests.server.worlds import Gate
 from tests.serving import Serving, serve, test_settings, without_errors
 
 LONG = {"pace": "broadcast", "options": {"turns": 1000}}

@@ -2,34 +2,15 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any
 
 from spectator.environments.counting import WORLD
 from spectator.environments.counting.environment import CountingEnvironment
 from spectator.observations import Observation
 from spectator.policies.base import Action
-
-
-class Gate:
-    """Holds every step of the stuck world until it is opened."""
-
-    current: ClassVar[Gate]
-
-    def __init__(self) -> None:
-        self.reached = threading.Event()
-        self._opened = threading.Event()
-
-    def pass_through(self) -> None:
-        """Wait, on the environment's own thread, as a busy world would."""
-        self.reached.set()
-        self._opened.wait(30)
-
-    def open(self) -> None:
-        """Let every step pass."""
-        self._opened.set()
+from tests.gate import Gate
 
 
 class StuckEnvironment(CountingEnvironment):

@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PORT ?= 8000
-PIP := -m pip install --quiet --disable-pip-version-check
+PIP := -m pip install --quiet --disable-pip-version-check --no-compile
 
 .PHONY: install run test check format openenv-venv bench clean
 

@@ -69,5 +69,5 @@ def unknown_name(field: str, name: str, known: Iterable[str]) -> FieldError:
     """The field error for a name that is not in the catalogue."""
     names = sorted(known)
     near = difflib.get_close_matches(name, names, n=1)
-    hint = f"; did you mean {near[0]!r}?" if near else ""
+    hint = f"; did you mean {near[0]!r}?" if near else "."
     return FieldError(field, f"unknown {name[:80]!r}{hint} Known: {', '.join(names)}")

@@ -7,7 +7,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Dialog, Error, Page, sync_playwright
+from playwright.sync_api import (
+    Browser,
+    BrowserContext,
+    ConsoleMessage,
+    Dialog,
+    Error,
+    Page,
+    expect,
+    sync_playwright,
+)
 
 from spectator import catalog
 from tests.serving import Serving, serve, test_settings
@@ -29,6 +38,8 @@ observe("layout-shift", (entry) => {
 window.longTasks = [];
 observe("longtask", (entry) => window.longTasks.push(entry.duration));
 """
+
+expect.set_options(timeout=20_000)
 
 Opener = Callable[..., Page]
 

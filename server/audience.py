@@ -19,19 +19,11 @@ from .wire import Batch, Close, Frame, Position
 RELAY_CAPACITY: Final = 8192
 """Events that may wait for the relay itself; it only ever lags within one turn of the loop."""
 
-CHUNK: Final = 200
+CHUNK: Final = 50
 """Viewers that are served before others of the process get a turn."""
 
 COUNT_INTERVAL_S: Final = 1.0
 """Least time between two tellings of the number of viewers."""
-
-
-Write = Callable[[bytes], bool]
-"""Writes at once to a connection that holds nothing back, and says whether it did."""
-
-
-def _write_nothing(data: bytes) -> bool:
-    return False
 
 
 class Viewer:
@@ -39,13 +31,27 @@ class Viewer:
 
     Args:
         backlog_bytes: What may wait before it is closed as too slow.
-        write: The way straight to it; without one everything waits until it is taken.
     """
 
-    def __init__(self, backlog_bytes: int, write: Write = _write_nothing) -> None:
+    __slots__ = (
+        "_asked",
+        "_backlog_bytes",
+        "_bytes",
+        "_caught_up",
+        "_expelled",
+        "_free",
+        "_over",
+        "_waiting",
+        "_wake",
+        "_write",
+        "position",
+    )
+
+    def __init__(self, backlog_bytes: int) -> None:
         self.position = 0
         """It was sent everything up to here."""
-        self._write = write
+        self._write: Callable[[bytes], None] = _nowhere
+        self._free: Callable[[], bool] = _never
         self._caught_up = False
         self._backlog_bytes = backlog_bytes
         self._waiting: list[Frame] = []
@@ -55,14 +61,25 @@ class Viewer:
         self._over = False
         self._expelled: asyncio.Future[Close] = asyncio.get_running_loop().create_future()
 
+    def go_straight(self, write: Callable[[bytes], None], free: Callable[[], bool]) -> None:
+        """From here on, write to whoever has caught up without anything waiting in between.
+
+        Args:
+            write: Writes to the connection at once.
+            free: Whether the connection holds nothing back; :meth:`hold` tells when it begins to.
+        """
+        self._write = write
+        self._free = free
+
+    def hold(self) -> None:
+        """The connection holds bytes back, or is gone: what comes now waits until it is taken."""
+        self._caught_up = False
+
     def offer(self, batch: Batch) -> None:
         """Write ``batch``, or let it wait behind what does; a viewer too far behind is expelled instead."""
-        if (
-            self._caught_up
-            and (batch.first is None or batch.first > self.position)
-            and self._write(batch.message)
-        ):
+        if self._caught_up and (batch.first is None or batch.first > self.position):
             self.position = batch.last or self.position
+            self._write(batch.message)
             return
         if self._expelled.done():
             return
@@ -109,7 +126,7 @@ class Viewer:
             if self._over:
                 return None
             self._wake.clear()
-            self._caught_up = not self._expelled.done()
+            self._caught_up = self._free() and not self._expelled.done()
             await self._wake.wait()
         batch = (self._asked, self._waiting)
         self._forget()
@@ -123,6 +140,14 @@ class Viewer:
         self._waiting = []
         self._bytes = 0
         self._asked = None
+
+
+def _nowhere(data: bytes) -> None:
+    raise NotImplementedError
+
+
+def _never() -> bool:
+    return False
 
 
 class Relay:
@@ -212,19 +237,14 @@ class Audience:
         relay = self._relays.get(episode_id)
         return 0 if relay is None else len(relay.viewers)
 
-    def enter(self, address: str, write: Write = _write_nothing) -> Viewer | None:
-        """Let a viewer in, or ``None`` when there is no room for it.
-
-        Args:
-            address: Where it comes from.
-            write: The way straight to it, if there is one.
-        """
+    def enter(self, address: str) -> Viewer | None:
+        """Let a viewer in, or ``None`` when there is no room for it."""
         settings = self._settings
         full = len(self._viewers) >= settings.max_viewers
         crowded = 0 < settings.max_viewers_per_address <= self._addresses[address]
         if full or crowded or self._closing:
             return None
-        viewer = Viewer(settings.viewer_backlog_bytes, write)
+        viewer = Viewer(settings.viewer_backlog_bytes)
         self._viewers[viewer] = address
         self._addresses[address] += 1
         return viewer

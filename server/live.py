@@ -14,7 +14,7 @@ from spectator.errors import ProtocolError, SpectatorError
 
 from . import wire
 from .archive import EPISODE_ID
-from .audience import Audience, Viewer
+from .audience import Viewer
 from .faults import close_of
 from .guard import address_of
 from .protocol import protocol_of
@@ -71,7 +71,8 @@ async def _serve(websocket: WebSocket, episode_id: str | None) -> None:
     services = services_of(websocket)
     audience = services.audience
     await websocket.accept()
-    viewer = _enter(websocket, audience)
+    viewer = audience.enter(address_of(websocket))
+    websocket.scope["headers"].clear()  # a viewer stays for hours; what its browser said at first need not
     if viewer is None:
         await _say_farewell(websocket, Farewell(audience.refusal()))
         return
@@ -87,13 +88,6 @@ async def _serve(websocket: WebSocket, episode_id: str | None) -> None:
         audience.leave(viewer)
 
 
-def _enter(websocket: WebSocket, audience: Audience) -> Viewer | None:
-    protocol = protocol_of(websocket)
-    if protocol is None:
-        return audience.enter(address_of(websocket))
-    return audience.enter(address_of(websocket), protocol.write_now)
-
-
 async def _converse(websocket: WebSocket, episode_id: str | None, viewer: Viewer, services: Services) -> None:
     """Show and listen until one of them, or the audience, ends it by raising."""
     async with asyncio.TaskGroup() as tasks:
@@ -104,6 +98,9 @@ async def _converse(websocket: WebSocket, episode_id: str | None, viewer: Viewer
 
 async def _show(websocket: WebSocket, episode_id: str | None, viewer: Viewer, services: Services) -> None:
     protocol = protocol_of(websocket)
+    if protocol is not None:
+        protocol.on_held_back = viewer.hold
+        viewer.go_straight(protocol.transport.write, protocol.free)
 
     async def tell(frames: Sequence[Frame]) -> None:
         if protocol is not None:

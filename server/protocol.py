@@ -26,6 +26,12 @@ EXTENSION: Final = "spectator.connection"
 UNREAD_BYTES: Final = 64 * 1024
 """What may wait for a peer that goes on sending pings."""
 
+PINGS_PER_S: Final = 10.0
+"""Pings that a peer may send in a second, over any length of time."""
+
+PING_BURST: Final = 100.0
+"""Pings that it may send at once."""
+
 SEND_BUFFER: Final = 128 * 1024
 """What the kernel keeps for a viewer that does not read; by itself it would keep up to 4 MB."""
 
@@ -71,7 +77,24 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin the connection; comings and goings of viewers are figures, not log lines."""
         self.logger = logger
+        self.on_held_back: Callable[[], None] = _nothing
+        self._pings, self._pinged_at = 0.0, self.loop.time()
         super().connection_made(transport)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """End the connection."""
+        self.on_held_back()
+        self.on_held_back = _nothing
+        super().connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        """Bytes are held back, because the peer does not read as fast as we write."""
+        super().pause_writing()
+        self.on_held_back()
+
+    def free(self) -> bool:
+        """Whether nothing is held back and the connection is open."""
+        return self.writable.is_set() and not self.close_sent and not self.disconnected
 
     def handle_connect(self, event: Request) -> None:
         """Begin the handshake; a viewer's messages are small."""
@@ -103,6 +126,8 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
         if self.close_sent:
             raise ClientDisconnected
         await super().send(message)
+        if message["type"] == "websocket.accept":
+            del self.request, self.response  # a connection lasts for hours; its handshake need not
         if message["type"] == "websocket.http.response.body" and not message.get("more_body", False):
             self.handshake_complete = True  # or uvicorn logs a refusal as a failure of the application
 
@@ -113,19 +138,16 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
             OSError: The connection is closed.
         """
         await self.writable.wait()
-        if not self.write_now(messages):
+        if not self.free():
             raise ClientDisconnected
-
-    def write_now(self, messages: bytes) -> bool:
-        """Write messages that are framed already, unless earlier bytes are held back or it is closed."""
-        if not self.writable.is_set() or self.close_sent or self.disconnected:
-            return False
         self.transport.write(messages)
-        return True
 
     def handle_ping(self) -> None:
-        """Answer a ping; one who sends them and reads no answers is cut off."""
-        if self.transport.get_write_buffer_size() < UNREAD_BYTES:
+        """Answer a ping; one who sends countless ones, or reads no answers, is cut off."""
+        now = self.loop.time()
+        self._pings = max(0.0, self._pings - (now - self._pinged_at) * PINGS_PER_S) + 1
+        self._pinged_at = now
+        if self._pings <= PING_BURST and self.transport.get_write_buffer_size() < UNREAD_BYTES:
             super().handle_ping()
         else:
             self.transport.abort()
@@ -167,6 +189,10 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
         self.frames = []
         self.conn.fail(code, reason)
         self.handle_parser_exception()
+
+
+def _nothing() -> None:
+    """Nobody wants to know."""
 
 
 def protocol_of(connection: HTTPConnection) -> WebSocketProtocol | None:

@@ -121,8 +121,9 @@ class Peer:
             self.viewer.ask(position)
 
     async def _watch(self, asked: Position | None) -> None:
-        viewer = self.viewer = self.play.audience.enter("here", self._write_now)
+        viewer = self.viewer = self.play.audience.enter("here")
         assert viewer is not None
+        viewer.go_straight(self._write_straight, self._writable.is_set)
         services: Any = self.play
         showing = asyncio.ensure_future(Show(services, viewer, self._tell).episode(EPISODE, asked))
         expelled = asyncio.ensure_future(viewer.expelled())
@@ -145,17 +146,17 @@ class Peer:
             self.taken += 1
             self._write(batch.message)
 
-    def _write_now(self, data: bytes) -> bool:
-        if not self._writable.is_set():
-            return False
+    def _write_straight(self, data: bytes) -> None:
+        assert self._writable.is_set()
         self.straight += 1
         self._write(data)
-        return True
 
     def _write(self, data: bytes) -> None:
         if self._stalled:
             self._held += data
             self._writable.clear()
+            if self.viewer is not None:
+                self.viewer.hold()
         else:
             self._apply(data)
 
@@ -321,11 +322,8 @@ def test_nothing_is_written_to_one_who_was_expelled() -> None:
     async def test(tasks: asyncio.TaskGroup) -> None:
         written: list[bytes] = []
 
-        def write(data: bytes) -> bool:
-            written.append(data)
-            return True
-
-        viewer = Viewer(65_536, write)
+        viewer = Viewer(65_536)
+        viewer.go_straight(written.append, lambda: True)
         taking = tasks.create_task(viewer.take())
         await settle()
         viewer.offer(batch("a"))
@@ -342,13 +340,16 @@ def test_nothing_is_written_to_one_who_was_expelled() -> None:
 
 def test_what_comes_after_something_that_waits_waits_behind_it() -> None:
     async def test(tasks: asyncio.TaskGroup) -> None:
-        answers = [False, True, True]
-        viewer = Viewer(65_536, lambda data: answers.pop(0))
+        written: list[bytes] = []
+        viewer = Viewer(65_536)
+        viewer.go_straight(written.append, lambda: True)
         taking = tasks.create_task(viewer.take())
         await settle()
+        viewer.hold()
         for text in "abc":
             viewer.offer(batch(text))
         assert [frame.text for frame in ((await taking) or (None, ()))[1]] == ["a", "b", "c"]
+        assert not written
 
     within_tasks(test)
 

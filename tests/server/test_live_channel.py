@@ -348,6 +348,46 @@ def test_countless_pings_whose_answers_are_not_read_end_their_socket(serving: Se
     assert isinstance(cut.value, ConnectionError), "it was cut, not merely left to wait"
 
 
+def test_a_million_pings_end_their_socket_early_even_when_every_answer_is_read(serving: Serving) -> None:
+    episode_id = serving.start(**LONG)
+    ping = b"\x89\x80" + b"\x00" * 4
+    answers = bytearray()
+
+    def read(peer: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            while chunk := peer.recv(65_536):
+                answers.extend(chunk)
+
+    with open_by_hand(serving.base_url, f"/live/{episode_id}") as peer:
+        reading = threading.Thread(target=read, args=(peer,))
+        reading.start()
+        with pytest.raises(ConnectionError):
+            for _ in range(10_000):
+                peer.sendall(ping * 100)
+        reading.join()
+    assert answers.count(b"\x8a\x00") < 1000
+    with watch(f"{serving.ws_url}/live/{episode_id}") as other:
+        assert other.next()["frame"] == "hello"
+
+
+@pytest.mark.parametrize("count", [1, 4])
+def test_messages_of_a_megabyte_end_their_socket_and_nothing_else(serving: Serving, count: int) -> None:
+    episode_id = serving.start(pace="fast", options={"turns": 300})
+    header = b"\x81\xff" + (2**20).to_bytes(8, "big") + b"\x00" * 4
+    with watch(f"{serving.ws_url}/live/{episode_id}") as other:
+        with (
+            open_by_hand(serving.base_url, f"/live/{episode_id}") as peer,
+            contextlib.suppress(ConnectionError),
+        ):
+            for _ in range(count):
+                peer.sendall(header + b"x" * 2**20)
+            while peer.recv(65_536):
+                pass
+        before = other.seq
+        while other.seq < before + 3:
+            other.next()
+
+
 @pytest.mark.parametrize(
     "rude",
     [

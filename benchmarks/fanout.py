@@ -1,9 +1,9 @@
 """Owns the figures of the fan-out to viewers: ``python -m benchmarks fanout``.
 
 The server has one core for itself, the viewers have another; in alternating rounds, on the server's core, a
-process sends the same bytes to as many sockets at the same pace and does nothing else. Each step of the counting
-world is one write of three events, the middle one of 1 KB. What the episode itself costs is measured with one
-viewer and taken off.
+process sends the same bytes to as many sockets at the same pace and does nothing else. Each step of the
+counting world is one write of three events, the middle one of 1 KB. What the episode itself costs is measured
+with one viewer and taken off.
 """
 
 from __future__ import annotations

@@ -227,7 +227,7 @@ class Field:
 def zone_of(x: float, y: float) -> int:
     """Sector of a direction from the striker: 1 fine leg, 2 backward square leg, ... 8 third.
 
-    The sectors are behind or in front of square by 45 degrees, as in the shot-direction table.
+    The sectors are behind or in front of square by 45 degrees: those of `ball_plans.SECTORS`.
     """
     angle = math.degrees(math.atan2(-x, -y)) % 360.0
     return int(angle // 45.0) + 1

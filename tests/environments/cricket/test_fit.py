@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 
 import numpy as np
 import pytest
 
 from spectator.environments.cricket import fit
+from spectator.environments.cricket.ball_plans import LENGTHS, SECTORS
 from spectator.environments.cricket.ball_tables import (
     MODEL_FILE,
     PROFILES,
@@ -115,13 +117,45 @@ def test_the_frontier_is_the_tables_own() -> None:
     assert ((direction[:, 5] > 0.25) & (direction[:, 5] < 0.85)).all()
 
 
-def test_lengths_lines_and_directions_average_to_the_tables() -> None:
-    """Multipliers of every lever average to one over the shares, so that unplanned bowling is the data's."""
+def test_effects_of_lengths_and_lines_average_to_one() -> None:
+    """Over the shares, for every lever, so that unplanned bowling is the data's."""
     share, effect = deliveries.length_effects()
+    assert share.sum(axis=-1) == pytest.approx(np.ones((3, 2)))
     assert (share[..., None] * effect).sum(axis=2) == pytest.approx(np.ones((3, 2, 7)))
     share, effect = deliveries.line_effects()
+    assert share.sum(axis=-1) == pytest.approx(np.ones(2))
     assert (share[..., None] * effect).sum(axis=1) == pytest.approx(np.ones((2, 7)))
     assert deliveries.zone_shares().sum(axis=-1) == pytest.approx(np.ones((3, 2, 6)))
+
+
+def test_lengths_and_directions_are_those_of_the_game() -> None:
+    """Death balls are fuller, spin pitches full to good, sixes go over midwicket, fours off pace go finer."""
+    length, _ = deliveries.length_effects()
+    fuller = length[..., : LENGTHS.index("good")].sum(axis=-1)
+    assert (fuller[2] > fuller[1]).all() and (fuller[1] >= fuller[0]).all()
+    assert (length[:, 1, 2:4].sum(axis=-1) > length[:, 0, 2:4].sum(axis=-1)).all()
+    fours, sixes = (np.moveaxis(deliveries.zone_shares(), 2, 0)[hit] for hit in (4, 5))
+    order = np.argsort(-sixes, axis=-1)[..., :3]
+    assert (order == [SECTORS.index(name) for name in ("midwicket", "long-on", "long-off")]).all()
+    fine = fours[..., [SECTORS.index("fine leg"), SECTORS.index("third")]].sum(axis=-1)
+    assert (fine[:, 0] > fine[:, 1]).all()
+
+
+def test_the_shipped_lengths_lines_and_directions_are_the_assumed_ones() -> None:
+    content = json.loads(MODEL_FILE.read_text(encoding="utf-8"))
+    for part, effects in (("lengths", deliveries.length_effects), ("lines", deliveries.line_effects)):
+        share, effect = effects()
+        assert np.array(content[part]["share"]) == pytest.approx(share, abs=1e-4)
+        assert np.array(content[part]["effect"]) == pytest.approx(effect, abs=1e-4)
+    assert np.array(content["zones"]) == pytest.approx(deliveries.zone_shares(), abs=1e-4)
+
+
+def test_every_table_is_read_or_named_as_a_source() -> None:
+    package = MODEL_FILE.parent.parent
+    code = "".join(path.read_text(encoding="utf-8") for path in package.rglob("*.py"))
+    tables = [path.name for path in MODEL_FILE.parent.iterdir() if path.suffix in (".csv", ".json")]
+    assert tables
+    assert [name for name in tables if not re.search(rf"\b{re.escape(name)}\b", code)] == []
 
 
 def test_ways_of_getting_out_differ_by_style() -> None:

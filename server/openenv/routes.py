@@ -221,7 +221,7 @@ def _listing(service: OpenEnv) -> APIRouter:
         names = [service.default, *(name for name in world_names() if name != service.default)]
         return EnvironmentsAnswer(environments=names)
 
-    @router.get("/envs/{name}", responses=documented(faults.NOT_FOUND))
+    @router.get("/envs/{name}", responses=documented(faults.NOT_FOUND, faults.INVALID))
     async def environment(name: str) -> MetadataAnswer:
         """What one of them is."""
         if name not in world_names():

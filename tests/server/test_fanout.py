@@ -41,6 +41,7 @@ class Play:
             bus=self.bus, tasks=tasks, clock=ManualClock(), settings=Settings(**settings)
         )
         self.supervisor = self.journal = self
+        self.reads = 0
 
     @property
     def head_seq(self) -> int:
@@ -54,6 +55,7 @@ class Play:
     async def read(self, episode_id: str, *, after_seq: int, limit: int) -> Sequence[RecordedEvent]:
         """Events as a journal gives them: a while later."""
         await asyncio.sleep(0)
+        self.reads += 1
         return self.events[after_seq : after_seq + limit]
 
     def publish(self, count: int, padding: int = 0) -> None:
@@ -223,6 +225,22 @@ def test_who_keeps_up_is_written_to_at_once_and_wakes_nobody() -> None:
         assert peer.straight == straight + 10, "three events of one publication are one write"
         assert peer.taken == taken
         assert peer.seq == 31 and peer.state == play.state
+        play.bus.finish(EPISODE)
+
+    within_tasks(test)
+
+
+def test_a_late_viewer_costs_what_an_early_one_does() -> None:
+    async def test(tasks: asyncio.TaskGroup) -> None:
+        play = Play(tasks)
+        sizes = []
+        for more in (10, 3000):
+            play.publish(more)
+            (peer,) = await seated(play, tasks, 1)
+            assert peer.snapshots == 1 and peer.heard == [] and peer.state == play.state
+            sizes.append(len(json.dumps(peer.state)))
+        assert play.reads == 0
+        assert sizes[1] <= 2 * sizes[0]
         play.bus.finish(EPISODE)
 
     within_tasks(test)

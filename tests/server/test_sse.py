@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.server.watching import watch
 from tests.serving import Serving
 
 LONG = {"pace": "broadcast", "options": {"turns": 1000}}
@@ -55,6 +56,26 @@ def test_a_live_episode_is_told_to_its_end(serving: Serving) -> None:
         range(stream.frames[1]["seq"] + 1, events[-1][0]["seq"] + 1)
     )
     assert events[-1][0]["type"] == "episode.ended"
+
+
+def test_events_are_told_in_the_recorded_encoding_as_over_a_socket(serving: Serving) -> None:
+    episode_id = serving.start(pace="broadcast", options={"turns": 4, "payload_bytes": 65_536})
+    with (
+        watch(f"{serving.ws_url}/live/{episode_id}") as watcher,
+        serving.client.stream("GET", f"/live/{episode_id}/events") as answer,
+    ):
+        watcher.until("snapshot")
+        coming = answer.iter_lines()
+        while '"frame":"snapshot"' not in next(coming):
+            pass
+        serving.client.post("/custom/pace", json={"pace": "max"})
+        seen = [line[6:] for line in coming if line.startswith('data: {"frame":"event"')]
+        watcher.to_the_end()
+    lines = serving.client.get(f"/api/episodes/{episode_id}/events").text.splitlines()
+    assert seen == ['{"frame":"event",' + line[1:] for line in lines[-len(seen) :]]
+    told = [text for text in watcher.texts if text.startswith('{"frame":"event"')]
+    shared = min(len(told), len(seen))
+    assert shared > 9 and told[-shared:] == seen[-shared:]
 
 
 @pytest.mark.parametrize("seq", [0, 5, 33])

@@ -59,7 +59,7 @@ def test_a_live_episode_is_told_to_its_end(serving: Serving) -> None:
 
 
 def test_events_are_told_in_the_recorded_encoding_as_over_a_socket(serving: Serving) -> None:
-    episode_id = serving.start(pace="broadcast", options={"turns": 4, "payload_bytes": 65_536})
+    episode_id = serving.start(pace="broadcast", options={"turns": 20, "payload_bytes": 65_536})
     with (
         watch(f"{serving.ws_url}/live/{episode_id}") as watcher,
         serving.client.stream("GET", f"/live/{episode_id}/events") as answer,

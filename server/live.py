@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from fastapi import APIRouter
+from starlette.routing import WebSocketRoute
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from spectator.clock import Clock
@@ -55,16 +56,19 @@ class Gone(Exception):
     """The viewer has gone."""
 
 
-@router.websocket("/live")
 async def watch_whatever_is_on(websocket: WebSocket) -> None:
     """Show the newest episode that runs, then the next, and so on."""
     await _serve(websocket, None)
 
 
-@router.websocket("/live/{episode_id}")
-async def watch_episode(websocket: WebSocket, episode_id: str) -> None:
+async def watch_episode(websocket: WebSocket) -> None:
     """Show one episode, live or recorded, to its end."""
-    await _serve(websocket, episode_id)
+    await _serve(websocket, websocket.path_params["episode_id"])
+
+
+# Starlette's own routes: FastAPI's keep their machinery for as long as a viewer stays.
+router.routes.append(WebSocketRoute("/live", watch_whatever_is_on))
+router.routes.append(WebSocketRoute("/live/{episode_id}", watch_episode))
 
 
 async def _serve(websocket: WebSocket, episode_id: str | None) -> None:

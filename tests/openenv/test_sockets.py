@@ -229,8 +229,10 @@ def test_a_message_of_almost_a_mebibyte_is_read_and_one_of_two_is_not(shared: Se
     client.ask("reset")
     long = json.dumps({"type": "step", "data": {"text": "ACTION: 1", "pad": "x" * (1024 * 1024 - 100)}})
     assert client.fail(long)["code"] == "VALIDATION_ERROR"
+    announced = b"\x81\xff" + (2 * 1024 * 1024).to_bytes(8, "big") + bytes(4)
+    client.socket.socket.sendall(announced)  # the header alone: it is refused by its length
     with pytest.raises(ConnectionClosed) as closed:
-        client.send(long * 2)
+        client.hear()
     assert closed.value.rcvd is not None
     assert closed.value.rcvd.code == 1009
 

@@ -19,7 +19,7 @@ SQUAD_SIZE = 11
 _SKILL_FILE = Path(__file__).parent / "data" / "player_skill.json"
 
 # Mean and standard deviation between bowlers, so that with the scatter of single balls the spread is that of
-# the published Hawk-Eye speeds (pace 130 km/h with slower balls, spin 90 km/h).
+# the usual speeds of the professional game; an assumption (pace 130 km/h with slower balls, spin 90 km/h).
 _STOCK_SPEED_KMH = {"pace": (135.0, 5.0), "spin": (91.0, 3.5)}
 
 # Who plays where, in batting order: role, and the kind bowled (None: does not bowl). Six bowl in five sides

@@ -44,13 +44,14 @@ class Writer:
         self._engine = engine
         self._statement = insert(events).compile(dialect=engine.dialect)
         self._appends: SimpleQueue[_Append | None] = SimpleQueue()
+        self._over = False
         self._thread = threading.Thread(target=self._work, name="journal-write", daemon=True)
         self._thread.start()
 
     @property
     def alive(self) -> bool:
         """Whether it still writes."""
-        return self._thread.is_alive()
+        return not self._over and self._thread.is_alive()
 
     async def append(self, events: Sequence[RecordedEvent]) -> None:
         """Record ``events`` of one episode, all or none.
@@ -61,7 +62,7 @@ class Writer:
         """
         loop = asyncio.get_running_loop()
         append = _Append(events, loop, loop.create_future())
-        self._appends.put(append)
+        self._appends.put(append)  # before the look: the thread says that it is over, then empties the queue
         if not self.alive:
             _deliver(append.done, JournalError("the journal is closed"))
         await append.done
@@ -78,6 +79,7 @@ class Writer:
                 for group in self._groups():
                     self._commit(connection, group)
         finally:
+            self._over = True
             for append in (*group, *self._left()):
                 _answer(append, JournalError("the journal is closed"))
 

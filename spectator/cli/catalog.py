@@ -1,0 +1,46 @@
+"""Owns `spectator catalog`."""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="For programs.")
+def catalog(as_json: bool) -> None:
+    """List the worlds, and who and what can be chosen in each.
+
+    \b
+    Example: spectator catalog --json | jq '.[].name'
+    """
+    from spectator.catalog import load_world, world_names
+
+    worlds = [load_world(name) for name in world_names()]
+    if as_json:
+        listing = [
+            {
+                "name": world.name,
+                "version": world.version,
+                "title": world.title,
+                "summary": world.summary,
+                "captains": sorted(world.captains),
+                "opponents": sorted(world.opponents),
+                "packs": sorted(world.packs),
+                "options": world.options_type.model_json_schema(),
+            }
+            for world in worlds
+        ]
+        click.echo(json.dumps(listing, indent=2))
+        return
+    for world in worlds:
+        click.secho(f"{world.name} {world.version}", bold=True)
+        click.echo(f"  {world.summary}")
+        for kind, names in (
+            ("captains", world.captains),
+            ("opponents", world.opponents),
+            ("packs", world.packs),
+        ):
+            if names:
+                click.echo(f"  {kind}: {', '.join(names)}")

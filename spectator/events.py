@@ -172,6 +172,36 @@ class EpisodeStarted(EventData):
     spectator_version: str = Field(description="Version of this software")
 
 
+class RecordedReply(EventData):
+    """What a model answered to one question."""
+
+    content: str = Field(description="What it wrote, without its thoughts")
+    thought: str = Field(description="Its thoughts")
+    refusal: str | None = Field(description="The endpoint's word that the model declined")
+    tool_calls: list[dict[str, str]] = Field(description="Its calls: `id`, `name`, `arguments` as text")
+    finish_reason: str | None = Field(description="Why it stopped, by the endpoint's account")
+    model: str | None = Field(description="The model, by the endpoint's account")
+    usage: dict[str, int] | None = Field(description="Tokens, by the endpoint's account")
+
+
+class ExchangeFailure(EventData):
+    """Why a question to a model got no answer."""
+
+    kind: str = Field(description="Short stable name, as in docs/captains.md")
+    status: int | None = Field(description="The HTTP status, where there was one")
+    retry_after_s: float | None = Field(description="How long the endpoint asked to wait")
+
+
+class ModelExchange(EventData):
+    """One question to a model and what came back, enough to answer the same question again."""
+
+    request: str = Field(pattern=r"^[0-9a-f]{64}$", description="SHA-256 of its messages and tools")
+    reply: RecordedReply | None = Field(
+        default=None, description="The answer; null when it failed, or had more than 32,768 characters"
+    )
+    failure: ExchangeFailure | None = Field(default=None, description="Why there is no answer")
+
+
 class DecisionMade(EventData):
     """A policy decided; the action may still be refused by the world."""
 
@@ -188,6 +218,9 @@ class DecisionMade(EventData):
     latency_s: float = Field(ge=0, description="Time the policy took")
     tokens_in: int | None = Field(default=None, ge=0, description="Prompt tokens, where known")
     tokens_out: int | None = Field(default=None, ge=0, description="Completion tokens, where known")
+    exchanges: list[ModelExchange] | None = Field(
+        default=None, description="The questions to a model behind it; null where none was asked"
+    )
 
 
 class ActionRefused(EventData):

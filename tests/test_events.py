@@ -24,10 +24,13 @@ from spectator.events import (
     EpisodeStarted,
     Event,
     EventData,
+    ExchangeFailure,
+    ModelExchange,
     NarrationClip,
     NarrationLine,
     PaceChanged,
     RecordedEvent,
+    RecordedReply,
     Seat,
     StepTaken,
     Warned,
@@ -65,6 +68,23 @@ EXAMPLES: tuple[EventData, ...] = (
         latency_s=0.25,
         tokens_in=120,
         tokens_out=7,
+        exchanges=[
+            ModelExchange(
+                request="0" * 64,
+                reply=RecordedReply(
+                    content="I think…\nACTION one",
+                    thought="",
+                    refusal=None,
+                    tool_calls=[{"id": "c1", "name": "say", "arguments": "{}"}],
+                    finish_reason="stop",
+                    model="some-model",
+                    usage={"tokens_in": 120, "tokens_out": 7, "cached_in": 0, "thought_out": 0},
+                ),
+            ),
+            ModelExchange(
+                request="f" * 64, failure=ExchangeFailure(kind="busy", status=429, retry_after_s=2.0)
+            ),
+        ],
     ),
     ActionRefused(
         actor="counter", action={"text": "?"}, rule="action.text", message="Write ACTION: <n>.", refusals=2

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from spectator.environments.base import World
 from spectator.errors import EnvironmentFault, PolicyError
-from spectator.events import DecisionMade, Fact, core_fact, encode_json
+from spectator.events import DecisionMade, Fact, ModelExchange, core_fact, encode_json
 from spectator.observations import Observation
 from spectator.policies.base import Action, Decision
 from spectator.text import clean_text
@@ -72,6 +72,7 @@ def checked_decision(actor: str, decision: Decision, took: float) -> tuple[Actio
                 latency_s=latency_s,
                 tokens_in=decision.tokens_in,
                 tokens_out=decision.tokens_out,
+                exchanges=[ModelExchange.model_validate(one) for one in decision.exchanges] or None,
             )
         )
     except (AttributeError, RecursionError, TypeError, ValueError) as error:

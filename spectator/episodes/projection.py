@@ -98,7 +98,8 @@ def _started(event: Event) -> dict[str, Any]:
 
 def _decided(state: State, event: Event) -> dict[str, Any]:
     actor = event.data["actor"]
-    decision = {"seq": event.seq, "turn": event.turn, "at": event.at, **without_nulls(event.data)}
+    shown = {name: value for name, value in event.data.items() if name != "exchanges"}
+    decision = {"seq": event.seq, "turn": event.turn, "at": event.at, **without_nulls(shown)}
     known = state.get("decisions", {}).get(actor, {})
     return {"episode": {"turn": event.turn}, "decisions": {actor: make_patch(known, decision)}}
 

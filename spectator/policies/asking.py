@@ -32,6 +32,7 @@ class Asking:
         tools: The legal actions in the endpoint's form, where the style has them.
         answers: What the model answered so far.
         parse: How the answer became an action, as far as it did.
+        exchanges: The questions so far and what came back, for the record.
     """
 
     observation: Observation
@@ -42,6 +43,7 @@ class Asking:
     tools: Sequence[Mapping[str, Any]] = ()
     answers: list[ChatAnswer] = field(default_factory=list)
     parse: Literal["ok", "repaired", "failed"] | None = "ok"
+    exchanges: list[Mapping[str, Any]] = field(default_factory=list)
 
     def left(self, clock: Clock) -> float:
         """Seconds left."""
@@ -71,6 +73,7 @@ class Asking:
             latency_s=round(clock.monotonic() - self.began, 6),
             tokens_in=used.tokens_in if counted else None,
             tokens_out=used.tokens_out if counted else None,
+            exchanges=self.exchanges,
         )
 
 

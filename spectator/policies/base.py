@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
@@ -30,6 +30,7 @@ class Decision:
         latency_s: How long the policy took by its own clock; ``None`` lets the driver measure it.
         tokens_in: Prompt tokens, where known.
         tokens_out: Completion tokens, where known.
+        exchanges: The questions to a model and what came back, see :mod:`spectator.llm.exchange`.
     """
 
     action: Action
@@ -42,6 +43,7 @@ class Decision:
     latency_s: float | None = None
     tokens_in: int | None = None
     tokens_out: int | None = None
+    exchanges: Sequence[Mapping[str, Any]] = ()
 
 
 class Policy(Protocol):

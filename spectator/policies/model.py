@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
 from spectator.clock import Clock
-from spectator.errors import EndpointError
+from spectator.errors import EndpointError, EndpointResting
 from spectator.events import encode_json
 from spectator.llm.chat import ChatAnswer, ChatRequest, Message, OnDelta, Usage
+from spectator.llm.exchange import answered, failed
 from spectator.llm.parsing import Call, CallRefused, WrittenCall, check_call, find_calls
 from spectator.llm.schema import UnsupportedSchema
 from spectator.observations import LegalAction, Observation
@@ -247,9 +248,16 @@ class ModelPolicy:
             extra=settings.extra,
         )
         on_delta = self._teller(asking) if settings.stream and self._listener is not None else None
-        answer = await self._client.complete(
-            request, deadline=asking.left(self._clock), session=self._session, on_delta=on_delta
-        )
+        try:
+            answer = await self._client.complete(
+                request, deadline=asking.left(self._clock), session=self._session, on_delta=on_delta
+            )
+        except EndpointResting:
+            raise
+        except EndpointError as error:
+            asking.exchanges.append(failed(request, error))
+            raise
+        asking.exchanges.append(answered(request, answer))
         if answer.usage is not None:
             self.usage += answer.usage
             if not asking.answers:

@@ -29,6 +29,7 @@ from spectator.events import (
     EpisodeEnded,
     EpisodePaused,
     Fact,
+    ModelExchange,
     NarrationLine,
     RecordedEvent,
     Warned,
@@ -247,6 +248,11 @@ def test_a_decision_replaces_the_one_before_wholly() -> None:
     assert second["action"] == {"a": {"y": [None, 2]}, "flag": True}
     assert second["action"]["flag"] is True
     assert not {"refused", "model", "raw_text"} & set(second)
+
+
+def test_the_exchanges_behind_a_decision_are_kept_but_not_shown() -> None:
+    fact = decision({}, exchanges=[ModelExchange(request="0" * 64)])
+    assert fact.data["exchanges"] and "exchanges" not in shown(fact)["decisions"]["counter"]
 
 
 def test_the_feed_keeps_the_newest_lines() -> None:

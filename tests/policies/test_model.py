@@ -340,3 +340,22 @@ def test_whatever_is_answered_a_legal_decision_is_made(
     for request in client.requests:
         check_form(list(request.messages))
         encode_request(request).decode()
+
+
+def test_every_exchange_is_recorded_with_its_decision() -> None:
+    """What was asked, by fingerprint, and what came back: a repair is two, a failure one without a reply."""
+    nonsense = said("I would rather not say")
+    repaired = one(ScriptedClient(nonsense, said(PLAN)))
+    first, second = repaired.exchanges
+    assert first["request"] != second["request"]
+    assert (first["reply"]["content"], second["reply"]["content"]) == (nonsense.text, PLAN)
+    busy = one(ScriptedClient(EndpointBusy("wait", status=429, detail="for account 4711")))
+    assert [exchange["failure"]["kind"] for exchange in busy.exchanges] == ["busy"]
+    assert not one(ScriptedClient(EndpointResting("later"))).exchanges
+    _, fact = checked_decision("home", repaired, 0.1)
+    assert [kept["request"] for kept in fact.data["exchanges"]] == [first["request"], second["request"]]
+
+
+def test_the_same_question_has_the_same_fingerprint_whoever_asks() -> None:
+    once, again = one(ScriptedClient(said(PLAN))), one(ScriptedClient(said(PLAN)), temperature=0.9)
+    assert once.exchanges[0]["request"] == again.exchanges[0]["request"]

@@ -1,0 +1,80 @@
+"""Owns the record of one exchange with a model: which question it was, and what came back."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any, Final
+
+from spectator.errors import EndpointError
+from spectator.llm.chat import ChatAnswer, ChatRequest, Message, ToolCall, Usage
+
+MAX_REPLY: Final = 32_768
+"""Characters of a reply beyond which it is not kept at all: a part of it would be another reply."""
+
+
+def fingerprint(messages: Sequence[Message], tools: Sequence[Mapping[str, Any]] = ()) -> str:
+    """SHA-256, in hex, of the messages and the tools of a question; equal in every process.
+
+    Model, sampling and streaming are no part of it, so that any client may ask the same question.
+    """
+    import orjson
+
+    question = {"messages": messages, "tools": list(tools)}
+    try:
+        canonical = orjson.dumps(question, option=orjson.OPT_SORT_KEYS)
+    except orjson.JSONEncodeError:  # lone surrogates, integers beyond 64 bits
+        canonical = json.dumps(question, sort_keys=True, separators=(",", ":")).encode()
+    return hashlib.sha256(canonical).hexdigest()
+
+
+def answered(request: ChatRequest, answer: ChatAnswer) -> dict[str, Any]:
+    """The record of a question that was answered; ``reply`` is ``None`` where it was too long to be kept."""
+    reply = {
+        "content": _encodable(answer.text),
+        "thought": _encodable(answer.thought),
+        "refusal": _encodable(answer.refusal),
+        "tool_calls": [
+            {name: _encodable(part) for name, part in asdict(call).items()} for call in answer.tool_calls
+        ],
+        "finish_reason": _encodable(answer.finish_reason),
+        "model": _encodable(answer.model),
+        "usage": None if answer.usage is None else asdict(answer.usage),
+    }
+    kept = _characters(reply) <= MAX_REPLY
+    return {"request": fingerprint(request.messages, request.tools), "reply": reply if kept else None}
+
+
+def _encodable(text: str | None) -> str | None:
+    """``text`` with a question mark for every half of a surrogate pair, which has no UTF-8."""
+    return text if text is None or text.isascii() else text.encode("utf-8", "replace").decode()
+
+
+def _characters(value: Any) -> int:
+    if isinstance(value, Mapping):
+        return sum(map(_characters, value.values()))
+    if isinstance(value, list):
+        return sum(map(_characters, value))
+    return len(value) if isinstance(value, str) else 0
+
+
+def failed(request: ChatRequest, error: EndpointError) -> dict[str, Any]:
+    """The record of a question that got no answer."""
+    failure = {"kind": error.kind, "status": error.status, "retry_after_s": error.retry_after_s}
+    return {"request": fingerprint(request.messages, request.tools), "failure": failure}
+
+
+def answer_of(reply: Mapping[str, Any]) -> ChatAnswer:
+    """The answer that was recorded as ``reply``."""
+    usage = reply.get("usage")
+    return ChatAnswer(
+        text=reply["content"],
+        thought=reply["thought"],
+        refusal=reply["refusal"],
+        tool_calls=tuple(ToolCall(**call) for call in reply["tool_calls"]),
+        finish_reason=reply["finish_reason"],
+        model=reply["model"],
+        usage=None if usage is None else Usage(**usage),
+    )

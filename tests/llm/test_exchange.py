@@ -1,0 +1,100 @@
+"""The record of an exchange: one question has one fingerprint everywhere, and its reply comes back whole."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spectator.errors import EndpointBusy
+from spectator.events import ModelExchange, encode_json
+from spectator.llm.chat import ChatAnswer, ChatRequest, ToolCall, Usage
+from spectator.llm.exchange import MAX_REPLY, answer_of, answered, failed, fingerprint
+
+MESSAGES = [{"role": "system", "content": "Décide."}, {"role": "user", "content": '{"next": 1}'}]
+TOOLS = [{"type": "function", "function": {"name": "say", "parameters": {"maximum": 1e-7, "minimum": 2**70}}}]
+ASKED = ChatRequest(model="m", messages=MESSAGES, tools=TOOLS)
+
+
+def test_a_fingerprint_is_the_same_in_another_process_with_another_hash_seed() -> None:
+    script = (
+        "import json, sys; from spectator.llm.exchange import fingerprint; "
+        "print(fingerprint(*json.loads(sys.stdin.read())))"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", script],
+        input=json.dumps([MESSAGES, TOOLS], sort_keys=True),
+        env={**os.environ, "PYTHONHASHSEED": "77"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert run.stdout.strip() == fingerprint(MESSAGES, TOOLS)
+
+
+def test_a_fingerprint_tells_questions_apart_and_not_the_order_of_members() -> None:
+    turned = [dict(reversed(message.items())) for message in MESSAGES]
+    assert fingerprint(turned, tuple(TOOLS)) == fingerprint(MESSAGES, TOOLS)
+    others = [
+        fingerprint(MESSAGES),
+        fingerprint(MESSAGES[::-1], TOOLS),
+        fingerprint([*MESSAGES[:1], {"role": "user", "content": '{"next": 2}'}], TOOLS),
+    ]
+    assert len({fingerprint(MESSAGES, TOOLS), *others}) == 4
+
+
+texts = st.text(max_size=30)
+
+
+@given(
+    text=texts,
+    thought=texts,
+    refusal=st.none() | texts,
+    calls=st.lists(st.tuples(texts, texts, texts), max_size=3),
+    model=st.none() | texts,
+    usage=st.none() | st.just(Usage(3, 2, 1, 1)),
+)
+def test_a_recorded_reply_gives_the_same_answer_again(
+    text: str, thought: str, refusal: str | None, calls: list[Any], model: str | None, usage: Usage | None
+) -> None:
+    answer = ChatAnswer(
+        text=text,
+        thought=thought,
+        refusal=refusal,
+        tool_calls=tuple(ToolCall(*call) for call in calls),
+        finish_reason="stop",
+        model=model,
+        usage=usage,
+    )
+    kept = ModelExchange.model_validate(answered(ASKED, answer)).model_dump(mode="json")
+    assert answer_of(json.loads(encode_json(kept))["reply"]) == answer
+
+
+def test_half_a_surrogate_pair_does_not_keep_a_decision_from_being_recorded() -> None:
+    answer = ChatAnswer(text="a\ud800", model="m\udfff", tool_calls=(ToolCall("i", "n", "\ud812"),))
+    kept = ModelExchange.model_validate(answered(ASKED, answer)).model_dump(mode="json")
+    assert json.loads(encode_json(kept))["reply"]["content"] == "a?"
+
+
+@pytest.mark.parametrize(
+    "shape", [lambda text: ChatAnswer(text=text), lambda text: ChatAnswer(text="", thought=text)]
+)
+def test_a_reply_that_is_too_long_is_not_kept_in_part(shape: Callable[[str], ChatAnswer]) -> None:
+    fits, beyond = answered(ASKED, shape("x" * MAX_REPLY)), answered(ASKED, shape("x" * (MAX_REPLY + 1)))
+    assert fits["reply"] is not None and beyond["reply"] is None
+    assert beyond["request"] == fits["request"] == fingerprint(MESSAGES, TOOLS)
+
+
+def test_a_failure_is_recorded_without_the_endpoints_own_words() -> None:
+    error = EndpointBusy("wait", status=429, retry_after_s=3.0, detail="account 4711")
+    kept = ModelExchange.model_validate(failed(ASKED, error))
+    assert kept.failure is not None and kept.reply is None
+    assert kept.failure.model_dump() == {"kind": "busy", "status": 429, "retry_after_s": 3.0}
+    assert "4711" not in kept.model_dump_json()

@@ -29,7 +29,7 @@ from .protocol import HttpProtocol, WebSocketProtocol
 from .reference import reference_router
 from .settings import Settings, read_environment
 from .shield import BODY_BYTES, BodyLimit, OriginShield, SecurityHeaders
-from .starting import StartEpisode
+from .starting import ForkEpisode, StartEpisode
 from .wiring import open_services
 
 try:
@@ -89,7 +89,13 @@ def _openapi(app: FastAPI) -> dict[str, Any]:
     if app.openapi_schema is None:
         document = get_openapi(title=app.title, version=app.version, summary=app.summary, routes=app.routes)
         schemas = document.setdefault("components", {}).setdefault("schemas", {})
-        models: tuple[type[Problem | Body], ...] = (Problem, StartEpisode, ChooseEpisode, ChoosePace)
+        models: tuple[type[Problem | Body], ...] = (
+            Problem,
+            StartEpisode,
+            ForkEpisode,
+            ChooseEpisode,
+            ChoosePace,
+        )
         for model in models:
             schema = model.model_json_schema(ref_template="#/components/schemas/{model}")
             schemas.update(schema.pop("$defs", {}))

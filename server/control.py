@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final
+from collections.abc import Coroutine
+from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Depends, Response
 from pydantic import BaseModel, Field
 from starlette.requests import HTTPConnection, Request
 
 from spectator.clock import timestamp
+from spectator.episodes.forking import check_fork
 from spectator.episodes.pacing import Pace
-from spectator.episodes.request import plan_episode
+from spectator.episodes.request import EpisodePlan, plan_episode
 from spectator.episodes.supervisor import LiveEpisode
 from spectator.errors import EpisodeBusy, EpisodeNotFound, EpisodeOver, FieldError, InvalidRequest
 from spectator.events import EndReason
@@ -18,7 +20,7 @@ from spectator.events import EndReason
 from . import faults
 from .bodies import Body, body_of, documented_body, read_object
 from .faults import Refused, documented
-from .starting import PaceName, StartEpisode, wanted_episode
+from .starting import ForkEpisode, PaceName, StartEpisode, wanted_episode, wanted_fork
 from .wiring import Services, services_of
 
 
@@ -85,6 +87,7 @@ ALWAYS: Final = (
     faults.NO_JOURNAL,
 )
 START_PROBLEMS: Final = documented(*ALWAYS, faults.NOT_HERE, faults.BUSY)
+FORK_PROBLEMS: Final = documented(*ALWAYS, faults.NOT_HERE, faults.BUSY, faults.NO_EPISODE)
 CHANGE_PROBLEMS: Final = documented(*ALWAYS, faults.NO_EPISODE, faults.OVER)
 
 ServicesDep = Annotated[Services, Depends(services_of)]
@@ -111,11 +114,35 @@ async def start_episode(request: Request, response: Response, services: Services
     """Start an episode; the answer comes once its first event is recorded."""
     services.guard.admit_start(request)
     wanted = await wanted_episode(await read_object(request), services.settings.environment)
-    plan = plan_episode(wanted, draw_seed=lambda: 0)
+    _may_play(plan_episode(wanted, draw_seed=lambda: 0), request, services)
+    return await _started(services.supervisor.start(wanted), request, response, services)
+
+
+@router.post(
+    "/fork",
+    status_code=202,
+    responses=FORK_PROBLEMS,
+    openapi_extra=documented_body(ForkEpisode),
+)
+async def fork_episode(request: Request, response: Response, services: ServicesDep) -> StartedEpisode:
+    """Play on from within an episode with other captains; the answer comes once its past is retold."""
+    services.guard.admit_start(request)
+    wanted = wanted_fork(await read_object(request))
+    _may_play(await check_fork(services.journal, wanted), request, services)
+    return await _started(services.supervisor.fork(wanted), request, response, services)
+
+
+def _may_play(plan: EpisodePlan, request: Request, services: Services) -> None:
+    """Let whoever may have these captains play through; see :meth:`Guard.require_purse`."""
     if plan.captain.costs_money or (plan.opponent is not None and plan.opponent.costs_money):
         services.guard.require_purse(request)
+
+
+async def _started(
+    starting: Coroutine[Any, Any, LiveEpisode], request: Request, response: Response, services: Services
+) -> StartedEpisode:
     try:
-        live = await services.supervisor.start(wanted)
+        live = await starting
     except EpisodeBusy as error:
         running = [one.model_dump(mode="json") for one in _running(services)]
         raise Refused(faults.BUSY, str(error), extra={"running": running}) from error

@@ -9,6 +9,7 @@ from pydantic import Field
 
 from spectator.catalog import load_world
 from spectator.environments.base import MAX_SEED, World
+from spectator.episodes.forking import ForkRequest
 from spectator.episodes.pacing import Pace
 from spectator.episodes.request import EpisodeRequest, plan_episode
 from spectator.errors import FieldError, InvalidRequest
@@ -51,6 +52,56 @@ class StartEpisode(Body):
     )
     options: dict[str, Any] = Field(
         default_factory=dict, description="The world's own options, see /custom/catalog"
+    )
+
+
+class ForkEpisode(Body):
+    """What ``POST /custom/fork`` takes; ``episode_id`` and ``seq`` are needed."""
+
+    episode_id: str = Field(default="", max_length=64, description="The episode to play on from within")
+    seq: int = Field(
+        default=0,
+        ge=0,
+        le=MAX_SEED,
+        description="Its last event that is kept: the last of a step, before the end of the game",
+    )
+    captain_preset: str | None = Field(
+        default=None, min_length=1, max_length=64, description="Who takes the agent's seat; as before"
+    )
+    opponent_choice: str | None = Field(
+        default=None, min_length=1, max_length=64, description="Who takes the other seats; as before"
+    )
+    pace: PaceName = Field(default="broadcast", description="How fast to play on")
+    seed: int | None = Field(
+        default=None,
+        ge=0,
+        le=MAX_SEED,
+        description="Seed of the captains, as before when null; the world keeps its own luck",
+    )
+
+
+def wanted_fork(sent: dict[str, Any]) -> ForkRequest:
+    """What a body asks for.
+
+    Raises:
+        InvalidRequest: Names every wrong field.
+    """
+    reading = read_fields(ForkEpisode, sent)
+    wrong, fields = list(reading.wrong), reading.fields
+    named = {field.field for field in wrong}
+    if not fields.episode_id and "episode_id" not in named:
+        wrong.append(FieldError("episode_id", "is needed: the episode to play on from within"))
+    if fields.seq < 1 and "seq" not in named:
+        wrong.append(FieldError("seq", "is needed: the last event to keep, 1 or more"))
+    if wrong:
+        raise InvalidRequest(wrong)
+    return ForkRequest(
+        fields.episode_id,
+        fields.seq,
+        captain=fields.captain_preset,
+        opponent=fields.opponent_choice,
+        seed=fields.seed,
+        pace=Pace(fields.pace),
     )
 
 

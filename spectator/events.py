@@ -156,6 +156,19 @@ class Seat(EventData):
     source: DecisionSource = Field(description="Kind of decision maker")
 
 
+class Parent(EventData):
+    """The episode that one was forked from, and where."""
+
+    episode_id: str = Field(description="Whose events are retold at the beginning")
+    seq: int = Field(ge=1, description="The last of its events that is retold")
+    turn: int = Field(
+        ge=0, description="Decisions up to this turn are the parent's, later ones the episode's own"
+    )
+    captains_seed: int = Field(
+        ge=0, description="The seed of the policies from there on; the world keeps its own"
+    )
+
+
 class EpisodeStarted(EventData):
     """An episode began; holds all that a replay needs."""
 
@@ -170,6 +183,7 @@ class EpisodeStarted(EventData):
     pace: str = Field(description="Pace at the start")
     narration: bool = Field(description="Whether speech was asked for")
     spectator_version: str = Field(description="Version of this software")
+    parent: Parent | None = Field(default=None, description="What it was forked from; null for most")
 
 
 class RecordedReply(EventData):

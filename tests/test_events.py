@@ -29,6 +29,7 @@ from spectator.events import (
     NarrationClip,
     NarrationLine,
     PaceChanged,
+    Parent,
     RecordedEvent,
     RecordedReply,
     Seat,
@@ -55,6 +56,7 @@ EXAMPLES: tuple[EventData, ...] = (
         pace="broadcast",
         narration=True,
         spectator_version="0.1.0",
+        parent=Parent(episode_id="ep-0", seq=9, turn=2, captains_seed=4),
     ),
     DecisionMade(
         actor="counter",

@@ -89,6 +89,7 @@ def _started(event: Event) -> dict[str, Any]:
         "episode": {
             "id": event.episode_id,
             **{name: without_nulls(event.data[name]) for name in shown},
+            **without_nulls({"parent": event.data.get("parent")}),
             "status": "live",
             "turn": 0,
             "started_at": event.at,

@@ -19,7 +19,7 @@ from spectator.episodes.request import EpisodePlan
 from spectator.episodes.retelling import Retelling, Unexpected
 from spectator.episodes.stepper import Stepper
 from spectator.errors import EpisodeError, InvalidRequest
-from spectator.events import RecordedEvent
+from spectator.events import Parent, RecordedEvent
 from spectator.policies.base import Policy
 
 MAX_ATTEMPTS: Final = 3
@@ -139,8 +139,9 @@ def _plan_again(started: Mapping[str, Any]) -> EpisodePlan:
             raise CannotRebuild(f"a policy is not available any more: {missing[0]}")
         options = world.options_type.model_validate(started["options"]).model_dump(mode="json")
         pack, pace = world.packs[started["pack"]], Pace(started["pace"])
+        parent = None if started.get("parent") is None else Parent.model_validate(started["parent"])
         return EpisodePlan(
-            world, captain, opponent, pack, started["seed"], pace, started["narration"], options
+            world, captain, opponent, pack, started["seed"], pace, started["narration"], options, parent
         )
     except (InvalidRequest, KeyError, ValidationError, ValueError) as error:
         raise CannotRebuild(f"it cannot be planned any more: {error}") from error

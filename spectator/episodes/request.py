@@ -13,7 +13,7 @@ from spectator.catalog import load_world, unknown_name
 from spectator.environments.base import MAX_SEED, OptionsModel, Pack, World, derive_seed
 from spectator.episodes.pacing import Pace
 from spectator.errors import FieldError, InvalidRequest, field_errors
-from spectator.events import EpisodeStarted, Seat
+from spectator.events import EpisodeStarted, Parent, Seat
 from spectator.policies.base import Policy, Preset
 
 _T = TypeVar("_T")
@@ -57,6 +57,7 @@ class EpisodePlan:
         pace: How fast it starts.
         narration: Whether speech is wanted.
         options: Complete options.
+        parent: What it was forked from, if it was.
     """
 
     world: World
@@ -67,6 +68,7 @@ class EpisodePlan:
     pace: Pace
     narration: bool
     options: Mapping[str, Any]
+    parent: Parent | None = None
 
     @property
     def agent(self) -> str:
@@ -85,7 +87,8 @@ class EpisodePlan:
 
     def policy(self, actor: str) -> Policy:
         """A new policy for one actor, with a seed of its own."""
-        return self.preset(actor).build(derive_seed(self.seed, "policy", actor))
+        seed = self.seed if self.parent is None else self.parent.captains_seed
+        return self.preset(actor).build(derive_seed(seed, "policy", actor))
 
     def started(self) -> EpisodeStarted:
         """The episode's first event."""
@@ -105,6 +108,7 @@ class EpisodePlan:
             pace=self.pace.value,
             narration=self.narration,
             spectator_version=__version__,
+            parent=self.parent,
         )
 
 

@@ -41,16 +41,27 @@ class Retelling:
         world: The episode's world.
         environment: A new environment of it; afterwards it stands where the record stops.
         seats: Policies to bring along, by actor: scripted ones are asked again, so that their own
-            generators stand where the record stops, and must decide as recorded.
+            generators stand where the record stops, and must decide as recorded. In the part of a fork
+            that is its parent's they think along, and decide nothing.
+        episode_id: What the environment is told that it plays; the record's own id when left out.
+        borrowed_turns: Turns in which ``seats`` decide nothing; those of the record's parent when left out.
     """
 
     def __init__(
-        self, world: World, environment: Environment, seats: Mapping[str, Policy] | None = None
+        self,
+        world: World,
+        environment: Environment,
+        seats: Mapping[str, Policy] | None = None,
+        *,
+        episode_id: str | None = None,
+        borrowed_turns: float | None = None,
     ) -> None:
         self.ended = False
         self._world = world
         self._environment = environment
         self._seats = seats or {}
+        self._episode_id = episode_id
+        self._borrowed_turns = borrowed_turns
         self._due: deque[Fact] = deque()
         self._state: State = {}
         self._observation: Observation | None = None
@@ -113,8 +124,12 @@ class Retelling:
                 f"it was played in version {version} of {self._world.name}; here is {self._world.version}"
             )
         self._observation = self._environment.reset(
-            seed=event.data["seed"], episode_id=event.episode_id, options=event.data["options"]
+            seed=event.data["seed"],
+            episode_id=self._episode_id or event.episode_id,
+            options=event.data["options"],
         )
+        if self._borrowed_turns is None:
+            self._borrowed_turns = (event.data.get("parent") or {}).get("turn", 0)
         self._due.extend(self._environment.facts())
 
     def _decide(self, event: Event) -> None:
@@ -133,6 +148,8 @@ class Retelling:
         if not isinstance(policy, ScriptedPolicy) or self._observation is None:
             return
         again = policy.choose(self._observation).action
+        if self._borrowed_turns is not None and event.turn <= self._borrowed_turns:
+            return
         if _as_recorded(dict(again)) != event.data["action"]:
             raise Unexpected(f"{event.data['actor']} now decides otherwise than recorded")
 

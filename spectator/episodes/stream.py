@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Sequence
+from functools import partial
+from typing import Final
 
 from spectator.bus.base import Bus
 from spectator.clock import Clock, timestamp
@@ -17,6 +19,12 @@ from spectator.merge_patch import apply_patch
 from spectator.narration.base import Commentator, Line, silent
 
 logger = logging.getLogger(__name__)
+
+Step = tuple[int, Sequence[Fact]]
+"""A turn and its facts."""
+
+LONG: Final = 64
+"""Facts, beyond which they are folded and encoded on a thread."""
 
 
 class EpisodeStream:
@@ -70,7 +78,11 @@ class EpisodeStream:
         return self._head_seq
 
     async def emit(self, turn: int, facts: Sequence[Fact]) -> None:
-        """Number, fold, record and publish ``facts`` and the commentary on them, all or none.
+        """Number, fold, record and publish the facts of one turn; see :meth:`emit_steps`."""
+        await self.emit_steps([(turn, facts)])
+
+    async def emit_steps(self, steps: Sequence[Step]) -> None:
+        """Number, fold, record and publish the facts of ``steps`` and the commentary on them, all or none.
 
         Survives cancellation: what was begun is finished, so numbers and record never part. The end is
         always told: where the world's projection or commentary of it fails, without them.
@@ -81,26 +93,32 @@ class EpisodeStream:
             EpisodeOver: The end was told before; it is the last event of a stream.
             JournalError: They could not be recorded; nobody has seen them.
         """
+        facts = [(turn, fact) for turn, of_turn in steps for fact in of_turn]
         if facts:
-            await asyncio.shield(asyncio.get_running_loop().create_task(self._emit(turn, facts)))
+            await asyncio.shield(asyncio.get_running_loop().create_task(self._emit(facts)))
 
-    async def _emit(self, turn: int, facts: Sequence[Fact]) -> None:
+    async def _emit(self, facts: Sequence[tuple[int, Fact]]) -> None:
         async with self._order:
             if self._ended:
                 raise EpisodeOver(self.episode_id)
-            if self._head_seq == 0 and facts[0].type != "episode.started":
+            if self._head_seq == 0 and facts[0][1].type != "episode.started":
                 raise EpisodeNotFound(self.episode_id)
-            ends = facts[-1].type == "episode.ended"
+            ends = facts[-1][1].type == "episode.ended"
             try:
-                batch = self._tell(turn, facts, self._world.projection, self._world.commentator)
+                batch = await self._told(facts)
             except EnvironmentFault:
                 if not ends:
                     raise
                 logger.exception("episode %s: the world's view of the end failed", self.episode_id)
-                batch = self._tell(turn, facts, unchanged, silent)
+                batch = self._tell(facts, unchanged, silent)
             await self._record(batch.events)
             self._state, self._head_seq, self._ended = batch.state, batch.seq, ends
             self._bus.publish(batch.events)
+
+    async def _told(self, facts: Sequence[tuple[int, Fact]]) -> _Batch:
+        """What ``facts`` come to; many of them on a thread, for nobody is to wait for one episode's past."""
+        told = partial(self._tell, facts, self._world.projection, self._world.commentator)
+        return await asyncio.to_thread(told) if len(facts) > LONG else told()
 
     async def _record(self, events: Sequence[RecordedEvent]) -> None:
         try:
@@ -111,12 +129,12 @@ class EpisodeStream:
             raise JournalError(f"{type(error).__name__}: {error}") from error
 
     def _tell(
-        self, turn: int, facts: Sequence[Fact], projection: Projection, commentator: Commentator
+        self, facts: Sequence[tuple[int, Fact]], projection: Projection, commentator: Commentator
     ) -> _Batch:
-        batch = _Batch(self, turn, timestamp(self._clock.now()), projection, commentator)
+        batch = _Batch(self, timestamp(self._clock.now()), projection, commentator)
         try:
-            for fact in facts:
-                batch.add(fact)
+            for turn, fact in facts:
+                batch.add(turn, fact)
         except Exception as error:
             raise EnvironmentFault(f"an event of {self._world.name} could not be told: {error!r}") from error
         return batch
@@ -126,27 +144,26 @@ class _Batch:
     """The events of one emission while they are being made."""
 
     def __init__(
-        self, stream: EpisodeStream, turn: int, at: str, projection: Projection, commentator: Commentator
+        self, stream: EpisodeStream, at: str, projection: Projection, commentator: Commentator
     ) -> None:
         self.events: list[RecordedEvent] = []
         self.state = stream.state
         self.seq = stream.head_seq
         self._stream = stream
-        self._turn = turn
         self._at = at
         self._projection = projection
         self._commentator = commentator
 
-    def add(self, fact: Fact) -> None:
-        """Append a fact and the lines about it."""
-        event = self._append(fact)
+    def add(self, turn: int, fact: Fact) -> None:
+        """Append a fact of ``turn`` and the lines about it."""
+        event = self._append(turn, fact)
         for line in self._commentator(event, self.state):
-            self._append(_line_fact(line, event.seq))
+            self._append(turn, _line_fact(line, event.seq))
 
-    def _append(self, fact: Fact) -> Event:
+    def _append(self, turn: int, fact: Fact) -> Event:
         self.seq += 1
         stream = self._stream
-        draft = Event(stream.episode_id, stream.epoch, self.seq, self._at, self._turn, fact.type, fact.data)
+        draft = Event(stream.episode_id, stream.epoch, self.seq, self._at, turn, fact.type, fact.data)
         # What is kept is what every reader will decode, so it shares nothing that the world may change later.
         recorded = decode(record(with_patch(self.state, draft, self._projection)).text)
         self.state = apply_patch(self.state, recorded.event.patch)

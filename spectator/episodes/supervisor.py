@@ -4,25 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime
 
 from spectator.bus.base import Bus
 from spectator.clock import Clock
 from spectator.episodes.control import Control, EndRequest
-from spectator.episodes.driver import Driver, EpisodeLimits
+from spectator.episodes.driver import Driver, EpisodeLimits, Past
+from spectator.episodes.forking import ForkRequest, fork_off
 from spectator.episodes.pacing import Pace
 from spectator.episodes.projection import State
 from spectator.episodes.rebuilding import Rebuilt
 from spectator.episodes.request import EpisodePlan, EpisodeRequest, plan_episode
-from spectator.episodes.stream import EpisodeStream
+from spectator.episodes.stream import EpisodeStream, Step
 from spectator.errors import EpisodeBusy, EpisodeError, EpisodeNotFound, EpisodeOver
 from spectator.events import (
     EpisodeEnded,
     EpisodePaused,
     EpisodeRecovered,
     EpisodeResumed,
-    EventData,
     PaceChanged,
     core_fact,
 )
@@ -118,10 +118,10 @@ class LiveEpisode:
             self._control.request_end(EndRequest("interrupted", "whoever started it went away"))
             raise
 
-    async def play(self, first: EventData) -> None:
-        """Tell its first event, then play it to its end."""
+    async def play(self, opening: Sequence[Step]) -> None:
+        """Tell its opening, all or none, then play it to its end."""
         try:
-            await self._stream.emit(self.turn, [core_fact(first)])
+            await self._stream.emit_steps(opening)
             self._started.set_result(None)
             await self._driver.run()
         except asyncio.CancelledError:
@@ -255,7 +255,28 @@ class Supervisor:
         plan = await asyncio.to_thread(plan_episode, request, draw_seed=self._draw_seed)  # may import a world
         self._need_slot()  # and from here to the reservation nothing is awaited
         stream = self._stream(self._new_id(), self._new_epoch(), plan)
-        return await self._begin(self._assemble(plan, stream), plan.started())
+        return await self._begin(self._assemble(plan, stream), [(0, [core_fact(plan.started())])])
+
+    async def fork(self, request: ForkRequest) -> LiveEpisode:
+        """Play on from within another episode with other captains; returns once the retold part is recorded.
+
+        Raises:
+            EpisodeNotFound: There is no such parent.
+            InvalidRequest: It cannot be played on from there, or a captain is wrong; no slot was taken.
+            EpisodeBusy: Every slot is taken.
+            JournalError: The retold part could not be recorded; no slot is held.
+            StepTimeout: Replaying the parent took longer than ``limits.reset_s``.
+        """
+        self._need_slot()
+        episode_id = self._new_id()
+        forked = await fork_off(self._journal, request, episode_id, limit_s=self._limits.reset_s)
+        try:
+            self._need_slot()
+        except EpisodeBusy:
+            forked.past.stepper.close()
+            raise
+        stream = self._stream(episode_id, self._new_epoch(), forked.plan)
+        return await self._begin(self._assemble(forked.plan, stream, past=forked.past), forked.opening)
 
     async def play_on(self, rebuilt: Rebuilt) -> LiveEpisode:
         """Play on what another process left; returns once that is recorded and published.
@@ -271,12 +292,13 @@ class Supervisor:
             raise
         plan, state, head_seq = rebuilt.plan, rebuilt.state, rebuilt.head_seq
         stream = self._stream(rebuilt.episode_id, rebuilt.epoch, plan, state=state, head_seq=head_seq)
-        episode = self._assemble(plan, stream, rebuilt)
-        return await self._begin(episode, EpisodeRecovered(attempt=rebuilt.attempt))
+        episode = self._assemble(plan, stream, past=rebuilt.past, rebuilt=rebuilt)
+        recovered = core_fact(EpisodeRecovered(attempt=rebuilt.attempt))
+        return await self._begin(episode, [(rebuilt.past.turn, [recovered])])
 
-    async def _begin(self, episode: LiveEpisode, first: EventData) -> LiveEpisode:
+    async def _begin(self, episode: LiveEpisode, opening: Sequence[Step]) -> LiveEpisode:
         self._running[episode.episode_id] = episode
-        playing = self._play(episode, first)
+        playing = self._play(episode, opening)
         try:
             self._tasks.create_task(playing, name=episode.episode_id)
         except RuntimeError:  # the group is closing
@@ -354,7 +376,12 @@ class Supervisor:
         )
 
     def _assemble(
-        self, plan: EpisodePlan, stream: EpisodeStream, rebuilt: Rebuilt | None = None
+        self,
+        plan: EpisodePlan,
+        stream: EpisodeStream,
+        *,
+        past: Past | None = None,
+        rebuilt: Rebuilt | None = None,
     ) -> LiveEpisode:
         control = Control(plan.pace if rebuilt is None else rebuilt.pace, self._clock)
         if rebuilt is not None and rebuilt.paused:
@@ -366,14 +393,14 @@ class Supervisor:
             control=control,
             clock=self._clock,
             limits=self._limits,
-            past=None if rebuilt is None else rebuilt.past,
+            past=past,
         )
         started_at = self._clock.now() if rebuilt is None else rebuilt.started_at
         return LiveEpisode(plan, stream=stream, control=control, driver=driver, started_at=started_at)
 
-    async def _play(self, episode: LiveEpisode, first: EventData) -> None:
+    async def _play(self, episode: LiveEpisode, opening: Sequence[Step]) -> None:
         try:
-            await episode.play(first)
+            await episode.play(opening)
         finally:
             self._release(episode)
 

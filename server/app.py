@@ -15,6 +15,7 @@ from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
 from spectator import __version__
+from spectator.clock import SystemClock
 from spectator.errors import ConfigurationError, SpectatorError
 
 from . import archive, catalogue, control, health, live, sse
@@ -30,7 +31,7 @@ from .reference import reference_router
 from .settings import Settings, read_environment
 from .shield import BODY_BYTES, BodyLimit, OriginShield, SecurityHeaders
 from .starting import ForkEpisode, StartEpisode
-from .wiring import open_services
+from .wiring import open_services, read_cast
 
 try:
     import resource
@@ -171,6 +172,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         settings = read_environment(host=given.host, port=given.port)
         configure_logging(settings)
+        read_cast(settings, SystemClock())
         listener = listen(settings)
     except SpectatorError as error:
         sys.exit(f"server: {error}")

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends
 from pydantic import BaseModel, Field
 
-from spectator.catalog import load_world, world_names
+from spectator.catalog import world_names
 from spectator.environments.base import World
 from spectator.episodes.pacing import Pace
 from spectator.events import DecisionSource
@@ -68,7 +68,8 @@ class Catalog(BaseModel):
 @router.get("/catalog")
 async def catalog(services: Annotated[Services, Depends(services_of)]) -> Catalog:
     """Worlds, captains, opponents and packs that can be asked for."""
-    worlds = await asyncio.to_thread(lambda: [_catalog_world(load_world(name)) for name in world_names()])
+    load = services.cast.load
+    worlds = await asyncio.to_thread(lambda: [_catalog_world(load(name)) for name in world_names()])
     return Catalog(
         default_environment=services.settings.environment,
         environments=worlds,

@@ -113,8 +113,9 @@ OperatorDep = Annotated[str, Depends(operator)]
 async def start_episode(request: Request, response: Response, services: ServicesDep) -> StartedEpisode:
     """Start an episode; the answer comes once its first event is recorded."""
     services.guard.admit_start(request)
-    wanted = await wanted_episode(await read_object(request), services.settings.environment)
-    _may_play(plan_episode(wanted, draw_seed=lambda: 0), request, services)
+    load = services.cast.load
+    wanted = await wanted_episode(await read_object(request), services.settings.environment, load)
+    _may_play(plan_episode(wanted, draw_seed=lambda: 0, load=load), request, services)
     return await _started(services.supervisor.start(wanted), request, response, services)
 
 
@@ -128,7 +129,7 @@ async def fork_episode(request: Request, response: Response, services: ServicesD
     """Play on from within an episode with other captains; the answer comes once its past is retold."""
     services.guard.admit_start(request)
     wanted = wanted_fork(await read_object(request))
-    _may_play(await check_fork(services.journal, wanted), request, services)
+    _may_play(await check_fork(services.journal, wanted, load=services.cast.load), request, services)
     return await _started(services.supervisor.fork(wanted), request, response, services)
 
 

@@ -16,11 +16,13 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    PrivateAttr,
     SecretStr,
     ValidationError,
     field_validator,
 )
 
+from spectator.cast import DEFAULT_LIVE
 from spectator.errors import ConfigurationError
 
 PREFIX: Final = "SPECTATOR_"
@@ -43,6 +45,8 @@ class Settings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
+    _variables: Mapping[str, str] = PrivateAttr(default_factory=dict)
+
     host: str = Field(default="127.0.0.1", min_length=1, description="Address to listen on")
     port: int = Field(default=8000, ge=0, le=65535, description="Port to listen on; 0 takes a free one")
     data_dir: Path = Field(default=Path("data"), description="Folder for the journal and the clips")
@@ -64,6 +68,16 @@ class Settings(BaseModel):
     frame_ancestors: WordList = Field(
         default=("'self'", "https://huggingface.co", "https://*.hf.space"),
         description="Who may show the pages in a frame, as in the CSP directive of this name",
+    )
+    captains_file: Path | None = Field(
+        default=None,
+        description="TOML file with model captains of your own, see docs/captains.md; keys are read from the "
+        "variables that it names",
+    )
+    llm_live: str = Field(
+        default=DEFAULT_LIVE,
+        pattern=r"^llm:[a-z0-9._-]{1,48}$",
+        description="Model captain that plays as the opponent `llm_live`",
     )
     max_episodes: int = Field(default=1, ge=1, le=64, description="Episodes that may run at once")
     starts_per_minute: int = Field(
@@ -133,6 +147,17 @@ class Settings(BaseModel):
         """Whether the server listens only to its own machine."""
         return is_loopback(self.host)
 
+    @property
+    def variables(self) -> Mapping[str, str]:
+        """Every variable of the process, where keys are found by name; never shown with the settings."""
+        return self._variables
+
+    def with_variables(self, variables: Mapping[str, str]) -> Self:
+        """The same settings with keys in ``variables``."""
+        copy = self.model_copy()
+        copy._variables = dict(variables)
+        return copy
+
     @classmethod
     def from_environ(cls, environ: Mapping[str, str]) -> Self:
         """Read the settings from variables.
@@ -161,7 +186,7 @@ class Settings(BaseModel):
             ]
         if problems:
             raise ConfigurationError("; ".join(problems))
-        return settings
+        return settings.with_variables(environ)
 
 
 def is_loopback(host: str) -> bool:

@@ -7,7 +7,7 @@ from typing import Any, Final, Literal
 
 from pydantic import Field
 
-from spectator.catalog import load_world
+from spectator.catalog import LoadWorld
 from spectator.environments.base import MAX_SEED, World
 from spectator.episodes.forking import ForkRequest
 from spectator.episodes.pacing import Pace
@@ -105,8 +105,13 @@ def wanted_fork(sent: dict[str, Any]) -> ForkRequest:
     )
 
 
-async def wanted_episode(sent: dict[str, Any], default_environment: str) -> EpisodeRequest:
+async def wanted_episode(sent: dict[str, Any], default_environment: str, load: LoadWorld) -> EpisodeRequest:
     """The request in the library's words.
+
+    Args:
+        sent: The body.
+        default_environment: World when none is named.
+        load: Finds worlds.
 
     Raises:
         InvalidRequest: Names every wrong field.
@@ -116,7 +121,7 @@ async def wanted_episode(sent: dict[str, Any], default_environment: str) -> Epis
     fields = reading.fields
     name = default_environment if fields.environment is None else fields.environment
     try:
-        world = await asyncio.to_thread(load_world, name)
+        world = await asyncio.to_thread(load, name)
     except InvalidRequest as error:
         raise InvalidRequest([*wrong, *error.fields]) from error
     options = dict(fields.options)
@@ -134,7 +139,7 @@ async def wanted_episode(sent: dict[str, Any], default_environment: str) -> Epis
         options=options,
     )
     try:
-        plan_episode(request, draw_seed=lambda: 0)
+        plan_episode(request, draw_seed=lambda: 0, load=load)
     except InvalidRequest as error:
         wrong += [_as_spelt(field, world, shorthand) for field in error.fields]
     if wrong:

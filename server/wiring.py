@@ -15,7 +15,8 @@ from starlette.requests import HTTPConnection
 from ulid import ULID
 
 from spectator.bus.memory import MemoryBus
-from spectator.catalog import load_world, world_names
+from spectator.cast import Cast
+from spectator.catalog import world_names
 from spectator.clock import Clock, SystemClock
 from spectator.environments.base import MAX_SEED
 from spectator.episodes.driver import EpisodeLimits
@@ -47,6 +48,7 @@ class Services:
         audience: Who watches them.
         guard: Who may do what.
         finals: What recorded episodes came to.
+        cast: The worlds, with everybody who can play in them here.
     """
 
     settings: Settings
@@ -57,6 +59,7 @@ class Services:
     audience: Audience
     guard: Guard
     finals: FinalStates
+    cast: Cast
 
 
 def services_of(connection: HTTPConnection) -> Services:
@@ -69,7 +72,8 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
     """Build the services; on the way out they are closed in reverse.
 
     Raises:
-        ConfigurationError: The default world does not exist, or another process writes the journal.
+        ConfigurationError: The default world does not exist, the captains file is wrong, or another process
+            writes the journal.
         JournalError: The journal cannot be opened.
     """
     if settings.environment not in world_names():
@@ -77,8 +81,10 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
             f"SPECTATOR_ENVIRONMENT: there is no world {settings.environment!r}; "
             f"there are {', '.join(world_names())}"
         )
-    await asyncio.to_thread(load_world, settings.environment)
     clock = SystemClock()
+    cast = read_cast(settings, clock)
+    await asyncio.to_thread(cast.load, settings.environment)
+    await asyncio.to_thread(cast.preload)
     async with AsyncExitStack() as stack:
         journal = await SqlJournal.open(journal_url(settings))
         stack.push_async_callback(journal.aclose)
@@ -94,6 +100,7 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
             new_id=lambda: f"ep-{ULID()}",
             new_epoch=lambda: secrets.token_hex(4),
             draw_seed=lambda: secrets.randbelow(MAX_SEED + 1),
+            load=cast.load,
         )
         stack.push_async_callback(supervisor.suspend)
         await recover(journal, clock, supervisor)
@@ -108,7 +115,19 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
             audience=audience,
             guard=Guard(settings, clock),
             finals=FinalStates(journal),
+            cast=cast,
         )
+
+
+def read_cast(settings: Settings, clock: Clock) -> Cast:
+    """Who can play here.
+
+    Raises:
+        ConfigurationError: The captains file is wrong, or lacks the captain that is to be `llm_live`.
+    """
+    return Cast.from_file(
+        settings.captains_file, live=settings.llm_live, variables=settings.variables, clock=clock
+    )
 
 
 def journal_url(settings: Settings) -> str:

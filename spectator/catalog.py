@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
@@ -20,6 +20,9 @@ BUILT_IN: Final[Mapping[str, str]] = {
     "counting": "spectator.environments.counting:WORLD",
 }
 """Worlds that ship, the default first."""
+
+LoadWorld = Callable[[str], World]
+"""Finds a world by name, as :func:`load_world` does; others add captains to a world's own."""
 
 
 def world_names() -> list[str]:

@@ -12,6 +12,8 @@ from click.testing import CliRunner, Result
 
 from spectator import __version__
 from spectator.cli import main
+from tests.llm.brains import counter
+from tests.llm.endpoints import endpoint, write_captains
 
 
 def run(*arguments: str) -> Result:
@@ -94,3 +96,34 @@ def test_the_command_line_itself_imports_no_heavy_room() -> None:
     )
     heavy = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert heavy.stdout.strip() == "[]"
+
+
+def test_a_model_plays_on_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with endpoint(counter) as fake:
+        captains = write_captains(tmp_path / "captains.toml", mine={"base_url": fake.base_url})
+        monkeypatch.setenv("SPECTATOR_CAPTAINS_FILE", str(captains))
+        result = run("play", "counting", "--captain", "llm:mine", "--option", "turns=2")
+    assert result.exit_code == 0, result.output
+    events = [json.loads(line) for line in result.stdout.splitlines()]
+    made = [event["data"] for event in events if event["type"] == "decision.made"]
+    assert [(one["source"], one["model"]) for one in made] == [("model", "mine-1")] * 2
+
+
+def test_the_catalogue_says_what_a_model_lacks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    keyless = {"base_url": "https://example.org/v1", "api_key_env": "NO_SUCH_KEY"}
+    captains = write_captains(tmp_path / "captains.toml", mine=keyless)
+    monkeypatch.setenv("SPECTATOR_CAPTAINS_FILE", str(captains))
+    assert "llm:mine needs a key in the variable NO_SUCH_KEY" in run("catalog").stdout
+    listed = {world["name"]: world for world in json.loads(run("catalog", "--json").stdout)}
+    assert listed["counting"]["missing"]["llm:mine"] == "needs a key in the variable NO_SUCH_KEY"
+    assert "llm_live" in listed["cricket"]["opponents"]
+    refused = run("play", "counting", "--captain", "llm:mine")
+    assert refused.exit_code == 1
+    assert "needs a key in the variable NO_SUCH_KEY" in refused.output
+
+
+def test_a_wrong_captains_file_is_told_in_a_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SPECTATOR_CAPTAINS_FILE", str(tmp_path / "nowhere.toml"))
+    refused = run("catalog")
+    assert refused.exit_code == 1
+    assert "nowhere.toml cannot be read" in refused.output and "Traceback" not in refused.output

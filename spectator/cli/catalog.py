@@ -3,8 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import click
+
+from spectator.cli.environment import read_cast
+
+if TYPE_CHECKING:
+    from spectator.policies.base import Preset
 
 
 @click.command()
@@ -15,9 +22,10 @@ def catalog(as_json: bool) -> None:
     \b
     Example: spectator catalog --json | jq '.[].name'
     """
-    from spectator.catalog import load_world, world_names
+    from spectator.catalog import world_names
 
-    worlds = [load_world(name) for name in world_names()]
+    cast = read_cast()
+    worlds = [cast.load(name) for name in world_names()]
     if as_json:
         listing = [
             {
@@ -27,6 +35,7 @@ def catalog(as_json: bool) -> None:
                 "summary": world.summary,
                 "captains": sorted(world.captains),
                 "opponents": sorted(world.opponents),
+                "missing": _missing({**world.captains, **world.opponents}),
                 "packs": sorted(world.packs),
                 "options": world.options_type.model_json_schema(),
             }
@@ -44,3 +53,10 @@ def catalog(as_json: bool) -> None:
         ):
             if names:
                 click.echo(f"  {kind}: {', '.join(names)}")
+        for name, what in _missing({**world.captains, **world.opponents}).items():
+            click.echo(f"  {name} {what}")
+
+
+def _missing(presets: Mapping[str, Preset]) -> dict[str, str]:
+    """What each preset that cannot be used here lacks."""
+    return {name: preset.missing for name, preset in presets.items() if preset.missing is not None}

@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from spectator.cli.environment import read_cast
 from spectator.cli.options import parse_options
 from spectator.cli.recordings import JOURNAL_FILE
 from spectator.errors import SpectatorError
 
 if TYPE_CHECKING:
+    from spectator.cast import Cast
     from spectator.episodes.request import EpisodeRequest
     from spectator.events import EpisodeEnded
 
@@ -47,6 +49,7 @@ def play(
 
     \b
     Example: spectator play cricket --seed 7 --option max_overs=20 > match.ndjson
+             HF_TOKEN=... spectator play cricket --captain llm:hf > match.ndjson
     """
     from spectator.episodes.pacing import Pace
     from spectator.episodes.request import EpisodeRequest
@@ -54,13 +57,13 @@ def play(
     request = EpisodeRequest(
         environment, captain, opponent, pack, seed, Pace(pace), narration=False, options=options
     )
-    ended = asyncio.run(_play(request, data_dir))
+    ended = asyncio.run(_play(request, data_dir, read_cast()))
     click.echo(f"{ended.reason}: {ended.result or ended.detail or ''} (score {ended.score})", err=True)
     if ended.reason != "finished":
         sys.exit(1)
 
 
-async def _play(request: EpisodeRequest, data_dir: Path | None) -> EpisodeEnded:
+async def _play(request: EpisodeRequest, data_dir: Path | None, cast: Cast) -> EpisodeEnded:
     from ulid import ULID
 
     from spectator.bus.base import Overflow
@@ -85,6 +88,7 @@ async def _play(request: EpisodeRequest, data_dir: Path | None) -> EpisodeEnded:
                     new_id=lambda: f"ep-{ULID()}",
                     new_epoch=lambda: secrets.token_hex(4),
                     draw_seed=lambda: secrets.randbelow(2**32),
+                    load=cast.load,
                 )
                 episode = await supervisor.start(request)
                 subscription = bus.subscribe(episode.episode_id, Overflow.CLOSE, capacity=1_000_000)

@@ -18,6 +18,7 @@ from spectator.events import Event, EventData, Fact
 from spectator.narration.base import Commentator, silent
 from spectator.observations import Observation
 from spectator.policies.base import Action, Preset
+from spectator.policies.prompting import Briefing, arguments_alone, tool_and_arguments
 
 MAX_SEED: Final = 2**53 - 1
 """Largest seed: the largest integer that JSON numbers carry exactly everywhere."""
@@ -172,6 +173,8 @@ class World:
         simulate: Plays ``(matches, seed, options)`` without a driver, as fast as it can, and yields one plain
             JSON object for each thing that happened; ``None`` when it has no such path.
         panel: Folder with ``panel.js`` and ``panel.css`` for the cockpit; ``None`` when it has none.
+        task: What a language model is told of the game and its aim, in a few sentences; ``title`` and
+            ``summary`` when empty.
     """
 
     name: str
@@ -197,6 +200,16 @@ class World:
     watched_options: Mapping[str, Any] = field(default_factory=dict)
     simulate: Callable[[int, int, Mapping[str, Any]], Iterator[Mapping[str, Any]]] | None = None
     panel: Path | None = None
+    task: str = ""
+
+    @property
+    def briefing(self) -> Briefing:
+        """What a language model must know before it decides here."""
+        names_tools = "tool" in self.action_type.model_fields
+        return Briefing(
+            self.task or f"{self.title}. {self.summary}",
+            as_action=tool_and_arguments if names_tools else arguments_alone,
+        )
 
 
 def derive_seed(seed: int, *names: str | int) -> int:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any
 
-from spectator.catalog import load_world
+from spectator.catalog import LoadWorld, load_world
 from spectator.environments.base import Environment
 from spectator.episodes.driver import Past
 from spectator.episodes.intake import Stepped
@@ -65,7 +65,14 @@ class Forked:
     opening: Sequence[Step]
 
 
-async def fork_off(journal: Journal, request: ForkRequest, episode_id: str, *, limit_s: float) -> Forked:
+async def fork_off(
+    journal: Journal,
+    request: ForkRequest,
+    episode_id: str,
+    *,
+    limit_s: float,
+    load: LoadWorld | None = None,
+) -> Forked:
     """Retell the parent up to where the fork begins, on a thread of its own.
 
     Scripted captains think along from the beginning, so that they know what they would have noticed; the
@@ -77,6 +84,7 @@ async def fork_off(journal: Journal, request: ForkRequest, episode_id: str, *, l
         request: Which, from where, with whom.
         episode_id: Id of the fork.
         limit_s: Seconds that retelling may take.
+        load: Finds the world; the catalogue's own function when left out.
 
     Raises:
         EpisodeNotFound: There is no such parent.
@@ -88,7 +96,7 @@ async def fork_off(journal: Journal, request: ForkRequest, episode_id: str, *, l
         raise EpisodeNotFound(request.episode_id)
     if len(recorded) < request.seq:
         raise _wrong("seq", f"must be from 1 to {len(recorded)}: that is how much is recorded")
-    plan = plan_fork(recorded, request)
+    plan = plan_fork(recorded, request, load)
     stepper: Stepper[Environment] = Stepper(plan.world.environment, name=episode_id)
     try:
         past = await stepper.call_within(limit_s, _retell, stepper, plan, recorded, episode_id)
@@ -98,26 +106,29 @@ async def fork_off(journal: Journal, request: ForkRequest, episode_id: str, *, l
     return Forked(plan, past, [(0, [core_fact(plan.started())]), *_facts(recorded)])
 
 
-async def check_fork(journal: Journal, request: ForkRequest) -> EpisodePlan:
+async def check_fork(journal: Journal, request: ForkRequest, *, load: LoadWorld | None = None) -> EpisodePlan:
     """The plan of a fork, before anything is replayed; raises as :func:`fork_off` does."""
     started = await journal.read(request.episode_id, limit=1)
     if not started:
         raise EpisodeNotFound(request.episode_id)
-    return plan_fork(started, request)
+    return plan_fork(started, request, load)
 
 
-def plan_fork(recorded: Sequence[RecordedEvent], request: ForkRequest) -> EpisodePlan:
+def plan_fork(
+    recorded: Sequence[RecordedEvent], request: ForkRequest, load: LoadWorld | None = None
+) -> EpisodePlan:
     """What is to be played from there on.
 
     Args:
         recorded: The parent's events up to there, at least the first.
         request: With whom.
+        load: Finds the world; the catalogue's own function when left out.
 
     Raises:
         InvalidRequest: See :func:`fork_off`.
     """
     started = recorded[0].event.data
-    world = load_world(started["environment"])
+    world = (load or load_world)(started["environment"])
     if world.version != started["environment_version"]:
         raise _wrong(
             "episode_id",
@@ -135,7 +146,7 @@ def plan_fork(recorded: Sequence[RecordedEvent], request: ForkRequest) -> Episod
         narration=started["narration"],
         options=started["options"],
     )
-    plan = plan_episode(asked, draw_seed=lambda: 0)
+    plan = plan_episode(asked, draw_seed=lambda: 0, load=load)
     if request.opponent is None and plan.opponent is not None:
         plan = replace(plan, opponent=_same_opponent(plan, seats, agent))
     before = started.get("parent") or {}

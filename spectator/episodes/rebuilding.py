@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -9,7 +10,7 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
-from spectator.catalog import load_world
+from spectator.catalog import LoadWorld, load_world
 from spectator.environments.base import Environment
 from spectator.episodes.driver import Past
 from spectator.episodes.intake import Stepped
@@ -68,12 +69,15 @@ class Rebuilt:
         return datetime.fromisoformat(self.state["episode"]["started_at"])
 
 
-async def rebuild(recorded: Sequence[RecordedEvent], *, limit_s: float) -> Rebuilt:
+async def rebuild(
+    recorded: Sequence[RecordedEvent], *, limit_s: float, load: LoadWorld | None = None
+) -> Rebuilt:
     """Play the record again on a thread of its own, comparing every event.
 
     Args:
         recorded: All events of one unended episode, in order.
         limit_s: Seconds that it may take.
+        load: Finds the world; the catalogue's own function when left out.
 
     Raises:
         CannotRebuild: The record does not lead back, or leads to a death again and again.
@@ -83,7 +87,7 @@ async def rebuild(recorded: Sequence[RecordedEvent], *, limit_s: float) -> Rebui
     attempt = 1 if replay_state(recorded)["episode"]["status"] == "paused" else _next_attempt(recorded)
     if attempt > MAX_ATTEMPTS:
         raise CannotRebuild(f"the server died {MAX_ATTEMPTS} times at turn {last.turn}")
-    plan = _plan_again(first.data)
+    plan = await asyncio.to_thread(_plan_again, first.data, load or load_world)
     stepper: Stepper[Environment] = Stepper(plan.world.environment, name=first.episode_id)
     try:
         past, state = await stepper.call_within(limit_s, _retell, stepper, plan, recorded)
@@ -124,10 +128,10 @@ def _retell(
     return Past(stepper, seats, retelling.refusals, turn, stepped), retelling.state
 
 
-def _plan_again(started: Mapping[str, Any]) -> EpisodePlan:
+def _plan_again(started: Mapping[str, Any], load: LoadWorld) -> EpisodePlan:
     """The plan of an episode, from its first event."""
     try:
-        world = load_world(started["environment"])
+        world = load(started["environment"])
         agent, seats = started["agent"], started["seats"]
         if agent != world.actors[0] or set(seats) != set(world.actors):
             raise CannotRebuild(f"{world.name} has other actors now")

@@ -74,7 +74,7 @@ async def _play_on(
     try:
         if len(supervisor.running()) >= supervisor.slots:
             return "the server went away before the end, and every slot is taken"
-        episode = await supervisor.play_on(await rebuild(recorded, limit_s=limit_s))
+        episode = await supervisor.play_on(await rebuild(recorded, limit_s=limit_s, load=supervisor.load))
     except EpisodeError as error:
         return f"the server went away before the end, and it could not be played on: {error}"
     logger.info("episode %s is played on from turn %d", episode.episode_id, episode.turn)

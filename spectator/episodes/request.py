@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 
 from spectator import __version__
-from spectator.catalog import load_world, unknown_name
+from spectator.catalog import LoadWorld, load_world, unknown_name
 from spectator.environments.base import MAX_SEED, OptionsModel, Pack, World, derive_seed
 from spectator.episodes.pacing import Pace
 from spectator.errors import FieldError, InvalidRequest, field_errors
@@ -112,18 +112,21 @@ class EpisodePlan:
         )
 
 
-def plan_episode(request: EpisodeRequest, *, draw_seed: Callable[[], int]) -> EpisodePlan:
+def plan_episode(
+    request: EpisodeRequest, *, draw_seed: Callable[[], int], load: LoadWorld | None = None
+) -> EpisodePlan:
     """Check ``request`` against the catalogue.
 
     Args:
         request: What is asked for.
         draw_seed: Called once, when no seed was given.
+        load: Finds the world; the catalogue's own when left out.
 
     Raises:
         InvalidRequest: Names every wrong field by its name in ``POST /custom/start_episode``.
     """
     wrong = _check_seed(request.seed)
-    world = _choose_world(request.environment, wrong)
+    world = _choose_world(request.environment, load or load_world, wrong)
     captain = _choose("captain_preset", _or(request.captain, world.default_captain), world.captains, wrong)
     opponent = _choose_opponent(request.opponent, world, wrong)
     pack = _choose("eval_pack_id", request.pack, world.packs, wrong)
@@ -153,10 +156,10 @@ def _drawn_seed(pack: Pack, draw_seed: Callable[[], int]) -> int:
     return pack.seeds[drawn % len(pack.seeds)] if pack.seeds else drawn
 
 
-def _choose_world(name: str, wrong: Sequence[FieldError]) -> World:
+def _choose_world(name: str, load: LoadWorld, wrong: Sequence[FieldError]) -> World:
     """The world; without one, nothing but the seed can be checked."""
     try:
-        return load_world(name)
+        return load(name)
     except InvalidRequest as error:
         raise InvalidRequest([*error.fields, *wrong]) from error
 

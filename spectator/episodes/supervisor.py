@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 
 from spectator.bus.base import Bus
+from spectator.catalog import LoadWorld
 from spectator.clock import Clock
 from spectator.episodes.control import Control, EndRequest
 from spectator.episodes.driver import Driver, EpisodeLimits, Past
@@ -193,6 +194,7 @@ class Supervisor:
         new_id: Makes an id for an episode; ids sort by time.
         new_epoch: Makes the identity of a numbering.
         draw_seed: Draws a seed when none is given.
+        load: Finds worlds; the catalogue's own function when left out.
     """
 
     def __init__(
@@ -207,10 +209,12 @@ class Supervisor:
         new_id: Callable[[], str],
         new_epoch: Callable[[], str],
         draw_seed: Callable[[], int],
+        load: LoadWorld | None = None,
     ) -> None:
         if slots < 1:
             raise ValueError(f"slots must be at least 1, not {slots}")
         self.slots = slots
+        self.load = load
         self._journal = journal
         self._bus = bus
         self._clock = clock
@@ -252,7 +256,9 @@ class Supervisor:
             JournalError: Its first event could not be recorded; no slot is held.
         """
         self._need_slot()
-        plan = await asyncio.to_thread(plan_episode, request, draw_seed=self._draw_seed)  # may import a world
+        plan = await asyncio.to_thread(  # may import a world
+            plan_episode, request, draw_seed=self._draw_seed, load=self.load
+        )
         self._need_slot()  # and from here to the reservation nothing is awaited
         stream = self._stream(self._new_id(), self._new_epoch(), plan)
         return await self._begin(self._assemble(plan, stream), [(0, [core_fact(plan.started())])])
@@ -269,7 +275,9 @@ class Supervisor:
         """
         self._need_slot()
         episode_id = self._new_id()
-        forked = await fork_off(self._journal, request, episode_id, limit_s=self._limits.reset_s)
+        forked = await fork_off(
+            self._journal, request, episode_id, limit_s=self._limits.reset_s, load=self.load
+        )
         try:
             self._need_slot()
         except EpisodeBusy:

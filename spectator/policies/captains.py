@@ -176,6 +176,7 @@ def model_presets(
     variables: Mapping[str, str],
     clock: Clock,
     rng: random.Random,
+    breakers: dict[str, Breaker] | None = None,
 ) -> dict[str, Preset]:
     """The captains as presets that can be chosen for ``seat``; each says what it lacks here.
 
@@ -188,16 +189,19 @@ def model_presets(
         clock: Time.
         rng: Draws waits and the names of sessions; not seeded, so that no two clients wait alike and no
             session is ever used twice. What a model is asked depends on the episode's seed alone.
+        breakers: Filled with one for each captain; shared by all seats that are given the same, so that not
+            each of them asks a dead endpoint anew.
     """
-    installed = _lacking(find_spec)
+    lacking = _lacking(find_spec)
+    shared = {} if breakers is None else breakers
     return {
         name: Preset(
             name=name,
             label=captain.label,
             summary=captain.summary or f"{captain.model}, asked by {captain.style}.",
             source="model",
-            build=_Build(captain, seat, variables, clock, rng, Breaker(clock)),
-            missing=_missing(captain, variables, installed),
+            build=_Build(captain, seat, variables, clock, rng, shared.setdefault(name, Breaker(clock))),
+            missing=_missing(captain, variables, lacking),
             costs_money=True,
         )
         for name, captain in captains.items()

@@ -11,7 +11,7 @@ import { clip, plain } from "./text.js";
 export function blank(field, label, choices) {
   return h("select", { id: field, name: field, "aria-label": label, autocomplete: "off" }, ...choices.map((choice) =>
     h("option", { value: choice.value, selected: choice.chosen, disabled: Boolean(choice.missing) },
-      clip(plain(choice.label), 60) + (choice.missing ? ` (needs ${clip(plain(choice.missing), 60)})` : ""))));
+      clip(plain(choice.label), 60) + (choice.missing ? ` (${clip(plain(choice.missing), 80)})` : ""))));
 }
 
 /** @param {any[]} presets @param {string | null} chosen @returns {Choice[]} */

@@ -13,8 +13,9 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 
 
 def test_nothing_set_is_the_default() -> None:
-    settings = Settings.from_environ({"HOME": "/", "PATH": "/bin"})
-    assert settings == Settings()
+    variables = {"HOME": "/", "PATH": "/bin"}
+    settings = Settings.from_environ(variables)
+    assert settings == Settings().with_variables(variables)
     assert (settings.host, settings.port, settings.environment) == ("127.0.0.1", 8000, "cricket")
     assert settings.on_loopback
 

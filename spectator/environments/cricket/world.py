@@ -33,6 +33,17 @@ def step_cap(options: Mapping[str, Any]) -> int:
     return int(500 * options["max_overs"] + 3000)
 
 
+TASK = (
+    "You captain one side of a limited-overs cricket match through both innings, to win it. On every "
+    "ball the batting captain decides how hard to hit and the fielding captain how hard to attack; the "
+    "ball itself is drawn from a model fitted to real matches. Levels go from 0 to 1, and 0.5 is what "
+    "real sides do in the same situation: hitting harder brings runs and wickets, attacking harder "
+    "brings wickets and runs. Declare a plan, keep to it while it is right, and change it when the "
+    "match has changed. The call that plays or bowls the ball is what makes the match go on; a few "
+    "other calls an over are free, further ones cost part of your score."
+)
+"""What a language model is told before it captains a side."""
+
 WORLD = World(
     name="cricket",
     version="1.0",
@@ -56,5 +67,6 @@ WORLD = World(
     default_opponent="heuristic",
     watched_options={"forecast_futures": 1000},
     simulate=simulate,
+    task=TASK,
     panel=_PANEL if _PANEL.is_dir() else None,
 )

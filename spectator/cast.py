@@ -1,0 +1,111 @@
+"""Owns who can be chosen in this process: the captains that each world brings, and the language models."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from spectator.catalog import load_world
+from spectator.clock import Clock
+from spectator.environments.base import World
+from spectator.errors import ConfigurationError
+from spectator.llm.breaker import Breaker
+from spectator.policies.base import Policy, Preset
+from spectator.policies.captains import ModelCaptain, Seat, load_captains, model_presets, preload
+
+LIVE: Final = "llm_live"
+"""Name of the opponent that is whichever model the operator chose for it."""
+
+DEFAULT_LIVE: Final = "llm:hf-gemma"
+"""The model behind :data:`LIVE` unless another is chosen."""
+
+
+class Cast:
+    """Gives every world the language models of a catalogue as captains and, where it has any, as opponents.
+
+    Args:
+        captains: The catalogue.
+        live: The model that plays as :data:`LIVE`, by its preset's name.
+        variables: Where keys are found by their variables' names.
+        clock: Time.
+        rng: Draws waits and the names of sessions; not seeded.
+
+    Raises:
+        ConfigurationError: ``live`` is not in the catalogue.
+    """
+
+    def __init__(
+        self,
+        captains: Mapping[str, ModelCaptain],
+        *,
+        live: str,
+        variables: Mapping[str, str],
+        clock: Clock,
+        rng: random.Random,
+    ) -> None:
+        if live not in captains:
+            raise ConfigurationError(
+                f"{LIVE}: there is no model captain {live!r}; there are {', '.join(captains)}"
+            )
+        self._captains = captains
+        self._live = live
+        self._variables = variables
+        self._clock = clock
+        self._rng = rng
+        self._breakers: dict[str, Breaker] = {}
+        self._worlds: dict[str, tuple[World, World]] = {}
+
+    @classmethod
+    def from_file(
+        cls, user_file: Path | None, *, live: str, variables: Mapping[str, str], clock: Clock
+    ) -> Cast:
+        """The cast of the built-in catalogue and the user's own.
+
+        Raises:
+            ConfigurationError: The file is wrong, or does not hold ``live``.
+        """
+        return cls(
+            load_captains(user_file), live=live, variables=variables, clock=clock, rng=random.SystemRandom()
+        )
+
+    def load(self, name: str) -> World:
+        """The world called ``name``, with everybody who can play in it; see :func:`load_world`.
+
+        Raises:
+            InvalidRequest: There is none.
+            ConfigurationError: It cannot be imported.
+        """
+        plain = load_world(name)
+        known = self._worlds.get(name)
+        if known is None or known[0] is not plain:
+            known = self._worlds[name] = (plain, self._with_models(plain))
+        return known[1]
+
+    def preload(self) -> None:
+        """Import what asking a model needs; slow, so call it off the event loop."""
+        preload()
+
+    def _with_models(self, world: World) -> World:
+        captains = {
+            **world.captains,
+            **self._presets(world, world.captains[world.default_captain].build),
+        }
+        if not world.opponents:
+            return replace(world, captains=captains)
+        models = self._presets(world, world.opponents[world.default_opponent].build)
+        behind = models[self._live]
+        live = replace(behind, name=LIVE, label=f"{behind.label} (live)")
+        return replace(world, captains=captains, opponents={**world.opponents, **models, LIVE: live})
+
+    def _presets(self, world: World, fallback: Callable[[int], Policy]) -> dict[str, Preset]:
+        return model_presets(
+            self._captains,
+            Seat(world.briefing, fallback),
+            variables=self._variables,
+            clock=self._clock,
+            rng=self._rng,
+            breakers=self._breakers,
+        )

@@ -6,7 +6,16 @@ from bisect import bisect
 from typing import Any, Final
 
 from spectator.environments.cricket.ball_plans import LINES
-from spectator.environments.cricket.ball_tables import STYLES, cumulative
+from spectator.environments.cricket.ball_situation import Situation
+from spectator.environments.cricket.ball_tables import (
+    DOT,
+    NO_BALL,
+    RUN_OUT,
+    STYLE_INDEX,
+    WICKET,
+    WIDE,
+    cumulative,
+)
 from spectator.environments.cricket.models import Ball
 
 KINDS: Final = ("bowled", "caught", "caught and bowled", "lbw", "stumped", "hit wicket")
@@ -27,9 +36,11 @@ SKIED: Final = 0.6
 KEEPER_CATCH: Final = {"pace": (0.24, 0.16, 0.11), "spin": (0.10, 0.07, 0.05)}
 """Share of catches that the keeper takes, by phase. Not in the tables: an assumption."""
 
-_BATS: Final = tuple(Ball(bat=runs, ran=runs) for runs in range(4))
-_FOUR: Final = Ball(bat=4, boundary=True)
-_SIX: Final = Ball(bat=6, boundary=True)
+_OFF_THE_BAT: Final = (
+    *(Ball(bat=runs, ran=runs) for runs in range(4)),
+    Ball(bat=4, boundary=True),
+    Ball(bat=6, boundary=True),
+)
 _FIVE: Final = Ball(bat=5, ran=1, boundary=True)
 _PENALTY: Final = Ball(penalty=5)
 _OUTS: Final = tuple(Ball(dismissal=kind) for kind in KINDS)
@@ -48,6 +59,7 @@ class Details:
         "_legbye_runs",
         "_noball_bat",
         "_noball_byes",
+        "_odd_share",
         "_run_out_runs",
         "_shares",
         "_wide_runs",
@@ -55,6 +67,7 @@ class Details:
 
     def __init__(self, details: dict[str, Any]) -> None:
         self._shares = details
+        self._odd_share = (3.0 * details["penalty"], 0.0, 0.0, details["five_share"], 0.0, 0.0)
         self._dismissals = tuple(
             tuple(cumulative(style) for style in phase) for phase in details["dismissals"]
         )
@@ -65,21 +78,23 @@ class Details:
         self._legbye_runs = cumulative(details["legbye_runs"])
         self._run_out_runs = cumulative(details["run_out_runs"])
 
-    def runs_off_bat(self, category: int, u: float) -> Ball:
-        """Categories 0 to 5: a dot, ones to threes (the odd five with an overthrow), four, six."""
-        if category == 4:
-            return _FOUR
-        if category == 5:
-            return _SIX
-        if category == 3 and u < self._shares["five_share"]:
-            return _FIVE
-        if category == 0 and u < self._shares["penalty"] * 3.0:
-            return _PENALTY
-        return _BATS[category]
+    def off_the_bat(self, category: int, u: float) -> Ball:
+        """Categories 0 to 5: a dot, ones to threes, four, six; now and then five with an overthrow, or five
+        penalty runs."""
+        if u < self._odd_share[category]:
+            return _PENALTY if category == DOT else _FIVE
+        return _OFF_THE_BAT[category]
 
-    def dismissal(self, phase: int, style: str, u: float) -> Ball:
-        """A dismissal credited to the bowler."""
-        return _OUTS[bisect(self._dismissals[phase][STYLES.index(style)], u)]
+    def other(self, category: int, phase: int, at: Situation, u: float, v: float) -> Ball:
+        """All other categories: wickets and extras."""
+        if category == WICKET:
+            return _OUTS[bisect(self._dismissals[phase][STYLE_INDEX[at.bowler.style]], u)]
+        if category == RUN_OUT:
+            return self.run_out(u, v)
+        if category == WIDE:
+            ball = self.wide(u, v)
+            return ball._replace(dismissal=None) if at.free_hit and ball.dismissal == "stumped" else ball
+        return self.noball(u, v) if category == NO_BALL else self.bye(u, v)
 
     def run_out(self, u: float, v: float) -> Ball:
         """A run out, with the runs completed before it; the next run was in progress, crossed or not."""

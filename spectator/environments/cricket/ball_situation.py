@@ -1,4 +1,4 @@
-"""Owns what the model is asked and what it answers: a situation, a delivered ball, shared effects."""
+"""Owns what the model is asked: a situation, with the effects that a match shares."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from spectator.environments.cricket.ball_plans import DeliveryPlan, FieldShape
-from spectator.environments.cricket.models import Ball
 from spectator.environments.cricket.players import Player
 
 
@@ -32,7 +31,6 @@ class Situation:
     """Everything the next ball depends on.
 
     Args:
-        innings: Number of the innings, from 1.
         balls_bowled: Valid balls bowled in the innings.
         innings_balls: Valid balls an innings has, 6 to 300.
         wickets_lost: 0 to 9.
@@ -50,7 +48,6 @@ class Situation:
         effect: Shared shift of the match and innings, from `Effects.of`.
     """
 
-    innings: int
     balls_bowled: int
     innings_balls: int
     wickets_lost: int
@@ -66,32 +63,3 @@ class Situation:
     shot: str | None = None
     field: FieldShape = FieldShape.neutral()  # noqa: RUF009 - frozen
     effect: float = 0.0
-
-
-class Delivered(NamedTuple):
-    """One ball as it happened.
-
-    Args:
-        ball: What the scorer needs.
-        zone: Sector 1 to 8 the ball went to as the striker stands; ``None`` when it was not hit.
-        length: One of `LENGTHS`.
-        line: One of `LINES`.
-        speed_kmh: Speed at release.
-        shot: Name of the stroke; ``none`` when nothing was offered.
-        fielder: Position that fielded or caught it, ``keeper`` or ``bowler``; ``None`` when it reached
-            nobody.
-        contact: ``middled``, ``mistimed``, ``edged``, ``missed``, ``padded`` or ``left``.
-        aerial: Whether it flew.
-        pace: ``quick``, ``stock`` or ``slower``.
-    """
-
-    ball: Ball
-    zone: int | None
-    length: str
-    line: str
-    speed_kmh: float
-    shot: str
-    fielder: str | None
-    contact: str
-    aerial: bool
-    pace: str

@@ -5,9 +5,10 @@ from __future__ import annotations
 import functools
 import json
 import math
-from collections.abc import Sequence
+from bisect import bisect
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any, Final
 
@@ -26,6 +27,11 @@ LEVER_OF: Final = (0, 1, 2, 2, 3, 4, 5, None, 6, None, None)
 """Which lever acts on each category; run-outs, no-balls and byes are left alone."""
 
 STYLES: Final = ("right_pace", "left_pace", "off", "leg", "left_orth", "left_wrist")
+STYLE_INDEX: Final[Mapping[str | None, int]] = {
+    None: STYLES.index("off"),
+    **{style: index for index, style in enumerate(STYLES)},
+}
+"""Place of each style in the tables; who has none bowls off spin."""
 PROFILES: Final = ("men", "women", "associates")
 SET_LIMITS: Final = (0, 2, 5, 10, 15, 20, 30, 45)
 WICKET_CENTRES: Final = (0.6, 2.5, 4.5, 6.8)
@@ -36,6 +42,12 @@ RATE_KNOTS: Final = (5.0, 7.0, 9.0, 11.4, 16.0)
 
 RATE_STEPS: Final = 4
 RATE_PLACES: Final = 4 * RATE_STEPS + 1
+_PLACE_EDGES: Final = tuple(
+    low + (high - low) * (step + 0.5) / RATE_STEPS
+    for low, high in pairwise(RATE_KNOTS)
+    for step in range(RATE_STEPS)
+)
+"""Rates halfway between two places."""
 INTENT_STEPS: Final = 20
 FULL_OVERS: Final = 20
 _FIRST_MIDDLE_OVER: Final = 6
@@ -140,6 +152,14 @@ def phase_of(over: int) -> int:
     return 0 if over < 6 else 1 if over < 15 else 2
 
 
+@functools.cache
+def place_of(innings_balls: int, balls_bowled: int, powerplay: bool) -> tuple[int, int]:
+    """Phase, and over of a 20-over innings, that a ball belongs to; see `over_like`."""
+    over = over_like(innings_balls, balls_bowled, powerplay)
+    return phase_of(over), over
+
+
+@functools.cache
 def effect_scale(innings_balls: int) -> float:
     """How much more a match or innings effect weighs in an innings under 20 overs, where less of it averages
     out.
@@ -171,13 +191,7 @@ def format_levers(
 
 def rate_place(required_rate: float) -> int:
     """Place of a required rate (runs per over) on the scale of the chase tables, 0 to 16."""
-    if required_rate <= RATE_KNOTS[0]:
-        return 0
-    for knot in range(4):
-        low, high = RATE_KNOTS[knot], RATE_KNOTS[knot + 1]
-        if required_rate < high:
-            return int(RATE_STEPS * (knot + (required_rate - low) / (high - low)) + 0.5)
-    return RATE_PLACES - 1
+    return bisect(_PLACE_EDGES, required_rate)
 
 
 def cumulative(shares: Sequence[float]) -> tuple[float, ...]:
@@ -236,6 +250,25 @@ def tables_of(model: dict[str, Any], profile: str) -> Tables:
         details=model["details"],
     )
     return replace(tables, pitch_effect=_neutral(tables))
+
+
+def people_weights(tables: Tables) -> tuple[tuple[tuple[tuple[Weights, ...], ...], ...], ...]:
+    """Weights of batter and bowler together, by phase, place in the order, balls-faced bin, and
+    ``2 * style + left``."""
+    return tuple(
+        tuple(
+            tuple(
+                tuple(
+                    tuple(a * b for a, b in zip(batter, bowler, strict=True))
+                    for style in tables.bowler[phase]
+                    for bowler in style
+                )
+                for batter in place
+            )
+            for place in places
+        )
+        for phase, places in enumerate(tables.batter)
+    )
 
 
 def reference_weights(tables: Tables, phase: int, kind: int) -> list[float]:

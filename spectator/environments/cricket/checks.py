@@ -5,6 +5,9 @@ Rule names such as ``N7`` are those of docs/cricket-laws.md.
 
 from __future__ import annotations
 
+from functools import lru_cache
+from typing import Final
+
 from spectator.environments.cricket.innings import Innings, LawBroken
 from spectator.environments.cricket.models import (
     DISMISSALS,
@@ -13,6 +16,8 @@ from spectator.environments.cricket.models import (
     WIDE_DISMISSALS,
     Ball,
 )
+
+_NOT_ON_FREE_HIT: Final = DISMISSALS - NO_BALL_DISMISSALS
 
 
 def check_ball(innings: Innings, ball: Ball) -> None:
@@ -25,10 +30,24 @@ def check_ball(innings: Innings, ball: Ball) -> None:
         raise LawBroken("R1.innings_closed", "The innings is over; no ball can follow.")
     if innings.awaited != "ball":
         raise LawBroken("R1.not_ready", f"A {innings.awaited} is awaited before the next ball.")
+    if innings.free_hit and ball.dismissal in _NOT_ON_FREE_HIT:
+        raise LawBroken(
+            "N7.free_hit", f"A batter cannot be out {ball.dismissal} on a free hit, not even off a wide."
+        )
+    check_alone(ball)
+
+
+@lru_cache(maxsize=4096)
+def check_alone(ball: Ball) -> None:
+    """Raise when ``ball`` could not have happened anywhere; one that was in order is not looked at again.
+
+    Raises:
+        LawBroken: The message names the rule.
+    """
     if ball.wide or ball.noball or ball.dismissal or ball.byes or ball.legbyes or ball.wides or ball.penalty:
         _check_extras(ball)
         if ball.dismissal:
-            _check_dismissal(innings, ball)
+            _check_dismissal(ball)
     scored = ball.bat + ball.byes + ball.legbyes + (ball.wides - 1 if ball.wide else 0)
     if ball.bat < 0 or ball.ran < 0:
         raise LawBroken("S1.negative", "Runs cannot be negative.")
@@ -54,14 +73,12 @@ def _check_extras(ball: Ball) -> None:
         raise LawBroken("R8.penalty", "Penalty runs come in fives.")
 
 
-def _check_dismissal(innings: Innings, ball: Ball) -> None:
+def _check_dismissal(ball: Ball) -> None:
     kind = ball.dismissal
     if kind not in DISMISSALS:
         raise LawBroken(
             "K5.dismissal", f"No ball can bring {kind!r}; it can bring {', '.join(sorted(DISMISSALS))}."
         )
-    if innings.free_hit and kind not in NO_BALL_DISMISSALS:
-        raise LawBroken("N7.free_hit", f"A batter cannot be out {kind} on a free hit, not even off a wide.")
     if ball.noball and kind not in NO_BALL_DISMISSALS:
         raise LawBroken("N3.no_ball", f"A batter cannot be out {kind} off a no-ball.")
     if ball.wide and kind not in WIDE_DISMISSALS:

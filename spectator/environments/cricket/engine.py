@@ -211,28 +211,28 @@ class Match:
 
     def situation(self, batting: BattingIntent, bowling: BowlingIntent) -> Situation | None:
         """What the next ball depends on, given both intents; ``None`` when no ball can be bowled now."""
-        number, innings = len(self.innings), self.innings[-1]
+        innings = self.innings[-1]
         striker, bowler = innings.striker, innings.bowler
         if striker is None or bowler is None or innings.closed:
             return None
         balls, side = innings.balls, self.batting[-1]
+        format, target = innings.format, innings.target
         return Situation(
-            innings=2 - number % 2,
-            balls_bowled=balls,
-            innings_balls=innings.format.balls,
-            wickets_lost=innings.wickets,
-            runs_required=None if innings.target is None else innings.target - innings.runs,
-            striker=self.teams[side].players[striker],
-            striker_balls=innings.batting[striker].balls,
-            bowler=self.teams["away" if side == "home" else "home"].bowlers[bowler],
-            free_hit=innings.free_hit,
-            powerplay=balls < innings.format.powerplay_balls,
-            aggression=batting.aggression,
-            attack=bowling.attack,
-            delivery=bowling.delivery,
-            shot=batting.shot,
-            field=bowling.field.shape,
-            effect=self.effects.of(number),
+            balls,
+            format.balls,
+            innings.wickets,
+            None if target is None else target - innings.runs,
+            self.teams[side].players[striker],
+            innings.batting[striker].balls,
+            self.teams["away" if side == "home" else "home"].bowlers[bowler],
+            innings.free_hit,
+            balls < format.powerplay_balls,
+            batting.aggression,
+            bowling.attack,
+            bowling.delivery,
+            batting.shot,
+            bowling.field.shape,
+            self.effects.of(len(self.innings)),
         )
 
     def play(self, batting: BattingIntent, bowling: BowlingIntent) -> Played:
@@ -250,7 +250,9 @@ class Match:
         powerplay = situation.powerplay
         delivered = self.model.bowl(situation, self.rng)
         over, over_ball, delivery = balls // 6, innings.over_balls + 1, innings.over_deliveries + 1
-        position, fielder = self._fielder(delivered, bowler, bowling.field)
+        position, fielder = (
+            self._fielder(delivered, bowler, bowling.field) if delivered.ball.dismissal else (None, None)
+        )
         wickets = innings.wickets
         counted = laws.take_ball(innings, delivered.ball, fielder)
         return Played(
@@ -292,15 +294,14 @@ class Match:
     def _fielder(self, delivered: Delivered, bowler: int, field: Field) -> tuple[str | None, int | None]:
         """Who took part in a dismissal: the position in the field that is set, and who stands there."""
         kind = delivered.ball.dismissal
-        if kind is None or kind in ("bowled", "lbw", "hit wicket", "hit the ball twice"):
+        if kind in ("bowled", "lbw", "hit wicket", "hit the ball twice"):
             return None, None
         if kind == "caught and bowled":
             return "bowler", bowler
         keeper = self.teams[self.fielding_side].keeper
-        if kind == "stumped" or delivered.zone is None or delivered.fielder == "keeper":
+        seen = delivered.seen
+        if kind == "stumped" or seen.zone is None or seen.fielder == "keeper":
             return "keeper", keeper
-        place = field.nearest(
-            delivered.zone, deep=delivered.aerial and delivered.fielder not in RING_POSITIONS
-        )
+        place = field.nearest(seen.zone, deep=seen.aerial and seen.fielder not in RING_POSITIONS)
         others = [player for player in range(11) if player not in (bowler, keeper)]
         return field.fielders[place].name, others[place]

@@ -213,63 +213,66 @@ def take_ball(innings: Innings, ball: Ball, fielder: int | None = None) -> Ball:
     Returns:
         The ball as it counted, which :func:`settle` may have shortened.
     """
-    bat, wide, noball, wides, byes, legbyes, penalty, ran, boundary, dismissal, _, _ = ball
-    plain = ran == bat and not (
-        wide or noball or boundary or dismissal or byes or legbyes or wides or penalty
-    )
-    if not plain or bat < 0 or innings.closed or innings.awaited != "ball":
-        check_ball(innings, ball)
-    if (
-        innings.target is not None
-        and bat + wides + byes + legbyes + penalty + 1 >= innings.target - innings.runs
-    ):
+    check_ball(innings, ball)
+    if innings.target is not None:
         ball = settle(ball, innings.target - innings.runs)
-        bat, wide, noball, wides, byes, legbyes, penalty, ran, boundary, dismissal, _, _ = ball
-    runs = bat + wides + noball + byes + legbyes + penalty
     batter = innings.batting[innings.striker]  # type: ignore[index]  # check_ball saw that both are in
     bowler = innings.bowling[innings.bowler]  # type: ignore[index]  # and that somebody bowls
-    innings.deliveries += 1
-    innings.over_deliveries += 1
-    innings.runs += runs
-    innings.over_runs += runs
-    innings.partner_runs += runs
-    conceded = bat + wides + noball
-    bowler.runs += conceded
-    innings.over_conceded += conceded
-    if bat:
-        batter.runs += bat
-        if boundary and not ran:
-            if bat == 4:
-                batter.fours += 1
-            elif bat == 6:
-                batter.sixes += 1
-    elif byes or legbyes or penalty:
-        innings.byes += byes
-        innings.legbyes += legbyes
-    innings.penalties += penalty
-    if wide:
-        innings.wides += wides
-        bowler.wides += wides
-    else:
-        batter.balls += 1
-        innings.partner_balls += 1
-        if noball:
-            innings.noballs += 1
-            bowler.noballs += 1
-            innings.free_hit = True
-        else:
-            innings.balls += 1
-            innings.over_balls += 1
-            bowler.balls += 1
-            innings.free_hit = False
-    if dismissal:
+    _add_runs(innings, ball, batter, bowler)
+    _count(innings, ball, batter, bowler)
+    if ball.dismissal:
         _dismiss(innings, ball, bowler, fielder)
-    elif ran & 1:
+    elif ball.ran & 1:
         innings.striker, innings.non_striker = innings.non_striker, innings.striker
     if innings.over_balls == 6:
         _end_over(innings)
     _close_if_over(innings)
     return ball
+
+
+def _add_runs(innings: Innings, ball: Ball, batter: BatterLine, bowler: BowlerLine) -> None:
+    """Book every run of a ball where it belongs."""
+    bat, _, noball, wides, byes, legbyes, penalty, ran, boundary, _, _, _ = ball
+    conceded = bat + wides + noball
+    runs = conceded + byes + legbyes + penalty
+    if not runs:
+        return
+    innings.runs += runs
+    innings.over_runs += runs
+    innings.partner_runs += runs
+    innings.over_conceded += conceded
+    bowler.runs += conceded
+    batter.runs += bat
+    if boundary and not ran:
+        if bat == 4:
+            batter.fours += 1
+        elif bat == 6:
+            batter.sixes += 1
+    if runs != bat:
+        innings.wides += wides
+        bowler.wides += wides
+        innings.byes += byes
+        innings.legbyes += legbyes
+        innings.penalties += penalty
+
+
+def _count(innings: Innings, ball: Ball, batter: BatterLine, bowler: BowlerLine) -> None:
+    """Count a ball as delivered, faced and valid, as far as it is (W3, N1), and say if a free hit follows."""
+    innings.deliveries += 1
+    innings.over_deliveries += 1
+    if ball.wide:
+        return
+    batter.balls += 1
+    innings.partner_balls += 1
+    if ball.noball:
+        innings.noballs += 1
+        bowler.noballs += 1
+        innings.free_hit = True
+        return
+    innings.balls += 1
+    innings.over_balls += 1
+    bowler.balls += 1
+    innings.free_hit = False
 
 
 def _dismiss(innings: Innings, ball: Ball, bowler: BowlerLine, fielder: int | None) -> None:

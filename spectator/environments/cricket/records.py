@@ -158,7 +158,7 @@ def ball_bowled(match: Match, played: Played, batting: BattingIntent, bowling: B
     innings = match.innings[played.innings - 1]
     side = match.batting[played.innings - 1]
     team, rivals = match.teams[side], match.teams["away" if side == "home" else "home"]
-    ball, seen, plan = played.counted, played.delivered, bowling.delivery
+    ball, seen, plan = played.counted, played.delivered.seen, bowling.delivery
     data: Data = {
         "innings": played.innings,
         "side": side,

@@ -41,7 +41,7 @@ PHASES = {"powerplay": (18, 1, True), "middle": (60, 2, False), "death": (102, 4
 
 def at(phase: str = "middle", **change: Any) -> Situation:
     balls, wickets, powerplay = PHASES[phase]
-    usual = Situation(1, balls, 120, wickets, None, BATTER, 12, PACER, powerplay=powerplay)
+    usual = Situation(balls, 120, wickets, None, BATTER, 12, PACER, powerplay=powerplay)
     return replace(usual, **change)
 
 
@@ -62,7 +62,6 @@ def out_of(situation: Situation) -> float:
 
 situations = st.builds(
     Situation,
-    innings=st.integers(1, 4),
     balls_bowled=st.integers(0, 5),
     innings_balls=st.integers(1, 50).map(lambda overs: 6 * overs),
     wickets_lost=st.integers(0, 9),
@@ -119,11 +118,11 @@ def test_every_ball_is_one_that_cricket_knows(situation: Situation, seed: int, o
     if (ball.noball or situation.free_hit) and ball.dismissal:
         assert ball.dismissal in NO_BALL_DISMISSALS
     if ball.dismissal == "stumped":
-        assert delivered.fielder == "keeper"
-    assert delivered.length in LENGTHS and delivered.line in LINES and delivered.pace in PACES
-    assert delivered.zone is None or 1 <= delivered.zone <= 8
-    assert delivered.shot == "none" or delivered.shot in SHOTS
-    assert 60 < delivered.speed_kmh < 170
+        assert delivered.seen.fielder == "keeper"
+    assert delivered.seen.length in LENGTHS and delivered.seen.line in LINES and delivered.seen.pace in PACES
+    assert delivered.seen.zone is None or 1 <= delivered.seen.zone <= 8
+    assert delivered.seen.shot == "none" or delivered.seen.shot in SHOTS
+    assert 60 < delivered.seen.speed_kmh < 170
 
 
 @settings(max_examples=200, deadline=None)
@@ -142,7 +141,7 @@ def test_one_seed_draws_the_same_balls_in_another_process() -> None:
         "from spectator.environments.cricket.ball import BallModel, Situation\n"
         "from spectator.environments.cricket.squads import draw_fixture\n"
         "m, (a, b), r = BallModel.load(), draw_fixture(1), random.Random(5)\n"
-        "print([m.bowl(Situation(1, i, 120, 0, None, a.players[0], i, b.players[10]), r) for i in range(60)])"
+        "print([m.bowl(Situation(i, 120, 0, None, a.players[0], i, b.players[10]), r) for i in range(60)])"
     )
     runs = [
         subprocess.run(
@@ -240,7 +239,7 @@ def test_plans_change_what_happens() -> None:
     plan = DeliveryPlan(length="yorker", line="stumps")
     drawn = [MODEL.bowl(at("death", delivery=plan), rng) for _ in range(4000)]
     usual = [MODEL.bowl(at("death"), rng) for _ in range(4000)]
-    share = [sum(ball.length == "yorker" for ball in balls) / 4000 for balls in (drawn, usual)]
+    share = [sum(ball.seen.length == "yorker" for ball in balls) / 4000 for balls in (drawn, usual)]
     assert share[0] > 0.45 > 0.2 > share[1]
     sixes = [
         MODEL.weights(at("death", delivery=DeliveryPlan(length=length)))[SIX] for length in ("yorker", "full")
@@ -299,7 +298,7 @@ def test_batters_get_set_and_the_tail_is_the_tail() -> None:
 def test_a_steep_chase_costs_wickets() -> None:
     """The same wickets down, a rate of 16 instead of 7 raises runs by a fifth and wickets by a third at
     least."""
-    easy, steep = (at("middle", innings=2, runs_required=rate * 10) for rate in (7, 16))
+    easy, steep = (at("middle", runs_required=rate * 10) for rate in (7, 16))
     assert runs_of(steep) > 1.15 * runs_of(easy)
     assert out_of(steep) > 1.35 * out_of(easy)
 
@@ -357,26 +356,27 @@ def test_a_plan_outside_the_vocabulary_is_refused() -> None:
 def test_nothing_comes_about_that_could_not() -> None:
     """Over fifty thousand balls: no lbw pitching outside leg, no bouncer bowls anybody, wides are wide."""
     rng = random.Random(12)
-    seen: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for number in range(50_000):
         phase = ("powerplay", "middle", "death")[number % 3]
         one = MODEL.bowl(at(phase, bowler=PACER if number % 2 else SPINNER, aggression=0.7), rng)
+        seen = one.seen
         kind = one.ball.dismissal
-        seen[kind or "none"] += 1
+        counts[kind or "none"] += 1
         if kind == "lbw":
-            assert one.line in ("stumps", "outside off") and one.length not in ("short", "back of a length")
+            assert seen.line in ("stumps", "outside off") and seen.length not in ("short", "back of a length")
         if kind == "bowled":
-            assert one.line in ("stumps", "outside off") and one.length != "short"
+            assert seen.line in ("stumps", "outside off") and seen.length != "short"
         if kind in ("bowled", "lbw", "stumped", "hit wicket"):
-            assert one.zone is None and one.contact in ("missed", "padded")
+            assert seen.zone is None and seen.contact in ("missed", "padded")
         if kind == "caught and bowled":
-            assert one.zone in (4, 5) and one.fielder == "bowler"
-        if kind == "caught" and one.fielder == "keeper":
-            assert one.contact == "edged" and one.zone is None and not one.aerial
+            assert seen.zone in (4, 5) and seen.fielder == "bowler"
+        if kind == "caught" and seen.fielder == "keeper":
+            assert seen.contact == "edged" and seen.zone is None and not seen.aerial
         if one.ball.wide:
-            assert one.line in ("wide outside off", "leg") or one.length == "short"
-        if one.contact == "left":
-            assert one.line != "stumps" or one.ball.wide
+            assert seen.line in ("wide outside off", "leg") or seen.length == "short"
+        if seen.contact == "left":
+            assert seen.line != "stumps" or one.ball.wide
         if one.ball.boundary:
-            assert one.fielder is None
-    assert min(seen[kind] for kind in ("bowled", "caught", "lbw", "stumped", "run out")) > 20
+            assert seen.fielder is None
+    assert min(counts[kind] for kind in ("bowled", "caught", "lbw", "stumped", "run out")) > 20

@@ -91,7 +91,7 @@ def sampled_innings(at: ForecastState, rng: random.Random) -> tuple[int, int]:
         on_strike = ends[0]
         bowler = at.bowling[plan[balls // 6]]
         situation = Situation(
-            1, balls, at.innings_balls, wickets, None, at.batting[on_strike], faced[on_strike], bowler,
+            balls, at.innings_balls, wickets, None, at.batting[on_strike], faced[on_strike], bowler,
             free_hit, balls < at.powerplay_balls, effect=effect,
         )  # fmt: skip
         ball = MODEL.bowl(situation, rng).ball
@@ -208,7 +208,7 @@ def test_values_of_the_next_ball_add_up_to_the_forecast() -> None:
     at = state(5, target=60, effect_sd=0.0)
     values = next_ball_values(at, 3000, np.random.default_rng(6))
     bowler = at.bowling[plan_overs(at)[0]]
-    situation = Situation(2, 0, 30, 0, 60, at.batting[0], 0, bowler, powerplay=True)
+    situation = Situation(0, 30, 0, 60, at.batting[0], 0, bowler, powerplay=True)
     total = sum(p * v for p, v in zip(MODEL.weights(situation), values, strict=True))
     seen = forecast(at, 20_000, np.random.default_rng(7))
     assert total == pytest.approx(seen.p_win, abs=5 * seen.p_win_se + 0.01)
@@ -220,7 +220,7 @@ def test_a_decision_is_worth_what_it_changes() -> None:
     at = state(5, balls=24, runs=45, target=60, striker_balls=10, effect_sd=0.0)
     values = next_ball_values(at, 3000, np.random.default_rng(6))
     bowler = at.bowling[plan_overs(at)[4]]
-    usual = Situation(2, 24, 30, 0, 15, at.batting[0], 10, bowler)
+    usual = Situation(24, 30, 0, 15, at.batting[0], 10, bowler)
     assert decision_value(MODEL, usual, usual, values) == 0.0
     block = decision_value(MODEL, replace(usual, aggression=0.1), usual, values)
     assert block < -0.01

@@ -267,15 +267,15 @@ class CricketEnvironment:
 
     def _observe(self, refused: Refusal | None = None) -> Observation:
         game = self._playing
-        actor = game.turn()[1]
-        self._legal = legal_tools(game)
+        phase, actor = game.turn()
+        self._legal = legal_tools(game, phase, actor)
         parts: dict[str, float] = {}
         if actor is None and game.match is not None:
             parts = rubric(game.match, game.seats[AGENT], AGENT)
         return Observation(
             actor=actor,
             legal_actions=legal_actions(game, self._legal),
-            content=content(game, self._squads, actor),
+            content=content(game, self._squads, phase, actor),
             reward=parts.get("score", 0.0),
             done=actor is None,
             refused=refused,

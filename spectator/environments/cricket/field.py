@@ -206,6 +206,10 @@ class Field:
     outside: int
     shown: Mapping[str, Any] = dataclasses.field(compare=False, repr=False)
 
+    def copy_shown(self) -> dict[str, Any]:
+        """A copy of `shown` that whoever gets it may change: the field's own is shared by every match."""
+        return {"preset": self.preset, "fielders": [dict(man) for man in self.shown["fielders"]]}
+
     def nearest(self, zone: int, *, deep: bool) -> int:
         """Index of the fielder nearest to the middle of a sector, of those that are deep if any is (or not).
 

@@ -9,9 +9,10 @@ from typing import Any, Final, Literal
 from spectator.environments.cricket import records
 from spectator.environments.cricket.ball import BallModel
 from spectator.environments.cricket.engine import BattingIntent, BowlingIntent, Match, Played
-from spectator.environments.cricket.field import STANDARD, standard_field
+from spectator.environments.cricket.field import STANDARD, Field, standard_field
 from spectator.environments.cricket.formats import Format
-from spectator.environments.cricket.innings import LawBroken
+from spectator.environments.cricket.innings import Innings, LawBroken
+from spectator.environments.cricket.milestones import milestones
 from spectator.environments.cricket.models import SIDES, Side, mark
 from spectator.environments.cricket.prospects import decision_values, outlook
 from spectator.environments.cricket.seats import Seat
@@ -23,6 +24,17 @@ Phase = Literal["toss", "elect", "openers", "batter", "bowler", "bowl", "bat", "
 RECENT_BALLS: Final = 12
 DEATH_SHARE: Final = 0.25
 """Last part of an innings that counts as its death: 5 of 20 overs, as in the tables."""
+
+
+Segment = Literal["powerplay", "middle", "death"]
+
+
+def segment_of(innings: Innings) -> Segment:
+    """The part of an innings that its next ball is in."""
+    format, balls = innings.format, innings.balls
+    if balls < format.powerplay_balls:
+        return "powerplay"
+    return "death" if format.balls - balls <= DEATH_SHARE * format.balls else "middle"
 
 
 class Game:
@@ -69,6 +81,7 @@ class Game:
         self.this_over: list[str] = []
         self.last_ball: dict[str, Any] | None = None
         self.pending: list[Fact] = []
+        self._shown: tuple[Field, dict[str, Any]] | None = None
 
     def turn(self) -> tuple[Phase, Side | None]:
         """What is being decided and by whom; nobody once the match is over."""
@@ -118,12 +131,16 @@ class Game:
             return False
         return bool(last["striker"] == self.teams[self.playing.batting_side].named(innings.striker))
 
-    def segment(self) -> str:
+    def segment(self) -> Segment:
         """``powerplay``, ``middle`` or ``death``: the part of the innings that the next ball is in."""
-        innings = self.playing.current
-        if innings.format.in_powerplay(innings.balls):
-            return "powerplay"
-        return "death" if innings.balls_left <= DEATH_SHARE * innings.format.balls else "middle"
+        return segment_of(self.playing.current)
+
+    def shown_field(self, side: Side) -> dict[str, Any]:
+        """The field that ``side`` has set, as it travels; made once for each field of this game."""
+        field = self.seats[side].field
+        if self._shown is None or self._shown[0] is not field:
+            self._shown = (field, field.copy_shown())
+        return self._shown[1]
 
     def emit(self, kind: str, data: Mapping[str, Any]) -> None:
         """Note that something happened."""
@@ -213,7 +230,7 @@ class Game:
         self.emit("ball_bowled", self.last_ball)
         if played.out is not None:
             self.emit("wicket_fell", records.wicket_fell(match, played))
-        for milestone in records.milestones(match, played):
+        for milestone in milestones(match, played):
             self.emit("milestone_reached", milestone)
         if played.over_ended:
             self.emit("over_completed", records.over_completed(match, played.bowler))

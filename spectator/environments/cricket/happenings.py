@@ -250,7 +250,7 @@ class MilestoneReached(EventData):
     kind: Literal["batter", "partnership", "team", "wickets"]
     name: str
     value: int
-    balls: int
+    balls: int = Field(description="Balls it took: of the batter, the stand, the innings or the bowler")
 
 
 class OverCompleted(EventData):

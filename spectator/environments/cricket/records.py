@@ -158,8 +158,7 @@ def ball_bowled(match: Match, played: Played, batting: BattingIntent, bowling: B
     innings = match.innings[played.innings - 1]
     side = match.batting[played.innings - 1]
     team, rivals = match.teams[side], match.teams["away" if side == "home" else "home"]
-    ball, seen, plan = played.counted, played.delivered.seen, bowling.delivery
-    data: Data = {
+    data = {
         "innings": played.innings,
         "side": side,
         "at": f"{played.over}.{played.ball}",
@@ -169,6 +168,31 @@ def ball_bowled(match: Match, played: Played, batting: BattingIntent, bowling: B
         "striker": team.players[played.striker].name,
         "non_striker": team.players[played.non_striker].name,
         "bowler": rivals.players[played.bowler].name,
+        **_counted(played, team, rivals),
+        **_seen(played),
+        "intents": _intents(batting, bowling),
+        "score": score(innings),
+        "target": innings.target,
+        "need": max(0, innings.target - innings.runs) if innings.target is not None else None,
+        "balls_left": innings.balls_left,
+        "striker_line": batter_line(innings, team, played.striker),
+        "non_striker_line": batter_line(innings, team, played.non_striker),
+        "bowler_line": bowler_line(innings, rivals, played.bowler),
+        "extras_so_far": extras(innings),
+        "partnership": {"runs": innings.partner_runs, "balls": innings.partner_balls},
+        "ends": _ends(innings, team),
+        "free_hit_next": innings.free_hit and innings.closed is None,
+        "powerplay_next": innings.format.in_powerplay(innings.balls) and innings.closed is None,
+        "outside_limit_next": innings.format.outside_limit(innings.balls),
+    }
+    data["words"] = describe(data)
+    return data
+
+
+def _counted(played: Played, team: Team, rivals: Team) -> Data:
+    """What the scorer made of a ball."""
+    ball = played.counted
+    return {
         "bat": ball.bat,
         "runs": ball.runs,
         "extras": ball.extras,
@@ -188,6 +212,13 @@ def ball_bowled(match: Match, played: Played, batting: BattingIntent, bowling: B
         "position": played.position if ball.dismissal else None,
         "free_hit": played.free_hit,
         "powerplay": played.powerplay,
+    }
+
+
+def _seen(played: Played) -> Data:
+    """What a ball looked like."""
+    seen = played.delivered.seen
+    return {
         "zone": seen.zone,
         "direction": SECTORS[seen.zone - 1] if seen.zone else None,
         "length": seen.length,
@@ -196,31 +227,20 @@ def ball_bowled(match: Match, played: Played, batting: BattingIntent, bowling: B
         "shot": seen.shot,
         "contact": seen.contact,
         "aerial": seen.aerial,
-        "intents": {
-            "aggression": batting.aggression,
-            "shot": batting.shot,
-            "attack": bowling.attack,
-            "length": plan.length if plan else None,
-            "line": plan.line if plan else None,
-            "pace": plan.pace if plan else None,
-            "field": bowling.field.preset,
-        },
-        "score": score(innings),
-        "target": innings.target,
-        "need": max(0, innings.target - innings.runs) if innings.target is not None else None,
-        "balls_left": innings.balls_left,
-        "striker_line": batter_line(innings, team, played.striker),
-        "non_striker_line": batter_line(innings, team, played.non_striker),
-        "bowler_line": bowler_line(innings, rivals, played.bowler),
-        "extras_so_far": extras(innings),
-        "partnership": {"runs": innings.partner_runs, "balls": innings.partner_balls},
-        "ends": _ends(innings, team),
-        "free_hit_next": innings.free_hit and innings.closed is None,
-        "powerplay_next": innings.format.in_powerplay(innings.balls) and innings.closed is None,
-        "outside_limit_next": innings.format.outside_limit(innings.balls),
     }
-    data["words"] = describe(data)
-    return data
+
+
+def _intents(batting: BattingIntent, bowling: BowlingIntent) -> Data:
+    plan = bowling.delivery
+    return {
+        "aggression": batting.aggression,
+        "shot": batting.shot,
+        "attack": bowling.attack,
+        "length": plan.length if plan else None,
+        "line": plan.line if plan else None,
+        "pace": plan.pace if plan else None,
+        "field": bowling.field.preset,
+    }
 
 
 def _kind(played: Played) -> str:
@@ -284,52 +304,3 @@ def match_ended(match: Match) -> Data:
         "balls_left": decided.balls_left,
         "super_overs": decided.super_overs,
     }
-
-
-MILESTONES_BATTER = (50, 100, 150, 200, 250, 300)
-MILESTONES_TEAM = (50, 100, 150, 200, 250, 300, 350, 400, 450, 500)
-MILESTONES_PARTNERSHIP = (50, 100, 150, 200)
-MILESTONE_WICKETS = 5
-
-
-def milestones(match: Match, played: Played) -> list[Data]:
-    """Data of each ``cricket.milestone_reached`` that the ball brought."""
-    innings = match.innings[played.innings - 1]
-    if innings.format.is_super_over:
-        return []
-    side = match.batting[played.innings - 1]
-    team, rivals = match.teams[side], match.teams["away" if side == "home" else "home"]
-    ball = played.counted
-    found: list[Data] = []
-    striker, bowler = innings.batting[played.striker], innings.bowling[played.bowler]
-    partnership = (
-        innings.partnerships[-1] if played.out is not None or innings.closed else innings.partner_runs
-    )
-    for kind, name, after, gained, marks in (
-        ("batter", team.players[played.striker].name, striker.runs, ball.bat, MILESTONES_BATTER),
-        ("partnership", team.name, partnership, ball.runs, MILESTONES_PARTNERSHIP),
-        ("team", team.name, innings.runs, ball.runs, MILESTONES_TEAM),
-    ):
-        found += [
-            {
-                "innings": played.innings,
-                "side": side,
-                "kind": kind,
-                "name": name,
-                "value": value,
-                "balls": balls,
-            }
-            for value in marks
-            if after - gained < value <= after
-            for balls in [striker.balls if kind == "batter" else innings.balls]
-        ]
-    if (
-        played.out is not None
-        and bowler.wickets == MILESTONE_WICKETS
-        and innings.batting[played.out].bowler is not None
-    ):
-        found.append({
-            "innings": played.innings, "side": rivals.side, "kind": "wickets",
-            "name": rivals.players[played.bowler].name, "value": MILESTONE_WICKETS, "balls": bowler.balls,
-        })  # fmt: skip
-    return found

@@ -66,9 +66,14 @@ ADVANCING: Final = frozenset(
 """Tools that go on with the game."""
 
 
-def legal_tools(game: Game) -> tuple[str, ...]:
-    """Names of the tools that the actor may use now, one that goes on with the game first."""
-    phase, actor = game.turn()
+def legal_tools(game: Game, phase: Phase, actor: Side | None) -> tuple[str, ...]:
+    """Names of the tools that ``actor`` may use now, one that goes on with the game first.
+
+    Args:
+        game: The game.
+        phase: What is being decided.
+        actor: Who decides it; see :meth:`Game.turn`.
+    """
     if actor is None:
         return ()
     seat = game.seats[actor]

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
 from spectator.environments.cricket.advice import usual_bowler
-from spectator.environments.cricket.field import Field
+from spectator.environments.cricket.engine import Match
 from spectator.environments.cricket.formats import Format
-from spectator.environments.cricket.game import Game
+from spectator.environments.cricket.game import Game, Phase, segment_of
 from spectator.environments.cricket.innings import Innings
 from spectator.environments.cricket.laws import may_bat, overs_left
 from spectator.environments.cricket.models import Side, overs_text
 from spectator.environments.cricket.resources import runs_to_come
 from spectator.environments.cricket.seats import Seat
+from spectator.environments.cricket.team import Team
 
 PHASE_TASKS = {
     "toss": "Call the toss and say what you elect if you win it.",
@@ -27,20 +29,28 @@ PHASE_TASKS = {
 }
 
 
-def content(game: Game, squads: dict[Side, Any], side: Side | None) -> dict[str, Any]:
+def content(game: Game, squads: dict[Side, Any], phase: Phase, side: Side | None) -> dict[str, Any]:
     """What ``side`` sees; the public part only when nobody must decide.
 
     Args:
         game: The game.
         squads: Cards of both elevens, the same object in every observation.
+        phase: What is being decided.
         side: Whose eyes.
     """
-    phase = game.turn()[0]
-    view: dict[str, Any] = {"phase": phase, "task": PHASE_TASKS[phase], "side": side, "squads": squads}
-    view["format"] = _format(game.format)
+    view: dict[str, Any] = {
+        "phase": phase,
+        "task": PHASE_TASKS[phase],
+        "side": side,
+        "squads": squads,
+        "format": _format(game.format),
+    }
     match = game.match
     if match is not None:
-        view |= _situation(game, match.current)
+        view.update(_situation(game, match))
+        view.update(_equation(match.current))
+        if game.last_ball is not None:
+            view["last_ball"] = _last_ball(game.last_ball)
         if match.result is not None:
             winner = match.result.winner
             view["result"] = match.result.words(match.teams[winner].name if winner else "")
@@ -48,7 +58,7 @@ def content(game: Game, squads: dict[Side, Any], side: Side | None) -> dict[str,
         view["you"] = _own(game.seats[side])
         if phase == "bowl":
             view["you"]["field_frozen"] = game.field_frozen
-        if phase == "bowler":
+        elif phase == "bowler":
             view["choices"] = _bowling_choices(game)
         elif phase in ("batter", "openers"):
             view["choices"] = _batting_choices(game)
@@ -64,80 +74,81 @@ def _format(format: Format) -> dict[str, int]:
     }
 
 
-def _situation(game: Game, innings: Innings) -> dict[str, Any]:
-    match = game.playing
+def _situation(game: Game, match: Match) -> dict[str, Any]:
+    """Where the match stands, who is in, who bowls, and the field that is set."""
+    innings = match.innings[-1]
+    format, balls = innings.format, innings.balls
     batting, fielding = match.teams[match.batting_side], match.teams[match.fielding_side]
-    balls, left = innings.balls, innings.balls_left
-    view: dict[str, Any] = {
-        "innings": match.number,
-        "super_over": innings.format.is_super_over,
+    return {
+        "innings": len(match.innings),
+        "super_over": format.is_super_over,
         "batting": batting.side,
-        "segment": game.segment(),
+        "segment": segment_of(innings),
         "score": {
             "runs": innings.runs,
             "wickets": innings.wickets,
             "balls": balls,
             "overs": overs_text(balls),
-            "balls_left": left,
+            "balls_left": format.balls - balls,
         },
-        "powerplay": innings.format.in_powerplay(balls),
+        "powerplay": balls < format.powerplay_balls,
         "free_hit": innings.free_hit,
         "run_rate": round(6.0 * innings.runs / balls, 2) if balls else None,
-        "striker": _batter(game, innings.striker),
-        "non_striker": _batter(game, innings.non_striker),
-        "bowler": None,
+        "striker": _batter(innings, batting, innings.striker),
+        "non_striker": _batter(innings, batting, innings.non_striker),
+        "bowler": _bowler(innings, fielding, innings.bowler),
         "partnership": innings.partner_runs,
-        "recent": list(game.recent),
-        "field": _shown(game.seats[fielding.side].field),
-        "outside_limit": innings.format.outside_limit(balls),
+        "recent": game.recent.copy(),
+        "field": game.shown_field(fielding.side),
+        "outside_limit": format.outside_limit(balls),
     }
-    if innings.target is not None:
-        need = max(0, innings.target - innings.runs)
-        view |= {
-            "target": innings.target,
-            "need": need,
-            "required_rate": round(6.0 * need / left, 2) if left else None,
-        }
-    else:
-        view["projected"] = (
-            round(innings.runs + runs_to_come(left, innings.wickets))
-            if not (innings.format.is_super_over)
-            else None
-        )
-    if innings.bowler is not None:
-        line = innings.bowling[innings.bowler]
-        view["bowler"] = {
-            "name": fielding.players[innings.bowler].name,
-            "kind": fielding.kind(innings.bowler),
-            "overs": overs_text(line.balls),
-            "runs": line.runs,
-            "wickets": line.wickets,
-            "overs_left": overs_left(innings, innings.bowler),
-        }
-    last = game.last_ball
-    if last is not None:
-        view["last_ball"] = {
-            "at": last["at"],
-            "mark": last["mark"],
-            "words": last["words"],
-            "length": last["length"],
-            "line": last["line"],
-            "zone": last["direction"],
-        }
-    return view
 
 
-def _shown(field: Field) -> dict[str, Any]:
-    """A copy, for the field's own is shared by every match."""
-    return {"preset": field.preset, "fielders": [dict(man) for man in field.shown["fielders"]]}
+def _equation(innings: Innings) -> dict[str, Any]:
+    """What a chase still needs; of a first innings, what it is likely to make."""
+    left = innings.balls_left
+    if innings.target is None:
+        if innings.format.is_super_over:
+            return {"projected": None}
+        return {"projected": round(innings.runs + runs_to_come(left, innings.wickets))}
+    need = max(0, innings.target - innings.runs)
+    return {
+        "target": innings.target,
+        "need": need,
+        "required_rate": round(6.0 * need / left, 2) if left else None,
+    }
 
 
-def _batter(game: Game, player: int | None) -> dict[str, Any] | None:
+def _last_ball(ball: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "at": ball["at"],
+        "mark": ball["mark"],
+        "words": ball["words"],
+        "length": ball["length"],
+        "line": ball["line"],
+        "zone": ball["direction"],
+    }
+
+
+def _batter(innings: Innings, team: Team, player: int | None) -> dict[str, Any] | None:
     if player is None:
         return None
-    match = game.playing
-    line, person = match.current.batting[player], match.teams[match.batting_side].players[player]
+    line, person = innings.batting[player], team.players[player]
     return {"name": person.name, "bats": person.bats, "runs": line.runs, "balls": line.balls}
+
+
+def _bowler(innings: Innings, team: Team, player: int | None) -> dict[str, Any] | None:
+    if player is None:
+        return None
+    line = innings.bowling[player]
+    return {
+        "name": team.players[player].name,
+        "kind": team.kind(player),
+        "overs": overs_text(line.balls),
+        "runs": line.runs,
+        "wickets": line.wickets,
+        "overs_left": overs_left(innings, player),
+    }
 
 
 def _own(seat: Seat) -> dict[str, Any]:

@@ -51,7 +51,15 @@ def test_a_live_episode_is_followed_to_its_end(tmp_path: Path) -> None:
         episode_id = serving.start(environment="counting", pace="fast", options={"turns": 5})
         sights = asyncio.run(follow(live_url(f"{serving.base_url}/watch/{episode_id}")))
     assert sights[-1].over
-    assert sights[-1].state["world"] == {"turns": 5, "said": 5, "correct": 5, "last": 5, "result": "right"}
+    assert sights[-1].state["world"] == {
+        "turns": 5,
+        "said": 5,
+        "correct": 5,
+        "last": 5,
+        "result": "right",
+        "headline": "5 counted, right",
+        "glance": {"step": 5, "progress": 1.0, "value": 5, "unit": "right"},
+    }
     assert sights[-1].state["episode"]["status"] == "ended"
 
 

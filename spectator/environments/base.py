@@ -78,7 +78,20 @@ class Environment(Protocol):
 
 
 class Projection(Protocol):
-    """Folds events into what a viewer of this world sees."""
+    """Folds events into what a viewer of this world sees.
+
+    Two members of ``state["world"]`` are read wherever many episodes are shown, so that no list, tile or
+    comparison needs to know the world; both may be left out:
+
+    ``headline``
+        The episode in one line of plain text.
+    ``glance``
+        ``{"step", "at", "progress", "value", "unit", "suspense"}``, each of which may be left out. ``step``
+        is an integer that never falls: where in the game it is, such as the number of the ball, so that two
+        episodes can be shown in step; ``at`` is the same in the game's own notation. ``progress`` is in
+        [0, 1]. ``value`` is the figure that people follow and ``unit`` what it counts. ``suspense`` is in
+        [0, 1]: how open the end is, the more the nearer it is.
+    """
 
     def __call__(self, state: Mapping[str, Any], event: Event) -> Mapping[str, Any]:
         """Merge patch for the world's own part of the viewer's state; pure.

@@ -269,9 +269,24 @@ def _check_projection(world: World, options: Mapping[str, Any], played: Playthro
         state = apply_patch(state, {"world": patch} if patch else {})
         if _holds_null(state.get("world")):
             yield f"the state holds null after {fact.type}"
+        yield from _check_afar(state.get("world", {}))
         for line in world.commentator(event, state):
             if not line.text or len(line.text) > 300 or not 0 <= line.priority <= 3:
                 yield f"the line {line.text[:40]!r} on {fact.type} is empty, too long or has no priority"
+
+
+def _check_afar(world: Mapping[str, Any]) -> Iterator[str]:
+    """What lists and tiles show; see :class:`spectator.environments.base.Projection`."""
+    if not isinstance(world.get("headline", ""), str):
+        yield "the headline is not a text"
+    glance = world.get("glance", {})
+    if unknown := set(glance) - {"step", "at", "progress", "value", "unit", "suspense"}:
+        yield f"the glance holds {', '.join(sorted(unknown))}, which nothing reads"
+    for name in ("progress", "suspense"):
+        if not 0 <= glance.get(name, 0) <= 1:
+            yield f"the glance's {name} is not in [0, 1]"
+    if type(glance.get("step", 0)) is not int:
+        yield "the glance's step is not an integer"
 
 
 def _holds_null(value: Any) -> bool:

@@ -20,7 +20,6 @@ import * as text from "./text.js";
  * @typedef {object} Panel
  * @property {(root: HTMLElement, ctx: PanelContext) => {update(state: any, event: any): void, destroy(): void}} mount
  * @property {(state: any) => Record<string, string>} [names] what people call the actors
- * @property {(state: any) => string} [headline] the episode in one line, for lists and the tab's title
  */
 
 const tools = { h, svg, keyed, replace, setText, setAttribute, ...text };
@@ -72,6 +71,6 @@ export async function hostPanel(address, slots, still) {
     /** @param {any} state @returns {Record<string, string>} */
     names(state) { return panel?.names ? attempt(() => panel?.names?.(state), {}) : {}; },
     /** @param {any} state @returns {string} */
-    headline(state) { return panel?.headline ? text.plain(attempt(() => panel?.headline?.(state), "")) : ""; },
+    headline(state) { return text.plain(state.world?.headline ?? ""); },
   };
 }

@@ -22,16 +22,6 @@ test("every mark of the scorer has a look and words", () => {
   assert.equal(it.validBalls(["1", "wd", "4", "nb", "W", "lb"]), 4);
 });
 
-test("the match in one line, at every stage", () => {
-  const teams = { home: { name: "Harbour Lights" }, away: { name: "Granite Vale" } };
-  assert.equal(it.headline({}), "");
-  assert.equal(it.headline({ teams }), "Harbour Lights v Granite Vale");
-  const first = { teams, batting: "away", score: { away: { runs: 62, wickets: 4, overs: "5.0" } }, equation: { current: 12.4 } };
-  assert.equal(it.headline(first), "Granite Vale 62/4 (5.0)");
-  assert.equal(it.headline({ ...first, equation: { need: 22, balls: 8 } }), "Granite Vale 62/4 (5.0), need 22 off 8");
-  assert.equal(it.headline({ ...first, result: "Granite Vale won by 5 runs" }), "Granite Vale won by 5 runs");
-});
-
 test("the over under way is what the score has beyond the finished ones", () => {
   const card = { overs: { 2: { runs: 3, wickets: 1, score: 11 }, 1: { runs: 8, wickets: 0, score: 8 } } };
   assert.deepEqual(it.oversOf(card, { runs: 16, wickets: 2 }).map((over) => [over.over, over.runs, over.wickets, over.unfinished]), [[1, 8, 0, false], [2, 3, 1, false], [3, 5, 1, true]]);

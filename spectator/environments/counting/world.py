@@ -51,12 +51,27 @@ class RandomCounter(ScriptedPolicy):
 def project(state: Mapping[str, Any], event: Event) -> Mapping[str, Any]:
     """The viewer sees how far the count has come and whether it is right so far."""
     if event.type == "episode.started":
-        return {"turns": event.data["options"]["turns"], "said": 0, "correct": 0}
+        return {
+            "turns": event.data["options"]["turns"],
+            "said": 0,
+            "correct": 0,
+            "headline": "Nothing said yet",
+        }
     if event.type == "counting.number_said":
+        said, turns = event.data["expected"], state["world"]["turns"]
         correct = state["world"]["correct"] + event.data["correct"]
-        return {"said": event.data["expected"], "correct": correct, "last": event.data["number"]}
+        return {
+            "said": said,
+            "correct": correct,
+            "last": event.data["number"],
+            "headline": f"{said} of {turns} counted",
+            "glance": {"step": said, "progress": round(said / turns, 4), "value": correct, "unit": "right"},
+        }
     if event.type == "counting.finished":
-        return {"result": event.data["result"]}
+        return {
+            "result": event.data["result"],
+            "headline": f"{event.data['turns']} counted, {event.data['result']}",
+        }
     return {}
 
 

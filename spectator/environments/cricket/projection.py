@@ -6,8 +6,10 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from spectator.environments.cricket.field import standard_field
+from spectator.environments.cricket.glance import glance
 from spectator.environments.cricket.resources import runs_to_come
 from spectator.events import Event
+from spectator.merge_patch import apply_patch, make_patch
 
 Patch = dict[str, Any]
 
@@ -15,7 +17,17 @@ Patch = dict[str, Any]
 def project(state: Mapping[str, Any], event: Event) -> Mapping[str, Any]:
     """Merge patch of the world's part of the viewer's state."""
     fold = _FOLDS.get(event.type)
-    return {} if fold is None else fold(state, event)
+    if fold is None:
+        return {}
+    patch = fold(state, event)
+    return patch | _from_afar(state.get("world", {}), patch) if event.type in _SEEN_FROM_AFAR else patch
+
+
+def _from_afar(world: Mapping[str, Any], patch: Patch) -> Patch:
+    """A patch of what lists and tiles show, after ``patch``."""
+    seen = glance(apply_patch(world, patch))
+    patched: Patch = make_patch({name: world[name] for name in seen if name in world}, seen)
+    return patched
 
 
 def _arranged(state: Mapping[str, Any], event: Event) -> Patch:
@@ -370,6 +382,15 @@ def _match_ended(state: Mapping[str, Any], event: Event) -> Patch:
     return {"result": event.data["result"], **({"winner": winner} if winner else {})}
 
 
+_SEEN_FROM_AFAR: Final = frozenset(
+    {
+        "cricket.match_arranged",
+        "cricket.position_set",
+        "cricket.innings_started",
+        "cricket.ball_bowled",
+        "cricket.match_ended",
+    }
+)
 _FOLDS: Final[dict[str, Callable[[Mapping[str, Any], Event], Patch]]] = {
     "cricket.match_arranged": _arranged,
     "cricket.toss_made": _tossed,

@@ -24,5 +24,4 @@ export default {
       destroy: () => lead.replaceChildren(),
     };
   },
-  headline: (/** @type {any} */ { world = {} }) => (world.turns ? `${world.said} of ${world.turns} counted${world.result ? `, ${world.result}` : ""}` : ""),
 };

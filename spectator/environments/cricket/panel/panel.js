@@ -9,7 +9,7 @@ import { mountCrease } from "./crease.js";
 import { mountField } from "./field.js";
 import { mountPlans } from "./plans.js";
 import { mountScore } from "./score.js";
-import { headline, names } from "./words.js";
+import { names } from "./words.js";
 
 export default {
   /** @param {HTMLElement} root @param {any} ctx */
@@ -40,5 +40,4 @@ export default {
     };
   },
   names: (/** @type {any} */ state) => names(state.world),
-  headline: (/** @type {any} */ state) => headline(state.world),
 };

@@ -39,20 +39,6 @@ export function markWords(mark) {
 /** Balls of an over that count. @param {string[]} marks */
 export const validBalls = (marks) => marks.filter((mark) => !/wd|nb/.test(mark)).length;
 
-/** @param {any} side @param {any} score */
-export const scoreText = (side, score) => `${side?.name ?? ""} ${score?.runs ?? 0}/${score?.wickets ?? 0}`;
-
-/** The match in one line. @param {any} world */
-export function headline(world) {
-  if (!world?.teams) return "";
-  if (world.result) return world.result;
-  const { batting, equation = {} } = world;
-  if (!batting) return `${world.teams.home?.name} v ${world.teams.away?.name}`;
-  const score = world.score?.[batting];
-  const line = `${scoreText(world.teams[batting], score)} (${score?.overs ?? "0.0"})`;
-  return equation.need === undefined ? line : `${line}, need ${equation.need} off ${equation.balls}`;
-}
-
 /** What people call the two sides. @param {any} world @returns {Record<string, string>} */
 export function names(world) {
   /** @type {Record<string, string>} */

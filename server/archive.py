@@ -23,6 +23,8 @@ NDJSON: Final = "application/x-ndjson"
 READ_EVENTS: Final = 64
 """Events that are read and sent at once, since each may be large."""
 
+DIGEST_HEADER: Final = "Spectator-Digest"
+
 MAX_SEQ: Final = 2**53 - 1
 
 
@@ -45,6 +47,10 @@ class EpisodeEntry(BaseModel):
     result: str | None = Field(description="The result in words, when it finished")
     turns: int | None = Field(description="Turns taken, once it has ended")
     head_seq: int = Field(description="Number of its last event")
+    detail: str | None = Field(description="What went wrong, when something did, once it has ended")
+    digest: str | None = Field(
+        description="The chain's digest up to its last event, 64 hexadecimal digits; see docs/journal.md"
+    )
 
 
 class EpisodePage(BaseModel):
@@ -107,16 +113,15 @@ async def get_events(
 
 @router.get("/{episode_id}/export", response_class=StreamingResponse, responses=STREAMED)
 async def export_events(episode_id: str, services: ServicesDep) -> StreamingResponse:
-    """The same, as a file."""
-    await _summary(services, episode_id)
-    return StreamingResponse(
-        _lines(services.journal, episode_id, 0),
-        media_type=NDJSON,
-        headers={
-            "Cache-Control": "no-cache",
-            "Content-Disposition": f'attachment; filename="{episode_id}.ndjson"',
-        },
-    )
+    """The same, as a file; of an ended one, `Spectator-Digest` tells the last digest."""
+    summary = await _summary(services, episode_id)
+    headers = {
+        "Cache-Control": "no-cache",
+        "Content-Disposition": f'attachment; filename="{episode_id}.ndjson"',
+    }
+    if summary.ended_at is not None and summary.digest is not None:
+        headers[DIGEST_HEADER] = summary.digest
+    return StreamingResponse(_lines(services.journal, episode_id, 0), media_type=NDJSON, headers=headers)
 
 
 async def _summary(services: Services, episode_id: str) -> EpisodeSummary:

@@ -21,7 +21,8 @@
     │   ├── EnvironmentFault              the world failed
     │   │   └── StepTimeout
     │   └── JournalError                  the record could not be written or read
-    │       └── SequenceConflict          somebody else already wrote this seq
+    │       ├── SequenceConflict          somebody else already wrote this seq
+    │       └── JournalDamaged            its file is not a journal, or not all of one
     └── ProtocolError                     a peer broke the wire contract
 
 Worlds and policies raise plain Python errors; the driver names the boundary that they crossed.
@@ -197,6 +198,10 @@ class JournalError(EpisodeError):
 
 class SequenceConflict(JournalError):
     """Another writer already recorded this ``(episode_id, seq)``: this one is fenced off."""
+
+
+class JournalDamaged(JournalError):
+    """The journal's file is not a journal, or not all of one; nothing was changed."""
 
 
 class ProtocolError(SpectatorError):

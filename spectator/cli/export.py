@@ -3,27 +3,137 @@
 from __future__ import annotations
 
 import asyncio
+import sys
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import IO, TYPE_CHECKING
 
 import click
 
-from spectator.cli.recordings import journal_folder, recorded_episode
+from spectator.cli.recordings import every_episode, journal_folder, recorded_journal, summary_of
+
+if TYPE_CHECKING:
+    from spectator.events import Event
+    from spectator.journal.base import EpisodeSummary, Journal
 
 
 @click.command()
-@click.argument("episode_id")
+@click.argument("episode_ids", metavar="[EPISODE_ID]...", nargs=-1)
 @journal_folder
+@click.option("--all", "everything", is_flag=True, help="Every episode that matches, oldest first.")
+@click.option("--environment", help="With --all: only of this world.")
+@click.option("--captain", help="With --all: only with this preset in the agent's seat.")
+@click.option("--ended/--unended", default=None, help="With --all: only such.")
+@click.option(
+    "--format", "form", type=click.Choice(["ndjson", "parquet"]), default="ndjson", show_default=True
+)
+@click.option(
+    "--out",
+    type=click.Path(dir_okay=False, allow_dash=True, path_type=Path),
+    default="-",
+    show_default=True,
+    help="File, complete or not there; - is stdout.",
+)
 @click.option("--after-seq", type=click.IntRange(min=0), default=0, show_default=True)
-def export(episode_id: str, data_dir: Path, after_seq: int) -> None:
-    """Write a recorded episode's events to standard output as NDJSON, byte for byte as recorded.
+def export(
+    episode_ids: tuple[str, ...],
+    data_dir: Path,
+    everything: bool,
+    environment: str | None,
+    captain: str | None,
+    ended: bool | None,
+    form: str,
+    out: Path,
+    after_seq: int,
+) -> None:
+    """Write recorded episodes: as NDJSON byte for byte as recorded, or as a Parquet table for training.
 
     \b
     Example: spectator export ep-01K9ZQ3V5M0000000000000000 > match.ndjson
+    Example: spectator export --all --ended --format parquet --out episodes.parquet
     """
+    from spectator.journal.base import EpisodeFilter
+
+    if everything == bool(episode_ids):
+        raise click.UsageError("name the episodes, or ask for --all of them")
+    if not everything and (environment, captain, ended) != (None, None, None):
+        raise click.UsageError("--environment, --captain and --ended choose among --all")
+    if form == "parquet" and str(out) == "-":
+        raise click.UsageError("--format parquet needs --out FILE")
 
     async def write() -> None:
-        async with recorded_episode(episode_id, data_dir) as journal:
-            async for recorded in journal.stream(episode_id, after_seq=after_seq):
-                click.echo(recorded.text)
+        async with recorded_journal(data_dir) as journal:
+            if everything:
+                wanted = EpisodeFilter(environment=environment, captain=captain, ended=ended, limit=1000)
+                chosen = await every_episode(journal, wanted)
+            else:
+                chosen = [await summary_of(journal, episode_id) for episode_id in episode_ids]
+            if not chosen:
+                raise click.ClickException("no episode matches")
+            await (_parquet if form == "parquet" else _ndjson)(journal, chosen, out, after_seq)
 
     asyncio.run(write())
+
+
+async def _ndjson(journal: Journal, chosen: Sequence[EpisodeSummary], out: Path, after_seq: int) -> None:
+    with _file(out) as file, _Progress(chosen) as progress:
+        for summary in chosen:
+            async for recorded in journal.stream(summary.episode_id, after_seq=after_seq):
+                click.echo(recorded.text, file=file)
+                progress.event()
+            progress.episode(summary)
+
+
+async def _parquet(journal: Journal, chosen: Sequence[EpisodeSummary], out: Path, after_seq: int) -> None:
+    from spectator.journal.table import Table
+
+    async def events(summary: EpisodeSummary) -> AsyncIterator[Event]:
+        async for recorded in journal.stream(summary.episode_id, after_seq=after_seq):
+            progress.event()
+            yield recorded.event
+
+    with Table(out) as table, _Progress(chosen) as progress:
+        for summary in chosen:
+            await table.add(summary, events(summary))
+            progress.episode(summary)
+
+
+@contextmanager
+def _file(path: Path) -> Iterator[IO[str]]:
+    """Standard output, or a file that is there once it is complete."""
+    if str(path) == "-":
+        yield sys.stdout
+        return
+    part = path.with_name(path.name + ".part")
+    try:
+        with part.open("w", encoding="utf-8", newline="\n") as file:
+            yield file
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+class _Progress:
+    """Tells on standard error how far it is, and at the end of each of a few episodes its digest."""
+
+    def __init__(self, chosen: Sequence[EpisodeSummary]) -> None:
+        self._few = len(chosen) <= 10
+        total = sum(summary.head_seq for summary in chosen)
+        self._bar = click.progressbar(length=total, label="events", file=sys.stderr, update_min_steps=500)
+
+    def __enter__(self) -> _Progress:
+        self._bar.__enter__()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bar.__exit__(None, None, None)
+
+    def event(self) -> None:
+        """One more event is written."""
+        self._bar.update(1)
+
+    def episode(self, summary: EpisodeSummary) -> None:
+        """All of an episode is written."""
+        if self._few and summary.ended_at is not None and summary.digest is not None:
+            click.echo(f"{summary.episode_id}: {summary.head_seq} events, digest {summary.digest}", err=True)

@@ -1,17 +1,19 @@
-"""Owns the way from a command to a recorded episode."""
+"""Owns the way from a command to recorded episodes."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 if TYPE_CHECKING:
-    from spectator.journal.base import Journal
+    from spectator.journal.base import EpisodeFilter, EpisodeSummary, Journal
+    from spectator.journal.sql import SqlJournal
 
 JOURNAL_FILE = "journal.db"
 
@@ -26,18 +28,46 @@ journal_folder = click.option(
 
 
 @asynccontextmanager
-async def recorded_episode(episode_id: str, data_dir: Path) -> AsyncIterator[Journal]:
-    """The journal in ``data_dir``, for reading, once it is known to hold the episode."""
-    from spectator.errors import EpisodeNotFound
+async def recorded_journal(data_dir: Path, *, writable: bool = False) -> AsyncIterator[SqlJournal]:
+    """The journal that is in ``data_dir``."""
     from spectator.journal.sql import SqlJournal
 
     path = data_dir / JOURNAL_FILE
     if not await asyncio.to_thread(path.exists):
         raise click.ClickException(f"there is no journal at {path}; name its folder with --data-dir")
-    journal = await SqlJournal.open(f"sqlite:///{path}", writable=False)
+    journal = await SqlJournal.open(f"sqlite:///{path}", writable=writable)
     try:
-        if await journal.episode(episode_id) is None:
-            raise EpisodeNotFound(episode_id)
         yield journal
     finally:
         await journal.aclose()
+
+
+@asynccontextmanager
+async def recorded_episode(episode_id: str, data_dir: Path) -> AsyncIterator[Journal]:
+    """The journal in ``data_dir``, for reading, once it is known to hold the episode."""
+    async with recorded_journal(data_dir) as journal:
+        await summary_of(journal, episode_id)
+        yield journal
+
+
+async def summary_of(journal: Journal, episode_id: str) -> EpisodeSummary:
+    """The episode's line of the index.
+
+    Raises:
+        EpisodeNotFound: There is none.
+    """
+    from spectator.errors import EpisodeNotFound
+
+    summary = await journal.episode(episode_id)
+    if summary is None:
+        raise EpisodeNotFound(episode_id)
+    return summary
+
+
+async def every_episode(journal: Journal, wanted: EpisodeFilter) -> list[EpisodeSummary]:
+    """All that match, page by page, oldest first."""
+    found: list[EpisodeSummary] = []
+    while page := await journal.episodes(wanted):
+        found += page
+        wanted = replace(wanted, before=page[-1].episode_id)
+    return found[::-1]

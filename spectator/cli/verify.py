@@ -3,31 +3,148 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator, Iterator, Sequence
+from itertools import groupby
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from spectator.cli.recordings import journal_folder, recorded_episode
+from spectator.cli.recordings import recorded_journal, summary_of
+from spectator.errors import InvalidRequest
+
+if TYPE_CHECKING:
+    from spectator.events import RecordedEvent
+    from spectator.journal.chain import Chain, Link
 
 
 @click.command()
-@click.argument("episode_id")
-@journal_folder
-def verify(episode_id: str, data_dir: Path) -> None:
-    """Play a recorded episode again from its seed and decisions, and compare every event.
+@click.argument("source", metavar="EPISODE_ID|FILE")
+@click.option(
+    "--data-dir",
+    type=click.Path(file_okay=False, path_type=Path),
+    default="data",
+    show_default=True,
+    help="Folder of the journal, for an episode's id.",
+)
+@click.option("--digest", help="What the last digest has to be, as stated elsewhere: 64 hexadecimal digits.")
+@click.option("--chain-only", is_flag=True, help="Check the digests, and do not play it again.")
+def verify(source: str, data_dir: Path, digest: str | None, chain_only: bool) -> None:
+    """Check an episode's chain of digests, then play it again from its seed and decisions and compare.
+
+    SOURCE is an episode's id, or a file that `spectator export` wrote.
 
     \b
     Example: spectator verify ep-01K9ZQ3V5M0000000000000000
+    Example: spectator verify match.ndjson --digest 3b0c...
     """
+    stated = _stated(digest)
+    path = Path(source)
+    if path.is_file():
+        asyncio.run(_verify_file(path, stated, chain_only))
+    elif path.suffix:
+        raise click.BadParameter(f"there is no file {path}", param_hint="EPISODE_ID|FILE")
+    else:
+        asyncio.run(_verify_episode(source, data_dir, stated, chain_only))
+
+
+def _stated(digest: str | None) -> bytes | None:
+    if digest is None:
+        return None
+    try:
+        stated = bytes.fromhex(digest)
+    except ValueError:
+        stated = b""
+    if len(stated) != 32:
+        raise click.BadParameter("is 64 hexadecimal digits", param_hint="--digest")
+    return stated
+
+
+async def _verify_episode(episode_id: str, data_dir: Path, stated: bytes | None, chain_only: bool) -> None:
+    from spectator.journal.chain import Chain
+
+    async with recorded_journal(data_dir) as journal:
+        summary = await summary_of(journal, episode_id)
+        end = await journal.end(episode_id)
+        head_seq, noted = (None, None) if end is None else end
+        chain = Chain(head_seq=head_seq, digest=stated or noted)
+        found = False
+        async for links in journal.links(episode_id):
+            found = _report(chain, links) or found
+        _conclude(episode_id, chain, found)
+        if not chain_only:
+            await _replay(summary.episode_id, journal.stream(episode_id))
+
+
+async def _verify_file(path: Path, stated: bytes | None, chain_only: bool) -> None:
+    from spectator.events import decode
+    from spectator.journal.chain import Chain
+
+    lines = await asyncio.to_thread(lambda: path.read_bytes().removesuffix(b"\n").split(b"\n"))
+    episodes = [(name, list(texts)) for name, texts in groupby(_texts(lines), key=lambda text: text[0])]
+    if stated is not None and len(episodes) > 1:
+        raise click.BadParameter(f"the file holds {len(episodes)} episodes", param_hint="--digest")
+    for episode_id, texts in episodes:
+        chain = Chain(digest=stated)
+        _conclude(episode_id, chain, _report(chain, _links(texts)))
+        if not chain_only:
+            await _replay(episode_id, _aside(decode(text) for _, text in texts))
+
+
+def _texts(lines: Sequence[bytes]) -> Iterator[tuple[str, str]]:
+    """Each line with the episode that it belongs to."""
+    from spectator.events import decode
+
+    for number, line in enumerate(lines, 1):
+        try:
+            text = line.decode()
+            yield decode(text).event.episode_id, text
+        except ValueError as error:
+            raise click.ClickException(f"line {number} is no event: {str(error)[:200]}") from error
+
+
+def _links(texts: Sequence[tuple[str, str]]) -> Iterator[Link]:
+    from spectator.events import decode
+    from spectator.journal.chain import Link
+
+    for episode_id, text in texts:
+        yield Link(episode_id, decode(text).event.seq, text, None)
+
+
+async def _aside(events: Iterator[RecordedEvent]) -> AsyncIterator[RecordedEvent]:
+    for event in events:
+        yield event
+
+
+def _report(chain: Chain, links: Sequence[Link] | Iterator[Link]) -> bool:
+    """Say where the chain breaks; whether it does."""
+    found = False
+    for broken in chain.check(links):
+        click.echo(f"event {broken.seq}: {broken.message}", err=True)
+        found = True
+    return found
+
+
+def _conclude(episode_id: str, chain: Chain, found: bool) -> None:
+    for broken in chain.finish():
+        click.echo(f"event {broken.seq}: {broken.message}", err=True)
+        found = True
+    if found:
+        raise click.ClickException(f"{episode_id} is not as it was recorded")
+    click.echo(f"{episode_id}: {chain.seq} events, digest {chain.digest.hex()}")
+
+
+async def _replay(episode_id: str, recorded: AsyncIterator[RecordedEvent]) -> None:
     from spectator.episodes.verify import verify as replay_and_compare
 
-    async def check() -> None:
-        async with recorded_episode(episode_id, data_dir) as journal:
-            found = await replay_and_compare(journal.stream(episode_id))
-        for discrepancy in found:
-            click.echo(f"event {discrepancy.seq}: {discrepancy.message}", err=True)
-        if found:
-            raise click.ClickException(f"{episode_id} is not what its seed and decisions give")
-        click.echo(f"{episode_id}: every event is what its seed and decisions give")
-
-    asyncio.run(check())
+    try:
+        found = await replay_and_compare(recorded)
+    except InvalidRequest as error:
+        raise click.ClickException(
+            f"{episode_id} cannot be played again here ({error}); --chain-only checks its digests"
+        ) from error
+    for discrepancy in found:
+        click.echo(f"event {discrepancy.seq}: {discrepancy.message}", err=True)
+    if found:
+        raise click.ClickException(f"{episode_id} is not what its seed and decisions give")
+    click.echo(f"{episode_id}: every event is what its seed and decisions give")

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from spectator.events import EndReason, RecordedEvent
+from spectator.journal.chain import Link
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +31,9 @@ class EpisodeSummary:
         result: The world's result in words, when it finished.
         turns: Turns taken, once it has ended.
         head_seq: Number of its last event.
+        detail: What went wrong, when something did, once it has ended.
+        digest: The chain's digest up to its last event, 64 hexadecimal digits; ``None`` in a journal of
+            schema version 1 that is only read.
     """
 
     episode_id: str
@@ -48,6 +52,8 @@ class EpisodeSummary:
     result: str | None
     turns: int | None
     head_seq: int
+    detail: str | None = None
+    digest: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +102,10 @@ class Journal(Protocol):
 
     def stream(self, episode_id: str, *, after_seq: int = 0) -> AsyncIterator[RecordedEvent]:
         """The same, a batch at a time, for long episodes."""
+        ...
+
+    def links(self, episode_id: str) -> AsyncIterator[Sequence[Link]]:
+        """Its events as they lie there, not decoded, a batch at a time, to be checked."""
         ...
 
     async def episode(self, episode_id: str) -> EpisodeSummary | None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sqlite3
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from filelock import FileLock, Timeout
 from sqlalchemy import (
@@ -20,15 +22,72 @@ from sqlalchemy import (
 )
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
 
-from spectator.errors import ConfigurationError, JournalError
+from spectator.errors import ConfigurationError, JournalDamaged, JournalError
+from spectator.journal.migrations import OLD_VIEWS, migrate
 from spectator.journal.schema import SCHEMA_VERSION, metadata, schema
 
+DAMAGED: Final = ("SQLITE_CORRUPT", "SQLITE_NOTADB")
+"""What SQLite's names of errors begin with when the file itself is wrong."""
 
-def open_database(url: str, *, writable: bool) -> tuple[Engine, FileLock | None]:
+WRITER_PRAGMAS: Final = (
+    "auto_vacuum=INCREMENTAL",
+    "journal_mode=WAL",
+    "synchronous=NORMAL",
+    "busy_timeout=5000",
+    "journal_size_limit=67108864",
+)
+"""The first one holds only for a database that is made now, and must come first."""
+
+
+class Anchor:
+    """Notices that the file of an embedded journal is not where it was any more.
+
+    A removed file can still be written by whoever has it open, and nobody would ever read it again.
+
+    Args:
+        path: Where the file is now.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._identity = self._look()
+
+    def hold(self) -> None:
+        """Make sure that the file is still there.
+
+        Raises:
+            OSError: It is not.
+        """
+        try:
+            same = self._look() == self._identity
+        except FileNotFoundError:
+            same = False
+        if not same:
+            raise OSError(f"{self.path} was moved or removed; put it back")
+
+    def _look(self) -> tuple[int, int]:
+        status = self.path.stat()
+        return status.st_dev, status.st_ino
+
+
+@dataclass(frozen=True, slots=True)
+class Database:
+    """An open database.
+
+    Args:
+        engine: Its connections. A transaction may also change tables; with the execution option
+            ``immediate`` it takes the right to write at its beginning.
+        lock: Keeps other writers of an embedded one away, where it is written here.
+        anchor: Where the file of an embedded one is, where it is written here.
+    """
+
+    engine: Engine
+    lock: FileLock | None = None
+    anchor: Anchor | None = None
+
+
+def open_database(url: str, *, writable: bool) -> Database:
     """Open the database at ``url``; one that may be written is made first where there is none.
-
-    Returns:
-        The database, and the lock that keeps other writers of an embedded one away.
 
     Raises:
         ConfigurationError: See :meth:`spectator.journal.sql.SqlJournal.open`.
@@ -36,20 +95,27 @@ def open_database(url: str, *, writable: bool) -> tuple[Engine, FileLock | None]
     """
     location, engine = _engine(url)
     if engine.dialect.name != "sqlite":
-        return _prepared(engine, url, writable), None
+        return Database(_prepared(engine, url, writable))
     path = _file_of(location)
+    event.listen(engine, "begin", _begin)
     if not writable:
         if not path.exists():
             raise JournalError(f"there is no journal at {path}")
         event.listen(engine, "connect", _prepare_reader)
-        return _prepared(engine, url, writable), None
+        return Database(_prepared(engine, url, writable))
     lock = _lock(path)
     event.listen(engine, "connect", _prepare_writer)
     try:
-        return _prepared(engine, url, writable), lock
+        return Database(_prepared(engine, url, writable), lock, Anchor(path))
     except (ConfigurationError, JournalError):
         lock.release()
         raise
+
+
+def file_of(url: str) -> Path | None:
+    """The file of an embedded database; ``None`` for a server's."""
+    location = make_url(url)
+    return _file_of(location) if location.get_backend_name() == "sqlite" else None
 
 
 def prove_writable(connection: Connection) -> None:
@@ -95,33 +161,60 @@ def _lock(path: Path) -> FileLock:
     return lock
 
 
+def _begin(connection: Connection) -> None:
+    immediate = connection.get_execution_options().get("immediate", False)
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if immediate else "BEGIN")
+
+
 def _prepare_writer(connection: sqlite3.Connection, _: object) -> None:
-    for pragma in ("journal_mode=WAL", "synchronous=NORMAL", "busy_timeout=5000"):
+    connection.isolation_level = None
+    for pragma in WRITER_PRAGMAS:
         connection.execute(f"PRAGMA {pragma}").close()
 
 
 def _prepare_reader(connection: sqlite3.Connection, _: object) -> None:
-    for pragma in ("query_only=ON", "busy_timeout=5000"):
-        connection.execute(f"PRAGMA {pragma}").close()
+    connection.isolation_level = None
+    connection.execute("PRAGMA busy_timeout=5000").close()
+    for view in OLD_VIEWS.get(_version_seen(connection), ()):
+        connection.execute(view).close()
+    connection.execute("PRAGMA query_only=ON").close()
+
+
+def _version_seen(connection: sqlite3.Connection) -> int:
+    if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'schema'").fetchall():
+        return 0
+    found = connection.execute("SELECT version FROM schema").fetchall()
+    return int(found[0][0]) if found else 0
 
 
 def _prepared(engine: Engine, url: str, writable: bool) -> Engine:
+    where = make_url(url).render_as_string(hide_password=True)
     try:
-        with engine.connect() as connection:
+        with engine.connect().execution_options(immediate=writable) as connection:
             version = _version(connection, writable)
+            if writable and version is not None and 0 < version < SCHEMA_VERSION:
+                migrate(connection, version)
+                version = SCHEMA_VERSION
             if version == SCHEMA_VERSION and writable:
                 prove_writable(connection)
     except (SQLAlchemyError, OSError) as error:
         engine.dispose()
-        where = make_url(url).render_as_string(hide_password=True)
-        raise JournalError(f"the journal at {where} cannot be opened: {reason(error)}") from error
-    if version != SCHEMA_VERSION:
+        raise _unopened(where, error) from error
+    readable = {SCHEMA_VERSION, *(OLD_VIEWS if engine.dialect.name == "sqlite" and not writable else ())}
+    if version not in readable:
         engine.dispose()
         raise ConfigurationError(
-            f"the journal has schema version {version} and this software writes {SCHEMA_VERSION}; "
+            f"the journal at {where} has schema version {version} and this software writes {SCHEMA_VERSION}; "
             "use the version that wrote it, or another SPECTATOR_DATA_DIR"
         )
     return engine
+
+
+def _unopened(where: str, error: Exception) -> JournalError:
+    name = str(getattr(getattr(error, "orig", None), "sqlite_errorname", ""))
+    if name.startswith(DAMAGED):
+        return JournalDamaged(f"the journal at {where} is damaged: {reason(error)}")
+    return JournalError(f"the journal at {where} cannot be opened: {reason(error)}")
 
 
 def _version(connection: Connection, writable: bool) -> int | None:

@@ -1,13 +1,13 @@
-"""Owns the journal's tables."""
+"""Owns the journal's tables as they are now; :mod:`spectator.journal.migrations` brings older ones here."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from sqlalchemy import Column, Float, Index, Integer, MetaData, String, Table, Text
+from sqlalchemy import Column, Float, Index, Integer, LargeBinary, MetaData, String, Table, Text
 
-SCHEMA_VERSION: Final = 1
-"""Version of the tables; a journal of another version is not touched."""
+SCHEMA_VERSION: Final = 2
+"""Version of the tables; a journal of a later version is not touched."""
 
 metadata: Final = MetaData()
 
@@ -19,6 +19,7 @@ events: Final = Table(
     Column("episode_id", String(64), primary_key=True),
     Column("seq", Integer, primary_key=True, autoincrement=False),
     Column("text", Text, nullable=False),
+    Column("digest", LargeBinary(32)),
     sqlite_with_rowid=False,
 )
 """One row an event; ``text`` is its one encoding, never parsed and written again."""
@@ -41,6 +42,12 @@ episodes: Final = Table(
     Column("score", Float),
     Column("result", Text),
     Column("turns", Integer),
+    Column("detail", Text),
+    Column("end_seq", Integer),
+    Column("end_digest", LargeBinary(32)),
     Index("episodes_unended", "ended_at", "episode_id"),
 )
 """The index of episodes, kept in the same transactions as the events that it is derived from."""
+
+removals: Final = Table("removals", metadata, Column("episode_id", String(64), primary_key=True))
+"""Episodes that are being removed: gone from the index, their events not yet all gone."""

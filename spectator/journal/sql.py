@@ -10,21 +10,24 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import fields
 from typing import Any, Final, Self, TypeVar
 
-from filelock import FileLock
-from sqlalchemy import Connection, Engine, func, select
+from sqlalchemy import Connection, func, select
 from sqlalchemy.exc import DatabaseError
 
 from spectator.errors import JournalError
 from spectator.events import RecordedEvent, decode
 from spectator.journal.base import EpisodeFilter, EpisodeSummary
-from spectator.journal.database import open_database, prove_writable, reason
+from spectator.journal.chain import Link
+from spectator.journal.database import Database, open_database, prove_writable, reason
 from spectator.journal.schema import episodes, events, schema
 from spectator.journal.writer import Writer
 
 READ_BATCH: Final = 500
 """Events that a stream reads at once."""
+
+SUMMARY_FIELDS: Final = tuple(field.name for field in fields(EpisodeSummary))
 
 _Result = TypeVar("_Result")
 
@@ -35,11 +38,10 @@ class SqlJournal:
     Use :meth:`open`. All methods belong to one event loop; the work is done on threads.
     """
 
-    def __init__(self, engine: Engine, lock: FileLock | None, *, writable: bool) -> None:
-        self._engine = engine
-        self._lock = lock
+    def __init__(self, database: Database, *, writable: bool) -> None:
+        self._database = database
         self._readers = ThreadPoolExecutor(2, thread_name_prefix="journal-read")
-        self._writer = Writer(engine) if writable else None
+        self._writer = Writer(database) if writable else None
         self._closed = False
 
     @classmethod
@@ -52,15 +54,16 @@ class SqlJournal:
 
         Raises:
             ConfigurationError: The URL is not one of a durable database that can be used here, another
-                process writes it, or it has another schema version.
+                process writes it, or it has a later schema version; an older one is brought up to date
+                in one transaction where the journal is to be written.
+            JournalDamaged: Its file is not a journal, or not all of one.
             JournalError: It cannot be opened, or not be written though it should.
         """
         return await asyncio.to_thread(cls._open, url, writable)
 
     @classmethod
     def _open(cls, url: str, writable: bool) -> Self:
-        engine, lock = open_database(url, writable=writable)
-        return cls(engine, lock, writable=writable)
+        return cls(open_database(url, writable=writable), writable=writable)
 
     async def append(self, events: Sequence[RecordedEvent]) -> None:
         """Record ``events`` of one episode, all or none."""
@@ -94,6 +97,21 @@ class SqlJournal:
             for recorded in batch:
                 yield recorded
             after_seq = batch[-1].event.seq
+
+    async def links(self, episode_id: str) -> AsyncIterator[Sequence[Link]]:
+        """Its events as they lie there, not decoded, a batch at a time."""
+        seq = 0
+        while batch := await self._query(_links(episode_id, seq)):
+            yield batch
+            seq = batch[-1].seq
+
+    async def end(self, episode_id: str) -> tuple[int, bytes] | None:
+        """Number and digest of its last event as noted when it ended; ``None`` when it has not."""
+        noted = select(episodes.c.end_seq, episodes.c.end_digest).where(
+            episodes.c.episode_id == episode_id, episodes.c.end_seq.is_not(None)
+        )
+        found = await self._query(lambda connection: connection.execute(noted).first())
+        return None if found is None else (found.end_seq, found.end_digest)
 
     async def episode(self, episode_id: str) -> EpisodeSummary | None:
         """Summary of one episode."""
@@ -138,13 +156,13 @@ class SqlJournal:
         if self._writer is not None:
             self._writer.close()
         self._readers.shutdown()
-        self._engine.dispose()
-        if self._lock is not None:
-            self._lock.release()
+        self._database.engine.dispose()
+        if self._database.lock is not None:
+            self._database.lock.release()
 
     async def _query(self, work: Callable[[Connection], _Result]) -> _Result:
         def run() -> _Result:
-            with self._engine.connect() as connection:
+            with self._database.engine.connect() as connection:
                 return work(connection)
 
         if self._closed:
@@ -155,15 +173,26 @@ class SqlJournal:
             raise JournalError(f"the journal cannot be read: {reason(error)}") from error
 
 
-def _summaries() -> Any:
-    head = (
-        select(func.max(events.c.seq))
-        .where(events.c.episode_id == episodes.c.episode_id)
-        .scalar_subquery()
-        .label("head_seq")
+def _links(episode_id: str, after_seq: int) -> Callable[[Connection], list[Link]]:
+    wanted = (
+        select(events.c.episode_id, events.c.seq, events.c.text, events.c.digest)
+        .where(events.c.episode_id == episode_id, events.c.seq > after_seq)
+        .order_by(events.c.seq)
+        .limit(READ_BATCH)
     )
-    return select(*episodes.c, head)
+    return lambda connection: [Link(*row) for row in connection.execute(wanted)]
+
+
+def _summaries() -> Any:
+    own = events.c.episode_id == episodes.c.episode_id
+    head_seq = select(func.max(events.c.seq)).where(own).scalar_subquery()
+    digest = select(events.c.digest).where(own).order_by(events.c.seq.desc()).limit(1).scalar_subquery()
+    return select(*episodes.c, head_seq.label("head_seq"), digest.label("digest"))
 
 
 def _summary(row: Any) -> EpisodeSummary:
-    return EpisodeSummary(**{**row, "seed": int(row["seed"])})
+    told = {name: row[name] for name in SUMMARY_FIELDS}
+    digest = row["digest"]
+    return EpisodeSummary(
+        **{**told, "seed": int(row["seed"]), "digest": None if digest is None else digest.hex()}
+    )

@@ -3,22 +3,30 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
+from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from typing import Any, Final
 
-from sqlalchemy import Connection, Engine, insert, update
+from sqlalchemy import Connection, insert, select, update
 from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 
 from spectator.errors import JournalError, SequenceConflict
 from spectator.events import Event, RecordedEvent
-from spectator.journal.database import reason
+from spectator.journal.chain import GENESIS, extend
+from spectator.journal.database import Database, reason
 from spectator.journal.schema import episodes, events
+
+logger = logging.getLogger(__name__)
 
 MAX_GROUP: Final = 256
 """Most appends that share a commit."""
+
+KEPT_HEADS: Final = 4096
+"""Episodes whose last number and digest are known without asking the database."""
 
 _UNWRITABLE: Final = (SQLAlchemyError, OSError, ArithmeticError, LookupError, TypeError, ValueError)
 """What a database and its driver raise about a statement or about its values."""
@@ -31,19 +39,28 @@ class _Append:
     done: asyncio.Future[None]
 
 
+@dataclass(frozen=True, slots=True)
+class _Head:
+    """Where an episode stands: its last number, and the digest up to there."""
+
+    seq: int = 0
+    digest: bytes = GENESIS
+
+
 class Writer:
     """Writes events on a thread of its own, many appends to a commit.
 
     An append that cannot be written fails alone; those beside it are written.
 
     Args:
-        engine: The database.
+        database: Where to.
     """
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-        self._statement = insert(events).compile(dialect=engine.dialect)
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._statement = insert(events).compile(dialect=database.engine.dialect)
         self._appends: SimpleQueue[_Append | None] = SimpleQueue()
+        self._heads: OrderedDict[str, _Head] = OrderedDict()
         self._over = False
         self._thread = threading.Thread(target=self._work, name="journal-write", daemon=True)
         self._thread.start()
@@ -75,7 +92,7 @@ class Writer:
     def _work(self) -> None:
         group: Sequence[_Append] = ()
         try:
-            with self._engine.connect() as connection:
+            with self._database.engine.connect().execution_options(immediate=True) as connection:
                 for group in self._groups():
                     self._commit(connection, group)
         finally:
@@ -103,10 +120,13 @@ class Writer:
             yield append
 
     def _commit(self, connection: Connection, group: Sequence[_Append]) -> None:
+        heads: dict[str, _Head] = {}
         try:
             with connection.begin():
                 for append in group:
-                    self._insert(connection, append.events)
+                    self._insert(connection, append.events, heads)
+                if self._database.anchor is not None:
+                    self._database.anchor.hold()
             error: JournalError | None = None
         except _UNWRITABLE as failure:
             if len(group) > 1:
@@ -114,25 +134,78 @@ class Writer:
                     self._commit(connection, [append])
                 return
             error = _failed(group[0], failure)
+            self._heads.pop(group[0].events[0].event.episode_id, None)
+        else:
+            self._keep(heads)
         for append in group:
             _answer(append, error)
 
-    def _insert(self, connection: Connection, batch: Sequence[RecordedEvent]) -> None:
-        rows = [{"episode_id": one.event.episode_id, "seq": one.event.seq, "text": one.text} for one in batch]
+    def _insert(
+        self, connection: Connection, batch: Sequence[RecordedEvent], heads: dict[str, _Head]
+    ) -> None:
+        episode_id = batch[0].event.episode_id
+        head = heads.get(episode_id) or self._heads.get(episode_id) or _read_head(connection, episode_id)
+        rows = []
+        for recorded in batch:
+            head = _following(episode_id, head, recorded)
+            rows.append(
+                {"episode_id": episode_id, "seq": head.seq, "text": recorded.text, "digest": head.digest}
+            )
         order = self._statement.positiontup
         connection.exec_driver_sql(
             str(self._statement),
             rows if order is None else [tuple(row[name] for name in order) for row in rows],
         )
+        heads[episode_id] = head
         for recorded in batch:
             if recorded.event.type == "episode.started":
                 connection.execute(insert(episodes).values(_index_row(recorded.event)))
             elif recorded.event.type == "episode.ended":
-                connection.execute(_index_end(recorded.event))
+                connection.execute(_index_end(recorded.event, head))
+                logger.info(
+                    "episode %s is recorded: %d events, digest %s", episode_id, head.seq, head.digest.hex()
+                )
+
+    def _keep(self, heads: dict[str, _Head]) -> None:
+        for episode_id, head in heads.items():
+            self._heads[episode_id] = head
+            self._heads.move_to_end(episode_id)
+        while len(self._heads) > KEPT_HEADS:
+            self._heads.popitem(last=False)
+
+
+def _read_head(connection: Connection, episode_id: str) -> _Head:
+    last = select(events.c.seq, events.c.digest).where(events.c.episode_id == episode_id)
+    found = connection.execute(last.order_by(events.c.seq.desc()).limit(1)).first()
+    return _Head() if found is None else _Head(found.seq, found.digest or GENESIS)
+
+
+def _following(episode_id: str, head: _Head, recorded: RecordedEvent) -> _Head:
+    """The head once ``recorded`` is written.
+
+    Raises:
+        _Taken: Its number is.
+        ValueError: It is not the next one of this episode, or its text has no UTF-8.
+        TypeError: Its text is none.
+    """
+    seq = recorded.event.seq
+    if recorded.event.episode_id != episode_id:
+        raise ValueError(f"the append holds event {seq} of {recorded.event.episode_id} too")
+    if seq <= head.seq:
+        raise _Taken(f"the last one is {head.seq}")
+    if seq != head.seq + 1:
+        raise ValueError(f"event {seq} does not follow event {head.seq}")
+    if not isinstance(recorded.text, str):
+        raise TypeError(f"the text of event {seq} is {type(recorded.text).__name__}")
+    return _Head(seq, extend(head.digest, recorded.text))
+
+
+class _Taken(ValueError):
+    """A number is taken."""
 
 
 def _failed(append: _Append, failure: Exception) -> JournalError:
-    if isinstance(failure, IntegrityError):
+    if isinstance(failure, IntegrityError | _Taken):
         first = append.events[0].event
         return SequenceConflict(
             f"event {first.seq} of {first.episode_id} or a later one is taken: {reason(failure)}"
@@ -174,7 +247,7 @@ def _index_row(started: Event) -> dict[str, Any]:
     }
 
 
-def _index_end(ended: Event) -> Any:
+def _index_end(ended: Event, head: _Head) -> Any:
     data = ended.data
     return (
         update(episodes)
@@ -185,5 +258,8 @@ def _index_end(ended: Event) -> Any:
             score=data["score"],
             result=data["result"],
             turns=data["turns"],
+            detail=data.get("detail"),
+            end_seq=head.seq,
+            end_digest=head.digest,
         )
     )

@@ -11,56 +11,19 @@ import subprocess
 import sys
 import textwrap
 import threading
-from collections.abc import Coroutine, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import pytest
 from sqlalchemy import create_engine, update
 
 from spectator.errors import ConfigurationError, JournalError, SequenceConflict
-from spectator.events import Event, RecordedEvent, record
+from spectator.events import Event, RecordedEvent
 from spectator.journal.base import EpisodeFilter
-from spectator.journal.schema import schema
+from spectator.journal.schema import SCHEMA_VERSION, schema
 from spectator.journal.sql import SqlJournal
 from spectator.journal.writer import MAX_GROUP
-
-_Result = TypeVar("_Result")
-
-
-def url_of(folder: Path) -> str:
-    return f"sqlite:///{folder / 'journal.db'}"
-
-
-def run(work: Coroutine[Any, Any, _Result]) -> _Result:
-    return asyncio.run(work)
-
-
-def started(episode_id: str, *, environment: str = "counting", captain: str = "heuristic") -> RecordedEvent:
-    seat = {"policy": captain, "label": captain.title(), "source": "heuristic"}
-    other = {"policy": "random", "label": "Random", "source": "random"}
-    data = {
-        "environment": environment,
-        "title": environment.title(),
-        "seats": {"home": seat, "away": other},
-        "agent": "home",
-        "pack": "default",
-        "seed": 2**53 - 1,
-    }
-    return record(Event(episode_id, "e1", 1, "2026-11-21T05:00:00.000Z", 0, "episode.started", data))
-
-
-def said(episode_id: str, seq: int, text: str = "x") -> RecordedEvent:
-    return record(Event(episode_id, "e1", seq, "now", seq, "counting.number_said", {"text": text}))
-
-
-def ended(episode_id: str, seq: int, reason: str = "finished") -> RecordedEvent:
-    data = {"reason": reason, "score": 0.5, "result": "home won", "turns": seq - 2}
-    return record(Event(episode_id, "e1", seq, "2026-11-21T06:00:00.000Z", seq, "episode.ended", data))
-
-
-def seqs(events: Sequence[RecordedEvent]) -> list[int]:
-    return [recorded.event.seq for recorded in events]
+from tests.journal.records import ended, run, said, seqs, started, url_of
 
 
 def test_what_is_appended_is_read_in_order_and_byte_for_byte(tmp_path: Path) -> None:
@@ -325,6 +288,29 @@ def test_a_journal_whose_writer_has_died_says_so_instead_of_hanging(
     run(scenario())
 
 
+@pytest.mark.parametrize(
+    ("batch", "why"),
+    [
+        ([said("ep-1", 4)], "event 4 does not follow event 2"),
+        ([said("ep-1", 3), said("ep-1", 5)], "event 5 does not follow event 3"),
+        ([said("ep-1", 3), said("ep-2", 4)], "holds event 4 of ep-2"),
+        ([said("ep-2", 2)], "event 2 does not follow event 0"),
+    ],
+)
+def test_a_record_has_no_gaps(tmp_path: Path, batch: list[RecordedEvent], why: str) -> None:
+    async def scenario() -> None:
+        journal = await SqlJournal.open(url_of(tmp_path))
+        await journal.append([started("ep-1"), said("ep-1", 2)])
+        with pytest.raises(JournalError, match=why):
+            await journal.append(batch)
+        assert seqs(await journal.read("ep-1")) == [1, 2]
+        assert await journal.read("ep-2") == []
+        await journal.append([said("ep-1", 3)])
+        await journal.aclose()
+
+    run(scenario())
+
+
 # what can be opened
 
 
@@ -399,7 +385,7 @@ def test_a_url_that_is_none_of_a_durable_database(url: str, said: str) -> None:
 def test_another_schema_version_is_not_touched_and_lets_the_lock_go(tmp_path: Path) -> None:
     run(_make(tmp_path))
     engine = create_engine(url_of(tmp_path))
-    for version, expected in ((999, ConfigurationError), (1, None)):
+    for version, expected in ((999, ConfigurationError), (SCHEMA_VERSION, None)):
         with engine.begin() as connection:
             connection.execute(update(schema).values(version=version))
         if expected is not None:
@@ -505,7 +491,8 @@ def test_a_damaged_page_is_an_error_with_its_reason(tmp_path: Path) -> None:
 def test_a_damaged_event_is_an_error_with_its_reason(tmp_path: Path) -> None:
     async def scenario() -> None:
         journal = await SqlJournal.open(url_of(tmp_path))
-        await journal.append([said("ep-1", 1), said("ep-2", 1)])
+        await journal.append([said("ep-1", 1)])
+        await journal.append([said("ep-2", 1)])
         with sqlite3.connect(tmp_path / "journal.db") as connection:
             connection.execute("UPDATE events SET text = substr(text, 1, 40) WHERE episode_id = 'ep-1'")
         connection.close()
@@ -545,9 +532,9 @@ def _limit_pages(journal: SqlJournal, pages: int) -> None:
     assert writer is not None
     insert = type(writer)._insert.__get__(writer)
 
-    def limited(connection: Any, batch: Any) -> None:
+    def limited(connection: Any, batch: Any, heads: Any) -> None:
         connection.exec_driver_sql(f"PRAGMA max_page_count={pages}").close()
-        insert(connection, batch)
+        insert(connection, batch, heads)
 
     writer._insert = limited  # type: ignore[method-assign]
 

@@ -1,0 +1,202 @@
+"""Owns the record as a table for training and analysis: one row an event, in Parquet; see docs/journal.md."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from datetime import datetime
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from spectator.errors import ConfigurationError
+from spectator.events import Event, encode_json
+from spectator.journal.base import EpisodeSummary
+
+if TYPE_CHECKING:
+    import pyarrow
+
+ROW_GROUP: Final = 4096
+"""Rows that are kept before they are written together."""
+
+COLUMNS: Final[Mapping[str, str]] = {
+    "episode_id": "string",
+    "epoch": "string",
+    "environment": "string",
+    "captain": "string",
+    "opponent": "string",
+    "pack": "string",
+    "seed": "int64",
+    "episode_reason": "string",
+    "episode_score": "double",
+    "seq": "int64",
+    "at": "timestamp[ms, tz=UTC]",
+    "turn": "int64",
+    "type": "string",
+    "actor": "string",
+    "source": "string",
+    "action": "string",
+    "reasoning": "string",
+    "raw_text": "string",
+    "parse": "string",
+    "fallback_reason": "string",
+    "model": "string",
+    "latency_s": "double",
+    "tokens_in": "int64",
+    "tokens_out": "int64",
+    "cost": "double",
+    "refused_rule": "string",
+    "reward": "double",
+    "done": "bool",
+    "rubric": "string",
+    "data": "string",
+}
+"""Name and Arrow type of every column, in order; a new one is only ever added at the end."""
+
+FROM_DATA: Final = (
+    "actor",
+    "source",
+    "reasoning",
+    "raw_text",
+    "parse",
+    "fallback_reason",
+    "model",
+    "latency_s",
+    "tokens_in",
+    "tokens_out",
+    "cost",
+    "reward",
+    "done",
+)
+"""Columns that hold the field of the same name of a core event."""
+
+OUTCOMES: Final = ("action.refused", "step.taken")
+"""Event types that tell what came of a decision."""
+
+CORE: Final = ("decision.made", *OUTCOMES)
+"""Event types whose fields have columns of their own; those of every type are in ``data``."""
+
+
+class Table:
+    """Writes episodes into one Parquet file, which is there once all of them are.
+
+    Args:
+        path: The file.
+
+    Raises:
+        ConfigurationError: pyarrow is not installed.
+    """
+
+    def __init__(self, path: Path) -> None:
+        try:
+            import pyarrow
+            from pyarrow import parquet
+        except ModuleNotFoundError as error:
+            raise ConfigurationError(
+                f"{error.name} is not installed; Parquet needs: pip install 'openenv-spectator[parquet]'"
+            ) from error
+        self._path = path
+        self._part = path.with_name(path.name + ".part")
+        self._arrow = pyarrow
+        self._schema = _schema(pyarrow)
+        self._writer = parquet.ParquetWriter(self._part, self._schema, compression="zstd")
+        self._rows: list[dict[str, Any]] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None:
+            self._flush()
+        self._writer.close()
+        if kind is None:
+            self._part.replace(self._path)
+        else:
+            self._part.unlink(missing_ok=True)
+
+    async def add(self, summary: EpisodeSummary, events: AsyncIterator[Event]) -> None:
+        """Write the events of one episode, in order."""
+        decided: list[dict[str, Any]] = []
+        async for event in events:
+            row = row_of(summary, event)
+            if event.type == "decision.made":
+                self._extend(decided)
+                decided = [row]
+            elif decided and event.type in OUTCOMES:
+                _tell_outcome(decided[0], row)
+                self._extend([*decided, row])
+                decided = []
+            elif decided:
+                decided.append(row)
+            else:
+                self._extend([row])
+        self._extend(decided)
+
+    def _extend(self, rows: Iterable[dict[str, Any]]) -> None:
+        self._rows.extend(rows)
+        if len(self._rows) >= ROW_GROUP:
+            self._flush()
+
+    def _flush(self) -> None:
+        if self._rows:
+            self._writer.write_table(self._arrow.Table.from_pylist(self._rows, schema=self._schema))
+            self._rows = []
+
+
+def row_of(summary: EpisodeSummary, event: Event) -> dict[str, Any]:
+    """The row of one event; columns that it has nothing for are left out."""
+    row: dict[str, Any] = {
+        "episode_id": summary.episode_id,
+        "epoch": summary.epoch,
+        "environment": summary.environment,
+        "captain": summary.captain,
+        "opponent": summary.opponent,
+        "pack": summary.pack,
+        "seed": summary.seed,
+        "episode_reason": summary.reason,
+        "episode_score": summary.score,
+        "seq": event.seq,
+        "at": _moment(event.at),
+        "turn": event.turn,
+        "type": event.type,
+        "data": encode_json(event.data),
+    }
+    return {**row, **dict(_core_fields(event))} if event.type in CORE else row
+
+
+def _core_fields(event: Event) -> Iterator[tuple[str, Any]]:
+    data = event.data
+    for name in FROM_DATA:
+        if name in data:
+            yield name, data[name]
+    for name in ("action", "rubric"):
+        if name in data:
+            yield name, encode_json(data[name])
+    if event.type == "action.refused":
+        yield "refused_rule", data["rule"]
+
+
+def _tell_outcome(decision: dict[str, Any], row: Mapping[str, Any]) -> None:
+    """Put what came of a decision into the decision's own row."""
+    for name in ("reward", "done", "rubric", "refused_rule"):
+        if name in row:
+            decision[name] = row[name]
+
+
+def _moment(at: str) -> datetime | None:
+    try:
+        return datetime.fromisoformat(at)
+    except ValueError:
+        return None
+
+
+def _schema(arrow: Any) -> pyarrow.Schema:
+    named = {"timestamp[ms, tz=UTC]": arrow.timestamp("ms", tz="UTC"), "bool": arrow.bool_()}
+    return arrow.schema(
+        [
+            (name, named[kind] if kind in named else arrow.type_for_alias(kind))
+            for name, kind in COLUMNS.items()
+        ],
+        metadata={"spectator.table": "1"},
+    )

@@ -31,6 +31,7 @@ from .finals import FinalStates
 from .guard import Guard
 from .settings import Settings
 from .stage import Stage
+from .wall import Wall
 
 logger = logging.getLogger(__name__)
 
@@ -48,6 +49,7 @@ class Services:
         audience: Who watches them.
         guard: Who may do what.
         finals: What recorded episodes came to.
+        wall: What runs here, as tiles.
         cast: The worlds, with everybody who can play in them here.
     """
 
@@ -59,6 +61,7 @@ class Services:
     audience: Audience
     guard: Guard
     finals: FinalStates
+    wall: Wall
     cast: Cast
 
 
@@ -115,6 +118,7 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
             audience=audience,
             guard=Guard(settings, clock),
             finals=FinalStates(journal),
+            wall=Wall(supervisor, clock, tasks),
             cast=cast,
         )
 

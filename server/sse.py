@@ -23,7 +23,10 @@ from .wire import Close, Frame, Position
 from .wiring import Services, services_of
 
 HEARTBEAT_S: Final = 15.0
-"""Silence after which a comment is sent, so that proxies and dead peers show themselves."""
+"""How often a sign of life is sent, so that proxies and dead peers show themselves."""
+
+BEAT: Final = "event: beat\ndata: 0\n\n"
+"""The sign: of a type of its own, which a page can hear and whoever listens for messages does not."""
 
 RETRY_MS: Final = 2000
 """When a browser comes back after a lost connection."""
@@ -120,7 +123,7 @@ class EventStream(Response):
         async def beat() -> None:
             while True:
                 await self._services.clock.sleep(HEARTBEAT_S)
-                await _write(send, ": \n\n")
+                await _write(send, BEAT)
 
         try:
             async with asyncio.TaskGroup() as tasks:

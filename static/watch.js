@@ -2,10 +2,10 @@
 // Owns the watch page: one timeline from socket or record, one player on it, one drawing a frame.
 
 import { Player } from "./live/player.js";
-import { socketAddress } from "./live/protocol.js";
 import { readRecord, readWholeRecord } from "./live/record.js";
 import { Connection } from "./live/socket.js";
 import { Timeline } from "./live/timeline.js";
+import { waysTo } from "./live/ways.js";
 import { mountAnnouncer } from "./ui/announce.js";
 import { byId, pageRoot, replace, h } from "./ui/dom.js";
 import { mountFeed } from "./ui/feed.js";
@@ -20,6 +20,10 @@ import { mountShare } from "./ui/share.js";
 
 const POLL_MS = 2_000;
 const FAR_BEHIND = 30;
+/** Rest after a drawing, as a multiple of what it took: the page stays free for whoever uses it, however fast events come. */
+const REST = 2;
+/** Longest rest, in milliseconds. */
+const MOST_REST_MS = 250;
 
 const root = pageRoot();
 const stage = byId("main");
@@ -30,10 +34,11 @@ const wantedSeq = Number(new URLSearchParams(location.search).get("seq")) || nul
 const timeline = new Timeline(JSON.parse(beats || "{}"));
 const player = new Player(timeline);
 /** @type {import("./ui/header.js").Link} */
-let link = { phase: "connecting", attempt: 0, reason: "" };
+let link = { phase: "connecting", way: "socket", attempt: 0, reason: "" };
 /** @type {number | null} */ let viewers = null;
 /** @type {number | null} */ let lag = null;
 let scheduled = false;
+let restUntil = 0;
 let touched = false;
 let drawnSeq = -1;
 let behindInBatch = 0;
@@ -66,7 +71,16 @@ function act(action) {
 function schedule() {
   if (scheduled) return;
   scheduled = true;
-  requestAnimationFrame(draw);
+  const rest = restUntil - performance.now();
+  if (rest > 0 && !document.hidden) setTimeout(() => requestAnimationFrame(drawAndRest), rest);
+  else requestAnimationFrame(drawAndRest);
+}
+
+/** Draw, and see what it costs until the frame is on its way, style and layout included. */
+function drawAndRest() {
+  const began = performance.now();
+  draw();
+  setTimeout(() => { restUntil = performance.now() + Math.min(MOST_REST_MS, REST * (performance.now() - began)); });
 }
 
 function draw() {
@@ -108,7 +122,7 @@ function take(event) {
 }
 
 const connection = new Connection({
-  address: () => socketAddress(root, `live/${encodeURIComponent(episodeId)}`, timeline.epoch ? { epoch: timeline.epoch, seq: timeline.headSeq } : null),
+  ways: waysTo(root, `live/${encodeURIComponent(episodeId)}`, () => (timeline.epoch ? { epoch: timeline.epoch, seq: timeline.headSeq } : null)),
   onFrame(frame) {
     if (frame.frame === "snapshot") timeline.reset(frame.epoch, frame.seq, frame.state);
     if (frame.frame === "event" && take(frame)) return connection.resync();
@@ -166,7 +180,7 @@ async function open() {
     events.forEach(take);
     if (!touched) takePlace();
   });
-  link = { phase: "closed", attempt: 0, reason: "" };
+  link = { phase: "closed", way: "socket", attempt: 0, reason: "" };
   schedule();
 }
 

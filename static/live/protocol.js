@@ -80,8 +80,17 @@ function requireShape(value, shape, name) {
  * @param {{epoch: string, seq: number} | null} [from] what the viewer already has
  */
 export function socketAddress(root, path, from = null) {
-  const address = new URL(path, root);
+  const address = new URL(streamAddress(root, path, from));
   address.protocol = address.protocol === "https:" ? "wss:" : "ws:";
+  return address.href;
+}
+
+/**
+ * The same over plain HTTP, for server-sent events.
+ * @param {string} root @param {string} path @param {{epoch: string, seq: number} | null} [from]
+ */
+export function streamAddress(root, path, from = null) {
+  const address = new URL(path, root);
   if (from) {
     address.searchParams.set("epoch", from.epoch);
     address.searchParams.set("seq", String(from.seq));

@@ -4,14 +4,16 @@
 import { backoff, parseFrame } from "./protocol.js";
 
 /** @typedef {import("./protocol.js").Frame} Frame */
-/** @typedef {{phase: "connecting" | "open" | "waiting" | "closed", retryInMs?: number, attempt: number, reason: string}} Status */
+/** @typedef {import("./ways.js").Way} Way */
+/** @typedef {import("./ways.js").Line} Line */
+/** @typedef {{phase: "connecting" | "open" | "waiting" | "closed", way: Way["name"], retryInMs?: number, attempt: number, reason: string}} Status */
 
 const PING_EVERY_MS = 5_000;
-const DEAD_AFTER_MS = 20_000;
+/** Attempts without an answer after which the next way is tried. */
+const TRIES_A_WAY = 2;
 
 /** What the connection needs from the browser; tests bring their own. */
 export const browserPorts = {
-  open: (/** @type {string} */ address) => new WebSocket(address),
   now: () => performance.now(),
   random: Math.random,
   setTimer: (/** @type {() => void} */ action, /** @type {number} */ ms) => setTimeout(action, ms),
@@ -19,11 +21,13 @@ export const browserPorts = {
 };
 
 export class Connection {
-  #address; #onFrame; #onStatus; #ports;
-  /** @type {WebSocket | null} */ #socket = null;
+  #ways; #onFrame; #onStatus; #ports;
+  /** @type {Line | null} */ #socket = null;
   /** @type {any} */ #retry = null;
   /** @type {any} */ #pulse = null;
   #attempt = 0;
+  #way = 0;
+  #unanswered = 0;
   #heardAt = 0;
   #greeted = false;
   #final = false;
@@ -31,13 +35,13 @@ export class Connection {
 
   /**
    * @param {object} wiring
-   * @param {() => string} wiring.address asked before every attempt, so that it can say what the viewer has
+   * @param {Way[]} wiring.ways the better first; the next is tried when one is not answered
    * @param {(frame: Frame) => void} wiring.onFrame
    * @param {(status: Status) => void} wiring.onStatus
    * @param {typeof browserPorts} [wiring.ports]
    */
-  constructor({ address, onFrame, onStatus, ports = browserPorts }) {
-    this.#address = address;
+  constructor({ ways, onFrame, onStatus, ports = browserPorts }) {
+    this.#ways = ways;
     this.#onFrame = onFrame;
     this.#onStatus = onStatus;
     this.#ports = ports;
@@ -48,7 +52,8 @@ export class Connection {
     this.#retry = null;
     this.#greeted = false;
     this.#report("connecting");
-    const socket = this.#ports.open(this.#address());
+    const way = this.#ways[this.#way];
+    const socket = way.open(way.address());
     this.#socket = socket;
     this.#heardAt = this.#ports.now();
     socket.onmessage = (message) => socket === this.#socket && this.#hear(message.data);
@@ -75,7 +80,7 @@ export class Connection {
   /** The page was shown or the network came back: look whether the connection still lives. */
   wake() {
     if (this.#final) return;
-    if (this.#retry !== null || this.#ports.now() - this.#heardAt > DEAD_AFTER_MS) this.resync();
+    if (this.#retry !== null || this.#ports.now() - this.#heardAt > this.#ways[this.#way].deadAfterMs) this.resync();
     else this.#ping();
   }
 
@@ -102,6 +107,7 @@ export class Connection {
   #greet() {
     this.#greeted = true;
     this.#attempt = 0;
+    this.#unanswered = 0;
     this.#reason = "";
     this.#report("open");
     this.#ping();
@@ -113,16 +119,22 @@ export class Connection {
     this.#ports.clearTimer(this.#pulse);
     this.#reason ||= reason;
     if (this.#final) return this.#report("closed");
+    if (!this.#greeted) this.#tryAnotherWay();
     const wait = backoff(this.#attempt, this.#ports.random);
     this.#attempt += 1;
     this.#retry = this.#ports.setTimer(() => this.open(), wait);
     this.#report("waiting", wait);
   }
 
+  #tryAnotherWay() {
+    this.#unanswered += 1;
+    if (this.#unanswered % TRIES_A_WAY === 0) this.#way = (this.#way + 1) % this.#ways.length;
+  }
+
   #schedulePulse() {
     this.#ports.clearTimer(this.#pulse);
     this.#pulse = this.#ports.setTimer(() => {
-      if (this.#ports.now() - this.#heardAt > DEAD_AFTER_MS) {
+      if (this.#ports.now() - this.#heardAt > this.#ways[this.#way].deadAfterMs) {
         this.#drop();
         return this.#lost("no sign of life");
       }
@@ -146,6 +158,6 @@ export class Connection {
 
   /** @param {Status["phase"]} phase @param {number} [retryInMs] */
   #report(phase, retryInMs) {
-    this.#onStatus({ phase, retryInMs, attempt: this.#attempt, reason: this.#reason });
+    this.#onStatus({ phase, way: this.#ways[this.#way].name, retryInMs, attempt: this.#attempt, reason: this.#reason });
   }
 }

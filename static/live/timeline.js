@@ -105,6 +105,18 @@ export class Timeline {
     return state;
   }
 
+  /** Index of the stop that ends what happened at `seq`: the first at or after it, else the last. @param {number} seq */
+  stopAt(seq) {
+    let low = 0;
+    let high = Math.max(0, this.#stops.length - 1);
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (this.#stops[middle] < seq) low = middle + 1;
+      else high = middle;
+    }
+    return low;
+  }
+
   /** Beats that the turn of the event at `seq` lasts; 0 for a turn in which nothing happened to be watched. @param {number} seq */
   beatsAt(seq) {
     const turn = this.eventAt(seq)?.turn;

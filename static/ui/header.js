@@ -4,7 +4,7 @@
 import { setAttribute, setText } from "./dom.js";
 import { plural } from "./text.js";
 
-/** @typedef {{phase: "connecting" | "open" | "waiting" | "closed" | "record", retryInMs?: number, attempt: number, reason: string}} Link */
+/** @typedef {{phase: "connecting" | "open" | "waiting" | "closed" | "record", way: "socket" | "stream", retryInMs?: number, attempt: number, reason: string}} Link */
 
 /**
  * The state of things in words, with the tone they are said in.
@@ -20,6 +20,7 @@ export function statusWords(link, episode, player) {
   if (ended) return { words: player.atEdge ? endWords(episode.reason) : "Replay", tone: "over", title: episode.detail ?? "" };
   if (!player.following) return { words: player.playing ? "Catching up" : "Standing still", tone: "wait", title: "" };
   if (episode?.status === "paused") return { words: "Paused", tone: "wait", title: "The operator paused it" };
+  if (link.phase === "open" && link.way === "stream") return { words: "Live, by stream", tone: "live", title: "No socket could be opened; the server sends events over plain HTTP" };
   if (link.phase === "record") return { words: "Live, polling", tone: "live", title: "No socket could be opened; the page asks for news every two seconds" };
   return { words: "Live", tone: "live", title: "" };
 }

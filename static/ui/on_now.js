@@ -1,7 +1,7 @@
 // @ts-check
 // Owns the strip of what is on: one live board for each running episode.
 
-import { socketAddress } from "../live/protocol.js";
+import { waysTo } from "../live/ways.js";
 import { Connection } from "../live/socket.js";
 import { Timeline } from "../live/timeline.js";
 import { h, keyed, replace, setText } from "./dom.js";
@@ -69,7 +69,7 @@ function board(id, root, panel, live) {
     requestAnimationFrame(draw);
   };
   const connection = new Connection({
-    address: () => socketAddress(root, `live/${encodeURIComponent(id)}`, timeline.epoch ? { epoch: timeline.epoch, seq: timeline.headSeq } : null),
+    ways: waysTo(root, `live/${encodeURIComponent(id)}`, () => (timeline.epoch ? { epoch: timeline.epoch, seq: timeline.headSeq } : null)),
     onFrame(frame) {
       if (frame.frame === "snapshot") timeline.reset(frame.epoch, frame.seq, frame.state);
       if (frame.frame === "event" && timeline.push(frame) === "gap") return connection.resync();

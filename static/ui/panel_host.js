@@ -3,6 +3,7 @@
 
 import * as charts from "../charts/charts.js";
 import { h, keyed, replace, setAttribute, setText, svg } from "./dom.js";
+import { drawParts } from "./parts.js";
 import * as text from "./text.js";
 
 /**
@@ -12,6 +13,7 @@ import * as text from "./text.js";
  * @property {HTMLElement} lead beside the captain's mind, for what just happened
  * @property {typeof tools} ui element builders and writers of text
  * @property {typeof charts} charts scales and marks
+ * @property {(parts: import("./parts.js").Part[]) => {update(world: any, moves: boolean): void, destroy(): void}} parts draws what is in view at once and the rest when there is time
  * @property {() => boolean} still whether nothing may move: reduced motion, a hidden tab, far behind
  */
 
@@ -59,7 +61,7 @@ export async function hostPanel(address, slots, still) {
   if (address) {
     try {
       panel = (await import(address)).default;
-      mounted = /** @type {Panel} */ (panel).mount(slots.body, { banner: slots.banner, lead: slots.lead, ui: tools, charts, still });
+      mounted = /** @type {Panel} */ (panel).mount(slots.body, { banner: slots.banner, lead: slots.lead, ui: tools, charts, still, parts: (parts) => drawParts(parts, fail) });
     } catch (error) {
       fail(error);
     }

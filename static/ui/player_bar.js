@@ -51,6 +51,7 @@ export function mountPlayerBar(bar, { player, timeline, act, isLive, wholeRecord
   speed.addEventListener("change", () => act((it) => it.setSpeed(Number(speed.value))));
   live.addEventListener("click", () => act((it) => it.follow()));
 
+  let marked = "";
   return {
     back,
     /** @param {Record<string, any>} state */
@@ -85,18 +86,14 @@ export function mountPlayerBar(bar, { player, timeline, act, isLive, wholeRecord
 
   /** @param {number} last */
   function drawMarks(last) {
+    if (marked === `${timeline.firstSeq} ${last} ${timeline.moments.length}`) return;
+    marked = `${timeline.firstSeq} ${last} ${timeline.moments.length}`;
     const shown = last ? timeline.moments.filter((moment) => moment.seq >= timeline.firstSeq).slice(-MOST_MARKS) : [];
     keyed(marks, shown, (moment) => String(moment.seq), (moment) => h("i", {
       class: moment.kind === "turning" ? "player__mark player__mark--turning" : "player__mark", title: plain(moment.label) }));
     for (const [index, moment] of shown.entries()) {
-      /** @type {HTMLElement} */ (marks.children[index]).style.setProperty("--at", String(Math.min(1, stopAt(moment.seq) / last)));
+      /** @type {HTMLElement} */ (marks.children[index]).style.setProperty("--at", String(Math.min(1, timeline.stopAt(moment.seq) / last)));
     }
-  }
-
-  /** @param {number} seq */
-  function stopAt(seq) {
-    const found = timeline.stops.findIndex((stop) => stop >= seq);
-    return found < 0 ? timeline.stops.length - 1 : found;
   }
 }
 

@@ -117,11 +117,24 @@ def test_a_lost_frame_is_noticed_and_fetched_again(quiet_app: Serving, open_page
     assert board(page) == board(clean)
 
 
-def test_where_no_socket_opens_the_page_polls(quiet_app: Serving, open_page: Opener) -> None:
-    """A proxy that breaks sockets costs freshness, not the match."""
-    episode_id = quiet_app.start(pace="fast", max_overs=1, seed=6)
+def test_where_no_socket_opens_the_page_takes_a_stream(quiet_app: Serving, open_page: Opener) -> None:
+    """A proxy that breaks sockets costs nothing: the same frames come as server-sent events, and the page says so."""
+    episode_id = quiet_app.start(pace="broadcast", max_overs=1, seed=6)
     page = open_page("")
     page.route_web_socket("**/live/**", lambda route: route.close(code=1011, reason="no sockets here"))
+    page.goto(f"{quiet_app.base_url}/watch/{episode_id}")
+    expect(page.locator("#state")).to_have_text("Live, by stream")
+    quiet_app.client.post("/custom/pace", json={"episode_id": episode_id, "pace": "max"})
+    ended(page)
+    assert page.locator("#feed li").count() >= 12
+
+
+def test_where_no_stream_opens_either_the_page_polls(quiet_app: Serving, open_page: Opener) -> None:
+    """A proxy that breaks streams too costs freshness, not the match."""
+    episode_id = quiet_app.start(pace="fast", max_overs=1, seed=6)
+    page = open_page("", forgive=("Failed to load resource", "ERR_FAILED"))
+    page.route_web_socket("**/live/**", lambda route: route.close(code=1011, reason="no sockets here"))
+    page.route("**/live/*/events*", lambda route: route.abort())
     page.goto(f"{quiet_app.base_url}/watch/{episode_id}")
     expect(page.locator("#feed li").first).to_be_visible()
     ended(page)

@@ -34,11 +34,11 @@ function world() {
   return { sockets, ports, pass, last: () => sockets.at(-1) };
 }
 
-function connect(place = () => "") {
+function connect(place = () => "", names = ["socket"]) {
   const browser = world();
   const frames = [];
   const statuses = [];
-  const connection = new Connection({ address: () => `ws://x/live/ep-1${place()}`, onFrame: (frame) => frames.push(frame), onStatus: (status) => statuses.push(status), ports: browser.ports });
+  const connection = new Connection({ ways: names.map((name) => ({ name, address: () => `ws://x/live/ep-1${place()}`, open: browser.ports.open, deadAfterMs: name === "socket" ? 20_000 : 45_000 })), onFrame: (frame) => frames.push(frame), onStatus: (status) => statuses.push(status), ports: browser.ports });
   connection.open();
   const hear = (frame) => browser.last().onmessage({ data: typeof frame === "string" ? frame : JSON.stringify(frame) });
   return { ...browser, connection, frames, statuses, hear, phase: () => statuses.at(-1).phase };
@@ -152,4 +152,38 @@ test("closed is closed: neither waking nor time opens it", () => {
   it.pass(60_000);
   assert.equal(it.sockets.length, 1);
   assert.ok(it.last().closed);
+});
+
+test("a way that is not answered twice gives way to the next, and the one that answers is kept", () => {
+  const it = connect(() => "", ["socket", "stream"]);
+  const ways = () => it.statuses.filter((status) => status.phase === "connecting").map((status) => status.way);
+  for (let attempt = 0; attempt < 2; attempt += 1) {
+    it.last().onclose({ reason: "" });
+    it.pass(20_000);
+  }
+  assert.deepEqual(ways(), ["socket", "socket", "stream"]);
+  it.hear(hello);
+  assert.deepEqual([it.phase(), it.statuses.at(-1).way], ["open", "stream"]);
+  for (let attempt = 0; attempt < 2; attempt += 1) {
+    it.last().onclose({ reason: "" });
+    it.pass(20_000);
+    it.hear(hello);
+  }
+  assert.deepEqual(ways().slice(3), ["stream", "stream"]);
+  it.last().onclose({ reason: "" });
+  it.pass(20_000);
+  for (let attempt = 0; attempt < 2; attempt += 1) {
+    it.last().onclose({ reason: "" });
+    it.pass(20_000);
+  }
+  assert.equal(ways().at(-1), "socket", "then the first is tried again");
+});
+
+test("each way has its own patience with silence", () => {
+  const it = connect(() => "", ["stream"]);
+  it.hear(hello);
+  it.pass(40_000);
+  assert.equal(it.sockets.length, 1);
+  it.pass(20_000);
+  assert.ok(it.sockets.length >= 2);
 });

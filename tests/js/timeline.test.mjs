@@ -25,6 +25,16 @@ test("the state at any event is that of a fold from the beginning, in whatever o
   for (const seq of [1, 999, 128, 129, 127, 500, 501, 502, 3, 1_000, 256, 700, 2]) assert.deepEqual(timeline.stateAt(seq), { world: { n: seq } });
 });
 
+test("the stop that ends what happened is found", () => {
+  const timeline = filled(300);
+  for (const seq of [1, 2, 57, 299, 300]) {
+    const found = timeline.stops.findIndex((stop) => stop >= seq);
+    assert.equal(timeline.stopAt(seq), found);
+  }
+  assert.equal(timeline.stopAt(9_999), timeline.stops.length - 1);
+  assert.equal(new Timeline().stopAt(3), 0);
+});
+
 test("what is known is passed over; a gap and another epoch are told, and change nothing", () => {
   const timeline = filled(5);
   assert.equal(timeline.push(event(5)), "known");

@@ -54,6 +54,7 @@ export function mountBall(place, { ui }) {
   }
 
   return {
+    element: card,
     /** @param {any} world @param {boolean} moves */
     update(world, moves) {
       drawOver(world);

@@ -25,16 +25,14 @@ export default {
     const cards = mountCards(ctx);
     const grid = h("div", { class: "cricket" }, chances.element, field.element, crease.element, chart.element, plans.element, cards.element);
     root.append(grid);
+    const parts = ctx.parts([score, ball, chances, field, crease, chart, plans, cards]);
     return {
       /** @param {any} state @param {any} event */
       update(state, event) {
-        const world = state.world ?? {};
-        const moves = event !== null && !ctx.still();
-        /** @type {{update: (world: any, moves: boolean) => void}[]} */
-        const parts = [score, ball, chances, field, crease, chart, plans, cards];
-        for (const part of parts) part.update(world, moves);
+        parts.update(state.world ?? {}, event !== null && !ctx.still());
       },
       destroy() {
+        parts.destroy();
         for (const place of [root, ctx.banner, ctx.lead]) place.replaceChildren();
       },
     };

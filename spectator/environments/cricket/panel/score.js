@@ -18,7 +18,8 @@ export function mountScore(place, { ui: { h, setText, replace } }) {
   const otherNote = h("span", { class: "score__overs" });
   const other = h("div", { class: "score__side score__side--other" }, otherTeam, otherScore, otherNote);
   const badges = h("ul", { class: "score__badges" });
-  place.append(h("section", { class: "score", "aria-label": "Score" }, bat, equation, other, badges));
+  const element = h("section", { class: "score", "aria-label": "Score" }, bat, equation, other, badges);
+  place.append(element);
 
   /** @param {any} world */
   function drawEquation(world) {
@@ -36,6 +37,7 @@ export function mountScore(place, { ui: { h, setText, replace } }) {
   }
 
   return {
+    element,
     /** @param {any} world */
     update(world) {
       const side = world.batting ?? "home";

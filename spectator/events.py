@@ -222,6 +222,9 @@ class DecisionMade(EventData):
     actor: str = Field(description="Who decided")
     source: DecisionSource = Field(description="Who really made it; a fallback is never a model's")
     action: dict[str, Any] = Field(description="The action as sent to the world")
+    legal: list[str] = Field(
+        default_factory=list, description="Names of the actions that the world offered, at most 32"
+    )
     reasoning: str = Field(description="The stated reason; may be empty")
     raw_text: str | None = Field(default=None, description="What a model wrote, capped at 8,192 characters")
     parse: Literal["ok", "repaired", "failed"] | None = Field(

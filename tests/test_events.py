@@ -59,6 +59,7 @@ EXAMPLES: tuple[EventData, ...] = (
         parent=Parent(episode_id="ep-0", seq=9, turn=2, captains_seed=4),
     ),
     DecisionMade(
+        legal=["say", "pass"],
         actor="counter",
         source="fallback",
         action={"text": "ACTION: 1"},

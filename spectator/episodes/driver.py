@@ -248,7 +248,8 @@ class Driver:
         except Exception as error:
             logger.exception("episode %s: the policy of %s failed", self._episode_id, actor)
             raise PolicyError(f"{actor} could not decide: {type(error).__name__}: {error}") from error
-        return checked_decision(actor, decision, self._clock.monotonic() - began)
+        took = self._clock.monotonic() - began
+        return checked_decision(actor, decision, took, observation.legal_actions)
 
     async def _ask(self, actor: str, observation: Observation) -> Decision:
         policy, limit = self._seats[actor], self._limits.decision_s

@@ -10,7 +10,7 @@ from typing import Any, Final
 from spectator.environments.base import World
 from spectator.errors import EnvironmentFault, PolicyError
 from spectator.events import DecisionMade, Fact, ModelExchange, core_fact, encode_json
-from spectator.observations import Observation
+from spectator.observations import LegalAction, Observation
 from spectator.policies.base import Action, Decision
 from spectator.text import clean_text
 
@@ -22,6 +22,9 @@ MAX_REASONING: Final = 4_096
 
 MAX_NAME: Final = 500
 """Characters of a model's name and of a fallback's reason that an event keeps."""
+
+MAX_OFFERED: Final = 32
+"""Names of legal actions that an event keeps."""
 
 MAX_ACTION_BYTES: Final = 64 * 1024
 """Encoded size beyond which an action is a policy's error."""
@@ -45,13 +48,16 @@ class Stepped:
     state: Mapping[str, Any]
 
 
-def checked_decision(actor: str, decision: Decision, took: float) -> tuple[Action, Fact]:
+def checked_decision(
+    actor: str, decision: Decision, took: float, offered: Sequence[LegalAction] = ()
+) -> tuple[Action, Fact]:
     """The action as plain JSON that nobody else holds, and the fact that it was decided on.
 
     Args:
         actor: Who decided.
         decision: What the policy answered.
         took: Seconds it took by the episode's clock.
+        offered: What the world said would be legal.
 
     Raises:
         PolicyError: It is no decision, or not plain finite JSON of a sane size.
@@ -64,6 +70,7 @@ def checked_decision(actor: str, decision: Decision, took: float) -> tuple[Actio
                 actor=actor,
                 source=decision.source,
                 action=action,
+                legal=[clean_text(str(one.get("tool", "")), MAX_NAME) for one in offered[:MAX_OFFERED]],
                 reasoning=clean_text(decision.reasoning, MAX_REASONING),
                 raw_text=_cleaned(decision.raw_text, MAX_RAW_TEXT),
                 parse=decision.parse,

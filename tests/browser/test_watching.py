@@ -118,7 +118,7 @@ def test_a_lost_frame_is_noticed_and_fetched_again(quiet_app: Serving, open_page
 
 
 def test_where_no_socket_opens_the_page_takes_a_stream(quiet_app: Serving, open_page: Opener) -> None:
-    """A proxy that breaks sockets costs nothing: the same frames come as server-sent events, and the page says so."""
+    """A proxy that breaks sockets costs nothing: the same frames come otherwise, and the page says so."""
     episode_id = quiet_app.start(pace="broadcast", max_overs=1, seed=6)
     page = open_page("")
     page.route_web_socket("**/live/**", lambda route: route.close(code=1011, reason="no sockets here"))

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from spectator.environments.cricket.field import standard_field
 from spectator.environments.cricket.glance import glance
+from spectator.environments.cricket.par import OVERS, par, percentile
 from spectator.environments.cricket.resources import runs_to_come
 from spectator.events import Event
 from spectator.merge_patch import apply_patch, make_patch
@@ -84,6 +85,7 @@ def _innings_started(state: Mapping[str, Any], event: Event) -> Patch:
                 "fall": {},
                 "overs": {},
                 "balls": data["balls"],
+                **_par_patch(world, data["innings"]),
             }
         },
     }
@@ -92,9 +94,20 @@ def _innings_started(state: Mapping[str, Any], event: Event) -> Patch:
     return patch
 
 
+def _par_patch(world: Mapping[str, Any], innings: int) -> Patch:
+    """What real innings had after each over; only a match of their length has any."""
+    if world["format"]["overs"] != OVERS:
+        return {}
+    known = ((over, par(innings, over)) for over in range(1, OVERS + 1))
+    return {"par": {str(over): line._asdict() for over, line in known if line is not None}}
+
+
 def _position_set(state: Mapping[str, Any], event: Event) -> Patch:
-    data = event.data
-    patch: Patch = {"scorecards": data["scorecards"], "score": data["scores"]}
+    data, world = event.data, state["world"]
+    cards = {
+        number: {**card, **_par_patch(world, int(number))} for number, card in data["scorecards"].items()
+    }
+    patch: Patch = {"scorecards": cards, "score": data["scores"]}
     now = data["now"]
     if now is None:
         return patch
@@ -246,9 +259,19 @@ def _ball(state: Mapping[str, Any], event: Event) -> Patch:
                 },
                 "bowling": {f"{bowler['number']:02d}": _bowler(bowler)},
                 "extras": data["extras_so_far"],
+                **_wheel(world["scorecards"][number], data),
             }
         },
     }
+
+
+def _wheel(card: Mapping[str, Any], data: Mapping[str, Any]) -> Patch:
+    """Scoring strokes by batter, sector and runs off the bat."""
+    if data["zone"] is None or not data["bat"]:
+        return {}
+    batter, sector, runs = f"{data['striker_line']['number']:02d}", str(data["zone"]), str(data["bat"])
+    strokes = card.get("wheel", {}).get(batter, {}).get(sector, {}).get(runs, 0)
+    return {"wheel": {batter: {sector: {runs: strokes + 1}}}}
 
 
 def _opened_field(world: Mapping[str, Any], data: Mapping[str, Any]) -> Patch:
@@ -358,6 +381,7 @@ def _over_completed(state: Mapping[str, Any], event: Event) -> Patch:
         "wickets": data["wickets"],
         "score": data["score"]["runs"],
         "bowler": data["bowler"]["name"],
+        **_standing(state["world"], data),
     }
     return {
         "batters": _at_crease(state["world"], data, {}),
@@ -369,6 +393,14 @@ def _over_completed(state: Mapping[str, Any], event: Event) -> Patch:
             }
         },
     }
+
+
+def _standing(world: Mapping[str, Any], data: Mapping[str, Any]) -> Patch:
+    """Where the innings stands among real ones of its length, as a percentile."""
+    if world["format"]["overs"] != OVERS:
+        return {}
+    share = percentile(data["innings"], data["over"], data["score"]["runs"])
+    return {} if share is None else {"percentile": share}
 
 
 def _innings_ended(state: Mapping[str, Any], event: Event) -> Patch:

@@ -74,7 +74,7 @@ def _innings_started(state: Mapping[str, Any], event: Event) -> Patch:
         "equation": _replace(
             world.get("equation"), _equation(data["target"], 0, 0, data["balls"], data["super_over"])
         ),
-        "field": _field_patch(standard_field(2 if data["powerplay_balls"] else 5).shown),
+        "field": _standard_field(2 if data["powerplay_balls"] else 5),
         "scorecards": {
             str(data["innings"]): {
                 "side": side,
@@ -85,9 +85,9 @@ def _innings_started(state: Mapping[str, Any], event: Event) -> Patch:
                 "fall": {},
                 "overs": {},
                 "balls": data["balls"],
-                **_par_patch(world, data["innings"]),
             }
         },
+        **_par_patch(world, data["innings"]),
     }
     if data["super_over"] and data["innings"] % 2:
         patch["score"] = {"home": zero, "away": zero}
@@ -99,15 +99,13 @@ def _par_patch(world: Mapping[str, Any], innings: int) -> Patch:
     if world["format"]["overs"] != OVERS:
         return {}
     known = ((over, par(innings, over)) for over in range(1, OVERS + 1))
-    return {"par": {str(over): line._asdict() for over, line in known if line is not None}}
+    lines = {str(over): line._asdict() for over, line in known if line is not None}
+    return {"par": {str(innings): lines}} if lines else {}
 
 
 def _position_set(state: Mapping[str, Any], event: Event) -> Patch:
-    data, world = event.data, state["world"]
-    cards = {
-        number: {**card, **_par_patch(world, int(number))} for number, card in data["scorecards"].items()
-    }
-    patch: Patch = {"scorecards": cards, "score": data["scores"]}
+    data = event.data
+    patch: Patch = {"scorecards": data["scorecards"], "score": data["scores"]}
     now = data["now"]
     if now is None:
         return patch
@@ -128,7 +126,7 @@ def _position_set(state: Mapping[str, Any], event: Event) -> Patch:
         "equation": _equation(
             now["target"], score["runs"], score["balls"], now["balls_left"], False, score["wickets"]
         ),
-        "field": _field_patch(standard_field(now["outside_limit"]).shown),
+        "field": _standard_field(now["outside_limit"]),
     }
 
 
@@ -161,6 +159,10 @@ def _field_patch(field: Mapping[str, Any]) -> Patch:
         "preset": field["preset"],
         "fielders": {str(number): man for number, man in enumerate(field["fielders"], 1)},
     }
+
+
+def _standard_field(outside_limit: int) -> Patch:
+    return {**_field_patch(standard_field(outside_limit).shown), "outside_limit": outside_limit}
 
 
 def _batter_in(state: Mapping[str, Any], event: Event) -> Patch:
@@ -259,27 +261,30 @@ def _ball(state: Mapping[str, Any], event: Event) -> Patch:
                 },
                 "bowling": {f"{bowler['number']:02d}": _bowler(bowler)},
                 "extras": data["extras_so_far"],
-                **_wheel(world["scorecards"][number], data),
             }
         },
+        **_wheel(world, data),
     }
 
 
-def _wheel(card: Mapping[str, Any], data: Mapping[str, Any]) -> Patch:
-    """Scoring strokes by batter, sector and runs off the bat."""
+def _wheel(world: Mapping[str, Any], data: Mapping[str, Any]) -> Patch:
+    """Scoring strokes by innings, batter, sector and runs off the bat, of the balls that were played here."""
     if data["zone"] is None or not data["bat"]:
         return {}
-    batter, sector, runs = f"{data['striker_line']['number']:02d}", str(data["zone"]), str(data["bat"])
-    strokes = card.get("wheel", {}).get(batter, {}).get(sector, {}).get(runs, 0)
-    return {"wheel": {batter: {sector: {runs: strokes + 1}}}}
+    number, batter = str(data["innings"]), f"{data['striker_line']['number']:02d}"
+    sector, runs = str(data["zone"]), str(data["bat"])
+    strokes = world.get("wheel", {}).get(number, {}).get(batter, {}).get(sector, {}).get(runs, 0)
+    return {"wheel": {number: {batter: {sector: {runs: strokes + 1}}}}}
 
 
 def _opened_field(world: Mapping[str, Any], data: Mapping[str, Any]) -> Patch:
-    """The standard field opens up by itself when the powerplay ends."""
-    if world["field"]["preset"] != "standard" or data["powerplay"] == data["powerplay_next"]:
-        return {}
+    """The standard field opens up by itself when the powerplay ends; the limit is told whatever the field."""
     limit = data["outside_limit_next"]
-    return _field_patch(standard_field(limit).shown)
+    if world["field"].get("outside_limit") == limit:
+        return {}
+    if world["field"]["preset"] != "standard" or data["powerplay"] == data["powerplay_next"]:
+        return {"outside_limit": limit}
+    return _standard_field(limit)
 
 
 def _last_ball(state: Mapping[str, Any], event: Event) -> Patch:
@@ -381,7 +386,6 @@ def _over_completed(state: Mapping[str, Any], event: Event) -> Patch:
         "wickets": data["wickets"],
         "score": data["score"]["runs"],
         "bowler": data["bowler"]["name"],
-        **_standing(state["world"], data),
     }
     return {
         "batters": _at_crease(state["world"], data, {}),
@@ -392,6 +396,7 @@ def _over_completed(state: Mapping[str, Any], event: Event) -> Patch:
                 "bowling": {f"{data['bowler']['number']:02d}": _bowler(data["bowler"])},
             }
         },
+        **_standing(state["world"], data),
     }
 
 
@@ -400,7 +405,7 @@ def _standing(world: Mapping[str, Any], data: Mapping[str, Any]) -> Patch:
     if world["format"]["overs"] != OVERS:
         return {}
     share = percentile(data["innings"], data["over"], data["score"]["runs"])
-    return {} if share is None else {"percentile": share}
+    return {} if share is None else {"standing": {str(data["innings"]): {str(data["over"]): share}}}
 
 
 def _innings_ended(state: Mapping[str, Any], event: Event) -> Patch:

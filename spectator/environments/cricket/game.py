@@ -31,10 +31,14 @@ Segment = Literal["powerplay", "middle", "death"]
 
 def segment_of(innings: Innings) -> Segment:
     """The part of an innings that its next ball is in."""
-    format, balls = innings.format, innings.balls
-    if balls < format.powerplay_balls:
+    return segment_at(innings.balls, innings.format.powerplay_balls, innings.format.balls)
+
+
+def segment_at(bowled: int, powerplay_balls: int, innings_balls: int) -> Segment:
+    """The part of an innings that the ball after ``bowled`` valid ones is in."""
+    if bowled < powerplay_balls:
         return "powerplay"
-    return "death" if format.balls - balls <= DEATH_SHARE * format.balls else "middle"
+    return "death" if innings_balls - bowled <= DEATH_SHARE * innings_balls else "middle"
 
 
 class Game:

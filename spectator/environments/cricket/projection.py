@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from spectator.environments.cricket.field import standard_field
 from spectator.environments.cricket.glance import glance
-from spectator.environments.cricket.par import OVERS, par, percentile
+from spectator.environments.cricket.measures import par_line, plan_of, standing, strokes
 from spectator.environments.cricket.resources import runs_to_come
 from spectator.events import Event
 from spectator.merge_patch import apply_patch, make_patch
@@ -87,20 +87,11 @@ def _innings_started(state: Mapping[str, Any], event: Event) -> Patch:
                 "balls": data["balls"],
             }
         },
-        **_par_patch(world, data["innings"]),
+        **par_line(world, data["innings"]),
     }
     if data["super_over"] and data["innings"] % 2:
         patch["score"] = {"home": zero, "away": zero}
     return patch
-
-
-def _par_patch(world: Mapping[str, Any], innings: int) -> Patch:
-    """What real innings had after each over; only a match of their length has any."""
-    if world["format"]["overs"] != OVERS:
-        return {}
-    known = ((over, par(innings, over)) for over in range(1, OVERS + 1))
-    lines = {str(over): line._asdict() for over, line in known if line is not None}
-    return {"par": {str(innings): lines}} if lines else {}
 
 
 def _position_set(state: Mapping[str, Any], event: Event) -> Patch:
@@ -263,18 +254,8 @@ def _ball(state: Mapping[str, Any], event: Event) -> Patch:
                 "extras": data["extras_so_far"],
             }
         },
-        **_wheel(world, data),
+        **strokes(world, data),
     }
-
-
-def _wheel(world: Mapping[str, Any], data: Mapping[str, Any]) -> Patch:
-    """Scoring strokes by innings, batter, sector and runs off the bat, of the balls that were played here."""
-    if data["zone"] is None or not data["bat"]:
-        return {}
-    number, batter = str(data["innings"]), f"{data['striker_line']['number']:02d}"
-    sector, runs = str(data["zone"]), str(data["bat"])
-    strokes = world.get("wheel", {}).get(number, {}).get(batter, {}).get(sector, {}).get(runs, 0)
-    return {"wheel": {number: {batter: {sector: {runs: strokes + 1}}}}}
 
 
 def _opened_field(world: Mapping[str, Any], data: Mapping[str, Any]) -> Patch:
@@ -306,6 +287,7 @@ def _last_ball(state: Mapping[str, Any], event: Event) -> Patch:
         "free_hit": data["free_hit"],
         "aerial": data["aerial"],
         "intents": {key: value for key, value in data["intents"].items() if value is not None},
+        **plan_of(state["world"], data),
     }
     if data["zone"] is not None:
         ball["zone"] = data["zone"]
@@ -396,16 +378,8 @@ def _over_completed(state: Mapping[str, Any], event: Event) -> Patch:
                 "bowling": {f"{data['bowler']['number']:02d}": _bowler(data["bowler"])},
             }
         },
-        **_standing(state["world"], data),
+        **standing(state["world"], data),
     }
-
-
-def _standing(world: Mapping[str, Any], data: Mapping[str, Any]) -> Patch:
-    """Where the innings stands among real ones of its length, as a percentile."""
-    if world["format"]["overs"] != OVERS:
-        return {}
-    share = percentile(data["innings"], data["over"], data["score"]["runs"])
-    return {} if share is None else {"standing": {str(data["innings"]): {str(data["over"]): share}}}
 
 
 def _innings_ended(state: Mapping[str, Any], event: Event) -> Patch:

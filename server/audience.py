@@ -14,6 +14,7 @@ from spectator.episodes.supervisor import LiveEpisode
 
 from . import wire
 from .settings import Settings
+from .thoughts import Telling
 from .wire import Batch, Close, Frame, Position
 
 RELAY_CAPACITY: Final = 8192
@@ -90,6 +91,11 @@ class Viewer:
         self._waiting.extend(batch.frames)
         self._rouse()
 
+    def say(self, batch: Batch) -> None:
+        """Write what is no event, or let it wait if nothing does; a viewer further behind misses it."""
+        if self._caught_up or not self._waiting:
+            self.offer(batch)
+
     def ask(self, position: Position) -> None:
         """Let the viewer's wish to resume wait for its turn; a later one replaces it."""
         self._asked = position
@@ -162,6 +168,7 @@ class Relay:
     def __init__(self, live: LiveEpisode, subscription: Subscription, clock: Clock) -> None:
         self.viewers: dict[Viewer, None] = {}
         self.live = live
+        self.telling = Telling(live.thinking)
         self._subscription = subscription
         self._clock = clock
         self._changed = asyncio.Event()
@@ -181,9 +188,11 @@ class Relay:
         """Relay until the episode ends or nobody watches."""
         async with asyncio.TaskGroup() as tasks:
             counting = tasks.create_task(self._tell_count())
+            thoughts = tasks.create_task(self.telling.go_on(self.say, self._clock))
             async for batch in self._subscription:
                 await self._hand_over([wire.event_frame(recorded) for recorded in batch])
             counting.cancel()
+            thoughts.cancel()
         for viewer in tuple(self.viewers):
             if self._subscription.overflowed:
                 viewer.expel(Close.TOO_SLOW)
@@ -192,6 +201,14 @@ class Relay:
     def close(self) -> None:
         """Nobody watches any more."""
         self._subscription.close()
+
+    async def say(self, frame: Frame) -> None:
+        """Hand over a frame that is no event: it may be lost, and nobody is closed for not taking it."""
+        for batch in wire.batches([frame]):
+            for place, viewer in enumerate(tuple(self.viewers), start=1):
+                viewer.say(batch)
+                if place % CHUNK == 0:
+                    await asyncio.sleep(0)
 
     async def _hand_over(self, frames: Sequence[Frame]) -> None:
         for batch in wire.batches(frames):

@@ -91,6 +91,7 @@ class Show:
                 await self._tell([first])
             elif asked is not None:
                 await self._missing(live.episode_id, asked.seq, head)
+            await self._tell(relay.telling.so_far())
             viewer.position = head
             while (batch := await viewer.take()) is not None:
                 again, frames = batch

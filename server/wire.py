@@ -131,6 +131,11 @@ def viewers(count: int) -> Frame:
     return _frame("viewers", count=count)
 
 
+def thought(actor: str, turn: int, **fields: Any) -> Frame:
+    """A part of a decision that forms; see docs/live-protocol.md. It is never recorded."""
+    return _frame("thought", actor=actor, turn=turn, **fields)
+
+
 def pong(t: float) -> Frame:
     """The answer to a ping."""
     return _frame("pong", t=t)

@@ -20,6 +20,7 @@ from spectator.episodes.intake import Stepped, check_contract, checked_decision
 from spectator.episodes.pacing import beats_in
 from spectator.episodes.request import EpisodePlan
 from spectator.episodes.stepper import Stepper
+from spectator.episodes.thinking import Thinking
 from spectator.errors import (
     DecisionTimeout,
     EnvironmentFault,
@@ -101,6 +102,7 @@ class Driver:
         clock: Measures.
         limits: How long it may wait.
         past: Where another process left it; ``None`` to begin.
+        thinking: Hears what is thought; nobody does when left out.
     """
 
     def __init__(
@@ -113,6 +115,7 @@ class Driver:
         clock: Clock,
         limits: EpisodeLimits,
         past: Past | None = None,
+        thinking: Thinking | None = None,
     ) -> None:
         self._plan = plan
         self._episode_id = episode_id
@@ -120,6 +123,7 @@ class Driver:
         self._control = control
         self._clock = clock
         self._limits = limits
+        self._thinking = thinking or Thinking(clock)
         self._past = past
         self._stepper: Stepper[Environment] | None = None if past is None else past.stepper
         self._seats: dict[str, Policy] = {} if past is None else dict(past.seats)
@@ -255,17 +259,18 @@ class Driver:
         policy, limit = self._seats[actor], self._limits.decision_s
         if isinstance(policy, ScriptedPolicy) and type(policy).decide is ScriptedPolicy.decide:
             return policy.choose(observation)
-        thinking = asyncio.get_running_loop().create_task(policy.decide(observation, deadline=limit))
-        try:
-            async with self._control.waiting(limit):
-                await asyncio.wait([thinking])
-        except TimeoutError as error:
-            raise DecisionTimeout(f"{actor} did not decide within {limit:g} s") from error
-        finally:
-            await _let_go(thinking)
-        if thinking.cancelled():
+        with self._thinking.deciding(actor, self._turn + 1, policy):
+            deciding = asyncio.get_running_loop().create_task(policy.decide(observation, deadline=limit))
+            try:
+                async with self._control.waiting(limit):
+                    await asyncio.wait([deciding])
+            except TimeoutError as error:
+                raise DecisionTimeout(f"{actor} did not decide within {limit:g} s") from error
+            finally:
+                await _let_go(deciding)
+        if deciding.cancelled():
             raise PolicyError("what it waited for was cancelled")
-        return thinking.result()
+        return deciding.result()
 
     async def _in_world(self, limit_s: float, function: Callable[[Environment], Stepped]) -> Stepped:
         assert self._stepper is not None

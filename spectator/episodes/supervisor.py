@@ -18,6 +18,7 @@ from spectator.episodes.projection import State
 from spectator.episodes.rebuilding import Rebuilt
 from spectator.episodes.request import EpisodePlan, EpisodeRequest, plan_episode
 from spectator.episodes.stream import EpisodeStream, Step
+from spectator.episodes.thinking import Thinking
 from spectator.errors import EpisodeBusy, EpisodeError, EpisodeNotFound, EpisodeOver
 from spectator.events import (
     EpisodeEnded,
@@ -40,6 +41,7 @@ class LiveEpisode:
         stream: Its events.
         control: Its reins.
         driver: Its loop.
+        thinking: What its captains think at the moment.
         started_at: When it began.
     """
 
@@ -50,9 +52,11 @@ class LiveEpisode:
         stream: EpisodeStream,
         control: Control,
         driver: Driver,
+        thinking: Thinking,
         started_at: datetime,
     ) -> None:
         self.plan = plan
+        self.thinking = thinking
         self.started_at = started_at
         self._stream = stream
         self._control = control
@@ -394,6 +398,7 @@ class Supervisor:
         control = Control(plan.pace if rebuilt is None else rebuilt.pace, self._clock)
         if rebuilt is not None and rebuilt.paused:
             control.pause()
+        thinking = Thinking(self._clock)
         driver = Driver(
             plan,
             stream.episode_id,
@@ -402,9 +407,12 @@ class Supervisor:
             clock=self._clock,
             limits=self._limits,
             past=past,
+            thinking=thinking,
         )
         started_at = self._clock.now() if rebuilt is None else rebuilt.started_at
-        return LiveEpisode(plan, stream=stream, control=control, driver=driver, started_at=started_at)
+        return LiveEpisode(
+            plan, stream=stream, control=control, driver=driver, thinking=thinking, started_at=started_at
+        )
 
     async def _play(self, episode: LiveEpisode, opening: Sequence[Step]) -> None:
         try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final, Protocol, runtime_checkable
 
 from spectator.llm.chat import DeltaKind
 
@@ -29,6 +29,7 @@ class Thought:
     text: str
 
 
+@runtime_checkable
 class ThinksAloud(Protocol):
     """A policy whose thoughts can be heard while they form."""
 

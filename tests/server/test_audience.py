@@ -23,6 +23,7 @@ from spectator.bus.memory import MemoryBus
 from spectator.episodes.pacing import Pace
 from spectator.episodes.projection import replay_state
 from spectator.episodes.request import EpisodeRequest
+from spectator.episodes.thinking import Thinking
 from spectator.events import Event, RecordedEvent, record
 from spectator.merge_patch import apply_patch
 from tests.fakes import ManualClock
@@ -39,6 +40,7 @@ class Live:
 
     def __init__(self) -> None:
         self.state = {}
+        self.thinking = Thinking(ManualClock())
 
     def publish(self, bus: MemoryBus, count: int = 1) -> list[RecordedEvent]:
         """Publish the next events."""

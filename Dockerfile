@@ -8,7 +8,7 @@ COPY server ./server
 COPY static ./static
 COPY templates ./templates
 RUN python -m venv /opt/spectator \
- && /opt/spectator/bin/python -m pip install --no-cache-dir --disable-pip-version-check '.[server]'
+ && /opt/spectator/bin/python -m pip install --no-cache-dir --disable-pip-version-check '.[server,voice]'
 
 
 FROM python:3.11-slim
@@ -18,6 +18,10 @@ LABEL org.opencontainers.image.title="Spectator" \
       org.opencontainers.image.description="Watch agents play" \
       org.opencontainers.image.licenses="MIT" \
       openenv=">=0.9,<0.11"
+
+RUN apt-get update \
+ && apt-get install --yes --no-install-recommends espeak-ng \
+ && rm -rf /var/lib/apt/lists/*
 
 RUN useradd --uid 1000 --create-home spectator
 

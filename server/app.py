@@ -18,7 +18,7 @@ from spectator import __version__
 from spectator.clock import SystemClock
 from spectator.errors import ConfigurationError, SpectatorError
 
-from . import archive, catalogue, control, health, live, sse, wall_routes
+from . import archive, audio, catalogue, control, health, live, sse, wall_routes
 from .assets import mount_assets
 from .bodies import Body
 from .control import ChooseEpisode, ChoosePace
@@ -75,7 +75,7 @@ def create_app(settings: Settings) -> FastAPI:
     app.add_middleware(BodyLimit)
     app.add_middleware(OriginShield, settings=settings)
     app.add_middleware(SecurityHeaders, settings=settings)
-    for module in (health, control, catalogue, archive, wall_routes, live, sse):
+    for module in (health, control, catalogue, archive, audio, wall_routes, live, sse):
         app.include_router(module.router)
     app.include_router(pages_router())
     app.include_router(reference_router())

@@ -93,7 +93,7 @@ async def list_episodes(
 @router.get("/{episode_id}", responses=PROBLEMS)
 async def get_episode(episode_id: str, services: ServicesDep) -> EpisodeEntry:
     """One episode."""
-    return _entry(await _summary(services, episode_id))
+    return _entry(await summary_of(services, episode_id))
 
 
 @router.get("/{episode_id}/events", response_class=StreamingResponse, responses=STREAMED)
@@ -103,7 +103,7 @@ async def get_events(
     after_seq: Annotated[int, Query(ge=0, le=MAX_SEQ, description="Only later events")] = 0,
 ) -> StreamingResponse:
     """What is recorded of an episode: its event envelopes, byte for byte, one a line."""
-    await _summary(services, episode_id)
+    await summary_of(services, episode_id)
     return StreamingResponse(
         _lines(services.journal, episode_id, after_seq),
         media_type=NDJSON,
@@ -114,7 +114,7 @@ async def get_events(
 @router.get("/{episode_id}/export", response_class=StreamingResponse, responses=STREAMED)
 async def export_events(episode_id: str, services: ServicesDep) -> StreamingResponse:
     """The same, as a file; of an ended one, `Spectator-Digest` tells the last digest."""
-    summary = await _summary(services, episode_id)
+    summary = await summary_of(services, episode_id)
     headers = {
         "Cache-Control": "no-cache",
         "Content-Disposition": f'attachment; filename="{episode_id}.ndjson"',
@@ -124,7 +124,12 @@ async def export_events(episode_id: str, services: ServicesDep) -> StreamingResp
     return StreamingResponse(_lines(services.journal, episode_id, 0), media_type=NDJSON, headers=headers)
 
 
-async def _summary(services: Services, episode_id: str) -> EpisodeSummary:
+async def summary_of(services: Services, episode_id: str) -> EpisodeSummary:
+    """What the journal knows of an episode.
+
+    Raises:
+        EpisodeNotFound: Nothing.
+    """
     summary = await services.journal.episode(episode_id) if EPISODE_ID.fullmatch(episode_id) else None
     if summary is None:
         raise EpisodeNotFound(episode_id[:64])

@@ -117,6 +117,7 @@ INVALID: Final = Kind("invalid-request", 422, "Fields of the request are wrong")
 TOO_MANY: Final = Kind("too-many-requests", 429, "Too many requests")
 INTERNAL: Final = Kind("internal-error", 500, "The server failed")
 NO_JOURNAL: Final = Kind("journal-unavailable", 503, "The journal cannot be used now")
+NO_VOICE: Final = Kind("no-voice", 503, "Nobody can speak this line now")
 FULL: Final = Kind("too-many-viewers", 503, "There is no room for another viewer")
 
 FAULTS: Final[Mapping[type[SpectatorError], Kind]] = {

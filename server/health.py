@@ -69,6 +69,13 @@ def _exposition(services: Services) -> Iterator[str]:
     yield from _metric(
         "events_published_total", "counter", "Events that were recorded and published", published
     )
+    tally = services.narration.tally
+    outcomes = {f'{{outcome="{name}"}}': count for name, count in tally.outcomes.items()}
+    yield from _metric("lines_total", "counter", "What became of the lines that were to be spoken", outcomes)
+    failures = {
+        f'{{voice="{voice}",reason="{reason}"}}': count for (voice, reason), count in tally.failures.items()
+    }
+    yield from _metric("voice_failures_total", "counter", "Lines that a voice could not speak", failures)
 
 
 def _metric(name: str, kind: str, summary: str, samples: Mapping[str, int]) -> Iterator[str]:

@@ -24,6 +24,7 @@ from pydantic import (
 
 from spectator.cast import DEFAULT_LIVE
 from spectator.errors import ConfigurationError
+from spectator.narration.voices.choice import CARTESIA_MODEL, CARTESIA_URL, CARTESIA_VOICE, VoiceName
 
 PREFIX: Final = "SPECTATOR_"
 """What the name of every variable of ours begins with."""
@@ -112,6 +113,40 @@ class Settings(BaseModel):
     shutdown_grace_s: float = Field(
         default=2.0, gt=0, le=60, description="How long requests under way may take once the server must go"
     )
+    voice: VoiceName = Field(
+        default="auto",
+        description="Who speaks the commentary: `cartesia` (needs a key), `espeak` (needs espeak-ng), each "
+        "viewer's `browser`, or nobody (`silent`); `auto` takes the first of these that is to be had",
+    )
+    voice_accent: str = Field(
+        default="en-gb", pattern=r"^[a-z]{2,3}(-[a-z0-9]+)*$", description="espeak-ng's name for its voice"
+    )
+    voice_words_per_minute: int = Field(default=170, ge=80, le=450, description="How fast espeak-ng speaks")
+    voice_breathing: bool = Field(
+        default=False,
+        description="Whether play at the broadcast pace waits up to 2.5 s for the words at big moments",
+    )
+    clips_mb: int = Field(
+        default=64, ge=1, description="Most megabytes of spoken clips that are kept; the least used go first"
+    )
+    cartesia_api_key: SecretStr | None = Field(
+        default=None, min_length=8, description="Key for Cartesia; `CARTESIA_API_KEY` is read too"
+    )
+    cartesia_voice_id: str = Field(
+        default=CARTESIA_VOICE, pattern=r"^[A-Za-z0-9-]{1,64}$", description="Cartesia's id of the voice"
+    )
+    cartesia_model: str = Field(
+        default=CARTESIA_MODEL, pattern=r"^[A-Za-z0-9.-]{1,64}$", description="Cartesia's model"
+    )
+    cartesia_plan_concurrency: int = Field(
+        default=2,
+        ge=1,
+        le=100,
+        description="Requests at once that the Cartesia plan allows; one is left free",
+    )
+    cartesia_base_url: str = Field(
+        default=CARTESIA_URL, pattern=r"^https?://[^\s/]+$", description="Where Cartesia is"
+    )
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         default="info", description="Least severe kind of log line that is written"
     )
@@ -163,7 +198,8 @@ class Settings(BaseModel):
         """Read the settings from variables.
 
         Args:
-            environ: All variables; those without our prefix are left alone, but for ``SPACE_HOST``.
+            environ: All variables; those without our prefix are left alone, but for ``SPACE_HOST`` and
+                ``CARTESIA_API_KEY``.
 
         Raises:
             ConfigurationError: Names every variable that is unknown or holds a bad value.
@@ -174,6 +210,8 @@ class Settings(BaseModel):
         ]
         values: dict[str, Any] = {name.lower(): text for name, text in ours.items()}
         known = {name: value for name, value in values.items() if name in cls.model_fields}
+        if key := environ.get("CARTESIA_API_KEY"):
+            known.setdefault("cartesia_api_key", key)
         if host := environ.get("SPACE_HOST"):
             known["allowed_origins"] = f"{known.get('allowed_origins', '')} https://{host}"
         try:

@@ -29,6 +29,7 @@ from spectator.journal.sql import SqlJournal
 from .audience import Audience
 from .finals import FinalStates
 from .guard import Guard
+from .narrating import Narration, open_narration
 from .settings import Settings
 from .stage import Stage
 from .wall import Wall
@@ -51,6 +52,7 @@ class Services:
         finals: What recorded episodes came to.
         wall: What runs here, as tiles.
         cast: The worlds, with everybody who can play in them here.
+        narration: Who speaks.
     """
 
     settings: Settings
@@ -63,6 +65,7 @@ class Services:
     finals: FinalStates
     wall: Wall
     cast: Cast
+    narration: Narration
 
 
 def services_of(connection: HTTPConnection) -> Services:
@@ -109,6 +112,10 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
         await recover(journal, clock, supervisor)
         audience = Audience(bus=stage, tasks=tasks, clock=clock, settings=settings)
         stack.push_async_callback(audience.send_away, settings.shutdown_grace_s)
+        narration = open_narration(settings, clock)
+        stack.push_async_callback(narration.aclose)
+        attending = tasks.create_task(narration.attend(stage, supervisor, audience))
+        stack.callback(attending.cancel)
         yield Services(
             settings=settings,
             clock=clock,
@@ -120,6 +127,7 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
             finals=FinalStates(journal),
             wall=Wall(supervisor, clock, tasks),
             cast=cast,
+            narration=narration,
         )
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Coroutine
 from datetime import UTC, datetime
-from typing import Protocol
+from typing import Any, Protocol
 
 
 class Clock(Protocol):
@@ -44,3 +45,15 @@ def timestamp(moment: datetime) -> str:
     """RFC 3339 in UTC with milliseconds, such as ``2026-11-21T05:00:00.123Z``."""
     utc = moment.astimezone(UTC)
     return f"{utc:%Y-%m-%dT%H:%M:%S}.{utc.microsecond // 1000:03d}Z"
+
+
+async def first_of(*waits: Coroutine[Any, Any, object]) -> None:
+    """Return when the first of ``waits`` is over; the others are cancelled."""
+    loop = asyncio.get_running_loop()
+    tasks = [loop.create_task(wait) for wait in waits]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

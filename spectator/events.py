@@ -323,6 +323,8 @@ class NarrationClip(EventData):
     url: str = Field(description="Where the sound is")
     mime: str = Field(description="Its media type")
     duration_s: float = Field(ge=0, description="How long it lasts")
+    text: str = Field(default="", description="The words as they were spoken")
+    interrupt: bool = Field(default=False, description="Whether it cuts short whatever is being said")
 
 
 class Warned(EventData):

@@ -14,6 +14,7 @@ INSTALL = {
     "chromium": "apt-get install chromium",
     "node": "apt-get install nodejs",
     "openenv": "make openenv-venv",
+    "espeak-ng": "apt-get install espeak-ng",
 }
 
 
@@ -45,3 +46,9 @@ def openenv_python() -> str:
     """The interpreter of the virtual environment that holds the official ``openenv`` package."""
     python = ROOT / ".venv-openenv" / "bin" / "python"
     return require("openenv", str(python) if python.exists() else None)
+
+
+@pytest.fixture(scope="session")
+def espeak() -> str:
+    """The espeak-ng program."""
+    return require("espeak-ng", shutil.which("espeak-ng"))

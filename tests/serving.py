@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import signal
@@ -33,6 +34,7 @@ def test_settings(data_dir: Path, **changes: Any) -> Settings:
         "environment": "counting",
         "starts_per_minute": 0,
         "starts_per_hour": 0,
+        "voice": "silent",
     }
     return Settings(**{**base, **changes})
 
@@ -64,6 +66,11 @@ class Serving:
         answer = self.client.post("/custom/start_episode", json={"pace": "max", **body})
         assert answer.status_code == 202, answer.text
         return str(answer.json()["episode_id"])
+
+    def events(self, episode_id: str) -> list[dict[str, Any]]:
+        """What is recorded of an episode so far."""
+        lines = self.client.get(f"/api/episodes/{episode_id}/events").text.splitlines()
+        return [json.loads(line) for line in lines]
 
     def finish(self, episode_id: str) -> dict[str, Any]:
         """Wait for an episode's end; returns its entry in the history."""

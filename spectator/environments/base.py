@@ -174,6 +174,7 @@ class World:
         events: Model of the data of each of its own event types.
         projection: See :class:`Projection`.
         commentator: See :class:`spectator.narration.base.Commentator`.
+        spoken: A line of its commentary as it is to be read aloud: numbers and notation in words.
         captains: Policies that may take the agent's seat, by name; must hold ``default_captain``.
         opponents: Policies that may take the other seats, by name; empty when there are none.
         packs: Evaluation packs by name; must hold ``default``.
@@ -207,6 +208,7 @@ class World:
     step_cap: Callable[[Mapping[str, Any]], int]
     opponents: Mapping[str, Preset] = field(default_factory=dict)
     commentator: Commentator = silent
+    spoken: Callable[[str], str] = str
     beats: Mapping[str, float] = field(default_factory=dict)
     default_captain: str = "heuristic"
     default_opponent: str = "heuristic"

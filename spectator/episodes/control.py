@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
-from spectator.clock import Clock
+from spectator.clock import Clock, first_of
 from spectator.episodes.pacing import Pace, step_duration
 
 
@@ -46,6 +46,7 @@ class Control:
         self._playing = asyncio.Event()
         self._playing.set()
         self._pace_changed = asyncio.Event()
+        self._breath_until = float("-inf")
 
     @property
     def pace(self) -> Pace:
@@ -81,6 +82,10 @@ class Control:
         """Play at another pace, from the current wait on."""
         self._pace = pace
         self._pace_changed.set()
+
+    def breathe(self, seconds: float) -> None:
+        """Let the next step wait ``seconds`` from now, at the broadcast pace, if it has not begun."""
+        self._breath_until = max(self._breath_until, self._clock.monotonic() + seconds)
 
     @asynccontextmanager
     async def waiting(self, limit_s: float | None = None) -> AsyncIterator[asyncio.Timeout]:
@@ -128,20 +133,11 @@ class Control:
         """
         while True:
             self._pace_changed.clear()
-            left = step_began + step_duration(self._pace, beats) - self._clock.monotonic()
+            due = step_began + step_duration(self._pace, beats)
+            if self._pace is Pace.BROADCAST:
+                due = max(due, self._breath_until)
+            left = due - self._clock.monotonic()
             if left <= 0:
                 return
             async with self.waiting():
-                await _first(self._clock.sleep(left), self._pace_changed.wait())
-
-
-async def _first(*waits: Coroutine[Any, Any, object]) -> None:
-    """Return when the first of ``waits`` is over; the others are cancelled."""
-    loop = asyncio.get_running_loop()
-    tasks = [loop.create_task(wait) for wait in waits]
-    try:
-        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+                await first_of(self._clock.sleep(left), self._pace_changed.wait())

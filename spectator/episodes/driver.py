@@ -213,6 +213,7 @@ class Driver:
             stepped, facts = await self._take_turn(stepped.observation, budget)
             await self._emit(self._turn, facts)
             beats = beats_in(facts, self._plan.world.beats)
+        await self._control.keep_pace(began, beats)
         return self._finished(stepped)
 
     async def _begin(self) -> Stepped:

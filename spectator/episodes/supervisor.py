@@ -175,6 +175,19 @@ class LiveEpisode:
                 await self._stream.emit(self.turn, [core_fact(PaceChanged(pace=pace.value, by=by))])
                 self._control.set_pace(pace)
 
+    async def tell(self, data: EventData) -> None:
+        """Record and publish something that was observed from outside, such as a clip of speech.
+
+        Raises:
+            EpisodeOver: Its end was told before.
+            JournalError: It could not be recorded.
+        """
+        await self._stream.emit(self.turn, [core_fact(data)])
+
+    def breathe(self, seconds: float) -> None:
+        """Let the next step wait ``seconds`` at the broadcast pace."""
+        self._control.breathe(seconds)
+
     async def end(self, request: EndRequest) -> EpisodeEnded:
         """Ask for its end and wait for it.
 

@@ -1,0 +1,171 @@
+"""Owns who speaks at which episode: a narrator for each that asked for speech."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from random import Random
+from typing import Final, Literal
+
+from spectator.bus.base import Overflow
+from spectator.clock import Clock
+from spectator.episodes.pacing import Pace
+from spectator.episodes.supervisor import LiveEpisode, Supervisor
+from spectator.events import NarrationClip
+from spectator.narration.clips import ClipStore, StoredClip
+from spectator.narration.narrator import Booth, Narrator, Tally
+from spectator.narration.speech import Unspoken, Voice, plain_speech
+from spectator.narration.voices.choice import Chosen, choose_voices
+from spectator.narration.voices.espeak import EspeakVoice
+from spectator.narration.voices.unheard import BrowserVoice, SilentVoice
+
+from .audience import Audience
+from .settings import Settings
+from .stage import Stage
+
+LISTENING: Final = 256
+"""Events that may wait for a narrator; older ones give way."""
+
+AT_ONCE: Final = 8
+"""Clips that viewers may be waiting for at once, beside those of running episodes."""
+
+AUDIO: Final = "/audio/"
+
+Speaks = Literal["clips", "browser", "nobody"]
+
+
+@dataclass(frozen=True, slots=True)
+class VoiceState:
+    """How lines are spoken here.
+
+    Args:
+        voice: Name of the voice that is asked first.
+        speaks: Whether there are clips, each browser speaks for itself, or nobody speaks.
+        fault: What is wrong with it now, for people.
+    """
+
+    voice: str
+    speaks: Speaks
+    fault: str | None
+
+
+class Narration:
+    """Speech on this server.
+
+    Args:
+        chosen: The voices.
+        clips: Where clips lie.
+        clock: Time.
+        breathing: Whether play waits a little for big moments, at the broadcast pace.
+    """
+
+    def __init__(self, chosen: Chosen, *, clips: ClipStore, clock: Clock, breathing: bool) -> None:
+        self.tally = Tally(fault=chosen.missing)
+        self.clips = clips
+        self._voices = chosen.voices
+        self._clock = clock
+        self._breathing = breathing
+        self._asked = 0
+
+    @property
+    def state(self) -> VoiceState:
+        """How lines are spoken now."""
+        first = self._voices[0]
+        silent = isinstance(first, SilentVoice)
+        speaks: Speaks = "nobody" if silent else "browser" if isinstance(first, BrowserVoice) else "clips"
+        return VoiceState(first.name, speaks, self.tally.fault)
+
+    async def attend(self, stage: Stage, supervisor: Supervisor, audience: Audience) -> None:
+        """Speak at every episode that runs and asked for it, until cancelled."""
+        if self.state.speaks != "clips":
+            return
+        attended: set[str] = set()
+        async with asyncio.TaskGroup() as narrators:
+            while True:
+                for live in supervisor.running():
+                    if live.episode_id not in attended and live.plan.narration:
+                        attended.add(live.episode_id)
+                        narrators.create_task(self._narrate(live, stage, audience))
+                attended &= {live.episode_id for live in supervisor.running()}
+                await stage.next_beginning()
+
+    async def ask(self, text: str, spoken: Callable[[str], str]) -> StoredClip | Unspoken:
+        """The clip of a line for whoever watches a recording: a kept one, or a new one that costs nothing."""
+        said = plain_speech(spoken(text))
+        for voice in self._voices:
+            found = await self.clips.find(voice, said)
+            if found is not None:
+                return found
+        free = [voice for voice in self._voices if not voice.costs_money]
+        if not free or self._asked >= AT_ONCE:
+            return Unspoken("busy" if free else "silent", "too many lines are asked for" if free else "")
+        self._asked += 1
+        try:
+            return await self.clips.clip(free[0], said)
+        finally:
+            self._asked -= 1
+
+    async def aclose(self) -> None:
+        """Let go of the voices."""
+        for voice in self._voices:
+            await voice.aclose()
+
+    async def _narrate(self, live: LiveEpisode, stage: Stage, audience: Audience) -> None:
+        narrator = Narrator(
+            voices=self._voices,
+            clips=self.clips,
+            clock=self._clock,
+            booth=Booth(
+                spoken=live.plan.world.spoken,
+                tell=_telling(live),
+                on_air=lambda: live.pace is not Pace.MAX,
+                heard=lambda: audience.count(live.episode_id) > 0,
+                breathe=live.breathe if self._breathing else _carry_on,
+                address=AUDIO.__add__,
+            ),
+            tally=self.tally,
+        )
+        await narrator.run(stage.subscribe(live.episode_id, Overflow.DROP_OLDEST, capacity=LISTENING))
+
+
+def open_narration(settings: Settings, clock: Clock) -> Narration:
+    """The speech that ``settings`` ask for."""
+    chosen = choose_voices(settings.voice, cartesia=_cartesia(settings, clock), espeak=_espeak(settings))
+    clips = ClipStore(settings.data_dir / "clips", limit_bytes=settings.clips_mb * 1024 * 1024)
+    return Narration(chosen, clips=clips, clock=clock, breathing=settings.voice_breathing)
+
+
+def _espeak(settings: Settings) -> Callable[[str], Voice]:
+    return lambda program: EspeakVoice(
+        program, accent=settings.voice_accent, words_per_minute=settings.voice_words_per_minute
+    )
+
+
+def _cartesia(settings: Settings, clock: Clock) -> Callable[[], Voice] | None:
+    key = settings.cartesia_api_key
+    if key is None:
+        return None
+
+    def make() -> Voice:
+        from spectator.narration.voices.cartesia import CartesiaVoice
+
+        return CartesiaVoice(
+            key.get_secret_value(),
+            clock=clock,
+            rng=Random(),
+            plan_concurrency=settings.cartesia_plan_concurrency,
+            voice_id=settings.cartesia_voice_id,
+            model=settings.cartesia_model,
+            base_url=settings.cartesia_base_url,
+        )
+
+    return make
+
+
+def _telling(live: LiveEpisode) -> Callable[[NarrationClip], Awaitable[None]]:
+    return live.tell
+
+
+def _carry_on(_: float) -> None:
+    """Play waits for nobody."""

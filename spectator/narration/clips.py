@@ -1,0 +1,180 @@
+"""Owns the clips on disk: each once, under the digest of what it says and how, within a limit of bytes."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import os
+import re
+from collections import OrderedDict
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from spectator.narration.speech import SUFFIXES, Speech, Unspoken, Voice
+
+CLIP_NAME: Final = re.compile(r"([0-9a-f]{40})-(\d{1,7})\.(mp3|wav)")
+"""A clip's file: the digest, how many milliseconds it lasts, its kind."""
+
+MIMES: Final = {suffix: mime for mime, suffix in SUFFIXES.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class StoredClip:
+    """A clip on disk.
+
+    Args:
+        name: Its file's name.
+        mime: Its media type.
+        duration_s: How long it lasts, seconds.
+    """
+
+    name: str
+    mime: str
+    duration_s: float
+
+
+class ClipStore:
+    """Clips by what they say; made once however many ask for one at the same time.
+
+    The least recently used go when the limit is passed. One process uses a folder.
+
+    Args:
+        folder: Where they lie; made when it is first needed.
+        limit_bytes: Most bytes that they may take.
+    """
+
+    def __init__(self, folder: Path, *, limit_bytes: int = 64 * 1024 * 1024) -> None:
+        self._folder = folder
+        self._limit = limit_bytes
+        self._sizes: OrderedDict[str, tuple[StoredClip, int]] = OrderedDict()
+        self._total = 0
+        self._flights: dict[str, _Flight] = {}
+        self._read = False
+
+    @property
+    def total_bytes(self) -> int:
+        """What the clips take now."""
+        return self._total
+
+    def path(self, name: str) -> Path | None:
+        """Where a clip of this name would lie; ``None`` for what is no clip's name."""
+        return self._folder / name if CLIP_NAME.fullmatch(name) else None
+
+    async def find(self, voice: Voice, text: str) -> StoredClip | None:
+        """The clip of ``text`` by ``voice``, if it is here."""
+        await self._scan()
+        known = self._sizes.get(clip_key(voice, text))
+        if known is None:
+            return None
+        self._sizes.move_to_end(clip_key(voice, text))
+        return known[0]
+
+    async def clip(self, voice: Voice, text: str) -> StoredClip | Unspoken:
+        """The clip of ``text`` by ``voice``; one that must be made is given up when nobody waits for it."""
+        found = await self.find(voice, text)
+        if found is not None:
+            return found
+        key = clip_key(voice, text)
+        flight = self._flights.get(key)
+        if flight is None:
+            flight = self._flights[key] = _Flight(asyncio.create_task(self._make(key, voice, text)))
+            flight.task.add_done_callback(lambda _: self._flights.pop(key, None))
+        return await flight.wait()
+
+    async def _make(self, key: str, voice: Voice, text: str) -> StoredClip | Unspoken:
+        spoken = await voice.speak(text)
+        if isinstance(spoken, Unspoken):
+            return spoken
+        name = f"{key}-{round(1000 * spoken.duration_s)}.{SUFFIXES[spoken.mime]}"
+        try:
+            await asyncio.to_thread(_write, self._folder / name, spoken)
+        except OSError as error:
+            return Unspoken("no_space", f"the clip could not be kept: {error.strerror}")
+        self._add(key, StoredClip(name, spoken.mime, spoken.duration_s), len(spoken.audio))
+        await self._make_room()
+        return (
+            self._sizes[key][0]
+            if key in self._sizes
+            else Unspoken("no_space", "larger than all clips may be")
+        )
+
+    def _add(self, key: str, clip: StoredClip, size: int) -> None:
+        self._sizes[key] = clip, size
+        self._total += size
+
+    async def _make_room(self) -> None:
+        gone = []
+        while self._total > self._limit and self._sizes:
+            _, (clip, size) = self._sizes.popitem(last=False)
+            self._total -= size
+            gone.append(self._folder / clip.name)
+        if gone:
+            await asyncio.to_thread(_unlink, gone)
+
+    async def _scan(self) -> None:
+        if self._read:
+            return
+        found = await asyncio.to_thread(_listing, self._folder)
+        if not self._read:
+            self._read = True
+            for key, clip, size in found:
+                self._add(key, clip, size)
+            await self._make_room()
+
+
+class _Flight:
+    """A clip that is being made, and how many wait for it."""
+
+    def __init__(self, task: asyncio.Task[StoredClip | Unspoken]) -> None:
+        self.task = task
+        self._waiting = 0
+
+    async def wait(self) -> StoredClip | Unspoken:
+        self._waiting += 1
+        try:
+            return await asyncio.shield(self.task)
+        finally:
+            self._waiting -= 1
+            if self._waiting == 0 and not self.task.done():
+                self.task.cancel()
+
+
+def clip_key(voice: Voice, text: str) -> str:
+    """40 hexadecimal digits of the SHA-256 of what decides a clip: the voice's fingerprint and the text."""
+    return hashlib.sha256(f"{voice.fingerprint}\x1f{text}".encode()).hexdigest()[:40]
+
+
+def _write(path: Path, speech: Speech) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_suffix(".part")
+    try:
+        draft.write_bytes(speech.audio)
+        os.replace(draft, path)
+    except OSError:
+        with contextlib.suppress(OSError):
+            draft.unlink(missing_ok=True)
+        raise
+
+
+def _unlink(paths: list[Path]) -> None:
+    for path in paths:
+        with contextlib.suppress(OSError):
+            path.unlink(missing_ok=True)
+
+
+def _listing(folder: Path) -> list[tuple[str, StoredClip, int]]:
+    """The clips in ``folder``, the oldest first; drafts that a crash left are removed."""
+    found: list[tuple[float, str, StoredClip, int]] = []
+    try:
+        entries = list(os.scandir(folder))
+    except OSError:
+        return []
+    _unlink([folder / entry.name for entry in entries if entry.name.endswith(".part")])
+    for entry in entries:
+        named = CLIP_NAME.fullmatch(entry.name)
+        if named is not None and entry.is_file():
+            clip = StoredClip(entry.name, MIMES[named[3]], int(named[2]) / 1000)
+            found.append((entry.stat().st_mtime, named[1], clip, entry.stat().st_size))
+    return [(key, clip, size) for _, key, clip, size in sorted(found, key=lambda one: one[0])]

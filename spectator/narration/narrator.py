@@ -1,0 +1,203 @@
+"""Owns speaking at one episode: from its lines, as they are told, to clips that are told in their turn."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import AsyncIterable, Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from spectator.clock import Clock, first_of
+from spectator.errors import EpisodeOver
+from spectator.events import NarrationClip, RecordedEvent
+from spectator.narration.clips import ClipStore, StoredClip
+from spectator.narration.queue import LineQueue, Waiting
+from spectator.narration.speech import FOR_GOOD, Unspoken, Voice, plain_speech
+
+logger = logging.getLogger(__name__)
+
+LEAD_S: Final = 0.3
+"""How long before the last clip ends the next is begun, seconds; a voice needs about this time."""
+
+PAUSE_S: Final = 0.2
+"""Silence between two clips, seconds."""
+
+INTERRUPTIBLE: Final = 2
+"""Lines of this priority and below give way while they are being made."""
+
+BIG: Final = 1
+"""Lines of this priority and above are worth waiting for."""
+
+LONGEST_BREATH_S: Final = 2.5
+"""Longest that play waits for a line, seconds."""
+
+
+@dataclass(slots=True)
+class Tally:
+    """What became of the lines of all episodes.
+
+    Args:
+        outcomes: ``spoken``, ``unspoken``, or how they were given up: ``stale``, ``overflow``, ``replaced``,
+            ``overtaken``, ``interrupted``.
+        failures: By voice and reason.
+        fault: What is wrong with the voice now, for people; ``None`` when nothing is.
+    """
+
+    outcomes: Counter[str] = field(default_factory=Counter)
+    failures: Counter[tuple[str, str]] = field(default_factory=Counter)
+    fault: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Booth:
+    """What a narrator has to do with its episode.
+
+    Args:
+        spoken: See :attr:`spectator.environments.base.World.spoken`.
+        tell: Records and publishes a clip; raises ``EpisodeOver`` once it is too late.
+        on_air: Whether lines are to be spoken now.
+        heard: Whether anybody is there, for whom to spend money.
+        breathe: Lets play wait that many seconds.
+        address: Where a clip of this name is served.
+    """
+
+    spoken: Callable[[str], str]
+    tell: Callable[[NarrationClip], Awaitable[None]]
+    on_air: Callable[[], bool]
+    heard: Callable[[], bool]
+    breathe: Callable[[float], None]
+    address: Callable[[str], str]
+
+
+class Narrator:
+    """Speaks at one episode. Play never waits for it, and whatever fails here, captions go on.
+
+    Args:
+        voices: Who may speak, the best first; one that fails for good is not asked again.
+        clips: Where clips lie.
+        clock: Time.
+        booth: Its ties to the episode.
+        tally: Counts what becomes of the lines.
+    """
+
+    def __init__(
+        self, *, voices: Sequence[Voice], clips: ClipStore, clock: Clock, booth: Booth, tally: Tally
+    ) -> None:
+        self._voices = list(voices)
+        self._best = self._voices[0]
+        self._clips = clips
+        self._clock = clock
+        self._booth = booth
+        self._tally = tally
+        self._queue = LineQueue(clock)
+        self._news = asyncio.Event()
+        self._busy_until = float("-inf")
+
+    async def run(self, told: AsyncIterable[Sequence[RecordedEvent]]) -> None:
+        """Speak until ``told``, the episode's events as they are published, comes to its end."""
+        speaking = asyncio.get_running_loop().create_task(self._speak())
+        try:
+            async for batch in told:
+                self._hear(batch)
+        finally:
+            speaking.cancel()
+            await asyncio.gather(speaking, return_exceptions=True)
+            self._tally.outcomes.update(self._queue.dropped)
+
+    def _hear(self, batch: Sequence[RecordedEvent]) -> None:
+        if not self._booth.on_air():
+            return
+        for recorded in batch:
+            if recorded.event.type == "narration.line":
+                data = recorded.event.data
+                self._queue.put(recorded.event.seq, data["text"], data["priority"])
+                self._news.set()
+
+    async def _speak(self) -> None:
+        while True:
+            await self._until_due()
+            line = self._queue.take()
+            if line is None:
+                continue
+            try:
+                await self._say(line)
+            except EpisodeOver:
+                return
+            except Exception:
+                logger.exception("a line could not be spoken")
+                self._tally.outcomes["unspoken"] += 1
+
+    async def _until_due(self) -> None:
+        while not self._queue.urgent:
+            self._news.clear()
+            left = self._busy_until - LEAD_S - self._clock.monotonic()
+            if not len(self._queue):
+                await self._news.wait()
+            elif left > 0:
+                await first_of(self._clock.sleep(left), self._news.wait())
+            else:
+                return
+
+    async def _say(self, line: Waiting) -> None:
+        text = plain_speech(self._booth.spoken(line.text))
+        making = asyncio.get_running_loop().create_task(self._clip(text))
+        try:
+            await self._made_or_overtaken(line, making)
+        finally:
+            making.cancel()
+        if not making.done() or making.cancelled():
+            self._tally.outcomes["interrupted"] += 1
+            return
+        clip = making.result()
+        if clip is None:
+            self._tally.outcomes["unspoken"] += 1
+        elif self._queue.stale(line):
+            self._tally.outcomes["stale"] += 1
+        else:
+            await self._air(line, text, clip)
+
+    async def _made_or_overtaken(self, line: Waiting, making: asyncio.Task[StoredClip | None]) -> None:
+        while not making.done() and not (line.priority >= INTERRUPTIBLE and self._queue.urgent):
+            self._news.clear()
+            await first_of(asyncio.wait([making]), self._news.wait())
+
+    async def _air(self, line: Waiting, text: str, clip: StoredClip) -> None:
+        now = self._clock.monotonic()
+        interrupt = line.priority == 0 and now < self._busy_until
+        begins = now if interrupt else max(now, self._busy_until)
+        self._busy_until = begins + clip.duration_s + PAUSE_S
+        if line.priority <= BIG:
+            self._booth.breathe(min(LONGEST_BREATH_S, begins - now + clip.duration_s))
+        await self._booth.tell(
+            NarrationClip(
+                for_seq=line.seq,
+                url=self._booth.address(clip.name),
+                mime=clip.mime,
+                duration_s=round(clip.duration_s, 3),
+                text=text,
+                interrupt=interrupt,
+            )
+        )
+        self._tally.outcomes["spoken"] += 1
+
+    async def _clip(self, text: str) -> StoredClip | None:
+        for voice in tuple(self._voices):
+            if voice.costs_money and not self._booth.heard():
+                continue
+            made = await self._clips.clip(voice, text)
+            if isinstance(made, StoredClip):
+                if voice is self._best:
+                    self._tally.fault = None
+                return made
+            self._note(voice, made)
+        return None
+
+    def _note(self, voice: Voice, unspoken: Unspoken) -> None:
+        self._tally.failures[voice.name, unspoken.reason] += 1
+        if unspoken.detail:
+            self._tally.fault = f"{voice.name}: {unspoken.detail}"
+            logger.warning("%s could not speak: %s", voice.name, unspoken.detail)
+        if unspoken.reason in FOR_GOOD:
+            self._voices.remove(voice)

@@ -1,0 +1,1 @@
+"""The voices: each module owns one way to speak."""

@@ -1,0 +1,277 @@
+"""The narrator says what matters while it matters, and nobody waits for it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from spectator.errors import EpisodeOver
+from spectator.events import Event, NarrationClip, RecordedEvent, record
+from spectator.narration.clips import ClipStore
+from spectator.narration.narrator import LONGEST_BREATH_S, Booth, Narrator, Tally
+from spectator.narration.speech import Speech, Unspoken
+from tests.fakes import ManualClock, until
+from tests.narration.voices import FakeVoice
+
+
+class Told:
+    """The events of an episode, as a test tells them."""
+
+    def __init__(self) -> None:
+        self._queue: asyncio.Queue[Sequence[RecordedEvent] | None] = asyncio.Queue()
+        self._seq = 0
+
+    def line(self, text: str, priority: int) -> int:
+        self._seq += 1
+        data = {"text": text, "for_seq": 0, "priority": priority, "label": None, "at": None}
+        event = Event("ep-1", "e", self._seq, "2026-11-21T05:00:00.000Z", 1, "narration.line", data)
+        self._queue.put_nowait((record(event),))
+        return self._seq
+
+    def end(self) -> None:
+        self._queue.put_nowait(None)
+
+    async def __aiter__(self) -> AsyncIterator[Sequence[RecordedEvent]]:
+        while (batch := await self._queue.get()) is not None:
+            yield batch
+
+
+class Scene:
+    """A narrator at work, with everything that it touches."""
+
+    def __init__(self, folder: Path, *voices: FakeVoice, **booth: Any) -> None:
+        self.clock = ManualClock()
+        self.told = Told()
+        self.tally = Tally()
+        self.clips: list[NarrationClip] = []
+        self.breaths: list[float] = []
+        ties: dict[str, Any] = {
+            "spoken": str,
+            "tell": self._tell,
+            "on_air": lambda: True,
+            "heard": lambda: True,
+            "breathe": self.breaths.append,
+            "address": lambda name: f"/audio/{name}",
+        }
+        self.narrator = Narrator(
+            voices=voices or [FakeVoice()],
+            clips=ClipStore(folder),
+            clock=self.clock,
+            booth=Booth(**{**ties, **booth}),
+            tally=self.tally,
+        )
+
+    async def _tell(self, clip: NarrationClip) -> None:
+        self.clips.append(clip)
+
+    @property
+    def said(self) -> list[str]:
+        return [clip.text for clip in self.clips]
+
+    @asynccontextmanager
+    async def on_air(self) -> AsyncIterator[None]:
+        running = asyncio.create_task(self.narrator.run(self.told))
+        try:
+            yield
+        finally:
+            self.told.end()
+            await running
+
+    async def hears(self, *said: str) -> None:
+        await until(lambda: self.said == list(said), what=f"saying {said}, not {self.said},")
+
+    async def settled(self) -> None:
+        """Until everything that can be done without time passing is done."""
+        for _ in range(40):
+            await asyncio.sleep(0.001)
+
+
+def test_a_line_becomes_a_clip(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        scene = Scene(tmp_path, spoken=lambda text: text.replace("45/3", "forty-five for three"))
+        async with scene.on_air():
+            seq = scene.told.line("45/3 [now]", 2)
+            await scene.hears("forty-five for three now")
+        clip = scene.clips[0]
+        assert clip.for_seq == seq
+        assert clip.url.startswith("/audio/")
+        assert clip.duration_s == 2.4
+        assert not clip.interrupt
+        assert scene.tally.outcomes == {"spoken": 1}
+
+    asyncio.run(scenario())
+
+
+def test_the_next_line_waits_for_the_air_and_only_the_newest_is_said(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        scene = Scene(tmp_path)
+        async with scene.on_air():
+            scene.told.line("first that lasts", 3)
+            await scene.hears("first that lasts")
+            for number in range(3):
+                scene.told.line(f"ball {number}", 3)
+            await scene.settled()
+            assert scene.said == ["first that lasts"]
+            scene.clock.advance(1.6)
+            await scene.hears("first that lasts", "ball 2")
+        assert scene.tally.outcomes == {"spoken": 2, "replaced": 2}
+
+    asyncio.run(scenario())
+
+
+def test_what_must_be_heard_interrupts(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        scene = Scene(tmp_path)
+        async with scene.on_air():
+            scene.told.line("a long line about not very much", 3)
+            await scene.hears("a long line about not very much")
+            scene.told.line("OUT", 0)
+            await scene.hears("a long line about not very much", "OUT")
+        assert [clip.interrupt for clip in scene.clips] == [False, True]
+
+    asyncio.run(scenario())
+
+
+def test_what_must_be_heard_ends_the_making_of_a_lesser_line(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        hold = asyncio.Event()
+        slow = FakeVoice(hold=hold)
+        scene = Scene(tmp_path, slow)
+        async with scene.on_air():
+            scene.told.line("a summary", 2)
+            await until(lambda: slow.asked == ["a summary"])
+            scene.told.line("OUT", 0)
+            await until(lambda: slow.given_up == 1)
+            hold.set()
+            await scene.hears("OUT")
+        assert scene.tally.outcomes == {"interrupted": 1, "spoken": 1}
+
+    asyncio.run(scenario())
+
+
+def test_a_line_that_took_too_long_is_not_said(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        hold = asyncio.Event()
+        slow = FakeVoice(hold=hold)
+        scene = Scene(tmp_path, slow)
+        async with scene.on_air():
+            scene.told.line("a single", 3)
+            await until(lambda: bool(slow.asked))
+            scene.clock.advance(3.1)
+            hold.set()
+            await until(lambda: scene.tally.outcomes["stale"] == 1)
+        assert scene.clips == []
+
+    asyncio.run(scenario())
+
+
+def test_play_breathes_for_big_moments_only(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        scene = Scene(tmp_path)
+        async with scene.on_air():
+            scene.told.line("dot", 3)
+            await scene.hears("dot")
+            scene.clock.advance(10)
+            scene.told.line("OUT! " * 20, 0)
+            await until(lambda: len(scene.clips) == 2)
+        assert scene.breaths == [LONGEST_BREATH_S]
+
+    asyncio.run(scenario())
+
+
+def test_where_the_best_voice_fails_the_next_one_speaks_and_a_hopeless_one_is_not_asked_again(
+    tmp_path: Path,
+) -> None:
+    async def scenario() -> None:
+        paid = FakeVoice(lambda _: Unspoken("no_credit", "the service answered 402"), name="paid")
+        local = FakeVoice(name="local")
+        scene = Scene(tmp_path, paid, local)
+        async with scene.on_air():
+            scene.told.line("one", 0)
+            await scene.hears("one")
+            scene.told.line("two", 0)
+            await scene.hears("one", "two")
+        assert paid.asked == ["one"]
+        assert scene.tally.failures == {("paid", "no_credit"): 1}
+        assert scene.tally.fault == "paid: the service answered 402"
+
+    asyncio.run(scenario())
+
+
+def test_no_money_is_spent_while_nobody_is_there(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        paid, local = FakeVoice(name="paid", costs_money=True), FakeVoice(name="local")
+        scene = Scene(tmp_path, paid, local, heard=lambda: False)
+        async with scene.on_air():
+            scene.told.line("one", 0)
+            await scene.hears("one")
+        assert paid.asked == []
+        assert local.asked == ["one"]
+
+    asyncio.run(scenario())
+
+
+def test_nothing_is_said_off_the_air(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        voice = FakeVoice()
+        scene = Scene(tmp_path, voice, on_air=lambda: False)
+        async with scene.on_air():
+            scene.told.line("one", 0)
+            await scene.settled()
+        assert voice.asked == []
+
+    asyncio.run(scenario())
+
+
+def test_a_voice_that_breaks_its_promise_ends_nothing(tmp_path: Path) -> None:
+    def broken(text: str) -> Speech:
+        if text == "one":
+            raise RuntimeError("boom")
+        return Speech(b"x", "audio/wav", 1.0)
+
+    async def scenario() -> None:
+        scene = Scene(tmp_path, FakeVoice(broken))
+        async with scene.on_air():
+            scene.told.line("one", 0)
+            await until(lambda: scene.tally.outcomes["unspoken"] == 1)
+            scene.told.line("two", 0)
+            await scene.hears("two")
+
+    asyncio.run(scenario())
+
+
+def test_after_the_end_there_is_nothing_to_say(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async def over(_: NarrationClip) -> None:
+            raise EpisodeOver("ep-1")
+
+        voice = FakeVoice()
+        scene = Scene(tmp_path, voice, tell=over)
+        async with scene.on_air():
+            scene.told.line("one", 0)
+            await until(lambda: bool(voice.asked))
+            await scene.settled()
+            scene.told.line("two", 0)
+            await scene.settled()
+        assert voice.asked == ["one"]
+
+    asyncio.run(scenario())
+
+
+def test_two_hundred_lines_at_once_are_a_few_clips(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        voice = FakeVoice()
+        scene = Scene(tmp_path, voice)
+        async with scene.on_air():
+            for number in range(200):
+                scene.told.line(f"line {number}", 1 + number % 3)
+            await until(lambda: bool(scene.clips))
+            scene.clock.advance(30)
+            await scene.settled()
+        assert len(voice.asked) <= 4
+        assert scene.tally.outcomes.total() == 200 - scene.tally.outcomes["spoken"] + len(scene.clips)
+
+    asyncio.run(scenario())

@@ -1,0 +1,115 @@
+"""Speech on a running server: clips of live lines, of recorded ones, and what is said when there are none."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.server.watching import watch
+from tests.serving import PATIENCE_S, Serving, serve, test_settings, without_errors
+
+SLOWLY = {"pace": "broadcast", "options": {"turns": 2}}
+
+
+def clips(serving: Serving, episode_id: str) -> list[dict[str, object]]:
+    events = [event for event in serving.events(episode_id) if event["type"] == "narration.clip"]
+    return [event["data"] for event in events]
+
+
+@pytest.mark.usefixtures("espeak")
+def test_live_lines_are_heard_and_clips_are_never_asked_for_again(tmp_path: Path) -> None:
+    with without_errors(), serve(test_settings(tmp_path, voice="espeak")) as serving:
+        assert serving.client.get("/api/voice").json() == {
+            "voice": "espeak",
+            "speaks": "clips",
+            "fault": None,
+        }
+        episode_id = serving.start(**SLOWLY)
+        serving.finish(episode_id)
+        spoken = clips(serving, episode_id)
+        assert spoken
+        lines = {
+            event["seq"]: event for event in serving.events(episode_id) if event["type"] == "narration.line"
+        }
+        for clip in spoken:
+            assert clip["for_seq"] in lines
+            assert clip["text"]
+            answer = serving.client.get(str(clip["url"]))
+            assert answer.status_code == 200
+            assert answer.headers["cache-control"] == "public, max-age=31536000, immutable"
+            assert answer.headers["content-type"] == "audio/mpeg"
+        outcomes = serving.client.get("/metrics").text
+        assert f'spectator_lines_total{{outcome="spoken"}} {len(spoken)}' in outcomes
+
+
+@pytest.mark.usefixtures("espeak")
+def test_recorded_lines_are_spoken_when_somebody_asks(tmp_path: Path) -> None:
+    with without_errors(), serve(test_settings(tmp_path, voice="espeak")) as serving:
+        episode_id = serving.start(options={"turns": 1})
+        serving.finish(episode_id)
+        assert clips(serving, episode_id) == []
+        line = next(event for event in serving.events(episode_id) if event["type"] == "narration.line")
+        path = f"/api/episodes/{episode_id}/lines/{line['seq']}/clip"
+        clip = serving.client.get(path).json()
+        assert clip["for_seq"] == line["seq"]
+        assert serving.client.get(clip["url"]).status_code == 200
+        assert serving.client.get(path).json() == clip
+        for seq, status in ((1, 404), (10**6, 404), (0, 422)):
+            answer = serving.client.get(f"/api/episodes/{episode_id}/lines/{seq}/clip")
+            assert answer.status_code == status
+        assert serving.client.get("/api/episodes/ep-none/lines/1/clip").status_code == 404
+
+
+def test_a_silent_server_says_so(tmp_path: Path) -> None:
+    with without_errors(), serve(test_settings(tmp_path)) as serving:
+        assert serving.client.get("/api/voice").json()["speaks"] == "nobody"
+        episode_id = serving.start(options={"turns": 1})
+        serving.finish(episode_id)
+        line = next(event for event in serving.events(episode_id) if event["type"] == "narration.line")
+        answer = serving.client.get(f"/api/episodes/{episode_id}/lines/{line['seq']}/clip")
+        assert answer.status_code == 503
+        assert answer.json()["type"].endswith("/no-voice")
+        assert answer.headers["retry-after"]
+
+
+@pytest.mark.usefixtures("espeak")
+def test_nobody_speaks_where_it_was_not_asked_for(tmp_path: Path) -> None:
+    with without_errors(), serve(test_settings(tmp_path, voice="espeak")) as serving:
+        episode_id = serving.start(**SLOWLY, enable_tts=False)
+        serving.finish(episode_id)
+        assert clips(serving, episode_id) == []
+
+
+def test_without_a_key_the_match_goes_on_and_one_state_says_what_is_missing(tmp_path: Path) -> None:
+    with without_errors(), serve(test_settings(tmp_path, voice="cartesia")) as serving:
+        state = serving.client.get("/api/voice").json()
+        assert state["speaks"] == "browser"
+        assert "CARTESIA_API_KEY" in state["fault"]
+        assert serving.finish(serving.start(options={"turns": 1}))["reason"] == "finished"
+
+
+def test_with_a_wrong_address_captions_go_on_and_the_key_is_nowhere(tmp_path: Path) -> None:
+    key = "sk_car_canary_0123456789"
+    settings = test_settings(
+        tmp_path, voice="cartesia", cartesia_api_key=key, cartesia_base_url="http://127.0.0.1:9"
+    )
+    with without_errors(), serve(settings) as serving:
+        assert key not in repr(settings)
+        episode_id = serving.start(**SLOWLY)
+        with watch(f"{serving.ws_url}/live/{episode_id}"):
+            assert serving.finish(episode_id)["reason"] == "finished"
+        deadline = time.monotonic() + PATIENCE_S
+        while serving.client.get("/api/voice").json()["fault"] is None and time.monotonic() < deadline:
+            time.sleep(0.05)
+        fault = serving.client.get("/api/voice").json()["fault"]
+        assert "cartesia" in fault
+        exposed = fault + serving.client.get("/metrics").text + str(serving.events(episode_id))
+        assert key not in exposed
+
+
+@pytest.mark.parametrize("name", ["..%2Fjournal.db", "x.mp3", f"{'0' * 40}-100.mp3"])
+def test_only_clips_are_served(tmp_path: Path, name: str) -> None:
+    with serve(test_settings(tmp_path)) as serving:
+        assert serving.client.get(f"/audio/{name}").status_code == 404

@@ -25,6 +25,7 @@ from spectator.events import (
     EpisodePaused,
     EpisodeRecovered,
     EpisodeResumed,
+    EventData,
     PaceChanged,
     core_fact,
 )

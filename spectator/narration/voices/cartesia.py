@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import io
 from random import Random
-from typing import Final
+from typing import Any, Final
 
 import httpx
 from mutagen import MutagenError
-from mutagen.mp3 import MP3, MPEGInfo
+from mutagen.mp3 import MP3
 
 from spectator.clock import Clock
 from spectator.narration.speech import Speech, Unspoken, WhyNot
@@ -148,11 +148,15 @@ def _checked(audio: bytes, text: str) -> Speech | Unspoken:
     if len(audio) > LARGEST_CLIP:
         return Unspoken("garbage", "the service sent more than a clip")
     try:
-        info: MPEGInfo = MP3(io.BytesIO(audio)).info  # type: ignore[no-untyped-call, assignment]
+        duration_s, announced = _measure(audio)
     except MutagenError:
         return Unspoken("garbage", "the service sent something that is no MP3")
-    duration_s: float = info.length
-    whole = len(audio) >= LEAST_SHARE * duration_s * info.bitrate / 8
-    if not whole or duration_s * QUICKEST_WORDS_PER_S < len(text.split()):
+    if len(audio) < LEAST_SHARE * announced or duration_s * QUICKEST_WORDS_PER_S < len(text.split()):
         return Unspoken("garbage", "the service sent only a part of the clip")
     return Speech(audio, "audio/mpeg", duration_s)
+
+
+def _measure(audio: bytes) -> tuple[float, float]:
+    """How long an MP3 says that it lasts, seconds, and how many bytes that takes."""
+    info: Any = MP3(io.BytesIO(audio)).info  # type: ignore[no-untyped-call]
+    return info.length, info.length * info.bitrate / 8

@@ -8,6 +8,7 @@ import click
 
 from spectator import __version__
 from spectator.cli.catalog import catalog
+from spectator.cli.evaluate import evaluate
 from spectator.cli.export import export
 from spectator.cli.play import play
 from spectator.cli.serve import serve
@@ -33,5 +34,5 @@ def main() -> None:
     """Spectator: the live cockpit for agents that play."""
 
 
-for command in (serve, play, simulate, export, verify, watch, catalog):
+for command in (serve, play, simulate, evaluate, export, verify, watch, catalog):
     main.add_command(command)

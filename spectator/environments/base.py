@@ -10,7 +10,7 @@ import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final, Literal, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -22,6 +22,9 @@ from spectator.policies.prompting import Briefing, arguments_alone, tool_and_arg
 
 MAX_SEED: Final = 2**53 - 1
 """Largest seed: the largest integer that JSON numbers carry exactly everywhere."""
+
+SEALED_BIT: Final = 1 << 52
+"""Development seeds are below it, sealed ones have it set: the two can share none."""
 
 MAX_OBSERVATION_BYTES: Final = 1024 * 1024
 """Upper bound of an encoded observation, that of the OpenEnv validator."""
@@ -108,6 +111,45 @@ class Projection(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """One figure of whoever took a seat, read from the record of one episode.
+
+    Args:
+        name: Short stable name, ``[a-z][a-z0-9_]*``.
+        label: Name shown to people.
+        unit: ``share`` (0 .. 1), ``points`` (hundredths of a chance), ``s``, ``tokens``, ``money`` or empty.
+        better: Which end is the better one; ``None`` when neither is.
+        formula: How it is made, in a sentence or two.
+        range: Lowest and highest value; ``None`` where there is no bound.
+        blind: What it cannot show.
+    """
+
+    name: str
+    label: str
+    unit: Literal["share", "points", "s", "tokens", "money", ""]
+    better: Literal["high", "low"] | None
+    formula: str
+    range: tuple[float | None, float | None]
+    blind: str
+
+
+OUTCOME: Final = "outcome"
+"""Name of the figure that says who won: 1 for a win, 0 for a loss, 0.5 for a tie; the seats add up to 1."""
+
+
+class Meter(Protocol):
+    """Reads a world's own figures off the record of one episode."""
+
+    def take(self, event: Event) -> None:
+        """Take note of the next event, core or own; all are given, in order."""
+        ...
+
+    def figures(self) -> Mapping[str, Mapping[str, float]]:
+        """By actor, then by the name of a measure; what could not be measured is left out."""
+        ...
+
+
 class ObservationModel(BaseModel):
     """Base of a world's observation as it travels; worlds add their own fields."""
 
@@ -189,6 +231,8 @@ class World:
         panel: Folder with ``panel.js`` and ``panel.css`` for the cockpit; ``None`` when it has none.
         task: What a language model is told of the game and its aim, in a few sentences; ``title`` and
             ``summary`` when empty.
+        measures: What its meter measures, beside :data:`OUTCOME`.
+        meter: Makes a :class:`Meter` for one episode; ``None`` when the world measures nothing of its own.
     """
 
     name: str
@@ -216,6 +260,8 @@ class World:
     simulate: Callable[[int, int, Mapping[str, Any]], Iterator[Mapping[str, Any]]] | None = None
     panel: Path | None = None
     task: str = ""
+    measures: Sequence[Measure] = ()
+    meter: Callable[[], Meter] | None = None
 
     @property
     def briefing(self) -> Briefing:
@@ -234,3 +280,23 @@ def derive_seed(seed: int, *names: str | int) -> int:
     """
     text = "\x1f".join(str(part) for part in (seed, *names))
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") & MAX_SEED
+
+
+def sealed_seeds(world: str, pack: Pack, phrase: str, count: int) -> tuple[int, ...]:
+    """Seeds for a sealed evaluation: nobody who lacks the phrase can have developed on them.
+
+    Args:
+        world: Name of the world.
+        pack: The pack.
+        phrase: The secret they come from, kept outside the repository; at least 8 characters.
+        count: How many.
+
+    Raises:
+        ValueError: The phrase is too short to be one.
+    """
+    if len(phrase) < 8:
+        raise ValueError("the phrase of a sealed evaluation has at least 8 characters")
+    return tuple(
+        derive_seed(number, world, "sealed", pack.name, pack.version, phrase) % SEALED_BIT + SEALED_BIT
+        for number in range(count)
+    )

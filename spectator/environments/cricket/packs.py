@@ -1,16 +1,15 @@
 """Owns the evaluation packs: named, versioned sets of matches, and seeds that were never developed on.
 
-A development seed is below 2**52; a sealed one has that bit set and comes from a phrase that is kept outside
-this repository, so the two can share none.
+A development seed is below 2**52; a sealed one (``spectator.environments.base.sealed_seeds``) has it set
+and comes from a phrase that is kept outside this repository, so the two can share none.
 """
 
 from __future__ import annotations
 
 from typing import Any, Final
 
-from spectator.environments.base import Pack, derive_seed
+from spectator.environments.base import SEALED_BIT, Pack, derive_seed
 
-SEALED_BIT: Final = 1 << 52
 SEEDS_A_PACK: Final = 40
 
 
@@ -19,26 +18,6 @@ def development_seeds(name: str, version: str) -> tuple[int, ...]:
     return tuple(
         derive_seed(number, "cricket", "development", name, version) % SEALED_BIT
         for number in range(SEEDS_A_PACK)
-    )
-
-
-def sealed_seeds(name: str, version: str, phrase: str, count: int = SEEDS_A_PACK) -> tuple[int, ...]:
-    """Seeds for a sealed evaluation.
-
-    Args:
-        name: Name of the pack.
-        version: Its version.
-        phrase: The secret they come from; at least 8 characters.
-        count: How many.
-
-    Raises:
-        ValueError: The phrase is too short to be one.
-    """
-    if len(phrase) < 8:
-        raise ValueError("the phrase of a sealed evaluation has at least 8 characters")
-    return tuple(
-        derive_seed(number, "cricket", "sealed", name, version, phrase) % SEALED_BIT + SEALED_BIT
-        for number in range(count)
     )
 
 

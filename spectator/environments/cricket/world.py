@@ -17,6 +17,7 @@ from spectator.environments.cricket.environment import (
     CricketState,
 )
 from spectator.environments.cricket.happenings import BEATS, EVENTS
+from spectator.environments.cricket.meter import MEASURES, CricketMeter
 from spectator.environments.cricket.packs import PACKS
 from spectator.environments.cricket.projection import project
 from spectator.environments.cricket.simulate import simulate
@@ -69,4 +70,6 @@ WORLD = World(
     simulate=simulate,
     task=TASK,
     panel=_PANEL if _PANEL.is_dir() else None,
+    measures=MEASURES,
+    meter=CricketMeter,
 )

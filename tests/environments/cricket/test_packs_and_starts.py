@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from spectator.environments.base import MAX_SEED
-from spectator.environments.cricket.packs import PACKS, SEALED_BIT, development_seeds, sealed_seeds
+from spectator.environments.base import MAX_SEED, SEALED_BIT, sealed_seeds
+from spectator.environments.cricket.packs import PACKS, development_seeds
 from tests.environments.cricket.playing import begin, options, play
 
 NAMES = {"default", "powerplay", "chase", "defend", "death", "super-over", "collapse"}
@@ -19,16 +19,19 @@ def test_the_packs_are_there_with_options_that_fit() -> None:
 
 
 def test_development_and_sealed_seeds_are_disjoint_by_construction() -> None:
-    for name, pack in PACKS.items():
-        sealed = sealed_seeds(name, pack.version, "a phrase kept elsewhere", 200)
+    chase = PACKS["chase"]
+    for pack in PACKS.values():
+        sealed = sealed_seeds("cricket", pack, "a phrase kept elsewhere", 200)
         assert all(0 <= seed < SEALED_BIT for seed in pack.seeds)
         assert all(SEALED_BIT <= seed <= MAX_SEED for seed in sealed)
         assert len(set(sealed)) == 200
     assert len({seed for name in NAMES for seed in development_seeds(name, "1")}) == 40 * len(NAMES)
     assert development_seeds("chase", "1") != development_seeds("chase", "2")
-    assert sealed_seeds("chase", "1", "one phrase or") != sealed_seeds("chase", "1", "another one")
+    assert sealed_seeds("cricket", chase, "one phrase or", 40) != sealed_seeds(
+        "cricket", chase, "another one", 40
+    )
     with pytest.raises(ValueError, match="phrase"):
-        sealed_seeds("chase", "1", "short")
+        sealed_seeds("cricket", chase, "short", 40)
 
 
 @pytest.mark.parametrize("seed", range(6))

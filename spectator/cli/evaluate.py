@@ -1,0 +1,151 @@
+"""Owns `spectator evaluate`."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from spectator.cli.environment import read_cast
+from spectator.cli.options import parse_options
+
+if TYPE_CHECKING:
+    from spectator.evaluation.results import Results
+
+TOLD_EVERY_S = 15.0
+"""Seconds between lines of progress where there is no terminal."""
+
+
+@click.command()
+@click.argument("environment", default="cricket")
+@click.option("--captains", required=True, help="Presets to compare, two or more, set apart by commas.")
+@click.option("--pack", default="default", show_default=True, help="Evaluation pack.")
+@click.option(
+    "--matches", type=click.IntRange(min=2), default=40, show_default=True,
+    help="Matches of each pair of captains; even, for each seed is played from both seats.",
+)  # fmt: skip
+@click.option("--overs", type=int, help="Shorthand for --option max_overs=N.")
+@click.option("--option", "options", multiple=True, callback=parse_options, help="NAME=VALUE, repeatable.")
+@click.option(
+    "--seed", type=click.IntRange(min=0), default=1, show_default=True, help="Where the pack brings no seeds."
+)
+@click.option(
+    "--sealed", type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="File with a secret phrase to make the seeds from, instead of the development seeds.",
+)  # fmt: skip
+@click.option(
+    "--jobs", type=click.IntRange(min=1, max=256), default=2, show_default=True, help="Matches at once."
+)
+@click.option(
+    "--out", type=click.Path(file_okay=False, path_type=Path), default=Path("evaluation"), show_default=True,
+    help="Folder of the journal and the report.",
+)  # fmt: skip
+def evaluate(
+    environment: str,
+    captains: str,
+    pack: str,
+    matches: int,
+    overs: int | None,
+    options: dict[str, Any],
+    seed: int,
+    sealed: Path | None,
+    jobs: int,
+    out: Path,
+) -> None:
+    """Find out which captain is better, and by how much that is known.
+
+    Every pair of captains plays the same seeds, each seed twice with the seats swapped. The seeds are
+    development seeds (those of the pack, or made from --seed), on which anybody may have tuned a captain;
+    with --sealed they come from a phrase that only you know, and are disjoint from all development seeds.
+
+    The folder then holds report.html, results.json, the plots, and journal.db with every match. Killed or
+    interrupted, the same command plays on from there; so it does with more captains or more matches.
+
+    \b
+    Example: spectator evaluate --captains heuristic,tactician --matches 400 --out tactician
+    Values of decisions need forecasts: add --option forecast_futures=200
+    """
+    from spectator.evaluation.schedule import EvaluationRequest, plan_evaluation
+
+    if overs is not None:
+        options = {**options, "max_overs": overs}
+    request = EvaluationRequest(
+        environment=environment,
+        captains=tuple(name.strip() for name in captains.split(",") if name.strip()),
+        pack=pack,
+        matches=matches,
+        options=options,
+        seed=seed,
+        phrase=None if sealed is None else sealed.read_text(encoding="utf-8").strip(),
+    )
+    cast = read_cast()
+    schedule = plan_evaluation(request, load=cast.load)
+    cast.preload()
+    results = asyncio.run(_run(schedule, out, jobs))
+    _write(results, out)
+    _conclude(results, out)
+    if any(match.reason != "finished" for match in results.matches):
+        raise click.ClickException("some matches did not finish; the report names them")
+
+
+async def _run(schedule: Any, out: Path, jobs: int) -> Results:
+    from spectator.clock import SystemClock
+    from spectator.evaluation.results import results_of
+    from spectator.evaluation.running import run_evaluation
+
+    total = len(schedule.matches)
+    with click.progressbar(length=total, label="matches", file=sys.stderr, show_pos=True) as bar:
+        progress = _Progress(bar)
+        found = await run_evaluation(schedule, out, jobs=jobs, clock=SystemClock(), told=progress.tell)
+    return await asyncio.to_thread(results_of, schedule, found)
+
+
+class _Progress:
+    """Tells how far it is: a bar on a terminal, now and then a line elsewhere."""
+
+    def __init__(self, bar: Any) -> None:
+        self._bar = bar
+        self._began = self._told = time.monotonic()
+        self._before: int | None = None
+        self._terminal = sys.stderr.isatty()
+
+    def tell(self, over: int, total: int) -> None:
+        """Take note of the matches that are over."""
+        self._bar.update(over - self._bar.pos)
+        now = time.monotonic()
+        if self._before is None:
+            self._before, self._began = over, now
+            if over:
+                click.echo(f"{over} of {total} matches are there already", err=True)
+        elif not self._terminal and (now - self._told >= TOLD_EVERY_S or over == total):
+            self._told = now
+            left = (now - self._began) / max(1, over - self._before) * (total - over)
+            click.echo(f"{over} of {total} matches, about {left:.0f} s to go", err=True)
+
+
+def _write(results: Results, out: Path) -> None:
+    from spectator.evaluation.folder import PLOTS, REPORT, RESULTS, write_text
+    from spectator.evaluation.report import plots_of, report_page
+
+    write_text(out / RESULTS, results.model_dump_json(indent=1))
+    write_text(out / REPORT, report_page(results, ["spectator", *sys.argv[1:]]))
+    (out / PLOTS).mkdir(exist_ok=True)
+    for name, svg in plots_of(results).items():
+        write_text(out / PLOTS / f"{name}.svg", svg)
+
+
+def _conclude(results: Results, out: Path) -> None:
+    from spectator.evaluation.conclusions import conclusions
+    from spectator.evaluation.folder import REPORT
+
+    width = max(len(one.name) for one in results.captains)
+    for one in results.captains:
+        share = f"{100 * one.share.value:5.1f} %  ({100 * one.share.low:.1f} to {100 * one.share.high:.1f})"
+        click.echo(f"{one.rank:2}  {one.name:{width}}  {one.rating.value:+5.0f}  {share}")
+    for line in conclusions(results):
+        click.echo(line)
+    click.echo(out / REPORT)

@@ -1,0 +1,67 @@
+"""Owns what an evaluation says in plain sentences; never more than its intervals allow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from spectator.evaluation.results import Estimate, Results
+
+Verdict = tuple[str, str]
+"""Winner and loser."""
+
+
+def conclusions(results: Results) -> Iterator[str]:
+    """The findings, the most important first."""
+    first = results.captains[0]
+    interval = f"95 % interval {percent(first.share.low)} to {percent(first.share.high)}"
+    if results.head_to_head:
+        won = f"{first.label} won {percent(first.share.value)} of its matches"
+        yield f"{won}, {interval}, over {results.seeds} seeds played from both seats."
+    else:
+        won = f"{first.label} did better on {percent(first.share.value)} of the comparisons"
+        yield f"{won}, {interval}, over {results.seeds} seeds."
+    yield _verdicts(results)
+    broken = sum(match.reason != "finished" for match in results.matches)
+    if broken:
+        matches = len(results.matches)
+        yield f"{broken} of {matches} matches did not finish; their pairs are left out of the shares."
+
+
+def labels_of(results: Results) -> dict[str, str]:
+    """Labels by name; two captains of one label are told apart by their names."""
+    labels = [one.label for one in results.captains]
+    return {
+        one.name: one.label if labels.count(one.label) == 1 else f"{one.label} ({one.name})"
+        for one in results.captains
+    }
+
+
+def certain(share: Estimate) -> bool:
+    """Whether the interval leaves no doubt about who is ahead."""
+    return not share.low <= 0.5 <= share.high
+
+
+def percent(share: float) -> str:
+    """A share for people, such as ``52.4 %``."""
+    return f"{100.0 * share:.1f} %"
+
+
+def _verdicts(results: Results) -> str:
+    label = labels_of(results)
+    met = [(one, one.share) for one in results.pairs if one.share is not None]
+    sure = [
+        f"{label[pair.first]} over {label[pair.second]}"
+        if share.value > 0.5
+        else f"{label[pair.second]} over {label[pair.first]}"
+        for pair, share in met
+        if certain(share)
+    ]
+    if not sure:
+        pairs = "the interval holds" if len(met) == 1 else f"the intervals of all {len(met)} pairs hold"
+        return f"Nobody is shown to be better: {pairs} one half."
+    if len(met) == 1:
+        return f"{sure[0]}: the interval leaves out one half."
+    return (
+        f"{len(sure)} of {len(met)} pairs differ by more than their interval: {', '.join(sure)}. "
+        f"Of so many pairs about {0.05 * len(met):.2g} would seem to differ by chance alone."
+    )

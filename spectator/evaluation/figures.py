@@ -1,0 +1,179 @@
+"""Owns the figures of one recorded episode: who sat where, how it ended, what each captain showed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Final, Self
+
+from spectator.catalog import load_world
+from spectator.environments.base import World
+from spectator.errors import ConfigurationError, InvalidRequest, JournalError
+from spectator.evaluation.measures import Gauge
+from spectator.events import EndReason, Event, RecordedEvent
+
+FIGURES_VERSION: Final = 1
+"""Raised whenever a measure changes its meaning, so that what was measured before is measured again."""
+
+
+@dataclass(frozen=True, slots=True)
+class SeatFigures:
+    """What one captain showed in one episode.
+
+    Args:
+        actor: Whose seat.
+        captain: Preset that took it.
+        label: The same as shown to people.
+        source: Kind of decision maker.
+        figures: By the name of a measure; what was not measured is missing.
+    """
+
+    actor: str
+    captain: str
+    label: str
+    source: str
+    figures: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class EpisodeFigures:
+    """The figures of one episode.
+
+    Args:
+        episode_id: Its id.
+        environment: Its world.
+        environment_version: Version of the world.
+        pack: Evaluation pack.
+        seed: Its seed.
+        options: Every option of the world.
+        ended_at: RFC 3339.
+        reason: Why it ended.
+        result: The result in words, when it finished.
+        forked: Whether its beginning was another episode's, so that others made its first decisions.
+        seats: Every actor's, the agent's own first.
+    """
+
+    episode_id: str
+    environment: str
+    environment_version: str
+    pack: str
+    seed: int
+    options: Mapping[str, Any]
+    ended_at: str
+    reason: EndReason
+    result: str | None
+    forked: bool
+    seats: tuple[SeatFigures, ...]
+
+    @property
+    def finished(self) -> bool:
+        """Whether the world came to its own end; only then do the figures count."""
+        return self.reason == "finished"
+
+    def seat(self, actor: str) -> SeatFigures:
+        """Of one actor.
+
+        Raises:
+            KeyError: There is no such actor.
+        """
+        for seat in self.seats:
+            if seat.actor == actor:
+                return seat
+        raise KeyError(actor)
+
+    def to_json(self) -> str:
+        """As text, for :meth:`from_json`."""
+        return json.dumps(asdict(self), separators=(",", ":"))
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """Inverse of :meth:`to_json`."""
+        fields = json.loads(text)
+        return cls(**{**fields, "seats": tuple(SeatFigures(**seat) for seat in fields["seats"])})
+
+
+class Reading:
+    """Reads the figures off an episode's record, event by event."""
+
+    def __init__(self) -> None:
+        self._started: Event | None = None
+        self._ended: Event | None = None
+        self._world: World | None = None
+        self._gauges: dict[str, Gauge] = {}
+        self._meter: Any = None
+
+    def take(self, recorded: RecordedEvent) -> None:
+        """Take note of the next event.
+
+        Raises:
+            JournalError: The record does not begin with ``episode.started``.
+        """
+        event = recorded.event
+        if event.type == "episode.started":
+            self._begin(event)
+        elif self._started is None:
+            raise JournalError(f"the record of {event.episode_id} does not begin with its beginning")
+        elif event.type in ("decision.made", "action.refused"):
+            self._gauges[event.data["actor"]].take(event)
+        elif event.type == "episode.ended":
+            self._ended = event
+        if self._meter is not None:
+            self._meter.take(event)
+
+    def figures(self) -> EpisodeFigures | None:
+        """What was found; ``None`` while the record has no end."""
+        started, ended = self._started, self._ended
+        if started is None or ended is None:
+            return None
+        own = {} if self._meter is None else self._meter.figures()
+        agent = started.data["agent"]
+        actors = sorted(started.data["seats"], key=lambda actor: actor != agent)
+        return EpisodeFigures(
+            episode_id=started.episode_id,
+            environment=started.data["environment"],
+            environment_version=started.data["environment_version"],
+            pack=started.data["pack"],
+            seed=started.data["seed"],
+            options=started.data["options"],
+            ended_at=ended.at,
+            reason=ended.data["reason"],
+            result=ended.data["result"],
+            forked=started.data.get("parent") is not None,
+            seats=tuple(self._seat(actor, started, ended, own.get(actor, {})) for actor in actors),
+        )
+
+    def _begin(self, started: Event) -> None:
+        self._started = started
+        self._gauges = {actor: Gauge() for actor in started.data["seats"]}
+        self._world = _same_world(started.data)
+        if self._world is not None and self._world.meter is not None:
+            self._meter = self._world.meter()
+
+    def _seat(self, actor: str, started: Event, ended: Event, own: Mapping[str, float]) -> SeatFigures:
+        seat = started.data["seats"][actor]
+        figures = {**self._gauges[actor].figures(), **own}
+        if actor == started.data["agent"] and ended.data["score"] is not None:
+            figures["score"] = ended.data["score"]
+        return SeatFigures(actor, seat["policy"], seat["label"], seat["source"], figures)
+
+
+def figures_of(recorded: Iterable[RecordedEvent]) -> EpisodeFigures | None:
+    """The figures of a whole record; ``None`` when it has no end.
+
+    Raises:
+        JournalError: It does not begin with ``episode.started``.
+    """
+    reading = Reading()
+    for one in recorded:
+        reading.take(one)
+    return reading.figures()
+
+
+def _same_world(started: Mapping[str, Any]) -> World | None:
+    """The world that wrote the record; another version's events may mean something else."""
+    try:
+        world = load_world(started["environment"])
+    except (InvalidRequest, ConfigurationError):
+        return None
+    return world if world.version == started["environment_version"] else None

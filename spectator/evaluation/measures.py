@@ -1,0 +1,107 @@
+"""Owns the figures that every world has, whatever is played; docs/evaluation.md explains each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from spectator.environments.base import OUTCOME, Measure, World
+from spectator.events import Event
+
+MEASURES: Final = (
+    Measure(
+        OUTCOME, "Win share", "share", "high",
+        "1 for a win, 0.5 for a tie, 0 for a loss, as the world decides it.", (0.0, 1.0),
+        "By how much; and against whom, which is told beside it.",
+    ),
+    Measure(
+        "score", "Score", "share", "high",
+        "The score on the episode's last step. Only for whoever took the agent's own seat.", (0.0, 1.0),
+        "Anything that the world's rubric does not score; scores of two worlds do not compare.",
+    ),
+    Measure(
+        "tool_validity", "Tool validity", "share", "high",
+        "Decisions that the world carried out, among all.", (0.0, 1.0),
+        "Whether what was legal was wise; decisions that a fallback made count as well.",
+    ),
+    Measure(
+        "fallbacks", "Fallbacks", "share", "low",
+        "Decisions that somebody else had to make, among all.", (0.0, 1.0),
+        "Why: docs/captains.md lists the reasons, and each decision carries its own.",
+    ),
+    Measure(
+        "clean_answers", "Clean answers", "share", "high",
+        "Answers that needed neither repair nor fallback, among those that were parsed.", (0.0, 1.0),
+        "Whether the captain answered at all; see fallbacks.",
+    ),
+    Measure(
+        "latency_s", "Time to decide", "s", "low",
+        "Mean time that a decision took, waiting for the endpoint included.", (0.0, None),
+        "Thought, a slow network, a busy machine: they look alike. Does not compare between machines.",
+    ),
+    Measure(
+        "tokens", "Tokens an episode", "tokens", None,
+        "Prompt and answer tokens of all decisions, as the endpoint counts them.", (0.0, None),
+        "Models count with different tokenizers; answers without usage are missing from the sum.",
+    ),
+    Measure(
+        "cost", "Cost an episode", "money", "low",
+        "Money for these tokens at the catalogue's prices.", (0.0, None),
+        "Discounts, and prices that are not in the catalogue.",
+    ),
+)  # fmt: skip
+"""What :class:`Gauge` measures in every world."""
+
+
+def measures_of(world: World | None) -> tuple[Measure, ...]:
+    """Every measure of a world, those of all worlds first; those alone when the world is not here."""
+    return (*MEASURES, *(world.measures if world is not None else ()))
+
+
+@dataclass(slots=True)
+class Gauge:
+    """Counts one actor's decisions."""
+
+    decisions: int = 0
+    refused: int = 0
+    fallbacks: int = 0
+    parsed: int = 0
+    clean: int = 0
+    latency_s: float = 0.0
+    tokens: int | None = None
+    cost: float | None = None
+
+    def take(self, event: Event) -> None:
+        """Take note of one of this actor's ``decision.made`` or ``action.refused``."""
+        if event.type == "action.refused":
+            self.refused += 1
+        else:
+            self._decided(event.data)
+
+    def _decided(self, data: Mapping[str, Any]) -> None:
+        self.decisions += 1
+        self.fallbacks += data["source"] == "fallback"
+        self.parsed += data["parse"] is not None
+        self.clean += data["parse"] == "ok"
+        self.latency_s += data["latency_s"]
+        for tokens in (data["tokens_in"], data["tokens_out"]):
+            if tokens is not None:
+                self.tokens = (self.tokens or 0) + tokens
+        if data.get("cost") is not None:
+            self.cost = (self.cost or 0.0) + data["cost"]
+
+    def figures(self) -> dict[str, float]:
+        """By measure; what could not be measured is left out."""
+        found: dict[str, float] = {}
+        if self.decisions:
+            found["tool_validity"] = 1.0 - self.refused / self.decisions
+            found["fallbacks"] = self.fallbacks / self.decisions
+            found["latency_s"] = self.latency_s / self.decisions
+        if self.parsed:
+            found["clean_answers"] = self.clean / self.parsed
+        if self.tokens is not None:
+            found["tokens"] = float(self.tokens)
+        if self.cost is not None:
+            found["cost"] = self.cost
+        return found

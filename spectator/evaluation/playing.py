@@ -1,0 +1,156 @@
+"""Owns the playing of one match: here, journaled turn by turn, or in another process, handed over whole."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from multiprocessing import connection, parent_process
+from typing import Any
+
+from spectator.bus.memory import MemoryBus
+from spectator.catalog import LoadWorld, load_world
+from spectator.clock import Clock, SystemClock
+from spectator.episodes.control import Control, EndRequest
+from spectator.episodes.driver import Driver, EpisodeLimits
+from spectator.episodes.pacing import Pace
+from spectator.episodes.rebuilding import rebuild
+from spectator.episodes.request import EpisodePlan
+from spectator.episodes.stream import EpisodeStream
+from spectator.errors import EpisodeError, SpectatorError
+from spectator.events import EpisodeRecovered, RecordedEvent, core_fact
+from spectator.journal.base import Journal
+
+REBUILD_S = 600.0
+"""Seconds that putting an unfinished match back to where it stood may take."""
+
+
+async def play_here(plan: EpisodePlan, episode_id: str, journal: Journal, clock: Clock) -> None:
+    """Play a match from its beginning; every turn is in the journal before the next.
+
+    When cancelled the match is left without an end, for :func:`play_on`.
+    """
+    stream = EpisodeStream(
+        episode_id, episode_id[-8:].lower(), world=plan.world, journal=journal, bus=MemoryBus(), clock=clock
+    )
+    await stream.emit(0, [core_fact(plan.started())])
+    control = Control(Pace.MAX, clock)
+    driver = Driver(plan, episode_id, emit=stream.emit, control=control, clock=clock, limits=EpisodeLimits())
+    await _drive(driver, control)
+
+
+async def play_on(recorded: Sequence[RecordedEvent], journal: Journal, clock: Clock, load: LoadWorld) -> None:
+    """Play on a match that another process left.
+
+    Raises:
+        CannotRebuild: The record does not lead back to where it stops.
+        StepTimeout: Leading back took too long.
+    """
+    rebuilt = await rebuild(recorded, limit_s=REBUILD_S, load=load)
+    stream = EpisodeStream(
+        rebuilt.episode_id,
+        rebuilt.epoch,
+        world=rebuilt.plan.world,
+        journal=journal,
+        bus=MemoryBus(),
+        clock=clock,
+        state=rebuilt.state,
+        head_seq=rebuilt.head_seq,
+    )
+    await stream.emit(rebuilt.past.turn, [core_fact(EpisodeRecovered(attempt=rebuilt.attempt))])
+    control = Control(Pace.MAX, clock)
+    driver = Driver(
+        rebuilt.plan,
+        rebuilt.episode_id,
+        emit=stream.emit,
+        control=control,
+        clock=clock,
+        limits=EpisodeLimits(),
+        past=rebuilt.past,
+    )
+    await _drive(driver, control)
+
+
+async def _drive(driver: Driver, control: Control) -> None:
+    driving = asyncio.get_running_loop().create_task(driver.run())
+    try:
+        await asyncio.shield(driving)
+    except asyncio.CancelledError:
+        control.request_end(EndRequest("suspended", None))
+        await driving
+        raise
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A match for a process of its own; plain values, so that it can be sent there.
+
+    Args:
+        environment: Name of the world.
+        captain: Preset in the agent's seat.
+        opponent: Preset in the other seats, if there are any.
+        pack: Evaluation pack.
+        seed: Its seed.
+        options: Complete options.
+        episode_id: Its id.
+    """
+
+    environment: str
+    captain: str
+    opponent: str | None
+    pack: str
+    seed: int
+    options: Mapping[str, Any]
+    episode_id: str
+
+    def plan(self) -> EpisodePlan:
+        """How it is played, by this process's own catalogue."""
+        world = load_world(self.environment)
+        opponent = None if self.opponent is None else world.opponents[self.opponent]
+        return EpisodePlan(
+            world, world.captains[self.captain], opponent, world.packs[self.pack], self.seed, Pace.MAX, False,
+            self.options,
+        )  # fmt: skip
+
+
+def play_apart(job: Job) -> list[str]:
+    """Play a match without a journal; its events' texts, in order.
+
+    Raises:
+        EpisodeError: It could not be played; the only error, since others do not travel between processes.
+    """
+    gathered = _Gathering()
+    try:
+        asyncio.run(play_here(job.plan(), job.episode_id, gathered, SystemClock()))  # type: ignore[arg-type]
+    except (SpectatorError, LookupError) as error:
+        raise EpisodeError(f"{job.episode_id} could not be played: {error}") from None
+    return gathered.texts
+
+
+class _Gathering:
+    """As much of a journal as one match needs."""
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+
+    async def append(self, events: Sequence[RecordedEvent]) -> None:
+        self.texts.extend(recorded.text for recorded in events)
+
+
+def follow_parent() -> None:
+    """Let this process end with the one that started it, however that ends; a pool's initializer.
+
+    An interrupt from the keyboard goes to all of them; the one that started it sees to an orderly end.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    parent = parent_process()
+    if parent is not None:
+        threading.Thread(target=_end_with, args=(parent.sentinel,), daemon=True).start()
+
+
+def _end_with(sentinel: int) -> None:
+    connection.wait([sentinel])
+    os._exit(1)

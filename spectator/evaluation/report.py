@@ -1,0 +1,263 @@
+"""Owns the report page of an evaluation: one HTML file that needs nothing else, no script, and prints."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from html import escape
+from importlib.resources import files
+from typing import Final
+
+from spectator.catalog import load_world
+from spectator.environments.base import OUTCOME, Measure
+from spectator.evaluation.conclusions import certain, conclusions, labels_of, percent
+from spectator.evaluation.measures import measures_of
+from spectator.evaluation.plots import Row, forest
+from spectator.evaluation.results import CaptainResult, Estimate, PairResult, PlayedMatch, Results
+from spectator.text import clean_text
+
+PLOTTED: Final = ("share", "points")
+"""Units of measures that get a plot; the others are in the table."""
+
+
+def plots_of(results: Results) -> dict[str, str]:
+    """Every plot by the name of its file, without the ending."""
+    found = {
+        "ranking": forest(
+            "Rating of each captain",
+            "Elo points against the mean of the field",
+            [Row(one.label, one.rating) for one in results.captains],
+            even=0.0,
+            digits=0,
+        ),
+        "win-share": forest(
+            "Matches won against the field",
+            "% of matches, ties half",
+            [Row(one.label, one.share) for one in results.captains],
+            even=0.5,
+            scale=100.0,
+        ),
+    }
+    label = labels_of(results)
+    met = [
+        Row(f"{label[one.first]} v {label[one.second]}", one.share)
+        for one in results.pairs
+        if one.share is not None
+    ]
+    if met:
+        found["pairs"] = forest(
+            "Each captain against each other", "% won by the one named first", met, even=0.5, scale=100.0
+        )
+    for measure in _shown(results):
+        rows = [
+            Row(one.label, one.measures[measure.name])
+            for one in results.captains
+            if measure.name in one.measures
+        ]
+        if measure.unit in PLOTTED and _differ(rows):
+            scale, unit = (100.0, "%") if measure.unit == "share" else (1.0, "hundredths of a win a match")
+            found[measure.name.replace("_", "-")] = forest(measure.label, unit, rows, scale=scale)
+    return found
+
+
+def report_page(results: Results, command: Sequence[str]) -> str:
+    """The page.
+
+    Args:
+        results: What was found.
+        command: The command that made it, for people who want to make it again.
+    """
+    plots = plots_of(results)
+    names = ", ".join(one.label for one in results.captains)
+    title = f"{results.title}: {names}"
+    parts = [
+        "<!doctype html>",
+        f'<html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>',
+        '<meta name="viewport" content="width=device-width, initial-scale=1">',
+        f"<style>{_stylesheet()}</style></head><body>",
+        f"<h1>{escape(results.title)}: what each captain is worth</h1>",
+        *(f'<p class="lede">{escape(line)}</p>' for line in conclusions(results)),
+        "<h2>Ranking</h2>", _figure(plots["ranking"]), _ranking(results), _figure(plots["win-share"]),
+        "<h2>Head to head</h2>", _matrix(results), _figure(plots.get("pairs", "")),
+        "<h2>Measures</h2>", _measures(results),
+        *(_figure(svg) for name, svg in plots.items() if name not in ("ranking", "win-share", "pairs")),
+        "<h2>How to read it</h2>", _glossary(results),
+        "<h2>How it was made</h2>", _method(results, command),
+        "<h2>Every match</h2>", *_matches(results),
+        "</body></html>",
+    ]  # fmt: skip
+    return "\n".join(part for part in parts if part) + "\n"
+
+
+def _stylesheet() -> str:
+    return files("spectator.evaluation").joinpath("report.css").read_text(encoding="utf-8")
+
+
+def _figure(svg: str) -> str:
+    return f"<figure>{svg}</figure>" if svg else ""
+
+
+def _ranking(results: Results) -> str:
+    rows = [
+        [
+            f"{one.rank}", f"<th scope=row>{escape(one.label)} <small>{escape(one.name)}</small></th>",
+            f"{one.rating.value:+.0f} <small>{one.rating.low:+.0f} to {one.rating.high:+.0f}</small>",
+            _share(one.share), f"{one.tally.wins}-{one.tally.losses}-{one.tally.ties}",
+            f"{one.rank_low} to {one.rank_high}", percent(one.best),
+        ]
+        for one in results.captains
+    ]  # fmt: skip
+    heads = ["", "Captain", "Rating", "Won", "W-L-T", "Rank, 95 %", "Best of all"]
+    return _table("Intervals are 95 %, in small print.", heads, rows)
+
+
+def _matrix(results: Results) -> str:
+    known = {(one.first, one.second): one for one in results.pairs}
+    rows = []
+    for mine in results.captains:
+        row = [f"<th scope=row>{escape(mine.label)}</th>"]
+        row += [_cell(known, mine, other) for other in results.captains]
+        rows.append(row)
+    heads = ["", *(one.label for one in results.captains)]
+    return _table("Share of matches that the row won against the column.", heads, rows)
+
+
+def _cell(known: Mapping[tuple[str, str], PairResult], mine: CaptainResult, other: CaptainResult) -> str:
+    if mine.name == other.name:
+        return "<td>·</td>"
+    pair, turned = known.get((mine.name, other.name)), known.get((other.name, mine.name))
+    share = pair.share if pair else _turned(turned.share) if turned and turned.share else None
+    if share is None:
+        return "<td>none</td>"
+    sure = certain(share)
+    tone = "good" if share.value > 0.5 else "bad"
+    depth = min(0.5, 2.0 * abs(share.value - 0.5))
+    style = f' style="background: rgb(var(--{tone}) / {depth:.2f})"'
+    figure = f"<b>{percent(share.value)}</b>" if sure else percent(share.value)
+    return f"<td{style}>{figure}<br><small>{percent(share.low)} to {percent(share.high)}</small></td>"
+
+
+def _turned(share: Estimate) -> Estimate:
+    return Estimate(value=1.0 - share.value, low=1.0 - share.high, high=1.0 - share.low, n=share.n)
+
+
+def _measures(results: Results) -> str:
+    shown = _shown(results)
+    rows = []
+    for measure in shown:
+        row = [f"<th scope=row>{escape(measure.label)} <small>{escape(_unit(measure))}</small></th>"]
+        row += [_measured(measure, one.measures.get(measure.name)) for one in results.captains]
+        rows.append(row)
+    heads = ["Mean a match", *(one.label for one in results.captains)]
+    missing = [
+        m.label for m in measures_of(load_world(results.environment)) if m not in shown and m.name != OUTCOME
+    ]
+    note = f"Not measured here: {', '.join(missing)}." if missing else ""
+    return _table("Means over seeds with 95 % intervals.", heads, rows) + (
+        f'<p class="quiet">{escape(note)}</p>' if note else ""
+    )
+
+
+def _measured(measure: Measure, estimate: Estimate | None) -> str:
+    if estimate is None:
+        return '<td class="quiet">none</td>'
+    low, high = (_figure_of(measure, value) for value in (estimate.low, estimate.high))
+    interval = "" if low == high else f"<br><small>{low} to {high}</small>"
+    return f"<td>{_figure_of(measure, estimate.value)}{interval}</td>"
+
+
+def _figure_of(measure: Measure, value: float) -> str:
+    match measure.unit:
+        case "share":
+            return f"{value:.3f}"
+        case "s":
+            return f"{1000 * value:.3g} ms" if value < 1 else f"{value:.2f} s"
+        case "tokens":
+            return f"{value:,.0f}"
+        case "money":
+            return f"{value:.4f}"
+        case _:
+            return f"{value:.2f}"
+
+
+def _unit(measure: Measure) -> str:
+    return {"points": "hundredths of a win", "money": "money", "tokens": "tokens"}.get(measure.unit, "")
+
+
+def _glossary(results: Results) -> str:
+    items = [
+        f"<dt><b>{escape(measure.label)}</b></dt><dd>{escape(measure.formula)} "
+        f"<span class=quiet>It cannot show: {escape(measure.blind)}</span></dd>"
+        for measure in measures_of(load_world(results.environment))
+        if measure.name == OUTCOME or measure in _shown(results)
+    ]
+    return f"<dl>{''.join(items)}</dl>"
+
+
+def _method(results: Results, command: Sequence[str]) -> str:
+    options = ", ".join(f"{name} {value}" for name, value in results.options.items())
+    seeds = "sealed seeds, made from a secret phrase" if results.sealed else "development seeds"
+    facts = [
+        f"{results.title} {results.environment_version}, pack {results.pack} {results.pack_version}; "
+        f"{options}.",
+        f"{len(results.matches)} episodes on {results.seeds} {seeds}; every pair of captains plays the same "
+        + ("ones, each twice with seats swapped." if results.head_to_head else "ones."),
+        f"Intervals: percentile bootstrap, {results.draws} samples of whole seeds, 95 %; a share gets one "
+        "pair won and one lost added before it is resampled, so that winning all is not taken for certainty.",
+        "Rating: Bradley-Terry by maximum likelihood with one drawn game added a pair, ties half a win, "
+        "in Elo points; resampled over the same seeds. Between two captains 100 points are 64 %.",
+        f"Spectator {results.spectator_version}.",
+    ]
+    made = shlex.join(command)
+    return "".join(f"<p>{escape(fact)}</p>" for fact in facts) + f"<pre><code>{escape(made)}</code></pre>"
+
+
+def _matches(results: Results) -> Iterator[str]:
+    label = labels_of(results)
+    yield (
+        "<p>Each is in <code>journal.db</code> beside this page: "
+        "<code>spectator watch ID --data-dir FOLDER</code> and "
+        "<code>spectator verify ID --data-dir FOLDER</code>; "
+        "all of them in a browser with <code>SPECTATOR_DATA_DIR=FOLDER spectator serve</code>.</p>"
+    )
+    by_seats: dict[tuple[str, str | None], list[PlayedMatch]] = {}
+    for match in results.matches:
+        by_seats.setdefault((match.home, match.away), []).append(match)
+    for (home, away), matches in by_seats.items():
+        seats = label[home] + ("" if away is None else f" in the first seat against {label[away]}")
+        rows = [
+            [f"<td><code>{escape(one.episode_id)}</code></td>", f"{one.seed}", _told(one)] for one in matches
+        ]
+        table = _table("", ["Episode", "Seed", "Result"], rows)
+        yield f"<details><summary>{escape(seats)}: {len(matches)}</summary>{table}</details>"
+
+
+def _told(match: PlayedMatch) -> str:
+    return escape(clean_text(match.result or match.reason, 120))
+
+
+def _table(caption: str, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    head = "".join(f"<th scope=col>{escape(one)}</th>" for one in heads)
+    body = "".join(
+        "<tr>" + "".join(cell if cell.startswith("<t") else f"<td>{cell}</td>" for cell in row) + "</tr>"
+        for row in rows
+    )
+    told = f"<caption>{escape(caption)}</caption>" if caption else ""
+    return f"<div class=wide><table>{told}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
+
+
+def _shown(results: Results) -> list[Measure]:
+    """Measures that at least one captain has."""
+    return [
+        measure
+        for measure in measures_of(load_world(results.environment))
+        if any(measure.name in one.measures for one in results.captains)
+    ]
+
+
+def _differ(rows: Sequence[Row]) -> bool:
+    return len({round(row.estimate.value, 6) for row in rows}) > 1
+
+
+def _share(share: Estimate) -> str:
+    return f"{percent(share.value)} <small>{percent(share.low)} to {percent(share.high)}</small>"

@@ -1,0 +1,195 @@
+"""Owns who meets whom on which seed, and the one id of every match, by which a resumed run knows it."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ulid import ULID
+
+from spectator.catalog import LoadWorld, load_world, unknown_name
+from spectator.environments.base import SEALED_BIT, Pack, World, derive_seed, sealed_seeds
+from spectator.episodes.pacing import Pace
+from spectator.episodes.request import EpisodePlan, EpisodeRequest, plan_episode
+from spectator.errors import FieldError, InvalidRequest
+from spectator.events import encode_json
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluationRequest:
+    """What is to be found out.
+
+    Args:
+        environment: Name of the world.
+        captains: Presets that are compared, two or more.
+        pack: Evaluation pack.
+        matches: Matches of each pair of captains; even, for each seed is played twice, seats swapped.
+        options: The world's options as sent.
+        seed: Seed from which the matches' own are derived, where the pack brings none.
+        phrase: Secret from which sealed seeds are made instead; never written anywhere.
+    """
+
+    environment: str
+    captains: tuple[str, ...]
+    pack: str = "default"
+    matches: int = 40
+    options: Mapping[str, Any] = field(default_factory=dict)
+    seed: int = 1
+    phrase: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """One episode that is to be played.
+
+    Args:
+        pair: Number of the seed, from 0.
+        seed: The seed.
+        home: Preset in the agent's seat.
+        away: Preset in the other seats; ``None`` in worlds without opponents.
+    """
+
+    pair: int
+    seed: int
+    home: str
+    away: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """Every match of an evaluation.
+
+    Args:
+        world: The world.
+        captains: Presets that are compared.
+        pack: Evaluation pack.
+        options: Complete options.
+        matches: All matches, seed by seed, so that a run that is cut short has whole seeds.
+        pairs: How many seeds.
+    """
+
+    world: World
+    captains: tuple[str, ...]
+    pack: Pack
+    options: Mapping[str, Any]
+    matches: tuple[Match, ...]
+    pairs: int
+
+    def plan(self, match: Match) -> EpisodePlan:
+        """How the match is played."""
+        opponent = None if match.away is None else self.world.opponents[match.away]
+        captain = self.world.captains[match.home]
+        return EpisodePlan(
+            self.world, captain, opponent, self.pack, match.seed, Pace.MAX, False, self.options
+        )
+
+    def episode_id(self, match: Match, began_ms: int, attempt: int) -> str:
+        """The id of the match's episode: the same in every process, and of no other match.
+
+        Args:
+            match: The match.
+            began_ms: When the evaluation began, Unix time in milliseconds; ids sort by it.
+            attempt: 1, and one more for each attempt that was interrupted for good.
+        """
+        key = [
+            self.world.name, self.world.version, self.pack.name, self.pack.version, dict(self.options),
+            match.seed, match.home, match.away, attempt,
+        ]  # fmt: skip
+        digest = hashlib.sha256(encode_json(key).encode()).digest()
+        return f"ep-{ULID.from_bytes(began_ms.to_bytes(6, 'big') + digest[:10])}"
+
+
+def plan_evaluation(request: EvaluationRequest, *, load: LoadWorld = load_world) -> Schedule:
+    """Check ``request`` against the catalogue.
+
+    Args:
+        request: What is to be found out.
+        load: Finds the world.
+
+    Raises:
+        InvalidRequest: Names every wrong field, as the command line spells it.
+    """
+    world = _world(request.environment, load)
+    wrong: list[FieldError] = [*_check_captains(request.captains, world)]
+    pack = world.packs.get(request.pack)
+    if pack is None:
+        wrong.append(unknown_name("pack", request.pack, world.packs))
+    if request.matches < 2 or request.matches % 2:
+        wrong.append(
+            FieldError("matches", "must be even and at least 2: each seed is played from both seats")
+        )
+    options = {} if pack is None else _options(request, world, wrong)
+    seeds = () if pack is None else _seeds(request, world, pack, wrong)
+    if wrong or pack is None:
+        raise InvalidRequest(wrong)
+    rounds = (_round(world, request.captains, pair, seed) for pair, seed in enumerate(seeds))
+    matches = tuple(itertools.chain.from_iterable(rounds))
+    return Schedule(world, request.captains, pack, options, matches, len(seeds))
+
+
+def _round(world: World, captains: Sequence[str], pair: int, seed: int) -> Iterator[Match]:
+    """Everything that is played on one seed: each captain alone, or each against each from both seats."""
+    if not world.opponents:
+        yield from (Match(pair, seed, captain, None) for captain in captains)
+        return
+    for home, away in itertools.permutations(captains, 2):
+        yield Match(pair, seed, home, away)
+
+
+def _world(name: str, load: LoadWorld) -> World:
+    try:
+        return load(name)
+    except InvalidRequest as error:
+        raise InvalidRequest([FieldError("environment", one.rule) for one in error.fields]) from error
+
+
+def _check_captains(captains: Sequence[str], world: World) -> Iterator[FieldError]:
+    if len(captains) < 2:
+        yield FieldError("captains", "name at least two, set apart by commas")
+    if twice := sorted({name for name in captains if captains.count(name) > 1}):
+        yield FieldError("captains", f"{', '.join(twice)} is named twice")
+    for name in dict.fromkeys(captains):
+        preset = world.captains.get(name)
+        if preset is None:
+            yield unknown_name("captains", name, world.captains)
+        elif preset.missing is not None:
+            yield FieldError("captains", f"{name!r} is not available here: {preset.missing}")
+        elif preset.source == "human":
+            yield FieldError("captains", f"{name!r} needs a person; an evaluation is played without one")
+        elif world.opponents and name not in world.opponents:
+            yield FieldError(
+                "captains", f"{name!r} cannot take the other side's seat, so seats cannot be swapped"
+            )
+
+
+def _options(request: EvaluationRequest, world: World, wrong: list[FieldError]) -> Mapping[str, Any]:
+    try:
+        asked = EpisodeRequest(
+            world.name, pack=request.pack, pace=Pace.MAX, narration=False, options=request.options
+        )
+        return plan_episode(asked, draw_seed=lambda: 0, load=lambda _: world).options
+    except InvalidRequest as error:
+        wrong.extend(one for one in error.fields if one.field.startswith("options"))
+        return {}
+
+
+def _seeds(request: EvaluationRequest, world: World, pack: Pack, wrong: list[FieldError]) -> Sequence[int]:
+    """One seed a pair; those of development lie below :data:`SEALED_BIT`, sealed ones above."""
+    pairs = request.matches // 2
+    if request.phrase is not None:
+        try:
+            return sealed_seeds(world.name, pack, request.phrase, pairs)
+        except ValueError as error:
+            wrong.append(FieldError("sealed", str(error)))
+            return ()
+    if not pack.seeds:
+        return [derive_seed(request.seed, "evaluation", pair) % SEALED_BIT for pair in range(pairs)]
+    if pairs > len(pack.seeds):
+        most = (
+            f"the pack {pack.name!r} has {len(pack.seeds)} development seeds: at most {2 * len(pack.seeds)}"
+        )
+        wrong.append(FieldError("matches", f"{most}, or any number with --sealed"))
+    return pack.seeds[:pairs]

@@ -1,0 +1,141 @@
+"""The report says what was found and no more, stands alone, and shows strangers' text as text."""
+
+from __future__ import annotations
+
+import re
+import xml.etree.ElementTree as ElementTree
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from spectator.catalog import load_world
+from spectator.evaluation.conclusions import conclusions
+from spectator.evaluation.figures import EpisodeFigures, SeatFigures
+from spectator.evaluation.plots import Row, forest, round_ticks
+from spectator.evaluation.report import plots_of, report_page
+from spectator.evaluation.results import Estimate, Results, results_of
+from spectator.evaluation.schedule import EvaluationRequest, Match, Schedule, plan_evaluation
+
+COMMAND = ["spectator", "evaluate", "--out", "a folder & more"]
+
+
+def schedule_of(*captains: str, matches: int = 40) -> Schedule:
+    return plan_evaluation(EvaluationRequest("cricket", captains, matches=matches))
+
+
+def figures(match: Match, outcome: float | None, reason: Any = "finished", **shown: float) -> EpisodeFigures:
+    def seat(actor: str, name: str | None, won: float | None) -> SeatFigures:
+        found = dict(shown) if won is None else {"outcome": won, **shown}
+        return SeatFigures(actor, str(name), str(name), "heuristic", found)
+
+    away = None if outcome is None else 1.0 - outcome
+    return EpisodeFigures(
+        f"ep-{match.home}-{match.away}-{match.pair}", "cricket", "1.0", "default", match.seed, {}, "",
+        reason, "Home won <b>by a mile</b>", False,
+        (seat("home", match.home, outcome), seat("away", match.away, away)),
+    )  # fmt: skip
+
+
+def results(schedule: Schedule, winner: str, every: int = 1) -> Results:
+    """``winner`` wins all of its matches but each ``every``-th seed; else home does."""
+    found = {}
+    for match in schedule.matches:
+        best = winner in (match.home, match.away) and (every == 1 or match.pair % every)
+        home_wins = match.home == winner if best else True
+        found[match] = figures(match, float(home_wins), tool_validity=0.9, coherence=0.5 + match.pair / 100)
+    return results_of(schedule, found)
+
+
+def test_the_better_captain_is_first_and_every_share_adds_up() -> None:
+    found = results(schedule_of("anchor", "heuristic", "tactician"), "tactician", every=5)
+    assert found.captains[0].name == "tactician"
+    best = found.captains[0]
+    assert best.share.value == pytest.approx(0.9) and (best.rank_low, best.rank_high) == (1, 1)
+    assert best.tally.matches == 80 and best.tally.wins + best.tally.losses == 80
+    level = next(pair for pair in found.pairs if "tactician" not in (pair.first, pair.second))
+    assert level.share is not None and level.share.value == 0.5
+    assert best.measures["tool_validity"].n == 20
+
+
+def test_it_says_no_more_than_the_intervals_allow() -> None:
+    sure = list(conclusions(results(schedule_of("anchor", "tactician"), "tactician")))
+    assert sure[0].startswith("Tactician won 100.0 % of its matches") and "Tactician over Anchor" in sure[1]
+    unsure = list(conclusions(results(schedule_of("anchor", "tactician", matches=4), "nobody")))
+    assert unsure[1] == "Nobody is shown to be better: the interval holds one half."
+
+
+def test_matches_that_broke_down_take_their_pair_with_them_and_are_told() -> None:
+    schedule = schedule_of("anchor", "tactician", matches=8)
+    found = {match: figures(match, 1.0) for match in schedule.matches}
+    broken = schedule.matches[0]
+    found[broken] = figures(broken, None, reason="policy_error")
+    concluded = results_of(schedule, found)
+    tally = concluded.pairs[0].tally
+    assert (tally.matches, tally.unfinished, tally.wins + tally.losses) == (8, 1, 7)
+    assert concluded.pairs[0].share is not None and concluded.pairs[0].share.n == 3
+    assert "1 of 8 matches did not finish" in list(conclusions(concluded))[-1]
+    nothing = results_of(
+        schedule, {match: figures(match, None, reason="timeout") for match in schedule.matches}
+    )
+    assert nothing.pairs[0].share is None and nothing.captains[0].share.n == 0
+    assert "<svg" in report_page(nothing, COMMAND)
+
+
+def test_without_an_outcome_the_scores_in_the_agents_seat_are_compared() -> None:
+    schedule = schedule_of("anchor", "tactician", matches=8)
+    found = {
+        match: figures(match, None, score=0.9 if match.home == "tactician" else 0.1)
+        for match in schedule.matches
+    }
+    best = results_of(schedule, found).captains[0]
+    assert best.name == "tactician" and best.tally.wins == 4
+
+
+def test_the_page_stands_alone_and_escapes_what_others_wrote() -> None:
+    schedule = schedule_of("anchor", "tactician", matches=8)
+    hostile = replace(
+        schedule.world.captains["anchor"], label="<script>alert(1)</script>" + "ä" * 80, summary="x"
+    )
+    schedule = replace(
+        schedule, world=replace(schedule.world, captains={**schedule.world.captains, "anchor": hostile})
+    )
+    page = report_page(results(schedule, "tactician"), COMMAND)
+    assert "<script" not in page and "&lt;script&gt;alert(1)&lt;/script&gt;" in page
+    assert "<b>by a mile</b>" not in page
+    assert not re.search(r"(src|href)=", page) and "@import" not in page and "url(" not in page
+    assert "spectator evaluate --out &#x27;a folder &amp; more&#x27;" in page
+    for match in schedule.matches:
+        assert f"ep-{match.home}-{match.away}-{match.pair}" in page
+
+
+def test_every_plot_is_well_formed_and_named_for_those_who_cannot_see_it() -> None:
+    plots = plots_of(results(schedule_of("anchor", "heuristic", "tactician"), "tactician", every=4))
+    assert {"ranking", "win-share", "pairs"} <= set(plots)
+    for svg in plots.values():
+        root = ElementTree.fromstring(svg)
+        assert root.get("role") == "img" and root.get("aria-label")
+        low, _, width, height = (float(part) for part in str(root.get("viewBox")).split())
+        for circle in root.iter("{http://www.w3.org/2000/svg}circle"):
+            assert (
+                low <= float(str(circle.get("cx"))) <= width and 0 <= float(str(circle.get("cy"))) <= height
+            )
+
+
+def test_a_plot_of_one_certain_figure_has_an_axis() -> None:
+    svg = forest("One", "x", [Row("a", Estimate(value=1.0, low=1.0, high=1.0, n=1))])
+    assert svg.count('class="grid"') >= 2
+
+
+@pytest.mark.parametrize(
+    ("low", "high"), [(0.0, 1.0), (44.1, 61.7), (-0.02, 0.013), (-350.0, 420.0), (3.0, 3.0), (1e-9, 2e-9)]
+)
+def test_ticks_are_few_and_reach_around(low: float, high: float) -> None:
+    ticks = round_ticks(low, high)
+    assert ticks[0] <= low and ticks[-1] >= high and 2 <= len(ticks) <= 7
+
+
+def test_the_same_matches_give_the_same_report() -> None:
+    schedule = schedule_of("anchor", "tactician", matches=8)
+    assert results(schedule, "anchor") == results(schedule, "anchor")
+    assert load_world("cricket").measures

@@ -18,7 +18,7 @@ from spectator import __version__
 from spectator.clock import SystemClock
 from spectator.errors import ConfigurationError, SpectatorError
 
-from . import archive, audio, catalogue, control, health, live, sse, wall_routes
+from . import archive, audio, catalogue, control, health, live, seats, sse, wall_routes
 from .assets import mount_assets
 from .bodies import Body
 from .control import ChooseEpisode, ChoosePace
@@ -28,6 +28,7 @@ from .openenv import register_openenv
 from .pages import pages_router
 from .protocol import HttpProtocol, WebSocketProtocol
 from .reference import reference_router
+from .seats import Act
 from .settings import Settings, read_environment
 from .shield import BODY_BYTES, BodyLimit, OriginShield, SecurityHeaders
 from .starting import ForkEpisode, StartEpisode
@@ -75,7 +76,7 @@ def create_app(settings: Settings) -> FastAPI:
     app.add_middleware(BodyLimit)
     app.add_middleware(OriginShield, settings=settings)
     app.add_middleware(SecurityHeaders, settings=settings)
-    for module in (health, control, catalogue, archive, audio, wall_routes, live, sse):
+    for module in (health, control, seats, catalogue, archive, audio, wall_routes, live, sse):
         app.include_router(module.router)
     app.include_router(pages_router())
     app.include_router(reference_router())
@@ -96,6 +97,7 @@ def _openapi(app: FastAPI) -> dict[str, Any]:
             ForkEpisode,
             ChooseEpisode,
             ChoosePace,
+            Act,
         )
         for model in models:
             schema = model.model_json_schema(ref_template="#/components/schemas/{model}")

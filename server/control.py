@@ -134,9 +134,11 @@ async def fork_episode(request: Request, response: Response, services: ServicesD
 
 
 def _may_play(plan: EpisodePlan, request: Request, services: Services) -> None:
-    """Let whoever may have these captains play through; see :meth:`Guard.require_purse`."""
+    """Let whoever may have these captains play through; see :class:`Guard`."""
     if plan.captain.costs_money or (plan.opponent is not None and plan.opponent.costs_money):
         services.guard.require_purse(request)
+    if any(seat is not None and seat.source == "human" for seat in (plan.captain, plan.opponent)):
+        services.guard.require_operator(request)
 
 
 async def _started(
@@ -159,7 +161,7 @@ async def _started(
 @router.post("/stop_episode", responses=CHANGE_PROBLEMS, openapi_extra=CHOSEN)
 async def stop_episode(chosen: ChosenDep, by: OperatorDep, services: ServicesDep) -> StoppedEpisode:
     """End an episode; the answer comes once its end is recorded."""
-    live = await _find(services, chosen.episode_id)
+    live = await find_live(services, chosen.episode_id)
     ended = await services.supervisor.stop(live.episode_id, by=by)
     return StoppedEpisode(episode_id=live.episode_id, reason=ended.reason, turns=ended.turns)
 
@@ -167,14 +169,14 @@ async def stop_episode(chosen: ChosenDep, by: OperatorDep, services: ServicesDep
 @router.post("/pause", responses=CHANGE_PROBLEMS, openapi_extra=CHOSEN)
 async def pause(chosen: ChosenDep, by: OperatorDep, services: ServicesDep) -> RunningEpisode:
     """Let an episode stand still before its next step; twice changes nothing."""
-    live = await _find(services, chosen.episode_id)
+    live = await find_live(services, chosen.episode_id)
     return _described(await services.supervisor.pause(live.episode_id, by=by), services)
 
 
 @router.post("/resume", responses=CHANGE_PROBLEMS, openapi_extra=CHOSEN)
 async def resume(chosen: ChosenDep, by: OperatorDep, services: ServicesDep) -> RunningEpisode:
     """Let an episode go on; twice changes nothing."""
-    live = await _find(services, chosen.episode_id)
+    live = await find_live(services, chosen.episode_id)
     return _described(await services.supervisor.resume(live.episode_id, by=by), services)
 
 
@@ -185,7 +187,7 @@ async def pace(
     """Play an episode at another pace, from the current wait on."""
     if "pace" not in chosen.model_fields_set:
         raise InvalidRequest([FieldError("pace", f"is needed: {', '.join(Pace)}")])
-    live = await _find(services, chosen.episode_id)
+    live = await find_live(services, chosen.episode_id)
     return _described(await services.supervisor.set_pace(live.episode_id, Pace(chosen.pace), by=by), services)
 
 
@@ -195,7 +197,7 @@ async def status(services: ServicesDep) -> Status:
     return Status(running=_running(services), slots=services.supervisor.slots)
 
 
-async def _find(services: Services, episode_id: str | None) -> LiveEpisode:
+async def find_live(services: Services, episode_id: str | None) -> LiveEpisode:
     """The episode if it runs; one that is only recorded is over.
 
     Raises:

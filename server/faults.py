@@ -23,6 +23,7 @@ from spectator.errors import (
     FieldError,
     InvalidRequest,
     JournalError,
+    NotAsked,
     ProtocolError,
     SpectatorError,
     field_errors,
@@ -110,6 +111,7 @@ NOT_FOUND: Final = Kind("not-found", 404, "There is nothing here")
 NO_EPISODE: Final = Kind("episode-not-found", 404, "There is no such episode")
 METHOD: Final = Kind("method-not-allowed", 405, "This method is not allowed here")
 BUSY: Final = Kind("episode-busy", 409, "Every slot is taken")
+NOT_ASKED: Final = Kind("not-asked", 409, "It is not this seat's turn")
 OVER: Final = Kind("episode-over", 409, "The episode has ended")
 TOO_LARGE: Final = Kind("body-too-large", 413, "The body is too large")
 NOT_JSON: Final = Kind("not-json", 415, "The content type must be application/json")
@@ -125,6 +127,7 @@ FAULTS: Final[Mapping[type[SpectatorError], Kind]] = {
     EpisodeNotFound: NO_EPISODE,
     EpisodeBusy: BUSY,
     EpisodeOver: OVER,
+    NotAsked: NOT_ASKED,
     JournalError: NO_JOURNAL,
     ConfigurationError: INTERNAL,
     SpectatorError: INTERNAL,

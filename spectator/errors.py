@@ -111,6 +111,10 @@ class DecisionTimeout(PolicyError):
     """The policy did not decide before its deadline."""
 
 
+class NotAsked(EpisodeError):
+    """Somebody decided where nothing was asked of them; the message says whose turn it is."""
+
+
 class EndpointError(PolicyError):
     """A model's endpoint gave no usable answer.
 

@@ -16,6 +16,7 @@ import { mountNotice } from "./ui/notice.js";
 import { mountOperator } from "./ui/operator.js";
 import { hostPanel } from "./ui/panel_host.js";
 import { mountPlayerBar } from "./ui/player_bar.js";
+import { mountSeat } from "./ui/seat.js";
 import { mountShare } from "./ui/share.js";
 
 const POLL_MS = 2_000;
@@ -55,6 +56,7 @@ const feed = mountFeed(byId("feed"));
 const notice = mountNotice(byId("notice"));
 const announcer = mountAnnouncer(byId("announce"));
 const operator = mountOperator(byId("control"), root, episodeId);
+const seat = mountSeat(byId("seat"), root, episodeId);
 const bar = mountPlayerBar(byId("player"), { player, timeline, act, isLive, wholeRecord });
 mountKeys({ act, back: bar.back, isLive, help: byId("help") });
 mountShare(byId("share"), episodeId, () => (player.following ? null : player.seq));
@@ -99,6 +101,7 @@ function draw() {
   notice.update(state);
   panel.update(state, jumped ? null : timeline.eventAt(seq));
   operator.update(timeline.headState);
+  seat.update(timeline.headState, view.names);
   bar.update(state);
   announcer.update(state, view);
   const title = `${panel.headline(state) || pageTitle} · Spectator`;

@@ -43,6 +43,7 @@ class Control:
         self._clock = clock
         self._end: EndRequest | None = None
         self._wait: asyncio.Timeout | None = None
+        self._left: float | None = None
         self._playing = asyncio.Event()
         self._playing.set()
         self._pace_changed = asyncio.Event()
@@ -71,12 +72,25 @@ class Control:
                 self._wait.reschedule(0.0)
 
     def pause(self) -> None:
-        """Let play stand still before its next step is told."""
+        """Let play stand still before its next step is told; the limit of its wait stands still too."""
         self._playing.clear()
+        until = self._limited.when() if self._limited is not None else None
+        if self._limited is not None and until is not None:
+            self._left = until - asyncio.get_running_loop().time()
+            self._limited.reschedule(None)
 
     def resume(self) -> None:
         """Let play go on."""
         self._playing.set()
+        if self._limited is not None and self._left is not None:
+            self._limited.reschedule(asyncio.get_running_loop().time() + self._left)
+        self._left = None
+
+    @property
+    def _limited(self) -> asyncio.Timeout | None:
+        """The wait whose limit may still be moved; none once it is over or the end was asked for."""
+        wait = self._wait
+        return None if wait is None or wait.expired() or self._end is not None else wait
 
     def set_pace(self, pace: Pace) -> None:
         """Play at another pace, from the current wait on."""
@@ -92,7 +106,7 @@ class Control:
         """A wait that the end cuts short; the episode waits for one thing at a time.
 
         Args:
-            limit_s: Seconds after which the wait is given up anyway.
+            limit_s: Seconds of play, pauses left out, after which the wait is given up anyway.
 
         Raises:
             EndRequested: The end was asked for.
@@ -101,7 +115,8 @@ class Control:
         if self._end is not None:
             raise EndRequested
         try:
-            async with asyncio.timeout(limit_s) as scope:
+            self._left = limit_s if self.paused else None
+            async with asyncio.timeout(None if self.paused else limit_s) as scope:
                 self._wait = scope
                 yield scope
         except TimeoutError:
@@ -109,7 +124,7 @@ class Control:
                 raise EndRequested from None
             raise
         finally:
-            self._wait = None
+            self._wait = self._left = None
 
     async def play_on(self) -> None:
         """Return at once, or when a pause is over.

@@ -38,7 +38,7 @@ from spectator.events import (
     core_fact,
 )
 from spectator.observations import Observation
-from spectator.policies.base import Action, Decision, Policy, ScriptedPolicy
+from spectator.policies.base import Action, Decision, KeepsTime, Policy, ScriptedPolicy
 from spectator.text import clean_text
 
 logger = logging.getLogger(__name__)
@@ -130,6 +130,7 @@ class Driver:
         self._refusals: dict[str, int] = {} if past is None else dict(past.refusals)
         self._ended: EpisodeEnded | None = None
         self._turn = 0 if past is None else past.turn
+        self._deciding: str | None = None
 
     @property
     def turn(self) -> int:
@@ -140,6 +141,21 @@ class Driver:
     def ended(self) -> EpisodeEnded | None:
         """How it ended, once it has."""
         return self._ended
+
+    @property
+    def deciding(self) -> str | None:
+        """The actor whose decision is waited for now, if any is."""
+        return self._deciding
+
+    def policy(self, actor: str) -> Policy | None:
+        """Who decides for ``actor``; ``None`` before the seats are taken."""
+        return self._seats.get(actor)
+
+    def hold(self, held: bool) -> None:
+        """Let the clocks of the policies stand still while play does, or run on."""
+        for policy in self._seats.values():
+            if isinstance(policy, KeepsTime):
+                policy.hold(held)
 
     async def run(self) -> EpisodeEnded | None:
         """Play. Emits everything after ``episode.started``, the end event included, and cleans up.
@@ -260,6 +276,7 @@ class Driver:
         policy, limit = self._seats[actor], self._limits.decision_s
         if isinstance(policy, ScriptedPolicy) and type(policy).decide is ScriptedPolicy.decide:
             return policy.choose(observation)
+        self._deciding = actor
         with self._thinking.deciding(actor, self._turn + 1, policy):
             deciding = asyncio.get_running_loop().create_task(policy.decide(observation, deadline=limit))
             try:
@@ -268,6 +285,7 @@ class Driver:
             except TimeoutError as error:
                 raise DecisionTimeout(f"{actor} did not decide within {limit:g} s") from error
             finally:
+                self._deciding = None
                 await _let_go(deciding)
         if deciding.cancelled():
             raise PolicyError("what it waited for was cancelled")

@@ -30,6 +30,7 @@ from spectator.events import (
     core_fact,
 )
 from spectator.journal.base import Journal
+from spectator.policies.base import Policy
 
 logger = logging.getLogger(__name__)
 
@@ -102,6 +103,15 @@ class LiveEpisode:
         return self._control.paused
 
     @property
+    def deciding(self) -> str | None:
+        """The actor whose decision is waited for now, if any is."""
+        return self._driver.deciding
+
+    def policy(self, actor: str) -> Policy | None:
+        """Who decides for ``actor``; ``None`` before the seats are taken."""
+        return self._driver.policy(actor)
+
+    @property
     def ended(self) -> bool:
         """Whether its end is recorded."""
         return self._ended.done()
@@ -155,11 +165,11 @@ class LiveEpisode:
         """Let play stand still; asking twice changes nothing."""
         async with self._reins:
             if not self.paused:
-                self._control.pause()
+                self._hold(True)
                 try:
                     await self._stream.emit(self.turn, [core_fact(EpisodePaused(by=by))])
                 except EpisodeError:
-                    self._control.resume()
+                    self._hold(False)
                     raise
 
     async def resume(self, by: str) -> None:
@@ -167,7 +177,14 @@ class LiveEpisode:
         async with self._reins:
             if self.paused:
                 await self._stream.emit(self.turn, [core_fact(EpisodeResumed(by=by))])
-                self._control.resume()
+                self._hold(False)
+
+    def _hold(self, held: bool) -> None:
+        self._driver.hold(held)
+        if held:
+            self._control.pause()
+        else:
+            self._control.resume()
 
     async def set_pace(self, pace: Pace, by: str) -> None:
         """Play at another pace; asking for the one that holds changes nothing."""

@@ -6,7 +6,7 @@ import random
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, runtime_checkable
 
 from spectator.events import DecisionSource
 from spectator.observations import Observation
@@ -64,6 +64,15 @@ class Policy(Protocol):
 
     async def aclose(self) -> None:
         """Let go of what the policy holds. Called once, whatever the end."""
+        ...
+
+
+@runtime_checkable
+class KeepsTime(Protocol):
+    """A policy whose own clock stands still while play does."""
+
+    def hold(self, held: bool) -> None:
+        """Let the clock stand still, or run on."""
         ...
 
 

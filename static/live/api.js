@@ -21,19 +21,36 @@ function recallToken() {
   try { return sessionStorage.getItem(TOKEN) ?? ""; } catch { return ""; }
 }
 
+const SEAT = "spectator.seat";
+
+/** Which episode this tab plays in; empty for none. @param {string} episodeId */
+export function rememberSeat(episodeId) {
+  try { sessionStorage.setItem(SEAT, episodeId); } catch { /* a frame without storage takes the seat anew */ }
+}
+
+export function recallSeat() {
+  try { return sessionStorage.getItem(SEAT) ?? ""; } catch { return ""; }
+}
+
 /** @param {string} root @param {string} path @returns {Promise<Answer>} */
 export const get = (root, path) => ask(new URL(path, root), {});
 
+/** What only the operator may read. @param {string} root @param {string} path @returns {Promise<Answer>} */
+export const read = (root, path) => ask(new URL(path, root), { headers: authorization() });
+
 /** @param {string} root @param {string} path @param {object} fields @returns {Promise<Answer>} */
 export function call(root, path, fields) {
-  const token = recallToken();
-  /** @type {Record<string, string>} */
-  const authorization = /^[\x21-\x7e]+$/.test(token) ? { Authorization: `Bearer ${token}` } : {};
   return ask(new URL(path, root), {
     method: "POST",
-    headers: { "Content-Type": "application/json", ...authorization },
+    headers: { "Content-Type": "application/json", ...authorization() },
     body: JSON.stringify(fields),
   });
+}
+
+/** @returns {Record<string, string>} */
+function authorization() {
+  const token = recallToken();
+  return /^[\x21-\x7e]+$/.test(token) ? { Authorization: `Bearer ${token}` } : {};
 }
 
 /** @param {URL} address @param {RequestInit} options @returns {Promise<Answer>} */

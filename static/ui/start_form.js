@@ -1,7 +1,7 @@
 // @ts-check
 // Owns the sentence that starts an episode.
 
-import { call, get, rememberToken } from "../live/api.js";
+import { call, get, rememberSeat, rememberToken } from "../live/api.js";
 import { h, replace, setText } from "./dom.js";
 import { blank, optionControl, presetOptions, readControl } from "./form_parts.js";
 import { clip, plain, words } from "./text.js";
@@ -89,6 +89,7 @@ export function mountStartForm(form, root) {
     go.disabled = true;
     setText(go, "Starting…");
     const answer = await call(root, "custom/start_episode", requestFields(controls));
+    if (answer.ok && [controls.captain_preset, controls.opponent_choice].some((one) => one?.value === "human")) rememberSeat(answer.body.episode_id);
     if (answer.ok) return location.assign(new URL(`watch/${encodeURIComponent(answer.body.episode_id)}`, root));
     go.disabled = false;
     setText(go, "Start the match");

@@ -1,0 +1,205 @@
+// @ts-check
+// Owns the seat that a person plays: whether this tab has it, what is asked, how long is left, what was answered.
+
+import { call, read, recallSeat, rememberSeat, rememberToken } from "../live/api.js";
+import { h, replace, setAttribute, setText } from "./dom.js";
+import { makeSeatForm } from "./seat_form.js";
+import { clip, plain, words } from "./text.js";
+
+const SOON_MS = 400;
+const ASKED_MS = 5_000;
+const TICK_MS = 250;
+const HURRY_S = 10;
+
+/** @typedef {{actor: string, turn: number, limit_s: number, left_s: number, legal_actions: any[], situation: Record<string, any>, refused: any, prompt: string}} Asked */
+
+/** What a situation says in single values. @param {Record<string, any>} situation @returns {[string, string][]} */
+export function factsOf(situation) {
+  return Object.entries(situation).filter(([, value]) => ["string", "number", "boolean"].includes(typeof value))
+    .map(([name, value]) => [words(name), value === true ? "yes" : value === false ? "no" : clip(plain(value), 160)]);
+}
+
+/** `75` as `1:15`. @param {number} seconds */
+export const clockText = (seconds) => `${Math.floor(Math.ceil(seconds) / 60)}:${String(Math.ceil(seconds) % 60).padStart(2, "0")}`;
+
+/** @param {HTMLElement} place @param {string} root @param {string} episodeId */
+export function mountSeat(place, root, episodeId) {
+  const title = h("h2", { id: "seat-title", class: "seat__title" });
+  const clock = h("span", { class: "seat__left" });
+  const bar = h("progress", { class: "seat__clock", max: 1, value: 1, "aria-label": "Time left" });
+  const say = h("p", { class: "seat__say", role: "status" });
+  const refused = h("p", { class: "notice notice--bad", hidden: true });
+  const take = h("button", { class: "button button--go", type: "button" }, "Take the seat");
+  const leave = h("button", { class: "more", type: "button" }, "leave the seat");
+  const token = h("input", { class: "input", id: "seat-token", type: "password", autocomplete: "off" });
+  const tokenForm = h("form", { class: "seat__token", hidden: true }, h("label", { for: "seat-token" }, "Operator token, kept in this tab only"), token, h("button", { class: "button" }, "Use it"));
+  const facts = h("dl", { class: "seat__facts" });
+  const prompt = h("pre", { dir: "auto", tabindex: "0", "aria-label": "What a language model would be asked" });
+  const details = h("details", { class: "mind__raw" }, h("summary", {}, "What a language model would be asked"), prompt);
+  const form = makeSeatForm({ onSend: send });
+  const board = h("div", { class: "seat__board", hidden: true }, bar, refused, facts, form.element, details);
+  replace(place, h("div", { class: "card__head" }, title, h("span", { class: "seat__side" }, clock, " ", leave)), say, take, tokenForm, board);
+
+  let taken = recallSeat() === episodeId;
+  /** @type {Asked | null} */ let asked = null;
+  /** @type {any} */ let last = null;
+  /** @type {Record<string, any>} */ let names = {};
+  /** @type {any} */ let episode = {};
+  /** @type {string[]} */ let people = [];
+  let until = 0;
+  let hurried = false;
+  let reading = false;
+  let atForm = false;
+  /** @type {ReturnType<typeof setTimeout> | null} */ let timer = null;
+
+  const nameOf = (/** @type {string | null} */ actor) => (actor ? clip(plain(names[actor] ?? words(actor)), 60) : "the world");
+  const left = () => (episode.status === "paused" ? Number(asked?.left_s) : (until - performance.now()) / 1000);
+  const soon = (/** @type {number} */ wait) => {
+    if (timer !== null) clearTimeout(timer);
+    timer = taken && episode.status !== "ended" ? setTimeout(poll, wait) : null;
+  };
+
+  async function poll() {
+    timer = null;
+    if (reading || !taken || episode.status === "ended") return;
+    reading = true;
+    const answer = await read(root, `custom/asked?episode_id=${encodeURIComponent(episodeId)}`);
+    reading = false;
+    if (!taken) return;
+    if (answer.status === 401 || answer.status === 403) return needToken(answer.message);
+    if (answer.ok) hear(answer.body);
+    else if (answer.status === 0) setText(say, "The server cannot be reached; this page keeps trying. When time runs out the fallback decides, and the match goes on.");
+    soon(answer.ok && !asked ? SOON_MS : ASKED_MS);
+  }
+
+  function hear(/** @type {any} */ body) {
+    const next = body.asked;
+    if (!next) {
+      if (asked) close();
+      return setText(say, waitingWords(body));
+    }
+    until = performance.now() + next.left_s * 1000;
+    if (asked && asked.turn === next.turn && asked.actor === next.actor) { asked.left_s = next.left_s; return; }
+    show(next);
+  }
+
+  const waitingWords = (/** @type {any} */ body) => (body.paused ? "Play stands still." : body.deciding && !body.seats.includes(body.deciding) ? `${nameOf(body.deciding)} is deciding…` : "Your turn comes when the world has gone on…");
+
+  function show(/** @type {Asked} */ next) {
+    asked = next;
+    hurried = false;
+    place.classList.add("seat--asked");
+    setText(title, `Your turn: ${nameOf(next.actor)}`);
+    setText(say, `${Math.round(next.left_s)} seconds to decide.`);
+    refused.hidden = !next.refused;
+    setText(refused, next.refused ? `Refused, and nothing has happened: ${clip(plain(next.refused.message), 300)}` : "");
+    replace(facts, ...factsOf(next.situation).map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, h("bdi", {}, value)))));
+    setText(prompt, plain(next.prompt));
+    form.ask(next.legal_actions, next.refused ? last : null);
+    board.hidden = false;
+    if (atForm) form.focus();
+    atForm = false;
+    tick();
+  }
+
+  function close() {
+    asked = null;
+    board.hidden = true;
+    place.classList.remove("seat--asked");
+    setText(clock, "");
+    setText(title, `You play ${people.map(nameOf).join(" and ")}`);
+  }
+
+  async function send(/** @type {any} */ action, /** @type {string} */ reason) {
+    if (!asked) return;
+    const { actor, turn } = asked;
+    atForm = place.contains(document.activeElement);
+    form.enable(false);
+    setText(say, "Sending…");
+    const answer = await call(root, "custom/act", { episode_id: episodeId, actor, turn, action, reason });
+    if (answer.ok) {
+      last = action;
+      close();
+      setText(say, `Done: ${clip(words(action.tool), 60)}.`);
+      return soon(SOON_MS);
+    }
+    if (answer.status === 401) return needToken(answer.message);
+    form.enable(true);
+    if (answer.status === 409 || answer.status === 404) {
+      close();
+      setText(say, answer.message);
+      return soon(SOON_MS);
+    }
+    setText(say, answer.status === 422 ? "That cannot be done; nothing has happened." : answer.message);
+    form.refuse(answer.message, answer.wrong);
+  }
+
+  function needToken(/** @type {string} */ message) {
+    close();
+    setText(say, message);
+    tokenForm.hidden = false;
+    token.focus();
+  }
+
+  function tick() {
+    if (!asked || board.hidden) return;
+    const seconds = Math.max(0, left());
+    setText(clock, episode.status === "paused" ? `${clockText(seconds)}, paused` : clockText(seconds));
+    setAttribute(bar, "max", asked.limit_s);
+    bar.value = seconds;
+    const hurry = seconds <= HURRY_S && episode.status !== "paused";
+    place.classList.toggle("seat--hurry", hurry);
+    if (hurry && !hurried) setText(say, `${Math.ceil(seconds)} seconds left, then the fallback decides.`);
+    hurried = hurry;
+    if (seconds === 0) soon(SOON_MS);
+  }
+
+  function draw() {
+    take.hidden = taken;
+    leave.hidden = !taken;
+    if (!taken) {
+      close();
+      setText(title, `A person plays ${people.map(nameOf).join(" and ")}`);
+      setText(say, "Is it you? Decisions are asked here, in this tab. Where nobody decides in time, the fallback does.");
+    }
+  }
+
+  take.addEventListener("click", () => { taken = true; rememberSeat(episodeId); draw(); setText(say, "…"); void poll(); });
+  leave.addEventListener("click", () => { taken = false; rememberSeat(""); tokenForm.hidden = true; draw(); });
+  tokenForm.addEventListener("submit", (/** @type {Event} */ event) => {
+    event.preventDefault();
+    rememberToken(token.value);
+    token.value = "";
+    tokenForm.hidden = true;
+    void poll();
+  });
+  document.addEventListener("keydown", (event) => {
+    if (!asked || event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]")) return;
+    const target = event.target instanceof Element ? event.target : document.body;
+    if (target.closest("input:not([type=radio]):not([type=range]), select, textarea, [contenteditable]")) return;
+    if (/^[1-9]$/.test(event.key) && form.pick(Number(event.key) - 1)) event.preventDefault();
+    else if (event.key === "Enter" && !target.closest("button, summary, a, form")) { event.preventDefault(); form.send(); }
+  });
+  document.addEventListener("visibilitychange", () => { if (!document.hidden && taken) soon(0); });
+  setInterval(tick, TICK_MS);
+
+  return {
+    /** @param {Record<string, any>} state the newest, wherever the viewer stands @param {Record<string, string>} known what people call the actors */
+    update(state, known) {
+      episode = state.episode ?? {};
+      names = known;
+      const seats = Object.entries(episode.seats ?? {}).filter(([, seat]) => /** @type {any} */ (seat).source === "human").map(([actor]) => actor);
+      if (seats.join() !== people.join() || place.hidden !== (seats.length === 0 || episode.status === "ended")) {
+        people = seats;
+        place.hidden = seats.length === 0 || episode.status === "ended";
+        draw();
+        if (taken && !place.hidden) soon(0);
+      }
+      if (asked && episode.turn >= asked.turn) {
+        close();
+        setText(say, "That turn is over.");
+        soon(SOON_MS / 4);
+      }
+    },
+  };
+}

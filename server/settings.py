@@ -22,7 +22,7 @@ from pydantic import (
     field_validator,
 )
 
-from spectator.cast import DEFAULT_LIVE
+from spectator.cast import DEFAULT_LIVE, DEFAULT_PERSON_S
 from spectator.errors import ConfigurationError
 from spectator.narration.voices.choice import CARTESIA_MODEL, CARTESIA_URL, CARTESIA_VOICE, VoiceName
 
@@ -90,6 +90,13 @@ class Settings(BaseModel):
         description="Episodes that all visitors together may start in an hour; 0 = no limit",
     )
     decision_timeout_s: float = Field(default=120.0, gt=0, description="Longest wait for one decision")
+    person_decision_s: float = Field(
+        default=DEFAULT_PERSON_S,
+        ge=5,
+        le=3600,
+        description="Seconds that a person has for one decision before the fallback decides; never more "
+        "than `SPECTATOR_DECISION_TIMEOUT_S` leaves",
+    )
     step_timeout_s: float = Field(default=30.0, gt=0, description="Longest wait for one step of a world")
     reset_timeout_s: float = Field(default=60.0, gt=0, description="Longest wait for a world to begin")
     episode_timeout_s: float = Field(

@@ -138,7 +138,11 @@ def read_cast(settings: Settings, clock: Clock) -> Cast:
         ConfigurationError: The captains file is wrong, or lacks the captain that is to be `llm_live`.
     """
     return Cast.from_file(
-        settings.captains_file, live=settings.llm_live, variables=settings.variables, clock=clock
+        settings.captains_file,
+        live=settings.llm_live,
+        variables=settings.variables,
+        clock=clock,
+        person_s=settings.person_decision_s,
     )
 
 

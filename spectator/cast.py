@@ -1,4 +1,4 @@
-"""Owns who can be chosen in this process: the captains that each world brings, and the language models."""
+"""Owns who can be chosen in this process: the captains that each world brings, language models, people."""
 
 from __future__ import annotations
 
@@ -15,16 +15,20 @@ from spectator.errors import ConfigurationError
 from spectator.llm.breaker import Breaker
 from spectator.policies.base import Policy, Preset
 from spectator.policies.captains import ModelCaptain, Seat, load_captains, model_presets, preload
+from spectator.policies.human import human_preset
 
 LIVE: Final = "llm_live"
 """Name of the opponent that is whichever model the operator chose for it."""
+
+DEFAULT_PERSON_S: Final = 60.0
+"""Seconds that a person has for a decision unless set otherwise."""
 
 DEFAULT_LIVE: Final = "llm:hf-gemma"
 """The model behind :data:`LIVE` unless another is chosen."""
 
 
 class Cast:
-    """Gives every world the language models of a catalogue as captains and, where it has any, as opponents.
+    """Gives every world models and people as captains and, where it has any, as opponents.
 
     Args:
         captains: The catalogue.
@@ -32,6 +36,7 @@ class Cast:
         variables: Where keys are found by their variables' names.
         clock: Time.
         rng: Draws waits and the names of sessions; not seeded.
+        person_s: Seconds that a person has for a decision; ``None`` where there is no page to decide at.
 
     Raises:
         ConfigurationError: ``live`` is not in the catalogue.
@@ -45,6 +50,7 @@ class Cast:
         variables: Mapping[str, str],
         clock: Clock,
         rng: random.Random,
+        person_s: float | None = None,
     ) -> None:
         if live not in captains:
             raise ConfigurationError(
@@ -55,12 +61,19 @@ class Cast:
         self._variables = variables
         self._clock = clock
         self._rng = rng
+        self._person_s = person_s
         self._breakers: dict[str, Breaker] = {}
         self._worlds: dict[str, tuple[World, World]] = {}
 
     @classmethod
     def from_file(
-        cls, user_file: Path | None, *, live: str, variables: Mapping[str, str], clock: Clock
+        cls,
+        user_file: Path | None,
+        *,
+        live: str,
+        variables: Mapping[str, str],
+        clock: Clock,
+        person_s: float | None = None,
     ) -> Cast:
         """The cast of the built-in catalogue and the user's own.
 
@@ -68,7 +81,12 @@ class Cast:
             ConfigurationError: The file is wrong, or does not hold ``live``.
         """
         return cls(
-            load_captains(user_file), live=live, variables=variables, clock=clock, rng=random.SystemRandom()
+            load_captains(user_file),
+            live=live,
+            variables=variables,
+            clock=clock,
+            rng=random.SystemRandom(),
+            person_s=person_s,
         )
 
     def load(self, name: str) -> World:
@@ -81,24 +99,30 @@ class Cast:
         plain = load_world(name)
         known = self._worlds.get(name)
         if known is None or known[0] is not plain:
-            known = self._worlds[name] = (plain, self._with_models(plain))
+            known = self._worlds[name] = (plain, self._with_everybody(plain))
         return known[1]
 
     def preload(self) -> None:
         """Import what asking a model needs; slow, so call it off the event loop."""
         preload()
 
-    def _with_models(self, world: World) -> World:
-        captains = {
-            **world.captains,
-            **self._presets(world, world.captains[world.default_captain].build),
-        }
+    def _with_everybody(self, world: World) -> World:
+        stand_in = world.captains[world.default_captain].build
+        captains = {**world.captains, **self._presets(world, stand_in), **self._person(world, stand_in)}
         if not world.opponents:
             return replace(world, captains=captains)
-        models = self._presets(world, world.opponents[world.default_opponent].build)
+        stand_in = world.opponents[world.default_opponent].build
+        models = self._presets(world, stand_in) | self._person(world, stand_in)
         behind = models[self._live]
         live = replace(behind, name=LIVE, label=f"{behind.label} (live)")
         return replace(world, captains=captains, opponents={**world.opponents, **models, LIVE: live})
+
+    def _person(self, world: World, fallback: Callable[[int], Policy]) -> dict[str, Preset]:
+        here = self._person_s is not None
+        missing = None if here else "needs a person at the watch page of a server: spectator serve"
+        limit_s = DEFAULT_PERSON_S if self._person_s is None else self._person_s
+        person = human_preset(world.briefing, fallback, clock=self._clock, limit_s=limit_s, missing=missing)
+        return {person.name: person}
 
     def _presets(self, world: World, fallback: Callable[[int], Policy]) -> dict[str, Preset]:
         return model_presets(

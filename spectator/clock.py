@@ -41,18 +41,6 @@ class SystemClock:
         await asyncio.sleep(seconds)
 
 
-async def first_of(*waits: Coroutine[Any, Any, object]) -> None:
-    """Return when the first of ``waits`` is over; the others are cancelled."""
-    loop = asyncio.get_running_loop()
-    tasks = [loop.create_task(wait) for wait in waits]
-    try:
-        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-
-
 def timestamp(moment: datetime) -> str:
     """RFC 3339 in UTC with milliseconds, such as ``2026-11-21T05:00:00.123Z``."""
     utc = moment.astimezone(UTC)

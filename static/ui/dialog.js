@@ -24,6 +24,8 @@ export const KEYS = [
   [["L"], "go live"],
   [["−", "+"], "slower, faster"],
   [["T"], "evening or day"],
+  [["1", "9"], "in your own seat: choose the action"],
+  [["Enter"], "in your own seat: do it"],
   [["?"], "this help"],
 ];
 

@@ -10,13 +10,20 @@ const SOON_MS = 400;
 const ASKED_MS = 5_000;
 const TICK_MS = 250;
 const HURRY_S = 10;
+const FEW = 6;
+const SENTENCE = /^\S+(\s+\S+){3,}$/u;
 
 /** @typedef {{actor: string, turn: number, limit_s: number, left_s: number, legal_actions: any[], situation: Record<string, any>, refused: any, prompt: string}} Asked */
 
-/** What a situation says in single values. @param {Record<string, any>} situation @returns {[string, string][]} */
+/**
+ * What a situation says in single values: its sentences, and the rest by name.
+ * @param {Record<string, any>} situation @returns {{sentences: string[], facts: [string, string][]}}
+ */
 export function factsOf(situation) {
-  return Object.entries(situation).filter(([, value]) => ["string", "number", "boolean"].includes(typeof value))
-    .map(([name, value]) => [words(name), value === true ? "yes" : value === false ? "no" : clip(plain(value), 160)]);
+  const single = Object.entries(situation).filter(([, value]) => ["string", "number", "boolean"].includes(typeof value))
+    .map(([name, value]) => /** @type {[string, string]} */ ([words(name), value === true ? "yes" : value === false ? "no" : clip(plain(value), 200)]));
+  const isSentence = (/** @type {[string, string]} */ [, text]) => SENTENCE.test(text);
+  return { sentences: single.filter(isSentence).map(([, text]) => text), facts: single.filter((one) => !isSentence(one)) };
 }
 
 /** `75` as `1:15`. @param {number} seconds */
@@ -33,11 +40,13 @@ export function mountSeat(place, root, episodeId) {
   const leave = h("button", { class: "more", type: "button" }, "leave the seat");
   const token = h("input", { class: "input", id: "seat-token", type: "password", autocomplete: "off" });
   const tokenForm = h("form", { class: "seat__token", hidden: true }, h("label", { for: "seat-token" }, "Operator token, kept in this tab only"), token, h("button", { class: "button" }, "Use it"));
+  const task = h("p", { class: "seat__task" });
   const facts = h("dl", { class: "seat__facts" });
+  const sight = h("details", {}, h("summary", {}, "What you see"), facts);
   const prompt = h("pre", { dir: "auto", tabindex: "0", "aria-label": "What a language model would be asked" });
   const details = h("details", { class: "mind__raw" }, h("summary", {}, "What a language model would be asked"), prompt);
   const form = makeSeatForm({ onSend: send });
-  const board = h("div", { class: "seat__board", hidden: true }, bar, refused, facts, form.element, details);
+  const board = h("div", { class: "seat__board", hidden: true }, bar, refused, task, form.element, sight, details);
   replace(place, h("div", { class: "card__head" }, title, h("span", { class: "seat__side" }, clock, " ", leave)), say, take, tokenForm, board);
 
   let taken = recallSeat() === episodeId;
@@ -75,7 +84,7 @@ export function mountSeat(place, root, episodeId) {
   function hear(/** @type {any} */ body) {
     const next = body.asked;
     if (!next) {
-      if (asked) close();
+      rest();
       return setText(say, waitingWords(body));
     }
     until = performance.now() + next.left_s * 1000;
@@ -93,19 +102,25 @@ export function mountSeat(place, root, episodeId) {
     setText(say, `${Math.round(next.left_s)} seconds to decide.`);
     refused.hidden = !next.refused;
     setText(refused, next.refused ? `Refused, and nothing has happened: ${clip(plain(next.refused.message), 300)}` : "");
-    replace(facts, ...factsOf(next.situation).map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, h("bdi", {}, value)))));
+    const seen = factsOf(next.situation);
+    setText(task, seen.sentences.join(" "));
+    task.hidden = seen.sentences.length === 0;
+    replace(facts, ...seen.facts.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, h("bdi", {}, value)))));
+    if (board.hidden) sight.open = seen.facts.length <= FEW;
     setText(prompt, plain(next.prompt));
     form.ask(next.legal_actions, next.refused ? last : null);
     board.hidden = false;
+    setAttribute(board, "inert", false);
     if (atForm) form.focus();
     atForm = false;
     tick();
   }
 
-  function close() {
+  /** Nothing is asked: the form rests where it is, so that the page does not jump. */
+  function rest() {
     asked = null;
-    board.hidden = true;
-    place.classList.remove("seat--asked");
+    setAttribute(board, "inert", true);
+    place.classList.remove("seat--asked", "seat--hurry");
     setText(clock, "");
     setText(title, `You play ${people.map(nameOf).join(" and ")}`);
   }
@@ -119,14 +134,14 @@ export function mountSeat(place, root, episodeId) {
     const answer = await call(root, "custom/act", { episode_id: episodeId, actor, turn, action, reason });
     if (answer.ok) {
       last = action;
-      close();
+      rest();
       setText(say, `Done: ${clip(words(action.tool), 60)}.`);
       return soon(SOON_MS);
     }
     if (answer.status === 401) return needToken(answer.message);
     form.enable(true);
     if (answer.status === 409 || answer.status === 404) {
-      close();
+      rest();
       setText(say, answer.message);
       return soon(SOON_MS);
     }
@@ -135,7 +150,8 @@ export function mountSeat(place, root, episodeId) {
   }
 
   function needToken(/** @type {string} */ message) {
-    close();
+    rest();
+    board.hidden = true;
     setText(say, message);
     tokenForm.hidden = false;
     token.focus();
@@ -157,8 +173,9 @@ export function mountSeat(place, root, episodeId) {
   function draw() {
     take.hidden = taken;
     leave.hidden = !taken;
+    rest();
     if (!taken) {
-      close();
+      board.hidden = true;
       setText(title, `A person plays ${people.map(nameOf).join(" and ")}`);
       setText(say, "Is it you? Decisions are asked here, in this tab. Where nobody decides in time, the fallback does.");
     }
@@ -196,7 +213,7 @@ export function mountSeat(place, root, episodeId) {
         if (taken && !place.hidden) soon(0);
       }
       if (asked && episode.turn >= asked.turn) {
-        close();
+        rest();
         setText(say, "That turn is over.");
         soon(SOON_MS / 4);
       }

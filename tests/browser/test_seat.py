@@ -1,0 +1,130 @@
+"""Owns the proof that a person can play a seat from the page, and lose no match by leaving it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.browser.conftest import PHONE, Opener
+from tests.serving import Serving, serve, test_settings
+
+pytestmark = pytest.mark.browser
+
+TOKEN = "correct-horse-battery"
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
+    """A server with a token, and time enough for a busy machine."""
+    settings = test_settings(
+        tmp_path_factory.mktemp("data"),
+        operator_token=TOKEN,
+        max_episodes=4,
+        person_decision_s=600,
+        decision_timeout_s=900,
+    )
+    with serve(settings) as app:
+        app.client.headers["Authorization"] = f"Bearer {TOKEN}"
+        yield app
+
+
+def take_seat(page: Page) -> None:
+    """Sit down, with the token."""
+    page.get_by_role("button", name="Take the seat").click()
+    page.locator("#seat-token").fill(TOKEN)
+    page.locator(".seat__token").get_by_role("button", name="Use it").click()
+    expect(page.locator(".seat--asked")).to_be_visible()
+
+
+def test_a_person_counts_with_the_keyboard_alone(table: Serving, open_page: Opener) -> None:
+    """A wrong form is told beside its field; the reason reaches whoever watches; the end closes the seat."""
+    episode_id = table.start(captain_preset="human", options={"turns": 3})
+    url = f"{table.base_url}/watch/{episode_id}"
+    viewer, page = open_page(url), open_page(url, forgive=("401", "422"))
+    expect(viewer.locator("#seat")).to_contain_text("A person plays")
+    take_seat(page)
+    text = page.get_by_label("text", exact=True)
+    page.keyboard.press("1")
+    expect(text).to_be_focused()
+    page.keyboard.type("one")
+    page.keyboard.press("Enter")
+    expect(page.locator("#seat-text-wrong")).to_contain_text("must match")
+    expect(text).to_have_attribute("aria-invalid", "true")
+    for number in (1, 2, 3):
+        expect(page.locator(".seat__facts")).to_contain_text(f"next{number}")
+        text.fill(f"ACTION: {number}")
+        page.get_by_label("Why").fill(f"{number} comes next")
+        page.keyboard.press("Enter")
+    expect(viewer.locator("#state")).to_have_text("Finished")
+    expect(viewer.locator("#mind")).to_contain_text("3 comes next")
+    expect(viewer.locator("#mind .mind__source")).to_have_text("human")
+    expect(page.locator("#seat")).to_be_hidden()
+    assert TOKEN not in page.content()
+
+
+def test_a_person_captains_an_over_on_a_phone(table: Serving, open_page: Opener) -> None:
+    """Six balls by the form, the rival's scripted captain in between; nothing is wider than the screen."""
+    episode_id = table.start(environment="cricket", captain_preset="human", seed=5, max_overs=1)
+    page = open_page(f"{table.base_url}/watch/{episode_id}", forgive=("401",), viewport=PHONE)
+    take_seat(page)
+    page.locator("#seat-elect").select_option("field")
+    balls = 0
+    while balls < 6:
+        expect(page.locator(".seat--asked .seat__go")).to_be_enabled()
+        asked = page.locator(".seat__task").inner_text()
+        turn = table.client.get("/custom/asked", params={"episode_id": episode_id}).json()["turn"]
+        if "who bowls" in asked:
+            page.locator("#seat-bowler").select_option(index=2)
+        balls += "delivery" in page.locator(".seat__go").inner_text()
+        page.locator(".seat__go").click()
+        page.wait_for_function(
+            """async ([id, turn]) => (await (await fetch(`/custom/status`)).json()).running
+                 .every((one) => one.episode_id !== id || one.turn > turn)""",
+            arg=[episode_id, turn],
+        )
+    made = [
+        line
+        for line in table.client.get(f"/api/episodes/{episode_id}/events").text.splitlines()
+        if '"decision.made"' in line and '"source":"human"' in line
+    ]
+    assert len([line for line in made if "bowl_delivery" in line or "play_delivery" in line]) >= 6
+    assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
+    table.client.post("/custom/stop_episode", json={"episode_id": episode_id})
+
+
+def test_of_two_tabs_one_decides_and_a_reload_keeps_the_seat(table: Serving, open_page: Opener) -> None:
+    episode_id = table.start(captain_preset="human", options={"turns": 2})
+    url = f"{table.base_url}/watch/{episode_id}"
+    first, second = open_page(url, forgive=("401", "409")), open_page(url, forgive=("401", "409"))
+    for page in (first, second):
+        take_seat(page)
+        page.get_by_label("text", exact=True).fill("ACTION: 1")
+    first.locator(".seat__go").click()
+    expect(second.locator(".seat__facts")).to_contain_text("next2")
+    expect(second.get_by_label("text", exact=True)).to_have_value("")
+    first.reload()
+    expect(first.locator(".seat--asked .seat__facts")).to_contain_text("next2")
+    first.get_by_role("button", name="leave the seat").click()
+    expect(first.get_by_role("button", name="Take the seat")).to_be_visible()
+    second.get_by_label("text", exact=True).fill("ACTION: 2")
+    second.locator(".seat__go").click()
+    expect(first.locator("#state")).to_have_text("Finished")
+
+
+def test_time_runs_out_for_everybody_to_see_and_the_match_goes_on(tmp_path: Path, open_page: Opener) -> None:
+    """An empty seat is decided for by the fallback, by its name, whoever watches; a pause stops the clock."""
+    with serve(test_settings(tmp_path, person_decision_s=5)) as app:
+        episode_id = app.start(captain_preset="human", options={"turns": 2})
+        page = open_page(f"{app.base_url}/watch/{episode_id}")
+        page.get_by_role("button", name="Take the seat").click()
+        expect(page.locator(".seat__say")).to_contain_text("then the fallback decides")
+        app.client.post("/custom/pause", json={})
+        expect(page.locator(".seat__left")).to_contain_text("paused")
+        app.client.post("/custom/resume", json={})
+        expect(page.locator("#mind")).to_contain_text("timeout: nobody decided within 5 s")
+        expect(page.locator("#mind .mind__source")).to_have_text("fallback")
+        app.client.post("/custom/stop_episode", json={})
+        expect(page.locator("#seat")).to_be_hidden()

@@ -22,6 +22,9 @@ IMMUTABLE: Final = "public, max-age=31536000, immutable"
 SUFFIXES: Final = frozenset({".js", ".css", ".svg"})
 """Kinds of files that are served."""
 
+ENTRIES: Final = ("lobby.js", "watch.js", "wall.js")
+"""Scripts of the pages."""
+
 IMPORT: Final = re.compile(r"""^(?:import|export) .*?from "(\.{1,2}/[^"]+)";$""", re.MULTILINE)
 """A static import of one of our own modules."""
 
@@ -124,7 +127,7 @@ def mount_assets(app: FastAPI) -> None:
     static = folder("static")
     app.state.static_path = f"static/{digest(static)}"
     app.state.panels = Panels()
-    app.state.modules = {entry: modules_of(static, entry) for entry in ("lobby.js", "watch.js")}
+    app.state.modules = {entry: modules_of(static, entry) for entry in ENTRIES}
     app.mount(f"/{app.state.static_path}", Assets(directory=static), name="static")
 
     @app.get("/panels/{world}/{version}/{name}", include_in_schema=False)

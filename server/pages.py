@@ -51,12 +51,21 @@ class LobbyPage(Page):
 
     Args:
         version: Version of this software.
-        panels: JSON object from each world's name to the relative path of its panel's folder.
         modules: What the page's script imports.
     """
 
     version: str
-    panels: str
+    modules: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class ScriptPage(Page):
+    """What ``wall.html`` is given.
+
+    Args:
+        modules: What the page's script imports.
+    """
+
     modules: list[str]
 
 
@@ -113,7 +122,7 @@ class Templates:
 
 
 def pages_router() -> APIRouter:
-    """Routes ``/``, ``/web``, ``/watch/{episode_id}`` and ``/replay/{episode_id}``."""
+    """Routes ``/``, ``/web``, ``/wall``, ``/watch/{episode_id}`` and ``/replay/{episode_id}``."""
     router = APIRouter(include_in_schema=False)
     templates = Templates()
 
@@ -128,10 +137,19 @@ def pages_router() -> APIRouter:
             static=f"./{_static(request)}",
             title="Spectator: watch agents play",
             version=__version__,
-            panels=json.dumps(_all_panels(request)),
             modules=request.app.state.modules["lobby.js"],
         )
         return templates.render("lobby.html", page)
+
+    @router.get("/wall")
+    def wall(request: Request) -> Response:
+        page = ScriptPage(
+            root="./",
+            static=f"./{_static(request)}",
+            title="The wall · Spectator",
+            modules=request.app.state.modules["wall.js"],
+        )
+        return templates.render("wall.html", page)
 
     @router.get("/watch/{episode_id}")
     async def watch(request: Request, episode_id: str) -> Response:
@@ -204,12 +222,6 @@ def _deep_link(query: Mapping[str, str]) -> str | None:
         return None
     place = f"?{urlencode({'seq': seq})}" if SEQ.fullmatch(seq) else ""
     return f"./watch/{quote(episode_id)}{place}"
-
-
-def _all_panels(request: Request) -> dict[str, str]:
-    panels: Panels = request.app.state.panels
-    paths = {name: panels.path(name) for name in world_names()}
-    return {name: f"./{path}" for name, path in paths.items() if path is not None}
 
 
 def _static(request: Request) -> str:

@@ -80,7 +80,7 @@ class Settings(BaseModel):
         pattern=r"^llm:[a-z0-9._-]{1,48}$",
         description="Model captain that plays as the opponent `llm_live`",
     )
-    max_episodes: int = Field(default=1, ge=1, le=64, description="Episodes that may run at once")
+    max_episodes: int = Field(default=1, ge=1, le=1000, description="Episodes that may run at once")
     starts_per_minute: int = Field(
         default=30, ge=0, description="Episodes that one address may start in a minute; 0 = no limit"
     )

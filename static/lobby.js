@@ -2,6 +2,7 @@
 // Owns the lobby: what is on, the form that starts another, what was played.
 
 import { get } from "./live/api.js";
+import { WallFeed } from "./live/wall.js";
 import { byId, pageRoot, setAttribute, setText } from "./ui/dom.js";
 import { mountOnNow } from "./ui/on_now.js";
 import { mountPlayed } from "./ui/played.js";
@@ -11,7 +12,8 @@ const EVERY_MS = 4_000;
 
 const root = pageRoot();
 const state = byId("state");
-const onNow = mountOnNow(byId("on"), root, JSON.parse(byId("main").dataset.panels || "{}"));
+const onNow = mountOnNow(byId("on"), root);
+const feed = new WallFeed({ root, onTiles: onNow.show, onPhase() { /* the header says whether the server is there */ } });
 const played = mountPlayed(byId("played"), root);
 const form = mountStartForm(byId("start"), root);
 let known = "";
@@ -35,6 +37,14 @@ async function keepFresh() {
   setTimeout(keepFresh, EVERY_MS);
 }
 
-document.addEventListener("visibilitychange", refresh);
-addEventListener("pageshow", (event) => event.persisted && refresh());
+/** Somebody is back: look at once. */
+function wake() {
+  feed.wake();
+  void refresh();
+}
+
+document.addEventListener("visibilitychange", () => !document.hidden && wake());
+addEventListener("online", wake);
+addEventListener("pageshow", (event) => event.persisted && wake());
+feed.open();
 await Promise.all([form.load(), played.reload(), keepFresh()]);

@@ -1,95 +1,66 @@
 // @ts-check
-// Owns the strip of what is on: one live board for each running episode.
+// Owns the strip of what is on: a live tile for each running episode, and how much room is left.
 
-import { waysTo } from "../live/ways.js";
-import { Connection } from "../live/socket.js";
-import { Timeline } from "../live/timeline.js";
+import { choose } from "../live/sight.js";
 import { h, keyed, replace, setText } from "./dom.js";
-import { ago, clip, plain, plural, words } from "./text.js";
+import { makeTile } from "./tile.js";
+import { plural } from "./text.js";
 
-const MOST_LIVE = 4;
+const MOST = 8;
 
-/** @param {HTMLElement} list @param {string} root @param {Record<string, string>} panels folder of each world's panel */
-export function mountOnNow(list, root, panels) {
-  /** @type {Map<string, ReturnType<typeof board>>} */
-  const boards = new Map();
-  return {
-    /** @param {import("../live/api.js").Answer} status */
-    update(status) {
-      if (!status.ok) {
-        if (boards.size === 0) replace(list, h("p", { class: "card on-none" }, status.message));
-        return;
-      }
-      /** @type {any[]} */
-      const running = status.body.running;
-      for (const [id, one] of boards) {
-        if (running.some((episode) => episode.episode_id === id)) continue;
-        one.close();
-        boards.delete(id);
-      }
-      if (running.length === 0) {
-        return replace(list, h("p", { class: "card on-none" }, "Nothing is on. Start one below: it begins at once, and everybody who opens this page can watch."));
-      }
-      if (!list.querySelector(".on")) replace(list);
-      keyed(list, running, (episode) => episode.episode_id, (episode) => {
-        const made = board(episode.episode_id, root, panels[episode.environment] ?? "", boards.size < MOST_LIVE);
-        boards.set(episode.episode_id, made);
-        made.describe(episode);
-        return made.element;
-      }, (_, episode) => boards.get(episode.episode_id)?.describe(episode));
-    },
-  };
-}
-
-/** @param {string} id @param {string} root @param {string} panel @param {boolean} live whether it follows by itself */
-function board(id, root, panel, live) {
-  const meta = h("p", { class: "on__meta" });
-  const headline = h("p", { class: "on__headline" }, h("bdi"));
-  const line = h("p", { class: "on__line said" });
-  const watch = new URL(`watch/${encodeURIComponent(id)}`, root).href;
-  const element = h("article", { class: "card on" }, meta, headline, line, h("a", { class: "button button--go", href: watch }, "Watch"));
-  const timeline = new Timeline();
-  /** @type {((state: any) => string) | undefined} */
-  let headlineOf;
+/** @param {HTMLElement} list @param {string} root */
+export function mountOnNow(list, root) {
+  const tiles = h("div", { class: "tiles" });
+  const room = h("p", { class: "on-room" });
+  const none = h("p", { class: "card on-none" }, "Looking for what is on…");
+  replace(list, none, tiles, room);
+  /** @type {Map<string, ReturnType<typeof makeTile>>} */
+  const made = new Map();
+  /** @type {Record<string, any>} */
+  let shown = {};
+  /** @type {import("../live/api.js").Answer | null} */
+  let status = null;
   let scheduled = false;
 
-  const draw = () => {
-    scheduled = false;
-    const state = timeline.headState;
-    const seats = Object.values(state.episode?.seats ?? {}).map((seat) => plain(seat.label));
-    let words_ = "";
-    try { words_ = headlineOf?.(state) ?? ""; } catch { headlineOf = undefined; }
-    setText(headline.firstElementChild, clip(plain(words_) || seats.join(" against "), 140));
-    const last = Object.keys(state.feed ?? {}).sort().at(-1);
-    setText(line, last ? clip(plain(`${state.feed[last].at ?? ""} ${state.feed[last].text}`), 180) : "");
-  };
   const schedule = () => {
     if (scheduled) return;
     scheduled = true;
     requestAnimationFrame(draw);
   };
-  const connection = new Connection({
-    ways: waysTo(root, `live/${encodeURIComponent(id)}`, () => (timeline.epoch ? { epoch: timeline.epoch, seq: timeline.headSeq } : null)),
-    onFrame(frame) {
-      if (frame.frame === "snapshot") timeline.reset(frame.epoch, frame.seq, frame.state);
-      if (frame.frame === "event" && timeline.push(frame) === "gap") return connection.resync();
+  const draw = () => {
+    scheduled = false;
+    const found = choose(shown, {}).filter(([, tile]) => tile.status !== "ended");
+    const viewers = new Map((status?.body?.running ?? []).map((/** @type {any} */ one) => [one.episode_id, one.viewers]));
+    const update = (/** @type {[string, any]} */ [id, tile]) => made.get(id)?.update(tile, viewers.get(id) ? plural(viewers.get(id), "watching", "watching") : "");
+    keyed(tiles, found.slice(0, MOST), ([id]) => id, (named) => {
+      const tile = makeTile(named[0], root);
+      made.set(named[0], tile);
+      update(named);
+      return tile.element;
+    }, (_, named) => update(named));
+    for (const id of made.keys()) if (!found.some(([other]) => other === id)) made.delete(id);
+    none.hidden = found.length > 0;
+    if (status) setText(none, status.ok ? "Nothing is on. Start one below: it begins at once, and everybody who opens this page can watch." : status.message);
+    drawRoom(found.length);
+  };
+  const drawRoom = (/** @type {number} */ count) => {
+    room.hidden = !status?.ok || count === 0;
+    if (room.hidden) return;
+    const { running, slots } = /** @type {any} */ (status).body;
+    const taken = `${running.length} of ${plural(slots, "place")} taken`;
+    replace(room, running.length >= slots ? `${taken}: another can begin when one ends.` : `${taken}.`,
+      count > 1 ? [" ", h("a", { href: new URL("wall", root).href }, count > MOST ? `See all ${count} on the wall` : "See them on the wall")] : null);
+  };
+  return {
+    /** @param {Record<string, any>} tiles_ */
+    show(tiles_) {
+      shown = tiles_;
       schedule();
     },
-    onStatus() { /* the header says whether the server is there */ },
-  });
-  if (live) {
-    if (panel) import(new URL(`${panel}/panel.js`, location.href).href).then((module) => { headlineOf = module.default.headline; schedule(); }, () => {});
-    connection.open();
-  }
-  return {
-    element,
-    close: () => connection.close(""),
-    /** @param {any} episode as in /custom/status */
-    describe(episode) {
-      replace(meta, h("span", { class: "pulse", data: { tone: episode.paused ? "wait" : "live" } }, episode.paused ? "Paused" : "Live"),
-        h("span", {}, words(episode.environment)), h("span", {}, plural(episode.viewers, "watching", "watching")),
-        h("span", {}, `turn ${episode.turn}`), h("span", {}, `began ${ago(episode.started_at, Date.now())}`));
-      if (!headline.textContent) setText(headline.firstElementChild, [episode.captain_preset, episode.opponent_choice].filter(Boolean).map(words).join(" against "));
+    /** @param {import("../live/api.js").Answer} answer of /custom/status */
+    update(answer) {
+      status = answer;
+      schedule();
     },
   };
 }

@@ -46,7 +46,7 @@ def test_a_busy_house_shows_the_way_to_what_is_on(quiet_app: Serving, open_page:
     """409 names the running ones with links that work."""
     running = [quiet_app.start(pace="broadcast", max_overs=5) for _ in range(2)]
     page = open_page(f"{quiet_app.base_url}/", forgive=("409",))
-    expect(page.locator(".on")).to_have_count(2)
+    expect(page.locator(".tile")).to_have_count(2)
     page.get_by_role("button", name="Start the match").click()
     told = page.get_by_role("alert")
     expect(told).to_contain_text("Something is on already")
@@ -58,15 +58,16 @@ def test_a_busy_house_shows_the_way_to_what_is_on(quiet_app: Serving, open_page:
 
 def test_what_is_on_is_told_live(quiet_app: Serving, open_page: Opener) -> None:
     """The board in the lobby follows the score, and moves to what was played at the end."""
-    episode_id = quiet_app.start(pace="fast", max_overs=1, seed=4)
+    episode_id = quiet_app.start(pace="broadcast", max_overs=1, seed=4)
     page = open_page(f"{quiet_app.base_url}/")
-    headline = page.locator(".on__headline")
+    headline = page.locator(".tile__headline")
     expect(headline).to_contain_text("/")
     first = headline.inner_text()
     expect(headline).not_to_have_text(first)
+    quiet_app.client.post("/custom/pace", json={"episode_id": episode_id, "pace": "max"})
     result = quiet_app.finish(episode_id)["result"]
     expect(page.locator(".game__result").first).to_have_text(result)
-    expect(page.locator(".on")).to_have_count(0)
+    expect(page.locator(".tile")).to_have_count(0)
     page.get_by_role("link", name=result).first.click()
     page.wait_for_url(f"**/watch/{episode_id}")
     expect(page.locator("#state")).to_have_text("Finished")

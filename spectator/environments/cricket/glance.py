@@ -60,4 +60,6 @@ def _headline(world: Mapping[str, Any]) -> str:
         return f"{teams['home']['name']} v {teams['away']['name']}"
     score, equation = world["score"][batting], world.get("equation", {})
     line = f"{teams[batting]['name']} {score['runs']}/{score['wickets']} ({score['overs']})"
-    return f"{line}, need {equation['need']} off {equation['balls']}" if "need" in equation else line
+    if "need" in equation:
+        return f"{line}, need {equation['need']} off {equation['balls']}"
+    return f"{line} v {teams['away' if batting == 'home' else 'home']['name']}"

@@ -1,0 +1,52 @@
+// @ts-check
+// Owns how an episode looks from afar: its headline, how far it has come, its newest line.
+
+import { h, setAttribute, setText } from "./dom.js";
+import { endWords } from "./header.js";
+import { clip, plain, words } from "./text.js";
+
+/**
+ * A tile that is a link to the episode.
+ * @param {string} id @param {string} root @param {string} [look] further class
+ */
+export function makeTile(id, root, look = "") {
+  const status = h("span", { class: "pulse" });
+  const world = h("span");
+  const at = h("span", { class: "tile__at" });
+  const note = h("span", { class: "tile__note" });
+  const headline = h("bdi");
+  const seats = h("p", { class: "tile__seats" }, h("bdi"));
+  const mark = h("b", { class: "tile__mark" });
+  const line = h("bdi");
+  const bar = h("progress", { class: "tile__bar", max: "1", value: "0", "aria-label": "How far it has come" });
+  const element = h("a", { class: `card tile ${look}`.trim(), href: new URL(`watch/${encodeURIComponent(id)}`, root).href },
+    h("p", { class: "tile__meta" }, status, world, at, note), h("p", { class: "tile__headline" }, headline), bar, seats,
+    h("p", { class: "tile__line" }, mark, line));
+  return {
+    element,
+    /** @param {import("../live/wall.js").Tile} tile @param {string} [more] said beside the rest */
+    update(tile, more = "") {
+      const [said, tone] = statusOf(tile);
+      setText(status, said);
+      setAttribute(status, "data-tone", tone);
+      setText(world, clip(plain(tile.title || words(tile.environment)), 30));
+      setText(at, clip(plain(tile.glance?.at ?? (tile.turn ? `turn ${tile.turn}` : "")), 40));
+      setText(note, [tile.parent ? "fork" : "", more].filter(Boolean).join(" · "));
+      setText(headline, clip(plain(tile.headline) || (tile.seats ?? []).map(plain).join(" against "), 140));
+      setText(seats.firstElementChild, clip(`${(tile.seats ?? []).map(plain).join(" v ")} · seed ${tile.seed}`, 90));
+      setText(mark, tile.line?.label ? clip(plain(tile.line.label), 8) : "");
+      setAttribute(mark, "data-loud", tile.line?.priority === 0 ? "yes" : null);
+      setText(line, clip(plain(tile.line?.text ?? ""), 150));
+      const progress = Number(tile.glance?.progress ?? 0);
+      bar.hidden = tile.glance?.progress === undefined;
+      if (bar.value !== progress) bar.value = progress;
+      setAttribute(element, "data-tense", tile.status === "live" && Number(tile.glance?.suspense ?? 0) >= 0.5 ? "yes" : null);
+    },
+  };
+}
+
+/** @param {import("../live/wall.js").Tile} tile @returns {[string, string]} words and tone */
+function statusOf(tile) {
+  if (tile.status === "ended") return [endWords(tile.reason), "over"];
+  return tile.status === "paused" ? ["Paused", "wait"] : ["Live", "live"];
+}

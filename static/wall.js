@@ -1,0 +1,112 @@
+// @ts-check
+// Owns the wall: every running episode as a live tile, one of them looked at closely.
+
+import { choose, ORDERS, worthALook } from "./live/sight.js";
+import { WallFeed } from "./live/wall.js";
+import { byId, h, keyed, pageRoot, replace, setAttribute, setText } from "./ui/dom.js";
+import { makeTile } from "./ui/tile.js";
+import { clip, plain, plural, words } from "./ui/text.js";
+import { readQuery, writeQuery } from "./ui/query.js";
+
+const REORDER_MS = 2_000;
+
+const root = pageRoot();
+const state = byId("state");
+const grid = byId("tiles");
+const empty = byId("empty");
+const count = byId("count");
+const tv = byId("tv");
+const wanted = readQuery(["text", "environment", "order"]);
+
+const text = h("input", { class: "input", type: "search", placeholder: "Team, captain, seed…", "aria-label": "Search what is on", value: wanted.text });
+const environment = h("select", { class: "input", "aria-label": "World" });
+const order = h("select", { class: "input", "aria-label": "Order" }, ...Object.entries(ORDERS).map(([value, label]) =>
+  h("option", { value, selected: value === wanted.order }, label)));
+replace(byId("tools"), text, environment, order);
+
+/** @type {Map<string, ReturnType<typeof makeTile>>} */
+const made = new Map();
+/** @type {{id: string, since_ms: number, tile: ReturnType<typeof makeTile>} | null} */
+let looked = null;
+/** @type {string[]} */
+let places = [];
+let placedAt = -Infinity;
+let scheduled = false;
+
+const feed = new WallFeed({
+  root,
+  onTiles: () => schedule(),
+  onPhase(phase) {
+    const words_ = { connecting: "Connecting", open: "On air", polling: "Polling", away: "Server away" }[phase];
+    setText(state, words_);
+    setAttribute(state, "data-tone", phase === "open" || phase === "polling" ? "live" : phase === "away" ? "bad" : "wait");
+    if (phase === "away") setText(empty, "The server cannot be reached. This page keeps trying.");
+  },
+});
+
+function schedule() {
+  if (scheduled || document.hidden) return;
+  scheduled = true;
+  requestAnimationFrame(draw);
+}
+
+function draw() {
+  scheduled = false;
+  const { tiles } = feed;
+  drawWorlds(tiles);
+  const found = choose(tiles, wanted);
+  const now = performance.now();
+  const known = new Set(places);
+  if (now - placedAt > REORDER_MS || found.length !== places.length || found.some(([id]) => !known.has(id))) {
+    places = found.map(([id]) => id);
+    placedAt = now;
+  }
+  const update = (/** @type {string} */ id) => made.get(id)?.update(tiles[id]);
+  keyed(grid, places, (id) => id, (id) => {
+    const tile = makeTile(id, root);
+    made.set(id, tile);
+    update(id);
+    return tile.element;
+  }, (_, id) => update(id));
+  for (const id of made.keys()) if (!(id in tiles)) made.delete(id);
+  drawLook(found, tiles, now);
+  const running = found.filter(([, tile]) => tile.status !== "ended").length;
+  setText(count, `${plural(running, "episode")} on${found.length > running ? `, ${found.length - running} just over` : ""}`);
+  const all = Object.keys(tiles).length;
+  replace(empty, ...(all ? ["Nothing that is on matches. ", h("a", { href: new URL("wall", root).href }, "Show everything")]
+    : ["Nothing is on. ", h("a", { href: `${root}#start` }, "Start one in the lobby"), ", and it appears here by itself."]));
+  empty.hidden = found.length > 0;
+}
+
+/** @param {[string, any][]} found @param {Record<string, any>} tiles @param {number} now */
+function drawLook(found, tiles, now) {
+  const id = found.length > 1 ? worthALook(found, looked, now) : null;
+  if (id !== (looked?.id ?? null)) {
+    looked = id === null ? null : { id, since_ms: now, tile: makeTile(id, root, "tile--look") };
+    replace(tv, looked && looked.tile.element);
+  }
+  tv.hidden = looked === null;
+  if (looked && tiles[looked.id]) looked.tile.update(tiles[looked.id], "worth a look");
+}
+
+/** @param {Record<string, any>} tiles */
+function drawWorlds(tiles) {
+  const names = [...new Set([...Object.values(tiles).map((tile) => tile.environment), ...(wanted.environment ? [wanted.environment] : [])])].sort();
+  if (environment.dataset.names === names.join()) return;
+  environment.dataset.names = names.join();
+  replace(environment, h("option", { value: "" }, "every world"), ...names.map((name) =>
+    h("option", { value: name, selected: name === wanted.environment }, clip(plain(words(name)), 30))));
+  environment.hidden = names.length < 2;
+}
+
+for (const control of [text, environment, order]) control.addEventListener("input", () => {
+  Object.assign(wanted, { text: text.value, environment: environment.value, order: order.value === "newest" ? "" : order.value });
+  writeQuery(wanted);
+  placedAt = -Infinity;
+  schedule();
+});
+document.addEventListener("visibilitychange", () => { if (!document.hidden) { feed.wake(); schedule(); } });
+addEventListener("online", () => feed.wake());
+addEventListener("pageshow", (event) => event.persisted && feed.wake());
+setInterval(schedule, REORDER_MS);
+feed.open();

@@ -19,7 +19,7 @@ from spectator.environments.cricket.ball_plans import (
     DeliveryPlan,
     FieldShape,
 )
-from spectator.environments.cricket.ball_sight import Delivered, Draws, Reader
+from spectator.environments.cricket.ball_sight import Delivered, Reader
 from spectator.environments.cricket.ball_situation import Effects, Situation
 from spectator.environments.cricket.ball_tables import (
     DOT,
@@ -31,6 +31,7 @@ from spectator.environments.cricket.ball_tables import (
     Levers,
     Tables,
     Weights,
+    daring,
     effect_scale,
     format_levers,
     load_tables,
@@ -67,7 +68,7 @@ class BallModel:
         self._details = Details(tables.details)
         self._people = people_weights(tables)
         self._plans = Plans(tables)
-        self._reader = Reader(tables, self._plans)
+        self._reader = Reader(self._plans)
 
     @classmethod
     def load(cls, profile: str = "men", level: str | float = "all") -> BallModel:
@@ -126,11 +127,11 @@ class BallModel:
             left -= weight
         else:  # the sum was rounded up
             category, left, weight = DOT, 0.5, 1.0
-        draws = Draws(draw(), draw(), draw(), draw())
+        draws = (draw(), draw(), draw(), draw())
         if category <= SIX:
             ball = self._details.off_the_bat(category, left / weight)
         else:
-            ball = self._details.other(category, phase, at, left / weight, draws.how)
+            ball = self._details.other(category, phase, at, left / weight, draws[0])
         return Delivered(ball, at, draws, (phase, kind, pair, category), self._reader)
 
     def _weigh(self, at: Situation, phase: int, over: int, kind: int, pair: int) -> list[float]:
@@ -181,6 +182,7 @@ class BallModel:
             intent += stroke.loft
         if intent != 0.5:
             levers.append(self._tables.intent[phase][_step(intent)])
+            levers.append(daring(_step(intent), at.innings_balls))
         if at.attack != 0.5:
             levers.append(self._tables.attack[_step(at.attack)])
         if at.delivery is not None:

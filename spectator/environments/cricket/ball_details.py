@@ -136,38 +136,44 @@ class Details:
         return Ball(legbyes=runs, ran=ran, boundary=boundary)
 
 
-_GROUND_STROKES: Final = (
-    ("glance", "flick", "flick", "drive", "drive", "drive", "cut", "guide"),  # full to good
-    ("glance", "pull", "pull", "push", "push", "drive", "cut", "late cut"),  # back of a length, short
-)
-_AIR_STROKES: Final = (
-    ("scoop", "slog", "slog", "loft straight", "loft straight", "loft cover", "loft cover", "upper cut"),
-    ("hook", "pull", "pull", "slog", "loft straight", "loft cover", "cut", "upper cut"),
-)
-_SPIN_STROKES: Final = (
-    "glance", "sweep", "flick", "drive", "drive", "drive", "cut", "late cut",
-)  # fmt: skip
-
-
-def stroke(zone: int, length: int, aerial: bool, spin: bool) -> str:
-    """Name the stroke that sends a ball of this length (index in `LENGTHS`) to a sector (1 to 8)."""
-    short = length >= 4
-    if aerial:
-        return _AIR_STROKES[short][zone - 1]
-    if spin and not short:
-        return _SPIN_STROKES[zone - 1]
-    return _GROUND_STROKES[short][zone - 1]
-
-
 _WIDE_OFF, _OUTSIDE_OFF, _STUMPS, _LEG = range(len(LINES))
 _GOOD, _BACK, _SHORT = 3, 4, 5
+
+_FULL_STROKES: Final = ("glance", "flick", "flick", "drive", "straight drive", "drive", "drive", "guide")
+_GOOD_STROKES: Final = ("glance", "flick", "flick", "push", "push", "drive", "cut", "guide")
+_BACK_STROKES: Final = ("glance", "pull", "pull", "push", "push", "push", "cut", "late cut")
+_SHORT_STROKES: Final = ("hook", "pull", "pull", "pull", "push", "cut", "cut", "late cut")
+_SPIN_STROKES: Final = ("glance", "sweep", "flick", "drive", "drive", "drive", "cut", "late cut")
+
+_GROUND: Final = (
+    (*(3 * (_FULL_STROKES,)), _GOOD_STROKES, _BACK_STROKES, _SHORT_STROKES),
+    (*(3 * (("glance", "sweep", *_FULL_STROKES[2:]),)), _SPIN_STROKES, _BACK_STROKES, _SHORT_STROKES),
+)
+"""Along the ground, by kind of bowling, length and sector."""
+
+_AIR: Final = (
+    ("scoop", "slog", "slog", "loft straight", "loft straight", "loft cover", "loft cover", "guide"),
+    ("sweep", "sweep", "slog", "loft straight", "loft straight", "loft cover", "loft cover", "reverse sweep"),
+)
+_SHORT_AIR: Final = ("hook", "pull", "pull", "slog", "loft straight", "loft cover", "cut", "upper cut")
+
+
+def stroke(zone: int, length: int, line: int, aerial: bool, spin: bool) -> str:
+    """Name the stroke that sends a ball of this length and line (indices in `LENGTHS`, `LINES`) to a sector
+    (1 to 8)."""
+    if aerial:
+        return _SHORT_AIR[zone - 1] if length >= _BACK else _AIR[spin][zone - 1]
+    name = _GROUND[spin][length][zone - 1]
+    if name == "flick" and line == _WIDE_OFF:
+        return "slog"
+    return "push" if name == "cut" and length <= _GOOD and line >= _STUMPS else name
 
 
 def plausible_pitch(pair: int, ball: Ball, v: float) -> int:
     """Move a (length, line) pair to the nearest one that the outcome allows.
 
     Nobody is bowled by a bouncer or a ball wide of the stumps, nor lbw to one that pitches outside leg; a
-    wide is wide, or over the head.
+    wide is wide, or over the head; the pads are not where a ball wide of the off stump goes.
     """
     length, line = divmod(pair, len(LINES))
     if ball.wide:
@@ -181,4 +187,6 @@ def plausible_pitch(pair: int, ball: Ball, v: float) -> int:
         length = min(length, _GOOD)
     elif ball.dismissal == "stumped":
         length = min(length, _BACK)
+    elif ball.legbyes and line == _WIDE_OFF:
+        line = _LEG if v < 0.5 else _STUMPS
     return length * len(LINES) + line

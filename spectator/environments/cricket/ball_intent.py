@@ -39,7 +39,7 @@ _EXECUTION: Final = 0.55
 _YORKER_MISSED: Final = 0.12
 _SENT: Final = 0.6
 """How often a planned stroke sends the ball where it is meant to go."""
-_OFF_SIDE: Final = (0.45, 0.12, -0.12, -0.5)
+_OFF_SIDE: Final = (0.8, 0.2, -0.2, -0.8)
 """Log tilt of shots towards the off side by line; the tables hold no direction by line (assumption)."""
 _MEMORY: Final = 16384
 
@@ -75,12 +75,12 @@ class Plans:
         tables: The fitted tables.
     """
 
-    __slots__ = ("_deliveries", "_fields", "_lines", "_strokes", "_tables", "natural")
+    __slots__ = ("_deliveries", "_fields", "_strokes", "_tables", "lines", "natural")
 
     def __init__(self, tables: Tables) -> None:
         self._tables = tables
         self.natural = tuple(tuple(cumulative(shares) for shares in phase) for phase in tables.pitch_share)
-        self._lines = tuple(tuple(_tilted(tables, phase, kind) for kind in range(2)) for phase in range(3))
+        self.lines = tuple(tuple(_tilted(tables, phase, kind) for kind in range(2)) for phase in range(3))
         self._deliveries: dict[tuple[DeliveryPlan, int, int], Planned] = {}
         self._strokes: dict[tuple[str, int, int], Stroke] = {}
         self._fields: dict[tuple[FieldShape, bool, int, int, int, str | None, bool], FieldEffect] = {}
@@ -117,7 +117,7 @@ class Plans:
         if known is None:
             if len(self._fields) >= _MEMORY:
                 self._fields.clear()
-            zones = self._lines[phase][kind][line]
+            zones = self.lines[phase][kind][line]
             aimed = SHOTS.get(shot, ()) if shot is not None else ()
             if aimed:
                 zones = tuple(_sent(shares, aimed) for shares in zones)

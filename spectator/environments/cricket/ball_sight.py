@@ -21,7 +21,7 @@ from spectator.environments.cricket.ball_field import OPEN_FIELD, POWERPLAY_FIEL
 from spectator.environments.cricket.ball_intent import Plans
 from spectator.environments.cricket.ball_plans import LENGTHS, LINES, SHOTS
 from spectator.environments.cricket.ball_situation import Situation
-from spectator.environments.cricket.ball_tables import BYE, DOT, WICKET, WIDE, Tables, cumulative
+from spectator.environments.cricket.ball_tables import BYE, DOT, WICKET, WIDE, cumulative
 from spectator.environments.cricket.models import Ball
 
 _SPEED_KMH: Final = (135.0, 91.0)
@@ -58,20 +58,12 @@ class Sight(NamedTuple):
     pace: str
 
 
-class Draws(NamedTuple):
-    """The numbers in [0, 1) that a ball's sight is read from.
+Draws = tuple[float, float, float, float]
+"""Numbers in [0, 1) that a ball's sight is read from: how it came about (contact, which end is out), who and
+what else (keeper or not, slower ball or not, near or far), speed about the bowler's own, direction."""
 
-    Args:
-        how: How it came about: kind of contact, which end is out.
-        who: Who and what else: keeper or not, slower ball or not, near or far.
-        speed: Speed about the bowler's own.
-        where: Direction.
-    """
-
-    how: float
-    who: float
-    speed: float
-    where: float
+Place = tuple[int, int, int, int]
+"""Phase, kind of bowling (pace 0, spin 1), (length, line) pair and category."""
 
 
 class Delivered:
@@ -81,15 +73,13 @@ class Delivered:
         ball: What the scorer needs.
         at: The situation it was bowled in.
         draws: What its sight is read from.
-        place: Phase, kind of bowling (pace 0, spin 1), (length, line) pair and category.
+        place: Where the model drew it.
         reader: Who reads it.
     """
 
     __slots__ = ("_at", "_draws", "_place", "_reader", "_seen", "ball")
 
-    def __init__(
-        self, ball: Ball, at: Situation, draws: Draws, place: tuple[int, int, int, int], reader: Reader
-    ) -> None:
+    def __init__(self, ball: Ball, at: Situation, draws: Draws, place: Place, reader: Reader) -> None:
         self.ball = ball
         self._at, self._draws, self._place, self._reader = at, draws, place, reader
         self._seen: Sight | None = None
@@ -98,7 +88,7 @@ class Delivered:
     def seen(self) -> Sight:
         """What was seen of it: the same whenever and however often it is asked."""
         if self._seen is None:
-            self._seen = self._reader.read(self.ball, self._at, self._draws, *self._place)
+            self._seen = self._reader.read(self.ball, self._at, self._draws, self._place)
         return self._seen
 
     def __repr__(self) -> str:
@@ -109,29 +99,28 @@ class Reader:
     """Reads a ball's sight from its draws, by the model's shares of directions.
 
     Args:
-        tables: The fitted tables.
-        plans: The plans of the same model.
+        plans: The plans of the model.
     """
 
     __slots__ = ("_plans", "_zones")
 
-    def __init__(self, tables: Tables, plans: Plans) -> None:
+    def __init__(self, plans: Plans) -> None:
         self._plans = plans
         self._zones = tuple(
-            tuple(tuple(cumulative(shares) for shares in kind) for kind in phase) for phase in tables.zones
+            tuple(tuple(tuple(cumulative(hit) for hit in line) for line in kind) for kind in phase)
+            for phase in plans.lines
         )
 
-    def read(
-        self, ball: Ball, at: Situation, draws: Draws, phase: int, kind: int, pair: int, category: int
-    ) -> Sight:
+    def read(self, ball: Ball, at: Situation, draws: Draws, place: Place) -> Sight:
         """What was seen of ``ball``."""
-        if category >= WICKET and (category == WIDE or ball.dismissal):
-            pair = plausible_pitch(pair, ball, draws.how)
+        (how, who, quick, _), (phase, kind, pair, category) = draws, place
+        if category >= WICKET:
+            pair = plausible_pitch(pair, ball, how)
         length, line = divmod(pair, len(LINES))
         plan = at.delivery.pace if at.delivery is not None else None
-        pace = plan or ("slower" if draws.who < _SLOWER_SHARE else "stock")
+        pace = plan or ("slower" if who < _SLOWER_SHARE else "stock")
         stock = at.bowler.speed_kmh or _SPEED_KMH[kind]
-        speed = round(stock * (_PACE_FACTOR[pace] + 0.08 * (draws.speed - 0.5)), 1)
+        speed = round(stock * (_PACE_FACTOR[pace] + 0.08 * (quick - 0.5)), 1)
         by_keeper = KEEPER_CATCH[at.bowler.bowls or "spin"][phase]
         missed = _not_hit(ball, category, length, line, draws, by_keeper)
         zone, shot, contact, aerial = missed or self._hit(
@@ -152,63 +141,69 @@ class Reader:
         draws: Draws,
     ) -> tuple[int, str, str, bool]:
         """Sector, stroke, contact and whether the ball flew, of one that the bat sent somewhere."""
-        how, out = draws.how, ball.dismissal
+        how, who, _, where = draws
+        out = ball.dismissal
         hit = _HIT_OF_BAT[ball.bat] if category != WICKET else (5 if how < SKIED else 0)
-        zone = bisect(self._zones_of(at, phase, kind, line)[hit], draws.where) + 1
+        zone = bisect(self._zones_of(at, phase, kind, line)[hit], where) + 1
         aimed = SHOTS.get(at.shot, ()) if at.shot is not None else ()
-        if aimed and draws.who < 0.6 and out is None:
-            zone = aimed[int(draws.who / 0.6 * len(aimed))]
+        if aimed and who < 0.6 and out is None:
+            zone = aimed[int(who / 0.6 * len(aimed))]
         aerial = hit == 5 or out == "caught"
         if category == DOT and how < 0.6:
             shot = "defend"
         elif category != DOT and zone in aimed and at.shot:
             shot = at.shot
         else:
-            shot = stroke(zone, length, aerial, kind == 1)
+            shot = stroke(zone, length, line, aerial, kind == 1)
         contact = "edged" if zone in (1, 8) and how > 0.8 else "mistimed" if out or how > 0.9 else "middled"
         return zone, shot, contact, aerial
 
     def _zones_of(self, at: Situation, phase: int, kind: int, line: int) -> tuple[tuple[float, ...], ...]:
         if at.field.fielders:
             return self._plans.field(at.field, at.powerplay, phase, kind, line, None, False).zones
-        return self._zones[phase][kind]
+        return self._zones[phase][kind][line]
 
 
 def _not_hit(
     ball: Ball, category: int, length: int, line: int, draws: Draws, by_keeper: float
 ) -> tuple[int | None, str, str, bool] | None:
     """The same of a ball that was not hit, or hit back to the bowler; ``None`` for the others."""
+    how, who, _, where = draws
     out = ball.dismissal
     if category == WIDE:
         return (None, "drive", "missed", False) if out == "stumped" else (None, "none", "left", False)
     if category == BYE:
         if ball.byes:
             return None, "flick", "missed", False
-        return 1 if draws.where < 0.7 else 8, "glance", "padded", False
+        return 1 if where < 0.7 else 8, "glance", "padded", False
     if out in ("bowled", "lbw", "stumped", "hit wicket"):
         shot = "drive" if length < _BACK_OF_A_LENGTH else "pull"
         return None, shot, "padded" if out == "lbw" else "missed", False
-    if out == "caught" and draws.who < by_keeper:
+    if out == "caught" and who < by_keeper:
         return None, "drive" if length < 3 else "pull" if length == _SHORT else "cut", "edged", False
     if out == "caught and bowled":
-        return 4 if draws.where < 0.5 else 5, "straight drive", "mistimed", True
-    if category == DOT and draws.how < 0.35:
-        left = draws.how < 0.12 and LINES[line] != "stumps"
-        return None, "none" if left else "defend", "left" if left else "missed", False
+        return 4 if where < 0.5 else 5, "straight drive", "mistimed", True
+    if category == DOT and how < 0.35:
+        straight = LINES[line] == "stumps"
+        if how < 0.12 and length and not straight:
+            return None, "none", "left", False
+        at_the_pads = straight and length < _BACK_OF_A_LENGTH
+        return None, "pull" if length == _SHORT else "defend", "padded" if at_the_pads else "missed", False
     return None
 
 
 def _fielder(at: Situation, ball: Ball, zone: int | None, draws: Draws, by_keeper: float) -> str | None:
     """Position that fielded the ball, among those where somebody stands if it can be."""
+    how, who, _, _ = draws
     out = ball.dismissal
     if ball.boundary or out in ("bowled", "lbw", "hit wicket"):
         return None
     if out == "caught and bowled":
         return "bowler"
-    if zone is None or out == "stumped" or (out == "caught" and draws.who < by_keeper):
+    if zone is None or out == "stumped" or (out == "caught" and who < by_keeper):
         return "keeper"
     field = at.field if at.field.fielders else POWERPLAY_FIELD if at.powerplay else OPEN_FIELD
-    far = draws.how < SKIED if out == "caught" else ball.ran >= 2 or (ball.ran == 1 and draws.who < 0.6)
+    far = how < SKIED if out == "caught" else ball.ran >= 2 or (ball.ran == 1 and who < 0.6)
     if field.deep[zone - 1] and (far or not field.ring[zone - 1]):
         return DEEP_POSITIONS[zone - 1]
     if out == "caught" and not far and field.catching[zone - 1]:

@@ -13,6 +13,7 @@ from spectator.environments.cricket.reasons import (
     bowler_reason,
     bowling_reason,
     field_reason,
+    hurried,
     plan_reason,
     play_reason,
     toss_reason,
@@ -23,6 +24,7 @@ from spectator.policies.base import Decision, Policy, Preset, RandomPolicy, Scri
 SEGMENTS: Final = ("powerplay", "middle", "death")
 Levels = tuple[float, float, float]
 
+STANDARD_FIELD: Final = "standard"
 TOSS_FIELD_SHARE: Final = 0.70
 """Winners of the toss who bowl first (innings_summary.json)."""
 
@@ -141,7 +143,7 @@ class StyledCaptain(ScriptedPolicy):
     def _select_bowler(self, view: Mapping[str, Any], legal: list[str]) -> Step:
         choices = view["choices"]
         name = choices["usual"]
-        if self.style.spin_first and view["segment"] == "powerplay":
+        if self.style.spin_first and view["score"]["balls"] < 12:
             spinners = [
                 bowler["name"] for bowler in choices["bowlers"]
                 if "pace" not in bowler["kind"] and "occasional" not in bowler["kind"]
@@ -153,6 +155,8 @@ class StyledCaptain(ScriptedPolicy):
         part = SEGMENTS.index(view["segment"])
         own = view["you"]
         preset = self.style.fields[part]
+        if preset == "spin" and "pace" in view["bowler"]["kind"]:
+            preset = STANDARD_FIELD
         if preset != view["field"]["preset"] and "set_field" in legal:
             return "set_field", {"preset": preset}, field_reason(view, preset)
         attack = self.style.bowling[part]
@@ -165,7 +169,7 @@ class StyledCaptain(ScriptedPolicy):
         return "bowl_delivery", {}, play_reason(view, attack, batting=False)
 
     def _bat(self, view: Mapping[str, Any], legal: list[str]) -> Step:
-        aggression = self.style.batting[SEGMENTS.index(view["segment"])]
+        aggression = self._aggression(view)
         own = view["you"]
         if aggression != own["aggression"]:
             return "set_strategy", {"aggression": aggression}, batting_reason(view, aggression)
@@ -174,6 +178,14 @@ class StyledCaptain(ScriptedPolicy):
             if planned is not None:
                 return "plan_shot", planned[0], planned[1]
         return "play_delivery", {}, play_reason(view, aggression, batting=True)
+
+    def _aggression(self, view: Mapping[str, Any]) -> float:
+        """The style's own; no less than real sides' when the rate runs away, till the end of the over."""
+        wanted = self.style.batting[SEGMENTS.index(view["segment"])]
+        if wanted >= 0.5:
+            return wanted
+        raised = view["you"]["aggression"] == 0.5 and view["score"]["balls"] % 6 != 0
+        return 0.5 if raised or hurried(view) else wanted
 
 
 Step = tuple[str, dict[str, Any], str]
@@ -202,7 +214,7 @@ def _delivery_for(view: Mapping[str, Any]) -> tuple[dict[str, str], str] | None:
         return {
             "length": "good",
             "line": "outside off",
-        }, f"{striker['name']} is new: a good length, off the stumps."
+        }, f"{striker['name']} is new: a good length outside off stump."
     if striker["balls"] >= 20 and pace:
         return {
             "length": "back of a length",

@@ -203,11 +203,11 @@ class Match:
         innings = self.innings[-1]
         if innings.closed or innings.bowler is not None:
             return []
-        barred = innings.barred_bowlers.union(
-            innings.previous_bowlers, (self.teams[self.fielding_side].keeper,)
-        )
         left = laws.overs_left_of_all(innings)
-        return [player for player in range(11) if left[player] and player not in barred]
+        left[self.teams[self.fielding_side].keeper] = 0
+        for player in (*innings.previous_bowlers, *innings.barred_bowlers):
+            left[player] = 0
+        return [player for player in range(11) if left[player]]
 
     def situation(self, batting: BattingIntent, bowling: BowlingIntent) -> Situation | None:
         """What the next ball depends on, given both intents; ``None`` when no ball can be bowled now."""

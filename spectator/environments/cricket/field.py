@@ -47,7 +47,7 @@ POSITIONS: Final[Mapping[str, tuple[float, float]]] = {
     "straight hit": (0.0, 75.0),
     "mid-on": (-9.0, 34.0),
     "long-on": (-22.0, 70.0),
-    "midwicket": (-20.0, 17.0),
+    "midwicket": (-23.0, 13.0),
     "short midwicket": (-12.0, 10.0),
     "deep midwicket": (-55.0, 36.0),
     "cow corner": (-42.0, 58.0),

@@ -29,6 +29,8 @@ class Team:
         keeper: Index of the wicket-keeper, who does not bowl.
         bowling_worth: Worth of each as a bowler: about 0 for the average, far less for the occasional.
         death_bowlers: The two best quick bowlers.
+        bowls: Whether each usually bowls.
+        bowls_spin: Whether each bowls spin when he has to.
     """
 
     side: Side
@@ -39,6 +41,8 @@ class Team:
     keeper: int
     bowling_worth: tuple[float, ...]
     death_bowlers: tuple[int, ...]
+    bowls: tuple[bool, ...]
+    bowls_spin: tuple[bool, ...]
 
     @staticmethod
     def of(side: Side, squad: Squad, *, not_short: str = "") -> Team:
@@ -54,6 +58,8 @@ class Team:
             keeper=players.index(squad.keeper),
             bowling_worth=tuple(_worth(player) for player in players),
             death_bowlers=tuple(sorted(quick, key=lambda index: -_worth(players[index]))[:2]),
+            bowls=tuple(player.bowls is not None for player in players),
+            bowls_spin=tuple(player.bowls != "pace" for player in players),
         )
 
     def named(self, index: int | None) -> str:

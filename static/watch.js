@@ -7,6 +7,7 @@ import { Connection } from "./live/socket.js";
 import { Timeline } from "./live/timeline.js";
 import { waysTo } from "./live/ways.js";
 import { mountAnnouncer } from "./ui/announce.js";
+import { watchWork } from "./ui/at_work.js";
 import { byId, pageRoot, replace, h } from "./ui/dom.js";
 import { mountFeed } from "./ui/feed.js";
 import { mountHeader } from "./ui/header.js";
@@ -51,6 +52,7 @@ const calm = matchMedia("(prefers-reduced-motion: reduce)");
 let isStill = true;
 
 const header = mountHeader({ state: byId("state"), viewers: byId("viewers"), lag: byId("lag") });
+const work = watchWork({ timeline, player, isLive, schedule });
 const mind = mountMind(byId("mind"));
 const feed = mountFeed(byId("feed"));
 const notice = mountNotice(byId("notice"));
@@ -93,7 +95,7 @@ function draw() {
   behindInBatch = Math.abs(seq - drawnSeq);
   isStill = document.hidden || behindInBatch > FAR_BEHIND || calm.matches;
   const jumped = !forward || behindInBatch > FAR_BEHIND;
-  const view = { names: panel.names(state), thinking: thinking(seq, state), animate: !jumped && !isStill, jumped };
+  const view = { names: panel.names(state), thinking: work.thinking(seq, state), forming: work.forming(), animate: !jumped && !isStill, jumped };
   stage.classList.toggle("stage--waiting", timeline.headSeq === 0);
   header.update({ link, episode: timeline.headState.episode, player, viewers, lag });
   mind.update(state, view);
@@ -109,14 +111,6 @@ function draw() {
   drawnSeq = seq;
 }
 
-/** The actor whose model is at work, as the last finished step tells. @param {number} seq @param {any} state */
-function thinking(seq, state) {
-  if (state.episode?.status !== "live" || !player.following) return null;
-  const last = timeline.eventAt(seq);
-  const next = last?.type === "step.taken" ? last.data?.next_actor : null;
-  return next && state.episode.seats?.[next]?.source === "model" ? next : null;
-}
-
 /** @param {import("./live/protocol.js").LiveEvent} event @returns {boolean} whether something is missing before it */
 function take(event) {
   const outcome = timeline.push(event);
@@ -129,6 +123,7 @@ const connection = new Connection({
   onFrame(frame) {
     if (frame.frame === "snapshot") timeline.reset(frame.epoch, frame.seq, frame.state);
     if (frame.frame === "event" && take(frame)) return connection.resync();
+    work.take(frame);
     if (frame.frame === "hello") viewers = frame.viewers ?? null;
     if (frame.frame === "viewers") viewers = frame.count;
     if (frame.frame === "pong") lag = lag === null ? performance.now() - frame.t : 0.7 * lag + 0.3 * (performance.now() - frame.t);

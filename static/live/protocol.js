@@ -20,6 +20,7 @@
  *   | ({frame: "event"} & LiveEvent)
  *   | {frame: "viewers", count: number}
  *   | {frame: "pong", t: number}
+ *   | import("./thoughts.js").ThoughtFrame
  *   | {frame: "bye", code: number, reconnect: boolean, reason: string}} Frame
  */
 
@@ -27,6 +28,7 @@ export const PROTOCOL = 1;
 
 const isText = (/** @type {unknown} */ value) => typeof value === "string";
 const isCount = (/** @type {unknown} */ value) => Number.isSafeInteger(value) && Number(value) >= 0;
+const isSeconds = (/** @type {unknown} */ value) => typeof value === "number" && value >= 0;
 const isObject = (/** @type {unknown} */ value) => typeof value === "object" && value !== null && !Array.isArray(value);
 
 /** @type {Record<string, Record<string, (value: unknown) => boolean>>} */
@@ -36,6 +38,7 @@ const SHAPES = {
   event: { epoch: isText, seq: isCount, type: isText, patch: isObject },
   viewers: { count: isCount },
   pong: {},
+  thought: { actor: isText, turn: isCount, part: isCount, thought: isText, answer: isText, elapsed_s: isSeconds },
   bye: { reason: isText },
 };
 

@@ -2,11 +2,15 @@
 // Owns the card of who decides: the thought, the call, what was refused, and where the decision came from.
 
 import { h, keyed, replace, setAttribute, setText } from "./dom.js";
+import { legible } from "../live/thoughts.js";
 import { argumentText, clip, duration, plain, plural, said, words } from "./text.js";
 
 const THOUGHT = 420;
 const RAW = 2_000;
 const ARGUMENTS = 12;
+const FORMING = 1_200;
+
+/** @typedef {import("../live/thoughts.js").Forming} Forming */
 
 /** @param {HTMLElement} card */
 export function mountMind(card) {
@@ -18,9 +22,9 @@ export function mountMind(card) {
   let drawn = [];
 
   return {
-    /** @param {Record<string, any>} state @param {{names: Record<string, string>, thinking: string | null}} view */
+    /** @param {Record<string, any>} state @param {{names: Record<string, string>, thinking: string | null, forming: Forming | null}} view */
     update(state, view) {
-      const seen = [state.decisions, state.refusals, state.episode?.seats, view.thinking, JSON.stringify(view.names)];
+      const seen = [state.decisions, state.refusals, state.episode?.seats, view.thinking, view.forming?.actor, view.forming?.thought, view.forming?.answer, clock(view.forming), JSON.stringify(view.names)];
       if (seen.every((value, index) => value === drawn[index])) return;
       drawn = seen;
       const agent = state.episode?.agent;
@@ -37,6 +41,7 @@ export function mountMind(card) {
           decision: state.decisions?.[actor],
           refusals: state.refusals?.[actor] ?? 0,
           thinking: view.thinking === actor,
+          forming: view.forming?.actor === actor ? view.forming : null,
         });
       }
     },
@@ -52,21 +57,33 @@ function seat(other) {
   const thought = said("p", "mind__thought", THOUGHT);
   const caret = h("span", { class: "mind__caret", hidden: true, title: "thinking" });
   thought.element.append(caret);
+  const stream = mountStream();
   const call = h("p", { class: "call" });
   const notes = h("div");
   const raw = said("pre", "", RAW);
   const rawBox = h("details", { class: "mind__raw", hidden: true }, h("summary", {}, "What the model wrote"), raw.element);
   const element = h("div", { class: other ? "mind__seat mind__seat--other" : "mind__seat" },
     h("div", { class: "mind__who" }, h("b", {}, name), cost), h("p", { class: "mind__by" }, source, " ", label),
-    thought.element, call, notes, rawBox);
+    stream.element, thought.element, call, notes, rawBox);
   /** @type {unknown} */
   let shown = null;
 
-  /** @param {{name: string, seat: any, decision: any, refusals: number, thinking: boolean}} view */
+  /** @param {{name: string, seat: any, decision: any, refusals: number, thinking: boolean, forming: Forming | null}} view */
   const update = (view) => {
     setText(name, clip(plain(view.name), 60));
-    setText(label, clip(plain(view.decision?.model ?? view.seat.label ?? ""), 60));
-    caret.hidden = !view.thinking;
+    setText(label, clip(who(view.seat.label, view.decision?.model), 80));
+    caret.hidden = !view.thinking || view.forming !== null;
+    for (const part of [thought.element, notes]) part.hidden = view.forming !== null;
+    rawBox.hidden = view.forming !== null || !view.decision?.raw_text;
+    stream.show(view.forming);
+    element.classList.toggle("mind__seat--forming", view.forming !== null);
+    if (view.forming) {
+      shown = undefined;
+      setText(source, view.seat.source ?? "");
+      setAttribute(source, "data-source", view.seat.source ?? "");
+      setText(cost, clock(view.forming));
+      return replace(call, ...formingCall(view.forming));
+    }
     if (shown === view.decision && shown !== null) return;
     shown = view.decision ?? null;
     const decision = view.decision ?? {};
@@ -78,10 +95,56 @@ function seat(other) {
     thought.element.classList.toggle("mind__thought--none", !decision.reasoning);
     replace(call, ...callParts(decision.action));
     replace(notes, ...noteParts(decision, view.refusals));
-    rawBox.hidden = !decision.raw_text;
     raw.show(decision.raw_text ?? "");
   };
   return { element, update };
+}
+
+/** Thoughts and reason as they are written, the newest always in sight. */
+function mountStream() {
+  const thought = h("bdi", { class: "mind__musing", dir: "auto" });
+  const reason = h("bdi", { dir: "auto" });
+  const caret = h("span", { class: "mind__caret" });
+  const text = h("p", {}, thought, reason, caret);
+  const element = h("div", { class: "mind__thought mind__stream", hidden: true }, text);
+  return {
+    element,
+    /** @param {Forming | null} forming */
+    show(forming) {
+      element.hidden = forming === null;
+      if (forming === null) return;
+      const musing = tail(plain(forming.thought));
+      const stated = tail(plain(legible(forming.answer).prose));
+      setText(thought, musing && stated ? `${musing}\n\n` : musing);
+      setText(reason, stated);
+      caret.hidden = forming.done;
+      element.classList.toggle("mind__stream--long", text.offsetHeight > element.clientHeight + 4);
+    },
+  };
+}
+
+/** A preset by the name that people know and, where it says more, the model. @param {unknown} label @param {unknown} model */
+function who(label, model) {
+  const [preset, asked] = [plain(label ?? ""), plain(model ?? "")];
+  return asked && !preset.includes(asked) ? `${preset} · ${asked}` : preset;
+}
+
+/** The end of a text, from a whole word on. @param {string} text */
+function tail(text) {
+  return text.length <= FORMING ? text : `… ${text.slice(-FORMING).replace(/^\S*\s/u, "").replace(/^[\udc00-\udfff]/u, "")}`;
+}
+
+/** @param {Forming | null} forming */
+function clock(forming) {
+  if (!forming) return "";
+  return forming.done ? `thought for ${duration(forming.seconds)}` : `thinking ${forming.seconds.toFixed(forming.seconds < 10 ? 1 : 0)} s`;
+}
+
+/** @param {Forming} forming */
+function formingCall(forming) {
+  const { tool, given } = legible(forming.answer);
+  if (!tool && !given.length) return [h("span", { class: "call__arg" }, "no call yet")];
+  return callParts({ tool: tool || "…", arguments: Object.fromEntries(given) });
 }
 
 /** @param {any} decision */

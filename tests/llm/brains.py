@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 
@@ -120,4 +120,37 @@ def batsman(body: Mapping[str, Any]) -> Said:
     return say(body, tool, {}, f"{tool} goes on with the game")
 
 
-BRAINS: dict[str, Brain] = {"obedient": obedient, "counter": counter, "batsman": batsman}
+def pundit(body: Mapping[str, Any]) -> Said:
+    """Leads as the batsman does, and thinks aloud about the very situation before it answers."""
+    seen, said = read_situation(body), batsman(body)
+    return replace(said, thought=" ".join(_musings(seen)))
+
+
+def _musings(seen: Mapping[str, Any]) -> list[str]:
+    if "score" not in seen:
+        return ["Nothing is bowled yet.", f"What is asked of me: {seen['task']}"]
+    score, batting = seen["score"], seen["batting"] == seen["side"]
+    parts = [
+        f"{score['runs']} for {score['wickets']} after {score['overs']}, {score['balls_left']} balls left."
+    ]
+    if seen.get("need") is not None:
+        whose = "We need" if batting else "They need"
+        parts.append(f"{whose} {seen['need']} at {seen['required_rate']} an over.")
+    if seen.get("striker"):
+        striker = seen["striker"]
+        parts.append(f"{striker['name']} is on strike with {striker['runs']} from {striker['balls']}.")
+    if seen.get("bowler"):
+        bowler = seen["bowler"]
+        parts.append(f"{bowler['name']} bowls {bowler['kind']}, {bowler['overs_left']} over(s) left in him.")
+    if seen["recent"]:
+        parts.append(f"The last balls went {', '.join(seen['recent'][-4:])}.")
+    job = "keep wickets in hand and hit what is loose" if batting else "make them hit to the longest boundary"
+    return [*parts, f"At the {seen['segment']} that means: {job}."]
+
+
+BRAINS: dict[str, Brain] = {
+    "obedient": obedient,
+    "counter": counter,
+    "batsman": batsman,
+    "pundit": pundit,
+}

@@ -19,6 +19,7 @@ import { hostPanel } from "./ui/panel_host.js";
 import { mountPlayerBar } from "./ui/player_bar.js";
 import { mountSeat } from "./ui/seat.js";
 import { mountShare } from "./ui/share.js";
+import { mountSound } from "./ui/sound.js";
 
 const POLL_MS = 2_000;
 const FAR_BEHIND = 30;
@@ -62,6 +63,7 @@ const seat = mountSeat(byId("seat"), root, episodeId);
 const bar = mountPlayerBar(byId("player"), { player, timeline, act, isLive, wholeRecord });
 mountKeys({ act, back: bar.back, isLive, help: byId("help") });
 mountShare(byId("share"), episodeId, () => (player.following ? null : player.seq));
+const sound = mountSound(byId("sound"), byId("caption"), { root, episodeId, timeline, player, isLive, onChange: announcer.beQuiet });
 const panel = await hostPanel(panelAddress ? new URL(`${panelAddress}/panel.js`, location.href).href : "", { banner: byId("banner"), lead: byId("lead"), body: byId("body") }, () => isStill);
 stage.classList.toggle("stage--bare", !panel.present);
 
@@ -106,6 +108,7 @@ function draw() {
   seat.update(timeline.headState, view.names);
   bar.update(state);
   announcer.update(state, view);
+  sound.moved(seq, jumped);
   const title = `${panel.headline(state) || pageTitle} · Spectator`;
   if (document.title !== title) document.title = title;
   drawnSeq = seq;

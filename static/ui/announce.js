@@ -13,12 +13,15 @@ export function mountAnnouncer(region) {
   /** @type {ReturnType<typeof setTimeout> | null} */
   let timer = null;
   let next = "";
+  let quiet = false;
   const speak = () => {
     timer = null;
     spokenAt = performance.now();
-    setText(region, next);
+    if (!quiet) setText(region, next);
   };
   return {
+    /** Leave speaking to the page's own voice, or take it up again. @param {boolean} wanted */
+    beQuiet(wanted) { quiet = wanted; },
     /** @param {Record<string, any>} state @param {{jumped: boolean}} view */
     update(state, view) {
       const lines = Object.values(state.feed ?? {}).filter((line) => line.priority <= 1);

@@ -23,6 +23,7 @@ export const KEYS = [
   [["Home", "End"], "the beginning, the newest"],
   [["L"], "go live"],
   [["−", "+"], "slower, faster"],
+  [["M"], "sound on or off"],
   [["T"], "evening or day"],
   [["1", "9"], "in your own seat: choose the action"],
   [["Enter"], "in your own seat: do it"],

@@ -36,6 +36,7 @@ export function mountKeys({ act, back, isLive, help }) {
     "+": () => changeSpeed(1),
     "=": () => changeSpeed(1),
     t: () => document.getElementById("theme")?.click(),
+    m: () => document.getElementById("sound")?.dispatchEvent(new Event("toggle-sound")),
     "?": showHelp,
   };
 

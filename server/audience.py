@@ -187,12 +187,15 @@ class Relay:
     async def run(self) -> None:
         """Relay until the episode ends or nobody watches."""
         async with asyncio.TaskGroup() as tasks:
-            counting = tasks.create_task(self._tell_count())
-            thoughts = tasks.create_task(self.telling.go_on(self.say, self._clock))
+            telling = [
+                tasks.create_task(self._tell_count()),
+                tasks.create_task(self._tell_trouble()),
+                tasks.create_task(self.telling.go_on(self.say, self._clock)),
+            ]
             async for batch in self._subscription:
                 await self._hand_over([wire.event_frame(recorded) for recorded in batch])
-            counting.cancel()
-            thoughts.cancel()
+            for task in telling:
+                task.cancel()
         for viewer in tuple(self.viewers):
             if self._subscription.overflowed:
                 viewer.expel(Close.TOO_SLOW)
@@ -216,6 +219,14 @@ class Relay:
                 viewer.offer(batch)
                 if place % CHUNK == 0:
                     await asyncio.sleep(0)
+
+    async def _tell_trouble(self) -> None:
+        told = self.live.trouble
+        while True:
+            found = await self.live.news()
+            if found != told:
+                await self._hand_over([wire.trouble(found)])
+                told = found
 
     async def _tell_count(self) -> None:
         while True:

@@ -57,6 +57,9 @@ class RunningEpisode(BaseModel):
     turn: int = Field(ge=0, description="Actions taken or refused so far")
     pace: PaceName
     paused: bool
+    trouble: str | None = Field(
+        description="What keeps its record from being written; play stands still meanwhile. null as a rule"
+    )
     viewers: int = Field(ge=0, description="How many watch it on this server")
 
 
@@ -227,5 +230,6 @@ def _described(live: LiveEpisode, services: Services) -> RunningEpisode:
         turn=live.turn,
         pace=live.pace.value,
         paused=live.paused,
+        trouble=None if live.trouble is None else live.trouble.message,
         viewers=services.audience.count(live.episode_id),
     )

@@ -61,6 +61,10 @@ def _exposition(services: Services) -> Iterator[str]:
     closed = {f'{{code="{close.code}"}}': count for close, count in audience.closed.items()}
     yield from _metric("viewers_closed_total", "counter", "Viewers that this server closed", closed)
     yield from _metric("episodes_running", "gauge", "Episodes that run", {"": len(supervisor.running())})
+    troubled = sum(live.trouble is not None for live in supervisor.running())
+    yield from _metric(
+        "episodes_troubled", "gauge", "Episodes whose record cannot be written now", {"": troubled}
+    )
     yield from _metric("episode_slots", "gauge", "Episodes that may run at once", {"": supervisor.slots})
     yield from _metric("episodes_started_total", "counter", "Episodes that began", {"": stage.started})
     ended = {f'{{reason="{reason}"}}': count for reason, count in stage.ended.items()}

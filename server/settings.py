@@ -102,6 +102,12 @@ class Settings(BaseModel):
     episode_timeout_s: float = Field(
         default=6 * 3600.0, gt=0, description="Longest play of one episode, pauses left out"
     )
+    journal_patience_s: float = Field(
+        default=600.0,
+        gt=0,
+        description="How long an episode stands still while its record cannot be written, as on a full disk, "
+        "before it is ended with that reason",
+    )
     max_viewers: int = Field(default=10_000, ge=0, description="Viewers that may be connected at once")
     max_viewers_per_address: int = Field(
         default=0, ge=0, description="Viewers that may be connected at once from one address; 0 = no limit"

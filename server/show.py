@@ -87,6 +87,8 @@ class Show:
             resumable = _provable(asked, live.epoch, head)
             first = None if resumable else snapshot()
             await self._tell([wire.hello(live.episode_id, live.epoch, head, len(relay.viewers))])
+            if live.trouble is not None:
+                await self._tell([wire.trouble(live.trouble)])
             if first is not None:
                 await self._tell([first])
             elif asked is not None:

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Final
 
+from spectator.clock import timestamp
+from spectator.episodes.recorder import Trouble
 from spectator.errors import ProtocolError
 from spectator.events import RecordedEvent, encode_json
 
@@ -134,6 +136,13 @@ def viewers(count: int) -> Frame:
 def thought(actor: str, turn: int, **fields: Any) -> Frame:
     """A part of a decision that forms; see docs/live-protocol.md. It is never recorded."""
     return _frame("thought", actor=actor, turn=turn, **fields)
+
+
+def trouble(found: Trouble | None) -> Frame:
+    """What keeps the record from being written, so that play stands still; with nulls, that this is over."""
+    if found is None:
+        return _frame("trouble", message=None, since=None)
+    return _frame("trouble", message=found.message, since=timestamp(found.since))
 
 
 def pong(t: float) -> Frame:

@@ -106,6 +106,7 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
             new_id=lambda: f"ep-{ULID()}",
             new_epoch=lambda: secrets.token_hex(4),
             draw_seed=lambda: secrets.randbelow(MAX_SEED + 1),
+            patience_s=settings.journal_patience_s,
             load=cast.load,
         )
         stack.push_async_callback(supervisor.suspend)

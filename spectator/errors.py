@@ -22,6 +22,7 @@
     │   │   └── StepTimeout
     │   └── JournalError                  the record could not be written or read
     │       ├── SequenceConflict          somebody else already wrote this seq
+    │       ├── JournalUnavailable        it cannot be written now; later, it may be
     │       └── JournalDamaged            its file is not a journal, or not all of one
     └── ProtocolError                     a peer broke the wire contract
 
@@ -202,6 +203,10 @@ class JournalError(EpisodeError):
 
 class SequenceConflict(JournalError):
     """Another writer already recorded this ``(episode_id, seq)``: this one is fenced off."""
+
+
+class JournalUnavailable(JournalError):
+    """The journal cannot be written now: a full disk, a lock, a protection; trying again later may help."""
 
 
 class JournalDamaged(JournalError):

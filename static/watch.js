@@ -127,6 +127,7 @@ const connection = new Connection({
     if (frame.frame === "snapshot") timeline.reset(frame.epoch, frame.seq, frame.state);
     if (frame.frame === "event" && take(frame)) return connection.resync();
     work.take(frame);
+    notice.take(frame);
     if (frame.frame === "hello") viewers = frame.viewers ?? null;
     if (frame.frame === "viewers") viewers = frame.count;
     if (frame.frame === "pong") lag = lag === null ? performance.now() - frame.t : 0.7 * lag + 0.3 * (performance.now() - frame.t);

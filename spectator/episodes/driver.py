@@ -194,14 +194,14 @@ class Driver:
         try:
             return await self._play()
         except EndRequested:
-            end = self._control.end
-            assert end is not None
-            return None if end.reason == "suspended" else self._cut_short(end.reason, end.detail)
+            return self._as_asked()
         except (StepTimeout, DecisionTimeout) as error:
             return self._cut_short("timeout", str(error))
         except PolicyError as error:
             return self._cut_short("policy_error", str(error))
         except JournalError as error:
+            if self._control.end is not None:
+                return self._as_asked()
             logger.exception("episode %s: the journal failed", self._episode_id)
             return self._cut_short("interrupted", f"the journal failed: {error}")
         except EnvironmentFault as error:
@@ -209,6 +209,11 @@ class Driver:
         except Exception as error:
             logger.exception("episode %s: the driver failed", self._episode_id)
             return self._cut_short("environment_error", f"{type(error).__name__}: {error}")
+
+    def _as_asked(self) -> EpisodeEnded | None:
+        end = self._control.end
+        assert end is not None
+        return None if end.reason == "suspended" else self._cut_short(end.reason, end.detail)
 
     async def _play(self) -> EpisodeEnded:
         budget = Budget(self._clock, self._limits.episode_s)
@@ -227,7 +232,8 @@ class Driver:
                 return self._cut_short("timeout", f"longer than {self._limits.episode_s:g} s of play")
             began = self._clock.monotonic()
             stepped, facts = await self._take_turn(stepped.observation, budget)
-            await self._emit(self._turn, facts)
+            with budget.standing_still():
+                await self._emit(self._turn, facts)
             beats = beats_in(facts, self._plan.world.beats)
         await self._control.keep_pace(began, beats)
         return self._finished(stepped)

@@ -12,13 +12,16 @@ from spectator.bus.base import Bus
 from spectator.clock import Clock, timestamp
 from spectator.environments.base import Projection, World
 from spectator.episodes.projection import State, unchanged, with_patch
-from spectator.errors import EnvironmentFault, EpisodeError, EpisodeNotFound, EpisodeOver, JournalError
-from spectator.events import Event, Fact, NarrationLine, RecordedEvent, core_fact, decode, record
+from spectator.episodes.recorder import Recorder, Trouble
+from spectator.errors import EnvironmentFault, EpisodeNotFound, EpisodeOver, JournalUnavailable
+from spectator.events import Event, Fact, NarrationLine, RecordedEvent, Warned, core_fact, decode, record
 from spectator.journal.base import Journal
 from spectator.merge_patch import apply_patch
 from spectator.narration.base import Commentator, Line, silent
 
 logger = logging.getLogger(__name__)
+
+KEPT: Final = "Play stood still meanwhile; nothing is missing."
 
 Step = tuple[int, Sequence[Fact]]
 """A turn and its facts."""
@@ -40,6 +43,7 @@ class EpisodeStream:
         journal: Where events are recorded before anyone sees them.
         bus: Where recorded events are published.
         clock: Stamps them.
+        patience_s: Seconds that a step waits for a journal that cannot be written; its end waits for ever.
         state: What viewers saw last, where another process began it.
         head_seq: The number of the last event then.
     """
@@ -53,13 +57,14 @@ class EpisodeStream:
         journal: Journal,
         bus: Bus,
         clock: Clock,
+        patience_s: float = 0.0,
         state: State | None = None,
         head_seq: int = 0,
     ) -> None:
         self.episode_id = episode_id
         self.epoch = epoch
         self._world = world
-        self._journal = journal
+        self._recorder = Recorder(episode_id, journal, clock, patience_s)
         self._bus = bus
         self._clock = clock
         self._state: State = state or {}
@@ -77,15 +82,33 @@ class EpisodeStream:
         """Number of the last recorded event; 0 before the first."""
         return self._head_seq
 
-    async def emit(self, turn: int, facts: Sequence[Fact]) -> None:
-        """Number, fold, record and publish the facts of one turn; see :meth:`emit_steps`."""
-        await self.emit_steps([(turn, facts)])
+    @property
+    def trouble(self) -> Trouble | None:
+        """What keeps the record from being written now."""
+        return self._recorder.trouble
 
-    async def emit_steps(self, steps: Sequence[Step]) -> None:
+    async def news(self) -> Trouble | None:
+        """Wait until another attempt to record has failed, or the first has succeeded again."""
+        return await self._recorder.news()
+
+    def hurry(self, *, for_good: bool) -> None:
+        """Give up a step that waits to be recorded; with ``for_good``, whatever would wait later too."""
+        self._recorder.hurry(for_good=for_good)
+
+    async def emit(self, turn: int, facts: Sequence[Fact], *, patient: bool = True) -> None:
+        """Number, fold, record and publish the facts of one turn; see :meth:`emit_steps`."""
+        await self.emit_steps([(turn, facts)], patient=patient)
+
+    async def emit_steps(self, steps: Sequence[Step], *, patient: bool = True) -> None:
         """Number, fold, record and publish the facts of ``steps`` and the commentary on them, all or none.
 
         Survives cancellation: what was begun is finished, so numbers and record never part. The end is
-        always told: where the world's projection or commentary of it fails, without them.
+        always told: where the world's projection or commentary of it fails, without them. When it had to wait
+        for the journal, a warning that says so follows.
+
+        Args:
+            steps: Facts, with the turn that they belong to.
+            patient: Whether to wait for a journal that cannot be written.
 
         Raises:
             EnvironmentFault: A fact is not plain finite JSON, or its projection or commentary failed.
@@ -95,9 +118,16 @@ class EpisodeStream:
         """
         facts = [(turn, fact) for turn, of_turn in steps for fact in of_turn]
         if facts:
-            await asyncio.shield(asyncio.get_running_loop().create_task(self._emit(facts)))
+            if self.trouble is not None and not patient:
+                raise JournalUnavailable(self.trouble.message)
+            try:
+                await asyncio.shield(asyncio.get_running_loop().create_task(self._emit(facts, patient)))
+            except asyncio.CancelledError:
+                if patient:
+                    self.hurry(for_good=True)
+                raise
 
-    async def _emit(self, facts: Sequence[tuple[int, Fact]]) -> None:
+    async def _emit(self, facts: Sequence[tuple[int, Fact]], patient: bool) -> None:
         async with self._order:
             if self._ended:
                 raise EpisodeOver(self.episode_id)
@@ -111,22 +141,22 @@ class EpisodeStream:
                     raise
                 logger.exception("episode %s: the world's view of the end failed", self.episode_id)
                 batch = self._tell(facts, unchanged, silent)
-            await self._record(batch.events)
-            self._state, self._head_seq, self._ended = batch.state, batch.seq, ends
-            self._bus.publish(batch.events)
+            stood_s = await self._record(batch, patient=patient, ends=ends)
+            if stood_s and not ends:
+                warned = Warned(message=f"The record could not be written for {stood_s:.0f} s. {KEPT}")
+                told = await self._told([(facts[-1][0], core_fact(warned))])
+                await self._record(told, patient=patient)
 
     async def _told(self, facts: Sequence[tuple[int, Fact]]) -> _Batch:
         """What ``facts`` come to; many of them on a thread, for nobody is to wait for one episode's past."""
         told = partial(self._tell, facts, self._world.projection, self._world.commentator)
         return await asyncio.to_thread(told) if len(facts) > LONG else told()
 
-    async def _record(self, events: Sequence[RecordedEvent]) -> None:
-        try:
-            await self._journal.append(events)
-        except EpisodeError:
-            raise
-        except Exception as error:
-            raise JournalError(f"{type(error).__name__}: {error}") from error
+    async def _record(self, batch: _Batch, *, patient: bool, ends: bool = False) -> float:
+        stood_s = await self._recorder.record(batch.events, patient=patient, last=ends)
+        self._state, self._head_seq, self._ended = batch.state, batch.seq, ends
+        self._bus.publish(batch.events)
+        return stood_s
 
     def _tell(
         self, facts: Sequence[tuple[int, Fact]], projection: Projection, commentator: Commentator

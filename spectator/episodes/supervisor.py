@@ -9,17 +9,18 @@ from datetime import datetime
 
 from spectator.bus.base import Bus
 from spectator.catalog import LoadWorld
-from spectator.clock import Clock
+from spectator.clock import Clock, first_of
 from spectator.episodes.control import Control, EndRequest
 from spectator.episodes.driver import Driver, EpisodeLimits, Past
 from spectator.episodes.forking import ForkRequest, fork_off
 from spectator.episodes.pacing import Pace
 from spectator.episodes.projection import State
 from spectator.episodes.rebuilding import Rebuilt
+from spectator.episodes.recorder import Trouble
 from spectator.episodes.request import EpisodePlan, EpisodeRequest, plan_episode
 from spectator.episodes.stream import EpisodeStream, Step
 from spectator.episodes.thinking import Thinking
-from spectator.errors import EpisodeBusy, EpisodeError, EpisodeNotFound, EpisodeOver
+from spectator.errors import EpisodeBusy, EpisodeError, EpisodeNotFound, EpisodeOver, JournalUnavailable
 from spectator.events import (
     EpisodeEnded,
     EpisodePaused,
@@ -112,6 +113,15 @@ class LiveEpisode:
         return self._driver.policy(actor)
 
     @property
+    def trouble(self) -> Trouble | None:
+        """What keeps its record from being written now; play stands still meanwhile."""
+        return self._stream.trouble
+
+    async def news(self) -> Trouble | None:
+        """Wait until another attempt to record has failed, or the first has succeeded again."""
+        return await self._stream.news()
+
+    @property
     def ended(self) -> bool:
         """Whether its end is recorded."""
         return self._ended.done()
@@ -137,7 +147,7 @@ class LiveEpisode:
     async def play(self, opening: Sequence[Step]) -> None:
         """Tell its opening, all or none, then play it to its end."""
         try:
-            await self._stream.emit_steps(opening)
+            await self._stream.emit_steps(opening, patient=False)
             self._started.set_result(None)
             await self._driver.run()
         except asyncio.CancelledError:
@@ -167,7 +177,8 @@ class LiveEpisode:
             if not self.paused:
                 self._hold(True)
                 try:
-                    await self._stream.emit(self.turn, [core_fact(EpisodePaused(by=by))])
+                    paused = core_fact(EpisodePaused(by=by))
+                    await self._stream.emit(self.turn, [paused], patient=False)
                 except EpisodeError:
                     self._hold(False)
                     raise
@@ -176,7 +187,8 @@ class LiveEpisode:
         """Let play go on; asking twice changes nothing."""
         async with self._reins:
             if self.paused:
-                await self._stream.emit(self.turn, [core_fact(EpisodeResumed(by=by))])
+                resumed = core_fact(EpisodeResumed(by=by))
+                await self._stream.emit(self.turn, [resumed], patient=False)
                 self._hold(False)
 
     def _hold(self, held: bool) -> None:
@@ -190,7 +202,8 @@ class LiveEpisode:
         """Play at another pace; asking for the one that holds changes nothing."""
         async with self._reins:
             if pace is not self.pace:
-                await self._stream.emit(self.turn, [core_fact(PaceChanged(pace=pace.value, by=by))])
+                changed = core_fact(PaceChanged(pace=pace.value, by=by))
+                await self._stream.emit(self.turn, [changed], patient=False)
                 self._control.set_pace(pace)
 
     async def tell(self, data: EventData) -> None:
@@ -200,7 +213,7 @@ class LiveEpisode:
             EpisodeOver: Its end was told before.
             JournalError: It could not be recorded.
         """
-        await self._stream.emit(self.turn, [core_fact(data)])
+        await self._stream.emit(self.turn, [core_fact(data)], patient=False)
 
     def breathe(self, seconds: float) -> None:
         """Let the next step wait ``seconds`` at the broadcast pace."""
@@ -211,8 +224,14 @@ class LiveEpisode:
 
         Raises:
             EpisodeNotFound: It was suspended: it has no end.
+            JournalUnavailable: The end cannot be recorded now; it is as soon as it can.
         """
         self._control.request_end(request)
+        self._stream.hurry(for_good=request.reason != "stopped")
+        while not self.ended:
+            await first_of(self.wait(), self._stream.news())
+            if self.trouble is not None and not self.ended:
+                raise JournalUnavailable(f"{self.trouble.message}; the end is recorded as soon as it can be")
         return await self.wait()
 
 
@@ -229,6 +248,8 @@ class Supervisor:
         new_id: Makes an id for an episode; ids sort by time.
         new_epoch: Makes the identity of a numbering.
         draw_seed: Draws a seed when none is given.
+        patience_s: Seconds that an episode stands still for a journal that cannot be written before it
+            is ended; 0 ends it at once.
         load: Finds worlds; the catalogue's own function when left out.
     """
 
@@ -244,6 +265,7 @@ class Supervisor:
         new_id: Callable[[], str],
         new_epoch: Callable[[], str],
         draw_seed: Callable[[], int],
+        patience_s: float = 0.0,
         load: LoadWorld | None = None,
     ) -> None:
         if slots < 1:
@@ -258,6 +280,7 @@ class Supervisor:
         self._new_id = new_id
         self._new_epoch = new_epoch
         self._draw_seed = draw_seed
+        self._patience_s = patience_s
         self._running: dict[str, LiveEpisode] = {}
         self._closing = False
 
@@ -414,6 +437,7 @@ class Supervisor:
             journal=self._journal,
             bus=self._bus,
             clock=self._clock,
+            patience_s=self._patience_s,
             state=state,
             head_seq=head_seq,
         )

@@ -90,6 +90,7 @@ class Journal(Protocol):
 
         Raises:
             SequenceConflict: One of the numbers is taken.
+            JournalUnavailable: The record cannot be written now; later, it may be.
             JournalError: The record could not be written.
         """
         ...

@@ -33,7 +33,7 @@ WRITER_PRAGMAS: Final = (
     "auto_vacuum=INCREMENTAL",
     "journal_mode=WAL",
     "synchronous=NORMAL",
-    "busy_timeout=5000",
+    "busy_timeout=2000",
     "journal_size_limit=67108864",
 )
 """The first one holds only for a database that is made now, and must come first."""
@@ -49,7 +49,7 @@ class Anchor:
     """
 
     def __init__(self, path: Path) -> None:
-        self.path = path
+        self._path = path
         self._identity = self._look()
 
     def hold(self) -> None:
@@ -63,10 +63,10 @@ class Anchor:
         except FileNotFoundError:
             same = False
         if not same:
-            raise OSError(f"{self.path} was moved or removed; put it back")
+            raise OSError("its file was moved or removed; put it back")
 
     def _look(self) -> tuple[int, int]:
-        status = self.path.stat()
+        status = self._path.stat()
         return status.st_dev, status.st_ino
 
 

@@ -16,7 +16,7 @@ from typing import Any, Final, Self, TypeVar
 from sqlalchemy import Connection, func, select
 from sqlalchemy.exc import DatabaseError
 
-from spectator.errors import JournalError
+from spectator.errors import JournalError, JournalUnavailable
 from spectator.events import RecordedEvent, decode
 from spectator.journal.base import EpisodeFilter, EpisodeSummary
 from spectator.journal.chain import Link
@@ -140,6 +140,12 @@ class SqlJournal:
         """Prove that the journal can be read, and written when this process writes it."""
         if self._writer is not None and not self._writer.alive:
             raise JournalError("the journal is closed")
+        anchor = self._database.anchor
+        try:
+            if anchor is not None:
+                await asyncio.to_thread(anchor.hold)
+        except OSError as error:
+            raise JournalUnavailable(f"the journal cannot be written: {error}") from error
         await self._query(
             prove_writable
             if self._writer is not None

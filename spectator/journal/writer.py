@@ -12,9 +12,9 @@ from queue import Empty, SimpleQueue
 from typing import Any, Final
 
 from sqlalchemy import Connection, insert, select, update
-from sqlalchemy.exc import IntegrityError, SQLAlchemyError
+from sqlalchemy.exc import IntegrityError, OperationalError, SQLAlchemyError
 
-from spectator.errors import JournalError, SequenceConflict
+from spectator.errors import JournalError, JournalUnavailable, SequenceConflict
 from spectator.events import Event, RecordedEvent
 from spectator.journal.chain import GENESIS, extend
 from spectator.journal.database import Database, reason
@@ -75,6 +75,7 @@ class Writer:
 
         Raises:
             SequenceConflict: One of the numbers is taken.
+            JournalUnavailable: The database cannot be written now.
             JournalError: They could not be written.
         """
         loop = asyncio.get_running_loop()
@@ -210,7 +211,8 @@ def _failed(append: _Append, failure: Exception) -> JournalError:
         return SequenceConflict(
             f"event {first.seq} of {first.episode_id} or a later one is taken: {reason(failure)}"
         )
-    return JournalError(f"the journal cannot be written: {reason(failure)}")
+    kind = JournalUnavailable if isinstance(failure, OperationalError | OSError) else JournalError
+    return kind(f"the journal cannot be written: {reason(failure)}")
 
 
 def _answer(append: _Append, error: JournalError | None) -> None:

@@ -19,6 +19,7 @@
  *   | {frame: "snapshot", epoch: string, seq: number, state: Record<string, any>}
  *   | ({frame: "event"} & LiveEvent)
  *   | {frame: "viewers", count: number}
+ *   | {frame: "trouble", message: string | null, since: string | null}
  *   | {frame: "pong", t: number}
  *   | import("./thoughts.js").ThoughtFrame
  *   | {frame: "bye", code: number, reconnect: boolean, reason: string}} Frame
@@ -37,6 +38,7 @@ const SHAPES = {
   snapshot: { epoch: isText, seq: isCount, state: isObject },
   event: { epoch: isText, seq: isCount, type: isText, patch: isObject },
   viewers: { count: isCount },
+  trouble: { message: (value) => value === null || isText(value) },
   pong: {},
   thought: { actor: isText, turn: isCount, part: isCount, thought: isText, answer: isText, elapsed_s: isSeconds },
   bye: { reason: isText },

@@ -9,13 +9,15 @@ const LONGEST = 300;
 
 /**
  * What is to be said; empty when everything is as it should be.
- * @param {any} state @returns {{words: string, bad: boolean}}
+ * @param {any} state @param {string | null} [trouble] what keeps the record from being written now
+ * @returns {{words: string, bad: boolean}}
  */
-export function noticeOf(state) {
+export function noticeOf(state, trouble = null) {
   const { episode = {}, warning } = state;
   if (episode.status === "ended" && episode.reason !== "finished") {
     return { words: `${endWords(episode.reason)}${episode.detail ? `: ${plain(episode.detail)}` : ""}. What was played is kept.`, bad: episode.reason !== "stopped" };
   }
+  if (trouble && episode.status !== "ended") return { words: `Play stands still: ${plain(trouble)}. It goes on by itself once that is over; nothing is lost.`, bad: true };
   if (episode.status === "paused") return { words: "The operator paused it. It goes on when they let it.", bad: false };
   if (warning && episode.status === "live") return { words: plain(warning.message), bad: true };
   return { words: "", bad: false };
@@ -23,10 +25,17 @@ export function noticeOf(state) {
 
 /** @param {HTMLElement} place */
 export function mountNotice(place) {
+  /** @type {string | null} */ let trouble = null;
   return {
+    /** Note what keeps the record from being written. @param {import("../live/protocol.js").Frame} frame */
+    take(frame) {
+      if (frame.frame === "hello") trouble = null;
+      if (frame.frame === "trouble") trouble = frame.message;
+    },
+
     /** @param {any} state */
     update(state) {
-      const { words, bad } = noticeOf(state);
+      const { words, bad } = noticeOf(state, trouble);
       place.hidden = words === "";
       setAttribute(place, "class", bad ? "notice notice--bad stage__notice" : "notice stage__notice");
       setText(place, clip(words, LONGEST));

@@ -37,10 +37,15 @@ class Live:
     epoch = "ab"
     head_seq = 0
     state: dict[str, Any]
+    trouble = None
 
     def __init__(self) -> None:
         self.state = {}
         self.thinking = Thinking(ManualClock())
+
+    async def news(self) -> None:
+        """Nothing goes wrong."""
+        await asyncio.get_running_loop().create_future()
 
     def publish(self, bus: MemoryBus, count: int = 1) -> list[RecordedEvent]:
         """Publish the next events."""

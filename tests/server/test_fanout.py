@@ -17,6 +17,7 @@ from server.settings import Settings
 from server.show import MAX_MISSING, Show
 from server.wire import Batch, Close, Frame, Position
 from spectator.bus.memory import MemoryBus
+from spectator.episodes.thinking import Thinking
 from spectator.events import Event, RecordedEvent, record
 from spectator.merge_patch import apply_patch
 from tests.fakes import ManualClock
@@ -42,6 +43,12 @@ class Play:
         )
         self.supervisor = self.journal = self
         self.reads = 0
+        self.thinking = Thinking(ManualClock())
+        self.trouble = None
+
+    async def news(self) -> None:
+        """Nothing goes wrong."""
+        await asyncio.get_running_loop().create_future()
 
     @property
     def head_seq(self) -> int:

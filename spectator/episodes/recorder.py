@@ -1,0 +1,132 @@
+"""Owns the waiting while an episode's events cannot be recorded."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from spectator.clock import Clock, first_of
+from spectator.errors import EpisodeError, JournalError, JournalUnavailable
+from spectator.events import RecordedEvent
+from spectator.journal.base import Journal
+
+logger = logging.getLogger(__name__)
+
+FIRST_PAUSE_S: Final = 0.25
+LONGEST_PAUSE_S: Final = 2.0
+"""Between two attempts to record; each pause is twice the one before."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """The record cannot be written now.
+
+    Args:
+        message: Why, for people.
+        since: When that began.
+    """
+
+    message: str
+    since: datetime
+
+
+class Recorder:
+    """Records the events of one episode, and waits while the journal cannot be written.
+
+    Args:
+        episode_id: Whose.
+        journal: Where to.
+        clock: Measures and waits.
+        patience_s: Seconds to wait for the journal before a step is given up; 0 gives up at once.
+    """
+
+    def __init__(self, episode_id: str, journal: Journal, clock: Clock, patience_s: float) -> None:
+        self._episode_id = episode_id
+        self._journal = journal
+        self._clock = clock
+        self._patience_s = patience_s
+        self._trouble: Trouble | None = None
+        self._changed = asyncio.Event()
+        self._hurried = asyncio.Event()
+        self._closed = False
+
+    @property
+    def trouble(self) -> Trouble | None:
+        """What keeps the record from being written now; ``None`` when nothing does."""
+        return self._trouble
+
+    async def news(self) -> Trouble | None:
+        """Wait until another attempt has failed, or the first has succeeded again."""
+        await self._changed.wait()
+        return self._trouble
+
+    def hurry(self, *, for_good: bool) -> None:
+        """Give up what waits now; with ``for_good``, wait for nothing from here on."""
+        self._closed = self._closed or for_good
+        self._hurried.set()
+
+    async def record(self, events: Sequence[RecordedEvent], *, patient: bool, last: bool) -> float:
+        """Append ``events``, however long that takes within limits.
+
+        Args:
+            events: Of one emission.
+            patient: Whether to wait for a journal that cannot be written.
+            last: Whether they end the episode: that is waited for without limit, lest it goes unrecorded.
+
+        Returns:
+            Seconds that the journal could not be written; 0.0 as a rule.
+
+        Raises:
+            JournalError: They could not be recorded.
+        """
+        limit_s = math.inf if last and self._patience_s > 0 else self._patience_s
+        self._hurried.clear()
+        pause_s, began = FIRST_PAUSE_S, self._clock.monotonic()
+        while True:
+            try:
+                await self._append(events)
+                break
+            except JournalUnavailable as error:
+                stood_s = self._clock.monotonic() - began
+                if not patient or self._closed or self._hurried.is_set() or stood_s >= limit_s:
+                    raise _given_up(error, stood_s) from error
+                self._tell(error)
+            await first_of(self._clock.sleep(pause_s), self._hurried.wait())
+            pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+        return self._recovered(began)
+
+    async def _append(self, events: Sequence[RecordedEvent]) -> None:
+        try:
+            await self._journal.append(events)
+        except EpisodeError:
+            raise
+        except Exception as error:
+            raise JournalError(f"{type(error).__name__}: {error}") from error
+
+    def _tell(self, error: JournalUnavailable) -> None:
+        if self._trouble is None:
+            logger.error("episode %s stands still: %s", self._episode_id, error)
+        since = self._clock.now() if self._trouble is None else self._trouble.since
+        self._set(Trouble(str(error), since))
+
+    def _recovered(self, began: float) -> float:
+        if self._trouble is None:
+            return 0.0
+        stood_s = self._clock.monotonic() - began
+        logger.warning("episode %s goes on: recorded again after %.1f s", self._episode_id, stood_s)
+        self._set(None)
+        return stood_s
+
+    def _set(self, trouble: Trouble | None) -> None:
+        self._trouble = trouble
+        changed, self._changed = self._changed, asyncio.Event()
+        changed.set()
+
+
+def _given_up(error: JournalUnavailable, stood_s: float) -> JournalUnavailable:
+    return JournalUnavailable(f"{error}; given up after {stood_s:.0f} s") if stood_s >= 1 else error

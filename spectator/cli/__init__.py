@@ -11,6 +11,7 @@ from spectator.cli.catalog import catalog
 from spectator.cli.evaluate import evaluate
 from spectator.cli.export import export
 from spectator.cli.play import play
+from spectator.cli.replay import replay
 from spectator.cli.serve import serve
 from spectator.cli.simulate import simulate
 from spectator.cli.verify import verify
@@ -34,5 +35,5 @@ def main() -> None:
     """Spectator: the live cockpit for agents that play."""
 
 
-for command in (serve, play, simulate, evaluate, export, verify, watch, catalog):
+for command in (serve, play, simulate, evaluate, export, replay, verify, watch, catalog):
     main.add_command(command)

@@ -21,7 +21,7 @@ from spectator.llm.breaker import Breaker
 from spectator.llm.retry import RetryPolicy
 from spectator.llm.secret import ApiKey
 from spectator.policies.base import Policy, Preset, ScriptedPolicy
-from spectator.policies.model import ModelPolicy, ModelSettings
+from spectator.policies.model import Asks, ModelPolicy, ModelSettings
 from spectator.policies.prompting import Briefing, Style
 
 PREFIX: Final = "llm:"
@@ -200,7 +200,7 @@ def model_presets(
             label=captain.label,
             summary=captain.summary or f"{captain.model}, asked by {captain.style}.",
             source="model",
-            build=_Build(captain, seat, variables, clock, rng, shared.setdefault(name, Breaker(clock))),
+            build=ModelBuild(captain, seat, variables, clock, rng, shared.setdefault(name, Breaker(clock))),
             missing=_missing(captain, variables, lacking),
             costs_money=True,
         )
@@ -234,7 +234,7 @@ def _missing(captain: ModelCaptain, variables: Mapping[str, str], lacking: Itera
     return None
 
 
-class _Build:
+class ModelBuild:
     """Makes a policy for one seat of one episode; its ``repr`` holds no key.
 
     The breaker is shared by all episodes with this captain, so that not each asks a dead endpoint anew.
@@ -257,17 +257,14 @@ class _Build:
         self._breaker = breaker
 
     def __call__(self, seed: int) -> ModelPolicy:
-        """A new policy, with connections of its own.
+        """A new policy, with connections of its own; raises as :meth:`asking` does, and when its key is gone.
 
         Raises:
-            ConfigurationError: Its key is gone, or the world's fallback is not a scripted policy.
+            ConfigurationError: Its key is gone.
         """
         from spectator.llm.client import ChatClient, ClientLimits
 
         captain = self._captain
-        fallback = self._seat.fallback(seed)
-        if not isinstance(fallback, ScriptedPolicy):
-            raise ConfigurationError("the fallback of a model must be a scripted policy")
         address = SessionAddress if captain.by_session else StaticAddress
         limits = ClientLimits(request_s=max(1.0, captain.timeout_s), connections=4, answer_bytes=ANSWER_BYTES)
         client = ChatClient(
@@ -280,14 +277,27 @@ class _Build:
             retry=RetryPolicy(busy=captain.retries, unavailable=captain.retries, longest_s=10.0),
             breaker=self._breaker,
         )
+        return self.asking(
+            client, seed, session=f"s-{self._rng.getrandbits(64):016x}" if captain.by_session else None
+        )
+
+    def asking(self, client: Asks, seed: int, *, session: str | None = None) -> ModelPolicy:
+        """A new policy that asks by ``client``, whatever the captain's own endpoint is.
+
+        Raises:
+            ConfigurationError: The world's fallback is not a scripted policy.
+        """
+        fallback = self._seat.fallback(seed)
+        if not isinstance(fallback, ScriptedPolicy):
+            raise ConfigurationError("the fallback of a model must be a scripted policy")
         return ModelPolicy(
             client,
-            captain.settings(),
+            self._captain.settings(),
             self._seat.briefing,
             fallback=fallback,
             seed=seed,
             clock=self._clock,
-            session=f"s-{self._rng.getrandbits(64):016x}" if captain.by_session else None,
+            session=session,
         )
 
     def _key(self) -> ApiKey | None:

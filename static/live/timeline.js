@@ -136,6 +136,14 @@ export class Timeline {
     return last;
   }
 
+  /** Number of the last known event of the turn that `seq` is in. @param {number} seq */
+  turnEnd(seq) {
+    const turn = this.eventAt(seq)?.turn;
+    let last = seq;
+    while (turn !== undefined && this.eventAt(last + 1)?.turn === turn) last += 1;
+    return last;
+  }
+
   /** Number of the last event of the turn before the one that `seq` is in. @param {number} seq */
   previousTurn(seq) {
     const turn = this.eventAt(seq)?.turn;

@@ -18,6 +18,9 @@ export function noticeOf(state, trouble = null) {
     return { words: `${endWords(episode.reason)}${episode.detail ? `: ${plain(episode.detail)}` : ""}. What was played is kept.`, bad: episode.reason !== "stopped" };
   }
   if (trouble && episode.status !== "ended") return { words: `Play stands still: ${plain(trouble)}. It goes on by itself once that is over; nothing is lost.`, bad: true };
+  if (episode.parent && episode.turn <= episode.parent.turn && episode.status !== "paused") {
+    return { words: `Retold from the match that this one was forked from. Its own captains take over after turn ${episode.parent.turn}.`, bad: false };
+  }
   if (episode.status === "paused") return { words: "The operator paused it. It goes on when they let it.", bad: false };
   if (warning && episode.status === "live") return { words: plain(warning.message), bad: true };
   return { words: "", bad: false };

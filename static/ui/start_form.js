@@ -4,13 +4,15 @@
 import { call, get, rememberSeat, rememberToken } from "../live/api.js";
 import { h, replace, setText } from "./dom.js";
 import { blank, optionControl, presetOptions, readControl } from "./form_parts.js";
+import { showRefusal } from "./refusal.js";
 import { clip, plain, words } from "./text.js";
 
 const PACES = { broadcast: "broadcast", fast: "a fast", max: "the fastest" };
 
 /** @param {HTMLFormElement} form @param {string} root */
 export function mountStartForm(form, root) {
-  let broken = true;
+  let broken = false;
+  let waiting = false;
   /** @type {any} */
   let catalog = null;
   /** @type {Record<string, HTMLInputElement | HTMLSelectElement>} by field of the request */
@@ -55,17 +57,12 @@ export function mountStartForm(form, root) {
 
   const clearWrong = () => {
     wrong.hidden = true;
+    waiting = false;
     for (const control of Object.values(controls)) control.removeAttribute("aria-invalid");
   };
 
   const showWrong = (/** @type {import("../live/api.js").Answer} */ answer) => {
-    const running = answer.status === 409 ? answer.body?.running ?? [] : [];
-    const lines = answer.wrong.map(({ field, rule }) => h("li", {}, h("code", {}, field), " ", h("bdi", {}, clip(plain(rule), 300))));
-    replace(wrong, h("p", {}, h("b", {}, answer.wrong.length ? "This cannot be played yet:" : answer.status === 409 ? "Something is on already." : answer.message)),
-      lines.length ? h("ul", {}, ...lines) : null,
-      ...running.map((/** @type {any} */ one) => h("p", {}, h("a", { href: new URL(`watch/${encodeURIComponent(one.episode_id)}`, root).href }, `Watch ${words(one.captain_preset)} play ${words(one.environment)}`), ", or start yours when it has ended.")),
-      answer.status === 401 ? tokenForm() : null);
-    wrong.hidden = false;
+    showRefusal(wrong, answer, root, { again: () => form.requestSubmit(), more: answer.status === 409 ? [waitRow()] : [] });
     let first = true;
     for (const { field } of answer.wrong) {
       const control = controls[field] ?? controls[`options.${field}`];
@@ -76,10 +73,13 @@ export function mountStartForm(form, root) {
     }
   };
 
-  const tokenForm = () => {
-    const token = h("input", { class: "input", type: "password", autocomplete: "off", "aria-label": "Operator token" });
-    const use = h("button", { class: "button", type: "button", on: { click: () => { rememberToken(token.value); form.requestSubmit(); } } }, "Use this token");
-    return h("div", { class: "dialog__row" }, token, use, h("small", {}, "kept in this tab only"));
+  const waitRow = () => {
+    const wait = h("button", { class: "button", type: "button" }, "Start mine as soon as there is room");
+    wait.addEventListener("click", () => {
+      waiting = !waiting;
+      setText(wait, waiting ? "Waiting for room. Stop waiting" : "Start mine as soon as there is room");
+    });
+    return h("div", { class: "dialog__row" }, wait);
   };
 
   form.addEventListener("submit", async (event) => {
@@ -99,6 +99,10 @@ export function mountStartForm(form, root) {
 
   return {
     failed: () => broken,
+    /** There is room for another: whoever waits for it starts. */
+    room() {
+      if (waiting) form.requestSubmit();
+    },
     async load() {
       const answer = await get(root, "custom/catalog");
       broken = !answer.ok;

@@ -35,6 +35,13 @@ test("the stop that ends what happened is found", () => {
   assert.equal(new Timeline().stopAt(3), 0);
 });
 
+test("the end of a turn is its last event, also in the middle of it", () => {
+  const timeline = new Timeline();
+  for (const [index, turn] of [0, 1, 1, 1, 2, 2].entries()) timeline.push({ ...event(index + 1), turn });
+  assert.deepEqual([1, 2, 3, 4, 5, 6].map((seq) => timeline.turnEnd(seq)), [1, 4, 4, 4, 6, 6]);
+  assert.equal(new Timeline().turnEnd(0), 0);
+});
+
 test("what is known is passed over; a gap and another epoch are told, and change nothing", () => {
   const timeline = filled(5);
   assert.equal(timeline.push(event(5)), "known");

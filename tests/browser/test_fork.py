@@ -34,7 +34,9 @@ def test_a_moment_of_a_replay_is_played_on_by_another(quiet_app: Serving, open_p
     page.wait_for_url(f"**/watch/{parent}?seq=*")
 
 
-def test_an_end_is_played_on_from_just_before_it_and_a_wrong_seed_is_named(quiet_app: Serving, open_page: Opener) -> None:
+def test_an_end_is_played_on_from_just_before_it_and_a_wrong_seed_is_named(
+    quiet_app: Serving, open_page: Opener
+) -> None:
     parent = quiet_app.start(environment="counting", options={"turns": 5})
     quiet_app.finish(parent)
     page = open_page(f"{quiet_app.base_url}/watch/{parent}", viewport=PHONE, forgive=("422",))

@@ -33,7 +33,7 @@ def test_the_token_is_asked_for_refused_and_kept_for_the_tab(guarded: Serving, o
     expect(page.locator("#state")).to_have_text("Live")
     page.get_by_role("button", name="Control this episode").click()
     page.get_by_role("button", name="Pause the match").click()
-    token = page.get_by_label("Operator token")
+    token = page.locator("dialog").get_by_label("Operator token")
     token.fill("wrong-horse-battery")
     page.get_by_role("button", name="Use it").click()
     expect(page.locator(".dialog__say")).to_contain_text("not the operator")

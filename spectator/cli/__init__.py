@@ -10,6 +10,7 @@ from spectator import __version__
 from spectator.cli.catalog import catalog
 from spectator.cli.evaluate import evaluate
 from spectator.cli.export import export
+from spectator.cli.narrate import narrate
 from spectator.cli.play import play
 from spectator.cli.replay import replay
 from spectator.cli.serve import serve
@@ -35,5 +36,5 @@ def main() -> None:
     """Spectator: the live cockpit for agents that play."""
 
 
-for command in (serve, play, simulate, evaluate, export, replay, verify, watch, catalog):
+for command in (serve, play, simulate, evaluate, export, replay, verify, watch, catalog, narrate):
     main.add_command(command)

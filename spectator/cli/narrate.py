@@ -1,0 +1,104 @@
+"""Owns `spectator narrate`."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from spectator.cli.recordings import journal_folder, recorded_episode, summary_of
+
+if TYPE_CHECKING:
+    from spectator.journal.base import Journal
+    from spectator.narration.recital import RecordedLine, SpokenLine
+
+
+def _mp3(_: click.Context, __: click.Parameter, out: Path) -> Path:
+    if out.suffix.lower() != ".mp3":
+        raise click.BadParameter(f"{out.name} must end in .mp3, the only kind that holds chapters here")
+    return out
+
+
+@click.command()
+@click.argument("episode_id")
+@journal_folder
+@click.option(
+    "--out",
+    type=click.Path(dir_okay=False, writable=True, path_type=Path),
+    callback=_mp3,
+    required=True,
+    help="The MP3 to write.",
+)
+@click.option(
+    "--captions",
+    type=click.Path(dir_okay=False, writable=True, path_type=Path),
+    help="Write the words with their times too, as WebVTT.",
+)
+@click.option("--accent", default="en-gb", show_default=True, help="espeak-ng's name for its voice.")
+@click.option(
+    "--words-per-minute", type=click.IntRange(80, 450), default=170, show_default=True, help="How fast."
+)
+def narrate(
+    episode_id: str, data_dir: Path, out: Path, captions: Path | None, accent: str, words_per_minute: int
+) -> None:
+    """Speak the commentary of a recorded episode into one MP3, with a chapter for each place in the game.
+
+    \b
+    Example: spectator narrate ep-01K9ZQ3V5M0000000000000000 --out match.mp3 --captions match.vtt
+    """
+    try:
+        from spectator.narration.recital import captions as as_captions
+    except ModuleNotFoundError as error:
+        raise click.ClickException(
+            f"{error.name} is not installed; narrating needs: pip install 'openenv-spectator[voice]'"
+        ) from error
+    said = asyncio.run(_narrate(episode_id, data_dir, out, accent, words_per_minute))
+    if captions is not None:
+        captions.write_text(as_captions(said), encoding="utf-8")
+    heard = [one for one in said if one.why_not is None]
+    for one in said:
+        if one.why_not is not None:
+            click.echo(f"event {one.line.seq} is not heard: {one.why_not}", err=True)
+    if not heard:
+        raise click.ClickException(f"{episode_id} has no line that could be spoken")
+    click.echo(f"{out}: {len(heard)} lines, {said[-1].ends_s:.0f} s", err=True)
+    if len(heard) < len(said):
+        sys.exit(1)
+
+
+async def _narrate(
+    episode_id: str, data_dir: Path, out: Path, accent: str, words_per_minute: int
+) -> list[SpokenLine]:
+    from spectator.catalog import load_world
+    from spectator.narration.clips import ClipStore
+    from spectator.narration.recital import recite
+    from spectator.narration.voices.choice import NO_PROGRAM
+    from spectator.narration.voices.espeak import EspeakVoice, espeak_program
+
+    program = espeak_program()
+    if program is None:
+        raise click.ClickException(NO_PROGRAM)
+    async with recorded_episode(episode_id, data_dir) as journal:
+        world = load_world((await summary_of(journal, episode_id)).environment)
+        lines = await _lines(journal, episode_id)
+    voice = EspeakVoice(program, accent=accent, words_per_minute=words_per_minute)
+    clips = ClipStore(data_dir / "clips")
+    said = []
+    with click.progressbar(length=len(lines), label="lines", file=sys.stderr) as progress:
+        async for one in recite(lines, out, voice=voice, clips=clips, spoken=world.spoken):
+            said.append(one)
+            progress.update(1)
+    return said
+
+
+async def _lines(journal: Journal, episode_id: str) -> list[RecordedLine]:
+    from spectator.narration.recital import RecordedLine
+
+    return [
+        RecordedLine(event.seq, event.data["text"], event.data["at"], event.data["label"])
+        async for event in (recorded.event async for recorded in journal.stream(episode_id))
+        if event.type == "narration.line"
+    ]

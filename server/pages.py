@@ -134,7 +134,7 @@ def pages_router() -> APIRouter:
             return RedirectResponse(deep_link, status_code=303)
         page = LobbyPage(
             root="./",
-            static=f"./{_static(request)}",
+            static=f"./{static_path(request)}",
             title="Spectator: watch agents play",
             version=__version__,
             modules=request.app.state.modules["lobby.js"],
@@ -145,7 +145,7 @@ def pages_router() -> APIRouter:
     def wall(request: Request) -> Response:
         page = ScriptPage(
             root="./",
-            static=f"./{_static(request)}",
+            static=f"./{static_path(request)}",
             title="The wall · Spectator",
             modules=request.app.state.modules["wall.js"],
         )
@@ -189,7 +189,7 @@ def _watch_page(
     world = load_world(environment) if environment in world_names() else None
     page = WatchPage(
         root="../",
-        static=f"../{_static(request)}",
+        static=f"../{static_path(request)}",
         title=f"{title} · Spectator",
         episode_id=episode_id,
         world_title=title,
@@ -206,7 +206,7 @@ def _watch_page(
 def _not_found(request: Request, templates: Templates, episode_id: str) -> Response:
     page = ErrorPage(
         root="../",
-        static=f"../{_static(request)}",
+        static=f"../{static_path(request)}",
         title="There is no such episode",
         status=HTTPStatus.NOT_FOUND,
         message=f"Nothing is kept here under {clean_text(episode_id, 64)}. It may have been played on "
@@ -224,7 +224,8 @@ def _deep_link(query: Mapping[str, str]) -> str | None:
     return f"./watch/{quote(episode_id)}{place}"
 
 
-def _static(request: Request) -> str:
+def static_path(request: Request) -> str:
+    """Path of the pages' files under their digest, from the root."""
     path: str = request.app.state.static_path
     return path
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from spectator.bus.base import Bus, Overflow, Subscription
 from spectator.events import RecordedEvent
@@ -23,6 +23,11 @@ class Stage:
         self.published: Counter[str] = Counter()
         self._bus = bus
         self._begun = asyncio.Event()
+        self._on_end: list[Callable[[str], None]] = []
+
+    def on_end(self, tell: Callable[[str], None]) -> None:
+        """Have ``tell`` called with the id of every episode that ends."""
+        self._on_end.append(tell)
 
     async def next_beginning(self) -> None:
         """Wait until another episode begins."""
@@ -55,3 +60,5 @@ class Stage:
             begun.set()
         elif event.type == "episode.ended":
             self.ended[event.data["reason"]] += 1
+            for tell in self._on_end:
+                tell(event.episode_id)

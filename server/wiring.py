@@ -23,6 +23,9 @@ from spectator.episodes.driver import EpisodeLimits
 from spectator.episodes.recovery import recover
 from spectator.episodes.supervisor import Supervisor
 from spectator.errors import ConfigurationError
+from spectator.evaluation.scorekeeping import Scorekeeper
+from spectator.evaluation.store import FILE as FIGURES_FILE
+from spectator.evaluation.store import FigureStore
 from spectator.journal.base import Journal
 from spectator.journal.sql import SqlJournal
 
@@ -53,6 +56,7 @@ class Services:
         wall: What runs here, as tiles.
         cast: The worlds, with everybody who can play in them here.
         narration: Who speaks.
+        scorekeeper: Who keeps the standings.
     """
 
     settings: Settings
@@ -66,6 +70,7 @@ class Services:
     wall: Wall
     cast: Cast
     narration: Narration
+    scorekeeper: Scorekeeper
 
 
 def services_of(connection: HTTPConnection) -> Services:
@@ -115,6 +120,10 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
         stack.push_async_callback(audience.send_away, settings.shutdown_grace_s)
         narration = open_narration(settings, clock)
         stack.push_async_callback(narration.aclose)
+        scorekeeper = Scorekeeper(journal, FigureStore(settings.data_dir / FIGURES_FILE))
+        stage.on_end(scorekeeper.note_ended)
+        scoring = tasks.create_task(scorekeeper.run(), name="scorekeeper")
+        stack.callback(scoring.cancel)
         attending = tasks.create_task(narration.attend(stage, supervisor, audience))
         stack.callback(attending.cancel)
         yield Services(
@@ -129,6 +138,7 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
             wall=Wall(supervisor, clock, tasks),
             cast=cast,
             narration=narration,
+            scorekeeper=scorekeeper,
         )
 
 

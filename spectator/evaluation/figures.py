@@ -8,8 +8,8 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final, Self
 
 from spectator.catalog import load_world
-from spectator.environments.base import World
-from spectator.errors import ConfigurationError, InvalidRequest, JournalError
+from spectator.environments.base import Meter, World
+from spectator.errors import ConfigurationError, EnvironmentFault, InvalidRequest, JournalError
 from spectator.evaluation.measures import Gauge
 from spectator.events import EndReason, Event, RecordedEvent
 
@@ -101,15 +101,27 @@ class Reading:
         self._ended: Event | None = None
         self._world: World | None = None
         self._gauges: dict[str, Gauge] = {}
-        self._meter: Any = None
+        self._meter: Meter | None = None
 
     def take(self, recorded: RecordedEvent) -> None:
         """Take note of the next event.
 
         Raises:
-            JournalError: The record does not begin with ``episode.started``.
+            JournalError: The record does not begin with ``episode.started``, or an event in it lacks what
+                its type should have.
+            EnvironmentFault: The world's meter failed.
         """
         event = recorded.event
+        try:
+            self._take(event)
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise JournalError(
+                f"event {event.seq} of {event.episode_id} cannot be measured: {error!r}"
+            ) from error
+        if self._meter is not None:
+            self._measure(event)
+
+    def _take(self, event: Event) -> None:
         if event.type == "episode.started":
             self._begin(event)
         elif self._started is None:
@@ -118,15 +130,24 @@ class Reading:
             self._gauges[event.data["actor"]].take(event)
         elif event.type == "episode.ended":
             self._ended = event
-        if self._meter is not None:
+
+    def _measure(self, event: Event) -> None:
+        assert self._meter is not None
+        try:
             self._meter.take(event)
+        except Exception as error:
+            raise EnvironmentFault(f"the meter of {event.episode_id} failed: {error!r}") from error
 
     def figures(self) -> EpisodeFigures | None:
-        """What was found; ``None`` while the record has no end."""
+        """What was found; ``None`` while the record has no end.
+
+        Raises:
+            EnvironmentFault: The world's meter failed.
+        """
         started, ended = self._started, self._ended
         if started is None or ended is None:
             return None
-        own = {} if self._meter is None else self._meter.figures()
+        own = self._own_figures(started.episode_id)
         agent = started.data["agent"]
         actors = sorted(started.data["seats"], key=lambda actor: actor != agent)
         return EpisodeFigures(
@@ -142,6 +163,12 @@ class Reading:
             forked=started.data.get("parent") is not None,
             seats=tuple(self._seat(actor, started, ended, own.get(actor, {})) for actor in actors),
         )
+
+    def _own_figures(self, episode_id: str) -> Mapping[str, Mapping[str, float]]:
+        try:
+            return {} if self._meter is None else self._meter.figures()
+        except Exception as error:
+            raise EnvironmentFault(f"the meter of {episode_id} failed: {error!r}") from error
 
     def _begin(self, started: Event) -> None:
         self._started = started

@@ -1,0 +1,204 @@
+"""What captains have shown, summed up: who counts for what, in which order; a journal is read once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from spectator.errors import JournalError
+from spectator.evaluation.figures import EpisodeFigures, SeatFigures
+from spectator.evaluation.playing import Job, play_apart
+from spectator.evaluation.scorekeeping import Scorekeeper
+from spectator.evaluation.standings import Standings
+from spectator.evaluation.store import FigureStore
+from spectator.events import RecordedEvent, decode
+from spectator.journal.sql import SqlJournal
+from tests.fakes import until
+
+
+def figures(
+    number: int, home: str, away: str | None, outcome: float | None, reason: Any = "finished", **shown: float
+) -> EpisodeFigures:
+    def seat(actor: str, name: str, won: float | None) -> SeatFigures:
+        return SeatFigures(
+            actor, name, name.title(), "heuristic", shown if won is None else {"outcome": won, **shown}
+        )
+
+    seats = [seat("home", home, outcome)]
+    if away is not None:
+        seats.append(seat("away", away, None if outcome is None else 1.0 - outcome))
+    return EpisodeFigures(
+        f"ep-{number:03}", "cricket", "1.0", "default", number, {}, f"2026-11-21T05:00:{number:02}Z", reason,
+        None, False, tuple(seats),
+    )  # fmt: skip
+
+
+def standings(*played: EpisodeFigures) -> Standings:
+    kept = Standings()
+    for one in played:
+        kept.add(one)
+    return kept
+
+
+def test_both_captains_of_a_match_are_credited_and_sums_are_means_in_the_end() -> None:
+    kept = standings(
+        figures(1, "a", "b", 1.0, score=0.8), figures(2, "b", "a", 0.5, score=0.4), figures(3, "a", "c", 0.0)
+    )
+    found = {one.captain: one for one in kept.look()}
+    a = found["a"].sums
+    assert (a.wins, a.ties, a.losses, a.episodes) == (1, 1, 1, 3)
+    assert found["a"].share is not None and found["a"].share.value == 0.5
+    assert a.mean("score") == pytest.approx(0.6) and a.count("score") == 2
+    assert [name for name, _ in found["a"].against] == ["b", "c"]
+    assert (found["c"].sums.wins, found["c"].sums.label) == (1, "C")
+    assert [episode_id for _, episode_id in a.recent] == ["ep-001", "ep-002", "ep-003"]
+
+
+def test_a_match_against_itself_a_fork_and_a_cut_match_count_for_no_share() -> None:
+    kept = standings(
+        figures(1, "a", "a", 1.0, score=0.5),
+        replace(figures(2, "a", "b", 1.0), forked=True),
+        figures(3, "a", "b", None, reason="stopped", score=0.1),
+    )
+    (a, b) = sorted(kept.look(), key=lambda one: one.captain)
+    assert a.share is None and (a.sums.mirrored, a.sums.unfinished, a.sums.mean("score")) == (1, 1, 0.5)
+    assert b.share is None and b.sums.episodes == 1
+    assert kept.episodes == 2
+
+
+def test_one_lucky_win_does_not_lead() -> None:
+    lucky = [figures(1, "lucky", "c", 1.0)]
+    good = [figures(number, "good", "c", float(number != 5)) for number in range(2, 30)]
+    assert [one.captain for one in standings(*lucky, *good).look()][:2] == ["good", "lucky"]
+
+
+def test_where_nobody_plays_against_anybody_the_score_decides() -> None:
+    kept = standings(figures(1, "a", None, None, score=0.2), figures(2, "b", None, None, score=0.9))
+    assert [one.captain for one in kept.look()] == ["b", "a"]
+    assert kept.opponents() == []
+
+
+def test_versions_and_packs_do_not_mix_and_can_be_asked_for() -> None:
+    first = figures(1, "a", "b", 1.0)
+    kept = standings(first, replace(first, environment_version="2.0"), replace(first, pack="chase"))
+    assert len(kept.places()) == 3
+    assert all(one.sums.episodes == 1 for one in kept.look())
+    assert {one.place.pack for one in kept.look(pack="chase")} == {"chase"}
+    assert [one.captain for one in kept.look(pack="chase", opponent="b")] == ["a"]
+    assert kept.look(environment="chess") == []
+
+
+class CountedJournal:
+    """A journal that counts what is read of each episode."""
+
+    def __init__(self, journal: SqlJournal) -> None:
+        self.journal = journal
+        self.read_ids: list[str] = []
+        self.failing: set[str] = set()
+
+    async def read(self, episode_id: str, **asked: Any) -> list[RecordedEvent]:
+        if not asked.get("after_seq"):
+            self.read_ids.append(episode_id)
+        if episode_id in self.failing:
+            raise JournalError("a page of it is damaged")
+        return await self.journal.read(episode_id, **asked)
+
+    async def episodes(self, wanted: Any) -> Sequence[Any]:
+        return await self.journal.episodes(wanted)
+
+
+@asynccontextmanager
+async def keeping(journal: CountedJournal, folder: Path) -> AsyncIterator[Scorekeeper]:
+    counted: Any = journal
+    keeper = Scorekeeper(counted, FigureStore(folder / "figures.db"))
+    running = asyncio.create_task(keeper.run())
+    try:
+        yield keeper
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+
+@pytest.fixture(scope="module")
+def records() -> dict[str, list[RecordedEvent]]:
+    """Three short episodes by their ids."""
+    found = {}
+    for number in range(3):
+        job = Job(
+            "counting", "heuristic", None, "default", number, {"turns": 3, "payload_bytes": 0}, f"ep-{number}"
+        )
+        found[job.episode_id] = [decode(text) for text in play_apart(job)]
+    return found
+
+
+def test_every_episode_is_read_once_ever_and_new_ones_as_they_end(
+    records: dict[str, list[RecordedEvent]], tmp_path: Path
+) -> None:
+    async def play() -> None:
+        journal = await SqlJournal.open(f"sqlite:///{tmp_path / 'journal.db'}")
+        counted = CountedJournal(journal)
+        await journal.append(records["ep-0"])
+        async with keeping(counted, tmp_path) as keeper:
+            await until(lambda: keeper.standings.episodes == 1)
+            await journal.append(records["ep-1"])
+            keeper.note_ended("ep-1")
+            await until(lambda: keeper.standings.episodes == 2 and not keeper.owed)
+        await journal.append(records["ep-2"])
+        async with keeping(counted, tmp_path) as keeper:
+            await until(lambda: keeper.standings.episodes == 3 and not keeper.owed)
+        assert sorted(counted.read_ids) == ["ep-0", "ep-1", "ep-2"]
+        await journal.aclose()
+
+    asyncio.run(play())
+
+
+def test_what_left_the_journal_leaves_the_standings(
+    records: dict[str, list[RecordedEvent]], tmp_path: Path
+) -> None:
+    async def play() -> None:
+        journal = await SqlJournal.open(f"sqlite:///{tmp_path / 'journal.db'}")
+        await journal.append(records["ep-0"])
+        store = FigureStore(tmp_path / "figures.db")
+        store.save([replace(figures(9, "gone", None, None), episode_id="ep-9")])
+        async with keeping(CountedJournal(journal), tmp_path) as keeper:
+            await until(lambda: [one.captain for one in keeper.standings.look()] == ["heuristic"])
+            await until(lambda: [one.episode_id for one in store.load()] == ["ep-0"])
+        await journal.aclose()
+
+    asyncio.run(play())
+
+
+def test_an_episode_that_cannot_be_read_is_left_out_and_the_others_are_not(
+    records: dict[str, list[RecordedEvent]], tmp_path: Path
+) -> None:
+    async def play() -> None:
+        journal = await SqlJournal.open(f"sqlite:///{tmp_path / 'journal.db'}")
+        for recorded in records.values():
+            await journal.append(recorded)
+        counted = CountedJournal(journal)
+        counted.failing = {"ep-1"}
+        async with keeping(counted, tmp_path) as keeper:
+            await until(lambda: not keeper.owed and keeper.standings.episodes == 2)
+        await journal.aclose()
+
+    asyncio.run(play())
+
+
+def test_without_a_place_to_keep_figures_the_standings_are_there_all_the_same(
+    records: dict[str, list[RecordedEvent]], tmp_path: Path
+) -> None:
+    async def play() -> None:
+        journal = await SqlJournal.open(f"sqlite:///{tmp_path / 'journal.db'}")
+        await journal.append(records["ep-0"])
+        (tmp_path / "figures.db").write_bytes(b"no database at all" * 100)
+        async with keeping(CountedJournal(journal), tmp_path) as keeper:
+            await until(lambda: keeper.standings.episodes == 1)
+        await journal.aclose()
+
+    asyncio.run(play())

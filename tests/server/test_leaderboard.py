@@ -1,0 +1,134 @@
+"""The leaderboard: nothing, something, everything; as a page without a script, and for programs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.serving import Serving, serve, test_settings
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
+    """A server on which nobody has played cricket yet but is about to."""
+    with serve(test_settings(tmp_path_factory.mktemp("board"), max_episodes=4)) as serving:
+        yield serving
+
+
+def board(serving: Serving, episodes: int, **asked: str) -> Any:
+    """The leaderboard once it holds so many episodes."""
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        answer = serving.client.get("/api/leaderboard", params=asked)
+        assert answer.status_code == 200, answer.text
+        found = answer.json()
+        if found["episodes"] >= episodes and not found["owed"]:
+            return found
+        time.sleep(0.01)
+    raise AssertionError(f"there were never {episodes} episodes")
+
+
+class Page(HTMLParser):
+    """What a browser without scripts makes of a page."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.links: list[str] = []
+        self.scripts: list[str] = []
+        self.words: list[str] = []
+        self.feed(html)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        known = dict(attrs)
+        if tag == "a":
+            self.links.append(str(known.get("href")))
+        if tag == "script":
+            self.scripts.append(str(known.get("src")))
+        assert not any(name.startswith("on") or name == "style" for name in known), known
+
+    def handle_data(self, data: str) -> None:
+        self.words.append(data)
+
+    @property
+    def text(self) -> str:
+        return " ".join(" ".join(self.words).split())
+
+
+def page(serving: Serving, **asked: str) -> Page:
+    answer = serving.client.get("/leaderboard", params=asked)
+    assert answer.status_code == 200 and answer.headers["content-type"].startswith("text/html")
+    return Page(answer.text)
+
+
+def test_from_nothing_to_a_table_with_links_to_replays(served: Serving) -> None:
+    empty = page(served)
+    assert "No episode has ended here yet" in empty.text and "spectator evaluate" in empty.text
+    assert board(served, 0)["rows"] == []
+
+    match = {"environment": "cricket", "max_overs": 1, "seed": 3}
+    first = served.start(**match, captain_preset="tactician", opponent_choice="anchor")
+    second = served.start(**match, captain_preset="anchor", opponent_choice="anchor")
+    for number in range(2):
+        served.finish(served.start(environment="counting", seed=number))
+    for episode_id in (first, second):
+        served.finish(episode_id)
+
+    found = board(served, 4)
+    rows = {(row["environment"], row["captain"]): row for row in found["rows"]}
+    assert set(rows) == {("counting", "heuristic"), ("cricket", "tactician"), ("cricket", "anchor")}
+    anchor = rows["cricket", "anchor"]
+    assert (anchor["episodes"], anchor["mirrored"]) == (2, 1)
+    assert anchor["wins"] + anchor["losses"] + anchor["ties"] == 1
+    assert 0 <= anchor["share"]["low"] < anchor["share"]["high"] <= 1
+    assert {"coherence", "adaptation", "tool_validity", "latency_s"} <= set(anchor["measures"])
+    assert set(anchor["recent"]) == {first, second}
+    counter = rows["counting", "heuristic"]
+    assert counter["share"] is None and counter["measures"]["score"] == {"mean": 1.0, "episodes": 2}
+
+    shown = page(served)
+    assert f"./replay/{first}" in shown.links
+    assert served.client.get(f"/replay/{first}").status_code == 200
+    assert "Tactician" in shown.text and "What the measures mean" in shown.text
+    assert all("theme.js" in script for script in shown.scripts)
+
+
+def test_it_can_be_narrowed_and_says_when_nothing_is_left(served: Serving) -> None:
+    board(served, 4)
+    against = page(served, environment="cricket", opponent="anchor")
+    assert "Tactician" in against.text and "Counting" not in against.text.split("Show", 1)[1]
+    assert 'value="anchor" selected' in served.client.get("/leaderboard?opponent=anchor").text
+    assert [row["captain"] for row in board(served, 4, environment="counting", pack="default")["rows"]] == [
+        "heuristic"
+    ]
+    assert "Nobody has played that" in page(served, pack="no such pack").text
+    assert (
+        served.client.get("/leaderboard", params={"environment": "", "pack": "", "opponent": ""}).status_code
+        == 200
+    )
+
+
+def test_what_is_asked_for_is_shown_as_text_and_bounded(served: Serving) -> None:
+    hostile = served.client.get("/leaderboard", params={"pack": "<script>alert(1)</script>"})
+    assert hostile.status_code == 200 and "<script>alert" not in hostile.text
+    assert served.client.get("/api/leaderboard", params={"pack": "x" * 65}).status_code == 422
+    assert served.client.get("/leaderboard", params={"pack": "x" * 65}).status_code == 422
+
+
+def test_it_is_described_and_linked_from_the_lobby(served: Serving) -> None:
+    described = served.client.get("/openapi.json").json()
+    assert "/api/leaderboard" in described["paths"] and "BoardRow" in described["components"]["schemas"]
+    assert "./leaderboard" in Page(served.client.get("/").text).links
+
+
+def test_a_restart_keeps_what_was_read(tmp_path: Path) -> None:
+    with serve(test_settings(tmp_path)) as serving:
+        serving.finish(serving.start())
+        board(serving, 1)
+    assert (tmp_path / "figures.db").exists()
+    with serve(test_settings(tmp_path)) as serving:
+        assert board(serving, 1)["rows"][0]["episodes"] == 1

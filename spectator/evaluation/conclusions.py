@@ -37,8 +37,8 @@ def labels_of(results: Results) -> dict[str, str]:
 
 
 def certain(share: Estimate) -> bool:
-    """Whether the interval leaves no doubt about who is ahead."""
-    return not share.low <= 0.5 <= share.high
+    """Whether the interval leaves out one half; one that ends there, give or take rounding, does not."""
+    return share.low > 0.5 + 1e-6 or share.high < 0.5 - 1e-6
 
 
 def percent(share: float) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from spectator.catalog import load_world
-from spectator.evaluation.conclusions import conclusions
+from spectator.evaluation.conclusions import certain, conclusions
 from spectator.evaluation.figures import EpisodeFigures, SeatFigures
 from spectator.evaluation.plots import Row, forest, round_ticks
 from spectator.evaluation.report import plots_of, report_page
@@ -63,6 +63,12 @@ def test_it_says_no_more_than_the_intervals_allow() -> None:
     assert sure[0].startswith("Tactician won 100.0 % of its matches") and "Tactician over Anchor" in sure[1]
     unsure = list(conclusions(results(schedule_of("anchor", "tactician", matches=4), "nobody")))
     assert unsure[1] == "Nobody is shown to be better: the interval holds one half."
+
+
+def test_an_interval_that_ends_at_one_half_decides_nothing() -> None:
+    assert not certain(Estimate(value=0.53, low=0.5 + 1e-15, high=0.56, n=200))
+    assert certain(Estimate(value=0.53, low=0.501, high=0.56, n=200))
+    assert certain(Estimate(value=0.4, low=0.3, high=0.499, n=200))
 
 
 def test_matches_that_broke_down_take_their_pair_with_them_and_are_told() -> None:

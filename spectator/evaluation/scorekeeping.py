@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Final
 
 from spectator.errors import SpectatorError
@@ -106,20 +106,24 @@ class Scorekeeper:
 
     async def _read_owed(self) -> None:
         self._news.clear()
-        unsaved: list[EpisodeFigures] = []
-        for episode_id in list(self._owed):
-            figures = await self._figures(episode_id)
-            if figures is None:
-                self._unreadable.add(episode_id)
-            else:
-                self._known[episode_id] = figures
-                self.standings.add(figures)
-                unsaved.append(figures)
-            self._owed.pop(episode_id, None)
-            if len(unsaved) >= SAVED:
-                await self._save(unsaved)
-                unsaved = []
-        await self._save(unsaved)
+        owed = list(self._owed)
+        for first in range(0, len(owed), SAVED):
+            batch = owed[first : first + SAVED]
+            await self._save([figures for one in batch if (figures := await self._take(one)) is not None])
+            for episode_id in batch:
+                self._owed.pop(episode_id, None)
+
+    async def _take(self, episode_id: str) -> EpisodeFigures | None:
+        """Read one episode into the standings; nothing when that cannot be done, or was."""
+        if episode_id in self._known:
+            return None
+        figures = await self._figures(episode_id)
+        if figures is None:
+            self._unreadable.add(episode_id)
+            return None
+        self._known[episode_id] = figures
+        self.standings.add(figures)
+        return figures
 
     async def _figures(self, episode_id: str) -> EpisodeFigures | None:
         reading, seq = Reading(), 0
@@ -134,11 +138,9 @@ class Scorekeeper:
             logger.warning("%s is left out of the leaderboard: %s", episode_id, error)
             return None
 
-    async def _save(self, figures: Iterable[EpisodeFigures]) -> None:
-        kept = list(figures)
-        if not kept:
-            return
+    async def _save(self, figures: Sequence[EpisodeFigures]) -> None:
         try:
-            await asyncio.to_thread(self._store.save, kept)
+            if figures:
+                await asyncio.to_thread(self._store.save, figures)
         except SpectatorError as error:
-            logger.warning("figures of %d episodes are not kept: %s", len(kept), error)
+            logger.warning("figures of %d episodes are not kept: %s", len(figures), error)

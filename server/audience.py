@@ -1,11 +1,10 @@
-"""Owns the viewers: who may enter, who watches which episode, and what waits for each of them."""
+"""Owns the viewers: who may enter, and who watches which episode."""
 
 from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from spectator.bus.base import Bus, Overflow, Subscription
@@ -15,145 +14,20 @@ from spectator.episodes.supervisor import LiveEpisode
 from . import wire
 from .settings import Settings
 from .thoughts import Telling
-from .wire import Batch, Close, Frame, Position
+from .viewer import Carrier, Viewer
+from .wire import Batch, Close, Frame
 
 RELAY_CAPACITY: Final = 8192
 """Events that may wait for the relay itself; it only ever lags within one turn of the loop."""
 
-CHUNK: Final = 50
-"""Viewers that are served before others of the process get a turn."""
+CHUNK: Final = 200
+"""Viewers that are written to before others of the process get a turn: 1 to 2 ms."""
+
+WAKE_CHUNK: Final = 25
+"""The same for what costs more a viewer than a write: a beginning, an end, a farewell."""
 
 COUNT_INTERVAL_S: Final = 1.0
 """Least time between two tellings of the number of viewers."""
-
-
-class Viewer:
-    """The way to one viewer: straight to its connection while it keeps up, else through what waits for it.
-
-    Args:
-        backlog_bytes: What may wait before it is closed as too slow.
-    """
-
-    __slots__ = (
-        "_asked",
-        "_backlog_bytes",
-        "_bytes",
-        "_caught_up",
-        "_expelled",
-        "_free",
-        "_over",
-        "_waiting",
-        "_wake",
-        "_write",
-        "position",
-    )
-
-    def __init__(self, backlog_bytes: int) -> None:
-        self.position = 0
-        """It was sent everything up to here."""
-        self._write: Callable[[bytes], None] = _nowhere
-        self._free: Callable[[], bool] = _never
-        self._caught_up = False
-        self._backlog_bytes = backlog_bytes
-        self._waiting: list[Frame] = []
-        self._bytes = 0
-        self._asked: Position | None = None
-        self._wake = asyncio.Event()
-        self._over = False
-        self._expelled: asyncio.Future[Close] = asyncio.get_running_loop().create_future()
-
-    def go_straight(self, write: Callable[[bytes], None], free: Callable[[], bool]) -> None:
-        """From here on, write to whoever has caught up without anything waiting in between.
-
-        Args:
-            write: Writes to the connection at once.
-            free: Whether the connection holds nothing back; :meth:`hold` tells when it begins to.
-        """
-        self._write = write
-        self._free = free
-
-    def hold(self) -> None:
-        """The connection holds bytes back, or is gone: what comes now waits until it is taken."""
-        self._caught_up = False
-
-    def offer(self, batch: Batch) -> None:
-        """Write ``batch``, or let it wait behind what does; a viewer too far behind is expelled instead."""
-        if self._caught_up and (batch.first is None or batch.first > self.position):
-            self.position = batch.last or self.position
-            self._write(batch.message)
-            return
-        if self._expelled.done():
-            return
-        self._bytes += batch.size
-        if self._bytes > self._backlog_bytes:
-            self.expel(Close.TOO_SLOW)
-            return
-        self._waiting.extend(batch.frames)
-        self._rouse()
-
-    def say(self, batch: Batch) -> None:
-        """Write what is no event, or let it wait if nothing does; a viewer further behind misses it."""
-        if self._caught_up or not self._waiting:
-            self.offer(batch)
-
-    def ask(self, position: Position) -> None:
-        """Let the viewer's wish to resume wait for its turn; a later one replaces it."""
-        self._asked = position
-        self._rouse()
-
-    def end(self) -> None:
-        """Nothing more comes after what waits."""
-        self._over = True
-        self._rouse()
-
-    def begin(self) -> None:
-        """Be ready for another episode."""
-        self._over = False
-        self._forget()
-
-    def expel(self, close: Close) -> None:
-        """End the connection; what waits is forgotten."""
-        if not self._expelled.done():
-            self._expelled.set_result(close)
-        self._caught_up = False
-        self._forget()
-
-    async def expelled(self) -> Close:
-        """Wait until the connection must end."""
-        return await asyncio.shield(self._expelled)
-
-    async def take(self) -> tuple[Position | None, Sequence[Frame]] | None:
-        """A wish to resume, if there is one, and every frame that waits, as soon as there is either.
-
-        Returns:
-            ``None`` at the end of the episode.
-        """
-        while not self._waiting and self._asked is None:
-            if self._over:
-                return None
-            self._wake.clear()
-            self._caught_up = self._free() and not self._expelled.done()
-            await self._wake.wait()
-        batch = (self._asked, self._waiting)
-        self._forget()
-        return batch
-
-    def _rouse(self) -> None:
-        self._caught_up = False
-        self._wake.set()
-
-    def _forget(self) -> None:
-        self._waiting = []
-        self._bytes = 0
-        self._asked = None
-
-
-def _nowhere(data: bytes) -> None:
-    raise NotImplementedError
-
-
-def _never() -> bool:
-    return False
 
 
 class Relay:
@@ -172,6 +46,7 @@ class Relay:
         self._subscription = subscription
         self._clock = clock
         self._changed = asyncio.Event()
+        self._turn = asyncio.Lock()
         self._snapshot: Frame | None = None
 
     def snapshot(self) -> Frame:
@@ -196,10 +71,7 @@ class Relay:
                 await self._hand_over([wire.event_frame(recorded) for recorded in batch])
             for task in telling:
                 task.cancel()
-        for viewer in tuple(self.viewers):
-            if self._subscription.overflowed:
-                viewer.expel(Close.TOO_SLOW)
-            viewer.end()
+        await in_turns(self.viewers, self._end)
 
     def close(self) -> None:
         """Nobody watches any more."""
@@ -207,18 +79,31 @@ class Relay:
 
     async def say(self, frame: Frame) -> None:
         """Hand over a frame that is no event: it may be lost, and nobody is closed for not taking it."""
-        for batch in wire.batches([frame]):
-            for place, viewer in enumerate(tuple(self.viewers), start=1):
-                viewer.say(batch)
-                if place % CHUNK == 0:
+        async with self._turn:
+            for batch in wire.batches([frame]):
+                viewers = tuple(self.viewers)
+                for start in range(0, len(viewers), CHUNK):
+                    for viewer in viewers[start : start + CHUNK]:
+                        viewer.say(batch)
                     await asyncio.sleep(0)
 
     async def _hand_over(self, frames: Sequence[Frame]) -> None:
-        for batch in wire.batches(frames):
-            for place, viewer in enumerate(tuple(self.viewers), start=1):
-                viewer.offer(batch)
-                if place % CHUNK == 0:
-                    await asyncio.sleep(0)
+        async with self._turn:
+            for batch in wire.batches(frames):
+                await self._hand_out(batch)
+
+    async def _hand_out(self, batch: Batch) -> None:
+        viewers, message = tuple(self.viewers), batch.message
+        first, last = (-1, -1) if batch.first is None or batch.last is None else (batch.first, batch.last)
+        for start in range(0, len(viewers), CHUNK):
+            for viewer in viewers[start : start + CHUNK]:
+                if viewer.caught_up and first > viewer.position:
+                    viewer.position = last  # as in Viewer.offer; a call less for each of thousands
+                    viewer.write(message)
+                else:
+                    viewer.offer(batch)
+            if start + CHUNK < len(viewers):
+                await asyncio.sleep(0)
 
     async def _tell_trouble(self) -> None:
         told = self.live.trouble
@@ -234,6 +119,12 @@ class Relay:
             self._changed.clear()
             await self._hand_over([wire.viewers(len(self.viewers))])
             await self._clock.sleep(COUNT_INTERVAL_S)
+
+    def _end(self, viewer: Viewer) -> None:
+        if viewer in self.viewers:
+            if self._subscription.overflowed:
+                viewer.expel(Close.TOO_SLOW)
+            viewer.end()
 
 
 class Audience:
@@ -265,14 +156,14 @@ class Audience:
         relay = self._relays.get(episode_id)
         return 0 if relay is None else len(relay.viewers)
 
-    def enter(self, address: str) -> Viewer | None:
+    def enter(self, address: str, carrier: Carrier) -> Viewer | None:
         """Let a viewer in, or ``None`` when there is no room for it."""
         settings = self._settings
         full = len(self._viewers) >= settings.max_viewers
         crowded = 0 < settings.max_viewers_per_address <= self._addresses[address]
         if full or crowded or self._closing:
             return None
-        viewer = Viewer(settings.viewer_backlog_bytes)
+        viewer = Viewer(carrier, settings.viewer_backlog_bytes)
         self._viewers[viewer] = address
         self._addresses[address] += 1
         return viewer
@@ -288,27 +179,26 @@ class Audience:
         if not self._addresses[address]:
             del self._addresses[address]
 
-    @contextmanager
-    def watching(self, viewer: Viewer, live: LiveEpisode) -> Iterator[Relay]:
+    def watch(self, viewer: Viewer, live: LiveEpisode) -> Relay:
         """Let ``viewer`` have every event of ``live`` that is published from here on."""
         viewer.begin()
         relay = self._relays.get(live.episode_id) or self._open(live)
         relay.viewers[viewer] = None
         relay.count_changed()
-        try:
-            yield relay
-        finally:
-            relay.viewers.pop(viewer, None)
-            relay.count_changed()
-            if not relay.viewers and self._relays.get(live.episode_id) is relay:
-                del self._relays[live.episode_id]
-                relay.close()
+        return relay
+
+    def unwatch(self, viewer: Viewer, relay: Relay) -> None:
+        """Let ``viewer`` have nothing more of an episode."""
+        relay.viewers.pop(viewer, None)
+        relay.count_changed()
+        if not relay.viewers and self._relays.get(relay.live.episode_id) is relay:
+            del self._relays[relay.live.episode_id]
+            relay.close()
 
     async def send_away(self, within_s: float) -> None:
         """Tell every viewer to come back later, let none in, and wait at most ``within_s`` for them to go."""
         self._closing = True
-        for viewer in tuple(self._viewers):
-            viewer.expel(Close.RESTARTING)
+        await in_turns(self._viewers, lambda viewer: viewer.expel(Close.RESTARTING))
         until = self._clock.monotonic() + within_s
         while self._viewers and self._clock.monotonic() < until:
             await self._clock.sleep(0.02)
@@ -319,3 +209,11 @@ class Audience:
         self._relays[live.episode_id] = relay
         self._tasks.create_task(relay.run(), name=f"relay {live.episode_id}")
         return relay
+
+
+async def in_turns(viewers: Iterable[Viewer], act: Callable[[Viewer], object]) -> None:
+    """Do something that costs more than a write for each of ``viewers``; others get their turns meanwhile."""
+    for place, viewer in enumerate(tuple(viewers), start=1):
+        act(viewer)
+        if place % WAKE_CHUNK == 0:
+            await asyncio.sleep(0)

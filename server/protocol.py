@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import socket
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from starlette.requests import HTTPConnection
 from uvicorn._types import ASGISendEvent
@@ -16,7 +15,10 @@ from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIO
 from websockets.frames import Frame
 from websockets.http11 import Request
 
-from .wire import MAX_MESSAGE_BYTES
+from spectator.clock import SystemClock
+
+from .allowance import Allowance
+from .incoming import MAX_FRAGMENTS
 
 logger = logging.getLogger(__name__)
 
@@ -32,17 +34,11 @@ PINGS_PER_S: Final = 10.0
 PING_BURST: Final = 100.0
 """Pings that it may send at once."""
 
-SEND_BUFFER: Final = 128 * 1024
-"""What the kernel keeps for a viewer that does not read; by itself it would keep up to 4 MB."""
-
 LINGER_S: Final = 5.0
 """How long a closed connection may take to read what was written, before it is cut."""
 
 GOING_S: Final = 1.0
 """The same once the server goes."""
-
-MAX_FRAGMENTS: Final = 64
-"""Most fragments of one message."""
 
 FIRST_REQUEST_S: Final = 15.0
 """How long a new connection may take to send the head of its first request."""
@@ -77,34 +73,51 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin the connection; comings and goings of viewers are figures, not log lines."""
         self.logger = logger
-        self.on_held_back: Callable[[], None] = _nothing
-        self._pings, self._pinged_at = 0.0, self.loop.time()
+        self._pings = Allowance(PINGS_PER_S, PING_BURST, SystemClock())
+        self._early: list[bytes] | None = None
         super().connection_made(transport)
 
-    def connection_lost(self, exc: Exception | None) -> None:
-        """End the connection."""
-        self.on_held_back()
-        self.on_held_back = _nothing
-        super().connection_lost(exc)
-
-    def pause_writing(self) -> None:
-        """Bytes are held back, because the peer does not read as fast as we write."""
-        super().pause_writing()
-        self.on_held_back()
-
-    def free(self) -> bool:
-        """Whether nothing is held back and the connection is open."""
-        return self.writable.is_set() and not self.close_sent and not self.disconnected
+    def data_received(self, data: bytes) -> None:
+        """Read what the peer says; what comes before the handshake is answered waits."""
+        if self._early is None:
+            super().data_received(data)
+        else:
+            self._early.append(data)
+            self.transport.pause_reading()
 
     def handle_connect(self, event: Request) -> None:
-        """Begin the handshake; a viewer's messages are small."""
-        if event.path.startswith("/live"):
-            self.conn.max_message_size = MAX_MESSAGE_BYTES
-            self._tell_when_anything_is_held_back()
+        """Begin the handshake."""
+        self._early = []
         super().handle_connect(event)
         if hasattr(self, "scope"):
             extensions: dict[str, Any] = self.scope["extensions"]
             extensions[EXTENSION] = self
+
+    def hand_over(self, make: Callable[[asyncio.Transport, set[Any]], asyncio.Protocol]) -> None:
+        """Let another protocol have the connection, if it is still there, and forget everything about it.
+
+        To be called in the same turn in which the handshake was answered.
+
+        Args:
+            make: Makes the successor from the transport and the server's set of open connections.
+        """
+        transport = self.transport
+        if self.disconnected or self.close_sent or transport.is_closing():
+            return
+        self.stop_keepalive()
+        self.connections.discard(self)
+        successor = make(transport, self.connections)
+        transport.set_protocol(successor)
+        self.transport = cast(asyncio.Transport, _HandedOver())
+        del self.scope["extensions"][EXTENSION]  # the two held each other
+        self._read_early(transport, successor)
+
+    def _read_early(self, transport: asyncio.Transport, reader: asyncio.Protocol) -> None:
+        early, self._early = self._early, None
+        for data in early or ():
+            reader.data_received(data)
+        if early and not transport.is_closing():
+            transport.resume_reading()
 
     def farewell(self, text: str, code: int, reason: str) -> None:
         """Write a last message and the close, even to one who does not read; cut it off a while later."""
@@ -128,26 +141,13 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
         await super().send(message)
         if message["type"] == "websocket.accept":
             del self.request, self.response  # a connection lasts for hours; its handshake need not
+            self.loop.call_soon(self._read_early, self.transport, self)  # unless it is handed over till then
         if message["type"] == "websocket.http.response.body" and not message.get("more_body", False):
             self.handshake_complete = True  # or uvicorn logs a refusal as a failure of the application
 
-    async def send_messages(self, messages: bytes) -> None:
-        """Write messages that are framed already, waiting while the peer does not read.
-
-        Raises:
-            OSError: The connection is closed.
-        """
-        await self.writable.wait()
-        if not self.free():
-            raise ClientDisconnected
-        self.transport.write(messages)
-
     def handle_ping(self) -> None:
         """Answer a ping; one who sends countless ones, or reads no answers, is cut off."""
-        now = self.loop.time()
-        self._pings = max(0.0, self._pings - (now - self._pinged_at) * PINGS_PER_S) + 1
-        self._pinged_at = now
-        if self._pings <= PING_BURST and self.transport.get_write_buffer_size() < UNREAD_BYTES:
+        if self._pings.spend(1.0) and self.transport.get_write_buffer_size() < UNREAD_BYTES:
             super().handle_ping()
         else:
             self.transport.abort()
@@ -179,20 +179,17 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
         super().shutdown()
         self.loop.call_later(GOING_S, self.transport.abort)
 
-    def _tell_when_anything_is_held_back(self) -> None:
-        self.transport.set_write_buffer_limits(high=0)
-        connection = self.transport.get_extra_info("socket")
-        if connection is not None:
-            connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER)
-
     def _fail(self, code: int, reason: str) -> None:
         self.frames = []
         self.conn.fail(code, reason)
         self.handle_parser_exception()
 
 
-def _nothing() -> None:
-    """Nobody wants to know."""
+class _HandedOver:
+    """Stands for a connection that is somebody else's now; uvicorn closes it when the application returns."""
+
+    def close(self) -> None:
+        """Leave it open."""
 
 
 def protocol_of(connection: HTTPConnection) -> WebSocketProtocol | None:

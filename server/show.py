@@ -9,7 +9,9 @@ from spectator.episodes.supervisor import LiveEpisode
 from spectator.journal.base import EpisodeSummary
 
 from . import wire
-from .audience import Viewer
+from .archive import EPISODE_ID
+from .audience import Relay
+from .viewer import Viewer
 from .wire import Close, Frame, Position
 from .wiring import Services
 
@@ -24,93 +26,135 @@ Tell = Callable[[Sequence[Frame]], Awaitable[None]]
 
 
 class Show:
-    """Shows episodes to one viewer.
+    """Shows one episode, live or recorded, or whatever is on, to one viewer.
 
     Args:
         services: Where episodes come from.
         viewer: What waits for it.
         tell: Sends to it.
+        episode_id: Which; ``None`` for the newest that runs, then the next, for ever.
+        asked: Where the viewer stood, if it says so.
     """
 
-    def __init__(self, services: Services, viewer: Viewer, tell: Tell) -> None:
+    __slots__ = (
+        "_asked",
+        "_episode_id",
+        "_relay",
+        "_services",
+        "_shown",
+        "_tell",
+        "_told_waiting",
+        "_viewer",
+    )
+
+    def __init__(
+        self, services: Services, viewer: Viewer, tell: Tell, episode_id: str | None, asked: Position | None
+    ) -> None:
         self._services = services
         self._viewer = viewer
         self._tell = tell
+        self._episode_id = episode_id
+        self._asked = asked
+        self._relay: Relay | None = None
+        self._shown: str | None = None
+        self._told_waiting = False
 
-    async def episode(self, episode_id: str, asked: Position | None) -> Close:
-        """Show one episode, live or recorded, to its end.
-
-        Args:
-            episode_id: Which.
-            asked: Where the viewer stood, if it says so.
+    async def go_on(self) -> Close | None:
+        """Show all that there is to show now; to be called again whenever the viewer is roused.
 
         Returns:
-            Why it is over.
+            Why it is over, once it is.
         """
-        live = self._services.supervisor.live(episode_id)
+        while True:
+            if self._relay is None:
+                close = await self._open()
+                if close is not None or self._relay is None:
+                    return close
+            taken = self._viewer.take()
+            if taken is not None:
+                await self._answer(self._relay, *taken)
+            elif not self._viewer.over:
+                return None
+            else:
+                self.leave()
+                if self._episode_id is not None:
+                    return Close.ENDED
+
+    def leave(self) -> None:
+        """Show nothing more; safe to call twice."""
+        self._services.foyer.leave(self._viewer)
+        if self._relay is not None:
+            self._services.audience.unwatch(self._viewer, self._relay)
+            self._relay = None
+
+    async def _open(self) -> Close | None:
+        """Begin with an episode, if there is one to begin with; why it is over, if it is."""
+        if self._episode_id is None:
+            await self._open_newest()
+            return None
+        if not EPISODE_ID.fullmatch(self._episode_id):
+            return Close.NOT_FOUND
+        live = self._services.supervisor.live(self._episode_id)
         if live is not None:
-            await self._live(live, asked)
-            return Close.ENDED
-        summary = await self._services.journal.episode(episode_id)
+            await self._join(live)
+            return None
+        summary = await self._services.journal.episode(self._episode_id)
         if summary is None:
             return Close.NOT_FOUND
-        await self._recorded(summary, asked)
+        await self._recorded(summary, self._asked)
         return Close.ENDED
 
-    async def whatever_is_on(self, asked: Position | None) -> Close:
-        """Show the newest episode that runs, then the next, for ever."""
-        shown: str | None = None
-        told_waiting = False
-        while True:
-            live = self._newest_but(shown)
-            if live is not None:
-                await self._live(live, asked)
-                shown, told_waiting, asked = live.episode_id, False, None
-                continue
-            if not told_waiting:
-                told_waiting = True
-                await self._tell([wire.waiting()])
-            if self._newest_but(shown) is None:
-                await self._services.stage.next_beginning()
+    async def _open_newest(self) -> None:
+        """Begin with the newest episode that runs, or wait for the next."""
+        if self._newest() is None and not self._told_waiting:
+            self._told_waiting = True
+            await self._tell([wire.waiting()])
+        live = self._newest()
+        if live is None:
+            self._services.foyer.enter(self._viewer)
+        else:
+            self._shown, self._told_waiting = live.episode_id, False
+            await self._join(live)
 
-    def _newest_but(self, shown: str | None) -> LiveEpisode | None:
+    def _newest(self) -> LiveEpisode | None:
         running = [
             live
             for live in self._services.supervisor.running()
-            if live.head_seq and not live.ended and live.episode_id != shown
+            if live.head_seq and not live.ended and live.episode_id != self._shown
         ]
         return running[-1] if running else None
 
-    async def _live(self, live: LiveEpisode, asked: Position | None) -> None:
-        with self._services.audience.watching(self._viewer, live) as relay:
-            viewer, head, snapshot = self._viewer, live.head_seq, relay.snapshot  # no await in between
-            resumable = _provable(asked, live.epoch, head)
-            first = None if resumable else snapshot()
-            await self._tell([wire.hello(live.episode_id, live.epoch, head, len(relay.viewers))])
-            if live.trouble is not None:
-                await self._tell([wire.trouble(live.trouble)])
-            if first is not None:
-                await self._tell([first])
-            elif asked is not None:
-                await self._missing(live.episode_id, asked.seq, head)
-            await self._tell(relay.telling.so_far())
-            viewer.position = head
-            while (batch := await viewer.take()) is not None:
-                again, frames = batch
-                if again is not None:
-                    viewer.position = await self._again(live, again, viewer.position, snapshot)
-                fresh = [frame for frame in frames if frame.seq is None or frame.seq > viewer.position]
-                await self._tell(fresh)
-                viewer.position = max([viewer.position, *(frame.seq for frame in fresh if frame.seq)])
+    async def _join(self, live: LiveEpisode) -> None:
+        viewer, asked, self._asked = self._viewer, self._asked, None
+        self._relay = relay = self._services.audience.watch(viewer, live)
+        head = live.head_seq  # no await in between
+        resumable = _provable(asked, live.epoch, head)
+        first = None if resumable else relay.snapshot()
+        await self._tell([wire.hello(live.episode_id, live.epoch, head, len(relay.viewers))])
+        if live.trouble is not None:
+            await self._tell([wire.trouble(live.trouble)])
+        if first is not None:
+            await self._tell([first])
+        elif asked is not None:
+            await self._missing(live.episode_id, asked.seq, head)
+        await self._tell(relay.telling.so_far())
+        viewer.position = head
 
-    async def _again(
-        self, live: LiveEpisode, asked: Position, position: int, snapshot: Callable[[], Frame]
-    ) -> int:
+    async def _answer(self, relay: Relay, again: Position | None, frames: Sequence[Frame]) -> None:
+        """Send what waited, after what the viewer says it misses."""
+        viewer = self._viewer
+        if again is not None:
+            viewer.position = await self._again(relay, again, viewer.position)
+        fresh = [frame for frame in frames if frame.seq is None or frame.seq > viewer.position]
+        await self._tell(fresh)
+        viewer.position = max([viewer.position, *(frame.seq for frame in fresh if frame.seq)])
+
+    async def _again(self, relay: Relay, asked: Position, position: int) -> int:
         """Answer a viewer that asks to resume while it watches; returns where it stands then."""
-        if _provable(asked, live.epoch, position):
-            await self._missing(live.episode_id, asked.seq, position)
+        if _provable(asked, relay.live.epoch, position):
+            await self._missing(relay.live.episode_id, asked.seq, position)
             return position
-        frame = snapshot()
+        frame = relay.snapshot()
         await self._tell([frame])
         return frame.seq or 0
 

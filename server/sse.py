@@ -15,10 +15,11 @@ from spectator.errors import EpisodeNotFound, FieldError, InvalidRequest, Protoc
 
 from . import faults, wire
 from .archive import EPISODE_ID
-from .audience import Viewer
 from .faults import close_of, documented, problem
 from .guard import address_of
 from .show import Show
+from .viewer import Viewer
+from .waiting import WaitingCarrier
 from .wire import Close, Frame, Position
 from .wiring import Services, services_of
 
@@ -85,7 +86,8 @@ class EventStream(Response):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send until the episode, the viewer or the audience ends it."""
         audience = self._services.audience
-        viewer = audience.enter(address_of(HTTPConnection(scope)))
+        carrier = WaitingCarrier()
+        viewer = audience.enter(address_of(HTTPConnection(scope)), carrier)
         if viewer is None:
             full = problem(
                 faults.FULL, "Come back later.", instance=scope["path"], headers={"Retry-After": "30"}
@@ -95,21 +97,32 @@ class EventStream(Response):
         try:
             await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
             await _write(send, f"retry: {RETRY_MS}\n\n")
-            close = await self._converse(viewer, receive, send)
+            close = await self._converse(viewer, carrier, receive, send)
             if close is not None:
                 audience.closed[close] += 1
                 await self._finish(send, close)
         finally:
             audience.leave(viewer)
 
-    async def _converse(self, viewer: Viewer, receive: Receive, send: Send) -> Close | None:
+    async def _converse(
+        self, viewer: Viewer, carrier: WaitingCarrier, receive: Receive, send: Send
+    ) -> Close | None:
         """Why the viewer must go, or ``None`` when it has gone by itself."""
         ends: list[Close | None] = []
 
         async def show() -> None:
-            show = Show(self._services, viewer, lambda frames: _tell(send, frames))
             try:
-                ends.append(await show.episode(self._episode_id, self._asked))
+                ends.append(
+                    await carrier.show(
+                        Show(
+                            self._services,
+                            viewer,
+                            lambda frames: _tell(send, frames),
+                            self._episode_id,
+                            self._asked,
+                        )
+                    )
+                )
             except SpectatorError as error:
                 ends.append(close_of(error)[0])
             raise _Over
@@ -129,8 +142,6 @@ class EventStream(Response):
             async with asyncio.TaskGroup() as tasks:
                 for work in (show, listen, beat):
                     tasks.create_task(work())
-                ends.append(await viewer.expelled())
-                raise _Over
         except* _Over:
             pass
         return ends[0]

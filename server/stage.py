@@ -33,6 +33,10 @@ class Stage:
         """Wait until another episode begins."""
         await self._begun.wait()
 
+    def beginning(self) -> asyncio.Event:
+        """Set when another episode begins."""
+        return self._begun
+
     def publish(self, events: Sequence[RecordedEvent]) -> None:
         """Hand over ``events``; see :class:`Bus`."""
         self._bus.publish(events)

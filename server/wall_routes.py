@@ -12,8 +12,8 @@ from starlette.routing import WebSocketRoute
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from . import wire
-from .audience import Viewer
 from .guard import address_of
+from .waiting import WaitingCarrier
 from .wire import Close
 from .wiring import Services, services_of
 
@@ -50,13 +50,14 @@ async def watch_wall(websocket: WebSocket) -> None:
     """Show everything that runs here, and every change of it, until the viewer or the server goes."""
     services = services_of(websocket)
     await websocket.accept()
-    viewer = services.audience.enter(address_of(websocket))
+    carrier = WaitingCarrier()
+    viewer = services.audience.enter(address_of(websocket), carrier)
     if viewer is None:
         await _say_farewell(websocket, services.audience.refusal())
         return
     services.wall.enter()
     try:
-        await _converse(websocket, viewer, services)
+        await _converse(websocket, carrier, services)
     except* _Over as over:
         close = next(error.close for error in over.exceptions if isinstance(error, _Over))
         if close is not None:
@@ -73,11 +74,11 @@ async def watch_wall(websocket: WebSocket) -> None:
 router.routes.append(WebSocketRoute("/live/wall", watch_wall))
 
 
-async def _converse(websocket: WebSocket, viewer: Viewer, services: Services) -> None:
+async def _converse(websocket: WebSocket, carrier: WaitingCarrier, services: Services) -> None:
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(_show(websocket, services))
         tasks.create_task(_listen(websocket))
-        raise _Over(await viewer.expelled())
+        raise _Over(await carrier.expelled())
 
 
 async def _show(websocket: WebSocket, services: Services) -> None:

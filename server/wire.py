@@ -26,6 +26,9 @@ MAX_T: Final = 2**63
 WRITE_BYTES: Final = 64 * 1024
 """Messages are written together up to about this size."""
 
+SEND_TEXT: Final = "bad message: send text"
+"""What is told to a viewer that sends bytes."""
+
 EPOCH: Final = re.compile(r"[0-9A-Za-z_-]{1,32}")
 SEQ: Final = re.compile(r"-?\d{1,20}")
 
@@ -34,7 +37,11 @@ class Close(Enum):
     """Why a viewer's connection ends: code, whether to come back, and the reason in words."""
 
     ENDED = (1000, False, "ended")
+    BROKEN = (1002, False, "not a WebSocket's framing")
+    NOT_UTF8 = (1007, False, "not UTF-8")
     TOO_BIG = (1009, False, "message too big")
+    FAILED = (1011, True, "the server failed here")
+    SILENT = (1011, True, "no answer to a ping")
     RESTARTING = (1012, True, "the server restarts")
     NOT_FOUND = (4001, False, "no such episode")
     FOREIGN_ORIGIN = (4003, False, "a page of another site may not watch from here")
@@ -65,7 +72,7 @@ class Frame:
     """The same as a WebSocket message on the wire; what a server sends is not masked (RFC 6455, 5.1)."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "message", _as_message(self.text.encode()))
+        object.__setattr__(self, "message", framed(self.text.encode()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,14 +189,19 @@ def _frame(name: str, **fields: Any) -> Frame:
     return Frame(encode_json({"frame": name, **fields}))
 
 
-def _as_message(payload: bytes) -> bytes:
-    """A final, unmasked text frame (RFC 6455, 5.2)."""
-    length = len(payload)
+def close_frame(code: int, reason: str = "") -> bytes:
+    """The last frame of a connection."""
+    return framed(code.to_bytes(2, "big") + reason.encode(), opcode=0x8)
+
+
+def framed(payload: bytes, *, opcode: int = 0x1) -> bytes:
+    """A final, unmasked frame, of text unless ``opcode`` says otherwise (RFC 6455, 5.2)."""
+    head, length = bytes((0x80 | opcode,)), len(payload)
     if length < 126:
-        return b"\x81" + bytes((length,)) + payload
+        return head + bytes((length,)) + payload
     if length < 65_536:
-        return b"\x81\x7e" + length.to_bytes(2, "big") + payload
-    return b"\x81\x7f" + length.to_bytes(8, "big") + payload
+        return head + b"\x7e" + length.to_bytes(2, "big") + payload
+    return head + b"\x7f" + length.to_bytes(8, "big") + payload
 
 
 def parse_message(text: str) -> Ping | Position:

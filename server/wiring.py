@@ -31,7 +31,9 @@ from spectator.journal.sql import SqlJournal
 
 from .audience import Audience
 from .finals import FinalStates
+from .foyer import Foyer
 from .guard import Guard
+from .keepalive import Keepalive
 from .narrating import Narration, open_narration
 from .settings import Settings
 from .stage import Stage
@@ -51,6 +53,8 @@ class Services:
         stage: The bus, and what is on.
         supervisor: Who runs the episodes.
         audience: Who watches them.
+        foyer: Who waits for the next.
+        keepalive: Whose connections are asked whether they live.
         guard: Who may do what.
         finals: What recorded episodes came to.
         wall: What runs here, as tiles.
@@ -65,6 +69,8 @@ class Services:
     stage: Stage
     supervisor: Supervisor
     audience: Audience
+    foyer: Foyer
+    keepalive: Keepalive
     guard: Guard
     finals: FinalStates
     wall: Wall
@@ -126,6 +132,9 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
         stack.callback(scoring.cancel)
         attending = tasks.create_task(narration.attend(stage, supervisor, audience))
         stack.callback(attending.cancel)
+        keepalive = Keepalive(clock)
+        asking = tasks.create_task(keepalive.run(), name="keepalive")
+        stack.callback(asking.cancel)
         yield Services(
             settings=settings,
             clock=clock,
@@ -133,6 +142,8 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
             stage=stage,
             supervisor=supervisor,
             audience=audience,
+            foyer=Foyer(stage, tasks),
+            keepalive=keepalive,
             guard=Guard(settings, clock),
             finals=FinalStates(journal),
             wall=Wall(supervisor, clock, tasks),

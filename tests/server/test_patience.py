@@ -10,7 +10,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from server import protocol, shield
+from server import connection, protocol, shield
 from tests.server.watching import open_by_hand, watch
 from tests.serving import Serving, serve, test_settings, without_errors
 
@@ -62,15 +62,15 @@ def test_whoever_watches_is_not_cut(hasty: Serving) -> None:
 def test_a_viewer_that_never_reads_is_cut_after_its_close(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(protocol, "LINGER_S", 0.3)
+    monkeypatch.setattr(connection, "LINGER_S", 0.3)
     with without_errors(), serve(test_settings(tmp_path, viewer_backlog_bytes=4 * 1024 * 1024)) as serving:
         episode_id = serving.start(pace="broadcast", options={"turns": 2000, "payload_bytes": 65_536})
         connections = serving.server.server_state.connections
         with open_by_hand(serving.base_url, f"/live/{episode_id}"):
-            assert any(isinstance(one, protocol.WebSocketProtocol) for one in connections)
+            assert any(isinstance(one, connection.ViewerConnection) for one in connections)
             serving.client.post("/custom/pace", json={"pace": "max"})
             deadline = time.monotonic() + 20
-            while any(isinstance(one, protocol.WebSocketProtocol) for one in tuple(connections)):
+            while any(isinstance(one, connection.ViewerConnection) for one in tuple(connections)):
                 assert time.monotonic() < deadline, "it still holds its connection"
                 time.sleep(0.02)
             closed = serving.client.get("/metrics").text

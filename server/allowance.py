@@ -1,0 +1,31 @@
+"""Owns how often somebody may do something: at once, and over any length of time."""
+
+from __future__ import annotations
+
+from spectator.clock import Clock
+
+
+class Allowance:
+    """A bucket that fills again.
+
+    Args:
+        rate: What is added in a second.
+        burst: What it holds at most, and at first.
+        clock: Measures.
+    """
+
+    __slots__ = ("_at", "_burst", "_clock", "_left", "_rate")
+
+    def __init__(self, rate: float, burst: float, clock: Clock) -> None:
+        self._rate = rate
+        self._burst = burst
+        self._clock = clock
+        self._left = burst
+        self._at = clock.monotonic()
+
+    def spend(self, amount: float) -> bool:
+        """Take ``amount`` out; whether there was so much."""
+        now = self._clock.monotonic()
+        self._left = min(self._burst, self._left + (now - self._at) * self._rate) - amount
+        self._at = now
+        return self._left >= 0

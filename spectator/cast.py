@@ -14,6 +14,7 @@ from spectator.environments.base import World
 from spectator.errors import ConfigurationError
 from spectator.llm.breaker import Breaker
 from spectator.policies.base import Policy, Preset
+from spectator.policies.cached_captains import CachedCaptain, cached_presets, load_cached
 from spectator.policies.captains import ModelCaptain, Seat, load_captains, model_presets, preload
 from spectator.policies.human import human_preset
 
@@ -37,6 +38,7 @@ class Cast:
         clock: Time.
         rng: Draws waits and the names of sessions; not seeded.
         person_s: Seconds that a person has for a decision; ``None`` where there is no page to decide at.
+        cached: Captains that decide from a cache.
 
     Raises:
         ConfigurationError: ``live`` is not in the catalogue.
@@ -51,6 +53,7 @@ class Cast:
         clock: Clock,
         rng: random.Random,
         person_s: float | None = None,
+        cached: Mapping[str, CachedCaptain] | None = None,
     ) -> None:
         if live not in captains:
             raise ConfigurationError(
@@ -62,6 +65,7 @@ class Cast:
         self._clock = clock
         self._rng = rng
         self._person_s = person_s
+        self._cached = cached or {}
         self._breakers: dict[str, Breaker] = {}
         self._worlds: dict[str, tuple[World, World]] = {}
 
@@ -87,6 +91,7 @@ class Cast:
             clock=clock,
             rng=random.SystemRandom(),
             person_s=person_s,
+            cached=load_cached(user_file),
         )
 
     def load(self, name: str) -> World:
@@ -125,11 +130,12 @@ class Cast:
         return {person.name: person}
 
     def _presets(self, world: World, fallback: Callable[[int], Policy]) -> dict[str, Preset]:
+        seat = Seat(world.briefing, fallback)
         return model_presets(
             self._captains,
-            Seat(world.briefing, fallback),
+            seat,
             variables=self._variables,
             clock=self._clock,
             rng=self._rng,
             breakers=self._breakers,
-        )
+        ) | cached_presets(self._cached, seat)

@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from spectator import __version__
+from spectator.cli.cache import cache
 from spectator.cli.catalog import catalog
 from spectator.cli.evaluate import evaluate
 from spectator.cli.export import export
@@ -36,5 +37,5 @@ def main() -> None:
     """Spectator: the live cockpit for agents that play."""
 
 
-for command in (serve, play, simulate, evaluate, export, replay, verify, watch, catalog, narrate):
+for command in (serve, play, simulate, evaluate, export, replay, verify, watch, cache, catalog, narrate):
     main.add_command(command)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from spectator.cli.cache import record
 from spectator.cli.environment import read_cast
 from spectator.cli.options import parse_options
 from spectator.cli.recordings import JOURNAL_FILE
@@ -35,6 +36,11 @@ if TYPE_CHECKING:
     type=click.Path(file_okay=False, path_type=Path),
     help="Folder of the journal to record into; nothing is kept when left out.",
 )
+@click.option(
+    "--record-decisions",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Cache to add the model captain's decisions to; see `spectator cache build`.",
+)
 def play(
     environment: str,
     captain: str | None,
@@ -44,6 +50,7 @@ def play(
     pace: str,
     options: dict[str, Any],
     data_dir: Path | None,
+    record_decisions: Path | None,
 ) -> None:
     """Play one episode; its events go to standard output as NDJSON.
 
@@ -57,19 +64,22 @@ def play(
     request = EpisodeRequest(
         environment, captain, opponent, pack, seed, Pace(pace), narration=False, options=options
     )
-    ended = asyncio.run(_play(request, data_dir, read_cast()))
+    ended = asyncio.run(_play(request, data_dir, read_cast(), record_decisions))
     click.echo(f"{ended.reason}: {ended.result or ended.detail or ''} (score {ended.score})", err=True)
     if ended.reason != "finished":
         sys.exit(1)
 
 
-async def _play(request: EpisodeRequest, data_dir: Path | None, cast: Cast) -> EpisodeEnded:
+async def _play(
+    request: EpisodeRequest, data_dir: Path | None, cast: Cast, decisions: Path | None
+) -> EpisodeEnded:
     from ulid import ULID
 
     from spectator.bus.base import Overflow
     from spectator.bus.memory import MemoryBus
     from spectator.clock import SystemClock
     from spectator.episodes.driver import EpisodeLimits
+    from spectator.episodes.reasking import ask_again
     from spectator.episodes.supervisor import Supervisor
     from spectator.journal.sql import SqlJournal
 
@@ -96,7 +106,11 @@ async def _play(request: EpisodeRequest, data_dir: Path | None, cast: Cast) -> E
                     click.echo(recorded.text)
                 async for batch in subscription:
                     click.echo("\n".join(recorded.text for recorded in batch))
-                return await episode.wait()
+                ended = await episode.wait()
+            if decisions is not None:
+                played = [recorded async for recorded in journal.stream(episode.episode_id)]
+                record([await ask_again(played, cast.load)], decisions, request.captain)
+            return ended
         except* (SpectatorError, BrokenPipeError) as failures:
             raise failures.exceptions[0] from None
         finally:

@@ -33,7 +33,8 @@ class AskedAgain:
         decided: Its event.
         observation: What the actor saw; ``None`` where the world does not tell the record any more.
         exchanges: Its exchanges, with their questions where the same were asked again.
-        same: Whether the very same questions were asked.
+        same: Whether the very same questions were asked, if any were.
+        captain: Its preset's name.
         build: How the captain is built here; ``None`` where the catalogue has no such model.
     """
 
@@ -41,6 +42,7 @@ class AskedAgain:
     observation: Observation | None
     exchanges: Sequence[KeptExchange]
     same: bool
+    captain: str
     build: ModelBuild | None
 
 
@@ -87,7 +89,8 @@ async def ask_again(recorded: Sequence[RecordedEvent], load: LoadWorld) -> Reask
         event = one.event
         seen = None if retelling is None else retelling.observation
         if event.type == "decision.made" and _is_models(event.data):
-            reasked.decisions.append(await _again(event, seen, models, reasked.gaps))
+            captain = started.data["seats"][event.data["actor"]]["policy"]
+            reasked.decisions.append(await _again(event, seen, captain, models, reasked.gaps))
         try:
             if retelling is not None:
                 list(retelling.compare(event))
@@ -118,7 +121,7 @@ def _builds(world: World, started: Mapping[str, Any], gaps: list[str]) -> Iterat
 
 
 async def _again(
-    event: Event, seen: Observation | None, models: Mapping[str, _Model], gaps: list[str]
+    event: Event, seen: Observation | None, captain: str, models: Mapping[str, _Model], gaps: list[str]
 ) -> AskedAgain:
     actor = event.data["actor"]
     model = models.get(actor)
@@ -132,7 +135,7 @@ async def _again(
             )
     questions = deque(model.client.asked if same and model is not None else ())
     kept = [_kept(event, exchange, questions) for exchange in event.data.get("exchanges") or ()]
-    return AskedAgain(event, seen, kept, same, None if model is None else model.build)
+    return AskedAgain(event, seen, kept, same, captain, None if model is None else model.build)
 
 
 def _kept(event: Event, exchange: Mapping[str, Any], questions: deque[ChatRequest]) -> KeptExchange:
@@ -163,6 +166,8 @@ class _Model:
         """Whether the same questions lead to the same action, from this policy or from a new one."""
         if await self._decide(seen, recorded):
             return True
+        if recorded["source"] == "fallback" and not recorded.get("exchanges"):
+            return True  # nobody was asked
         self._policy = self.build.asking(self.client, self._seed)
         return await self._decide(seen, recorded)
 

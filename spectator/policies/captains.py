@@ -118,16 +118,27 @@ def load_captains(user_file: Path | None = None) -> dict[str, ModelCaptain]:
     built_in = files("spectator.policies").joinpath("captains.toml").read_text(encoding="utf-8")
     captains = parse_captains(built_in, "captains.toml")
     if user_file is not None:
-        try:
-            text = user_file.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise ConfigurationError(f"the captains file {user_file} cannot be read: {error}") from error
-        captains |= parse_captains(text, str(user_file))
+        captains |= parse_captains(read_user_file(user_file), str(user_file))
     return captains
 
 
+def read_user_file(user_file: Path) -> str:
+    """The text of the user's file.
+
+    Raises:
+        ConfigurationError: It cannot be read.
+    """
+    try:
+        return user_file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"the captains file {user_file} cannot be read: {error}") from error
+
+
 def parse_captains(text: str, name: str) -> dict[str, ModelCaptain]:
-    """The captains in ``text``, the TOML of the file called ``name``; see :func:`load_captains`."""
+    """The captains in ``text``, the TOML of the file called ``name``; see :func:`load_captains`.
+
+    Tables that name a cache are :mod:`spectator.policies.cached_captains`' own.
+    """
     try:
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -138,6 +149,8 @@ def parse_captains(text: str, name: str) -> dict[str, ModelCaptain]:
     for key, table in tables.items() if isinstance(tables, dict) else ():
         if not _is_name(key):
             problems.append(f"{name}: captains.{key}: a name has 1 to 48 of the characters a-z 0-9 . _ -")
+            continue
+        if isinstance(table, dict) and "cache" in table:
             continue
         try:
             captains[PREFIX + key] = ModelCaptain.model_validate(table)
@@ -280,6 +293,16 @@ class ModelBuild:
         return self.asking(
             client, seed, session=f"s-{self._rng.getrandbits(64):016x}" if captain.by_session else None
         )
+
+    @property
+    def captain(self) -> ModelCaptain:
+        """How the model is asked."""
+        return self._captain
+
+    @property
+    def task(self) -> str:
+        """What the model is told of the game."""
+        return self._seat.briefing.task
 
     def asking(self, client: Asks, seed: int, *, session: str | None = None) -> ModelPolicy:
         """A new policy that asks by ``client``, whatever the captain's own endpoint is.

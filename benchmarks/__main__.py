@@ -7,12 +7,13 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from benchmarks import fanout, live
+from benchmarks import fanout, live, voice
 from benchmarks.figures import HEADER, Figure
 
 PARTS: Final[Mapping[str, Callable[[], list[Figure]]]] = {
     "live": lambda: asyncio.run(live.measure()),
     "fanout": fanout.measure,
+    "voice": lambda: asyncio.run(voice.measure()),
 }
 
 

@@ -12,6 +12,7 @@ from starlette.responses import PlainTextResponse
 
 from . import faults
 from .faults import documented
+from .housekeeping import Housekeeper
 from .wiring import Services, services_of
 
 ServicesDep = Annotated[Services, Depends(services_of)]
@@ -73,6 +74,7 @@ def _exposition(services: Services) -> Iterator[str]:
     yield from _metric(
         "events_published_total", "counter", "Events that were recorded and published", published
     )
+    yield from _of_the_record(services.housekeeper)
     tally = services.narration.tally
     outcomes = {f'{{outcome="{name}"}}': count for name, count in tally.outcomes.items()}
     yield from _metric("lines_total", "counter", "What became of the lines that were to be spoken", outcomes)
@@ -80,6 +82,22 @@ def _exposition(services: Services) -> Iterator[str]:
         f'{{voice="{voice}",reason="{reason}"}}': count for (voice, reason), count in tally.failures.items()
     }
     yield from _metric("voice_failures_total", "counter", "Lines that a voice could not speak", failures)
+
+
+def _of_the_record(housekeeper: Housekeeper) -> Iterator[str]:
+    size = housekeeper.size
+    if size is not None:
+        yield from _metric("journal_bytes", "gauge", "What the journal takes", {"": size.bytes})
+        yield from _metric(
+            "journal_free_bytes", "gauge", "The part that holds nothing", {"": size.free_bytes}
+        )
+        yield from _metric("journal_episodes", "gauge", "Episodes in the journal", {"": size.episodes})
+    yield from _metric(
+        "episodes_pruned_total", "counter", "Old episodes that were removed", {"": housekeeper.removed}
+    )
+    yield from _metric(
+        "pruned_bytes_total", "counter", "About what they took", {"": housekeeper.removed_bytes}
+    )
 
 
 def _metric(name: str, kind: str, summary: str, samples: Mapping[str, int]) -> Iterator[str]:

@@ -102,6 +102,18 @@ class Settings(BaseModel):
     episode_timeout_s: float = Field(
         default=6 * 3600.0, gt=0, description="Longest play of one episode, pauses left out"
     )
+    keep_episodes: int = Field(
+        default=0, ge=0, description="Ended episodes that are kept, the newest ones; 0 = all of them"
+    )
+    keep_days: float = Field(
+        default=0, ge=0, description="Days that an episode is kept after its end; 0 = for ever"
+    )
+    keep_mb: float = Field(
+        default=0,
+        ge=0,
+        description="Million bytes that the journal may take before the oldest ended episodes are removed; "
+        "0 = no limit",
+    )
     journal_patience_s: float = Field(
         default=600.0,
         gt=0,

@@ -22,17 +22,20 @@ from spectator.environments.base import MAX_SEED
 from spectator.episodes.driver import EpisodeLimits
 from spectator.episodes.recovery import recover
 from spectator.episodes.supervisor import Supervisor
-from spectator.errors import ConfigurationError
+from spectator.errors import ConfigurationError, JournalDamaged
 from spectator.evaluation.scorekeeping import Scorekeeper
 from spectator.evaluation.store import FILE as FIGURES_FILE
 from spectator.evaluation.store import FigureStore
 from spectator.journal.base import Journal
+from spectator.journal.damage import set_aside
+from spectator.journal.retention import Keep
 from spectator.journal.sql import SqlJournal
 
 from .audience import Audience
 from .finals import FinalStates
 from .foyer import Foyer
 from .guard import Guard
+from .housekeeping import Housekeeper
 from .keepalive import Keepalive
 from .narrating import Narration, open_narration
 from .settings import Settings
@@ -61,6 +64,7 @@ class Services:
         cast: The worlds, with everybody who can play in them here.
         narration: Who speaks.
         scorekeeper: Who keeps the standings.
+        housekeeper: Who keeps the record within its limits.
     """
 
     settings: Settings
@@ -77,6 +81,7 @@ class Services:
     cast: Cast
     narration: Narration
     scorekeeper: Scorekeeper
+    housekeeper: Housekeeper
 
 
 def services_of(connection: HTTPConnection) -> Services:
@@ -103,7 +108,7 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
     await asyncio.to_thread(cast.load, settings.environment)
     await asyncio.to_thread(cast.preload)
     async with AsyncExitStack() as stack:
-        journal = await SqlJournal.open(journal_url(settings))
+        journal = await _journal(settings, clock)
         stack.push_async_callback(journal.aclose)
         tasks = await stack.enter_async_context(asyncio.TaskGroup())
         stage = Stage(MemoryBus())
@@ -135,6 +140,9 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
         keepalive = Keepalive(clock)
         asking = tasks.create_task(keepalive.run(), name="keepalive")
         stack.callback(asking.cancel)
+        keep = Keep(settings.keep_episodes, settings.keep_days, settings.keep_mb)
+        housekeeper = Housekeeper(journal, keep, clock)
+        stack.callback(tasks.create_task(housekeeper.run(), name="housekeeping").cancel)
         yield Services(
             settings=settings,
             clock=clock,
@@ -150,6 +158,7 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
             cast=cast,
             narration=narration,
             scorekeeper=scorekeeper,
+            housekeeper=housekeeper,
         )
 
 
@@ -166,6 +175,19 @@ def read_cast(settings: Settings, clock: Clock) -> Cast:
         clock=clock,
         person_s=settings.person_decision_s,
     )
+
+
+async def _journal(settings: Settings, clock: Clock) -> SqlJournal:
+    """The journal; a file that is none any more is set aside first, and a new one begun."""
+    url = journal_url(settings)
+    try:
+        return await SqlJournal.open(url)
+    except JournalDamaged as error:
+        place = await asyncio.to_thread(set_aside, url, clock.now())
+        logger.exception("the journal is damaged; it was set aside as %s and a new one is begun", place)
+        if place is None:
+            raise error from None
+    return await SqlJournal.open(url)
 
 
 def journal_url(settings: Settings) -> str:

@@ -13,6 +13,7 @@ from spectator.cli.evaluate import evaluate
 from spectator.cli.export import export
 from spectator.cli.narrate import narrate
 from spectator.cli.play import play
+from spectator.cli.prune import prune
 from spectator.cli.replay import replay
 from spectator.cli.serve import serve
 from spectator.cli.simulate import simulate
@@ -37,5 +38,18 @@ def main() -> None:
     """Spectator: the live cockpit for agents that play."""
 
 
-for command in (serve, play, simulate, evaluate, export, replay, verify, watch, cache, catalog, narrate):
+for command in (
+    serve,
+    play,
+    simulate,
+    evaluate,
+    export,
+    replay,
+    verify,
+    prune,
+    watch,
+    cache,
+    catalog,
+    narrate,
+):
     main.add_command(command)

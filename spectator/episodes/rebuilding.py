@@ -84,7 +84,8 @@ async def rebuild(
         StepTimeout: It took longer.
     """
     first, last = recorded[0].event, recorded[-1].event
-    attempt = 1 if replay_state(recorded)["episode"]["status"] == "paused" else _next_attempt(recorded)
+    shown = replay_state(recorded).get("episode", {})
+    attempt = 1 if shown.get("status") == "paused" else _next_attempt(recorded)
     if attempt > MAX_ATTEMPTS:
         raise CannotRebuild(f"the server died {MAX_ATTEMPTS} times at turn {last.turn}")
     plan = await asyncio.to_thread(_plan_again, first.data, load or load_world)
@@ -120,6 +121,10 @@ def _retell(
                 raise CannotRebuild(f"event {one.event.seq}: {difference}")
     except Unexpected as unexpected:
         raise CannotRebuild(f"event {one.event.seq}: {unexpected}") from unexpected
+    except EpisodeError:
+        raise
+    except Exception as error:
+        raise CannotRebuild(f"event {one.event.seq}: {type(error).__name__}: {error}") from error
     turn, due = recorded[-1].event.turn, retelling.due
     if due and turn:
         raise CannotRebuild(f"turn {turn} is told only in part: {due[0].type} is missing")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from filelock import FileLock, Timeout
 from sqlalchemy import (
@@ -30,13 +30,14 @@ DAMAGED: Final = ("SQLITE_CORRUPT", "SQLITE_NOTADB")
 """What SQLite's names of errors begin with when the file itself is wrong."""
 
 WRITER_PRAGMAS: Final = (
+    "page_size=8192",
     "auto_vacuum=INCREMENTAL",
     "journal_mode=WAL",
     "synchronous=NORMAL",
     "busy_timeout=2000",
     "journal_size_limit=67108864",
 )
-"""The first one holds only for a database that is made now, and must come first."""
+"""The first two hold only for a database that is made now, and must come first."""
 
 
 class Anchor:
@@ -126,6 +127,19 @@ def prove_writable(connection: Connection) -> None:
     """
     connection.execute(update(schema).values(version=schema.c.version))
     connection.commit()
+
+
+def run_to_its_end(connection: Connection, statement: str) -> None:
+    """Run a statement of SQLite's own that does its work step by step, outside or inside a transaction.
+
+    Raises:
+        OSError: It failed.
+    """
+    raw: Any = connection.connection.dbapi_connection
+    try:
+        raw.execute(statement).fetchall()
+    except sqlite3.Error as error:
+        raise OSError(str(error)) from error
 
 
 def reason(error: BaseException) -> str:

@@ -7,10 +7,10 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from sqlalchemy import Connection, bindparam, select, text, update
+from sqlalchemy import Connection, text, update
 
 from spectator.journal.chain import GENESIS, extend
-from spectator.journal.schema import SCHEMA_VERSION, episodes, events, removals, schema
+from spectator.journal.schema import SCHEMA_VERSION, events, schema
 
 logger = logging.getLogger(__name__)
 
@@ -34,34 +34,38 @@ def migrate(connection: Connection, version: int) -> None:
 def _add_chain(connection: Connection) -> None:
     """1 to 2: digests beside the events; the end's detail, number and digest beside the episode."""
     binary = events.c.digest.type.compile(connection.dialect)
-    for table, column, kind in (
-        ("events", "digest", binary),
-        ("episodes", "detail", "TEXT"),
-        ("episodes", "end_seq", "INTEGER"),
-        ("episodes", "end_digest", binary),
+    for statement in (
+        f"CREATE TABLE events_2 (episode_id VARCHAR(64) NOT NULL, seq INTEGER NOT NULL, text TEXT NOT NULL, "
+        f"digest {binary}, PRIMARY KEY (episode_id, seq))",
+        "CREATE TABLE removals (episode_id VARCHAR(64) NOT NULL, PRIMARY KEY (episode_id))",
+        "ALTER TABLE episodes ADD COLUMN detail TEXT",
+        "ALTER TABLE episodes ADD COLUMN end_seq INTEGER",
+        f"ALTER TABLE episodes ADD COLUMN end_digest {binary}",
     ):
-        connection.execute(text(f"ALTER TABLE {table} ADD COLUMN {column} {kind}"))
-    removals.create(connection)
-    for episode_id in connection.scalars(select(events.c.episode_id).distinct()).all():
+        connection.execute(text(statement))
+    for episode_id in connection.scalars(text("SELECT DISTINCT episode_id FROM events")).all():
         _chain(connection, episode_id)
+    connection.execute(text("DROP TABLE events"))
+    connection.execute(text("ALTER TABLE events_2 RENAME TO events"))
 
 
 def _chain(connection: Connection, episode_id: str) -> None:
     seq, digest, last = 0, GENESIS, ""
-    wanted = (
-        select(events.c.seq, events.c.text).where(events.c.episode_id == episode_id).order_by(events.c.seq)
+    wanted = text(
+        "SELECT seq, text FROM events WHERE episode_id = :episode_id AND seq > :seq ORDER BY seq LIMIT :batch"
     )
-    while rows := connection.execute(wanted.where(events.c.seq > seq).limit(BATCH)).all():
-        digests = []
+    add = text("INSERT INTO events_2 VALUES (:episode_id, :seq, :text, :digest)")
+    while rows := connection.execute(wanted, {"episode_id": episode_id, "seq": seq, "batch": BATCH}).all():
+        chained = []
         for seq, last in rows:
             digest = extend(digest, last)
-            digests.append({"number": seq, "digest": digest})
-        connection.execute(
-            update(events).where(events.c.episode_id == episode_id, events.c.seq == bindparam("number")),
-            digests,
-        )
-    ended = update(episodes).where(episodes.c.episode_id == episode_id, episodes.c.ended_at.is_not(None))
-    connection.execute(ended.values(end_seq=seq, end_digest=digest, detail=_detail(last)))
+            chained.append({"episode_id": episode_id, "seq": seq, "text": last, "digest": digest})
+        connection.execute(add, chained)
+    end = text(
+        "UPDATE episodes SET end_seq = :seq, end_digest = :digest, detail = :detail "
+        "WHERE episode_id = :episode_id AND ended_at IS NOT NULL"
+    )
+    connection.execute(end, {"seq": seq, "digest": digest, "detail": _detail(last), "episode_id": episode_id})
 
 
 def _detail(end: str) -> str | None:

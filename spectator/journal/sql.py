@@ -11,6 +11,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import fields
+from datetime import datetime
 from typing import Any, Final, Self, TypeVar
 
 from sqlalchemy import Connection, func, select
@@ -18,9 +19,11 @@ from sqlalchemy.exc import DatabaseError
 
 from spectator.errors import JournalError, JournalUnavailable
 from spectator.events import RecordedEvent, decode
+from spectator.journal import retention
 from spectator.journal.base import EpisodeFilter, EpisodeSummary
 from spectator.journal.chain import Link
-from spectator.journal.database import Database, open_database, prove_writable, reason
+from spectator.journal.database import Database, open_database, prove_writable, reason, run_to_its_end
+from spectator.journal.retention import Figures, Keep, Surplus
 from spectator.journal.schema import episodes, events, schema
 from spectator.journal.writer import Writer
 
@@ -69,11 +72,7 @@ class SqlJournal:
         """Record ``events`` of one episode, all or none."""
         if not events:
             return
-        if self._writer is None:
-            raise JournalError("the journal was opened to be read only")
-        if self._closed:
-            raise JournalError("the journal is closed")
-        await self._writer.append(events)
+        await self._writing().append(events)
 
     async def read(
         self, episode_id: str, *, after_seq: int = 0, limit: int | None = None
@@ -136,6 +135,54 @@ class SqlJournal:
             lambda connection: [_summary(row) for row in connection.execute(query).mappings()]
         )
 
+    async def figures(self) -> Figures:
+        """How large the journal is."""
+        return await self._query(retention.figures)
+
+    async def surplus(self, keep: Keep, now: datetime) -> list[Surplus]:
+        """The ended episodes that are not kept, oldest end first."""
+        return await self._query(lambda connection: retention.surplus(connection, keep, now))
+
+    async def remove(self, episode_id: str) -> None:
+        """Remove an ended episode, its events a batch at a time between the appends of others.
+
+        One that is gone or has no end is left alone. What a death interrupts, :meth:`tidy` finishes.
+
+        Raises:
+            JournalError: It could not be removed, or not all of it.
+        """
+        writer = self._writing()
+        await writer.run(lambda connection: retention.begin_removal(connection, episode_id))
+        while await writer.run(lambda connection: retention.go_on_removing(connection, episode_id)):
+            continue
+
+    async def tidy(self) -> None:
+        """Finish removals that were interrupted, and give free room back to the disk.
+
+        Raises:
+            JournalError: It could not be done.
+        """
+        writer = self._writing()
+        for episode_id in await self._query(retention.unfinished):
+            await self.remove(episode_id)
+        while await writer.run(retention.give_back):
+            continue
+
+    async def compact(self) -> None:
+        """Rewrite the whole file, which needs as much free room again; everything else waits meanwhile.
+
+        Raises:
+            JournalError: It could not be done.
+        """
+        await self._writing().run(_rewrite, within=False)
+
+    def _writing(self) -> Writer:
+        if self._writer is None:
+            raise JournalError("the journal was opened to be read only")
+        if self._closed:
+            raise JournalError("the journal is closed")
+        return self._writer
+
     async def check(self) -> None:
         """Prove that the journal can be read, and written when this process writes it."""
         if self._writer is not None and not self._writer.alive:
@@ -177,6 +224,11 @@ class SqlJournal:
             return await asyncio.get_running_loop().run_in_executor(self._readers, run)
         except DatabaseError as error:
             raise JournalError(f"the journal cannot be read: {reason(error)}") from error
+
+
+def _rewrite(connection: Connection) -> None:
+    for statement in ("PRAGMA auto_vacuum=INCREMENTAL", "VACUUM", "PRAGMA wal_checkpoint(TRUNCATE)"):
+        run_to_its_end(connection, statement)
 
 
 def _links(episode_id: str, after_seq: int) -> Callable[[Connection], list[Link]]:

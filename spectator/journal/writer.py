@@ -6,10 +6,10 @@ import asyncio
 import logging
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from sqlalchemy import Connection, insert, select, update
 from sqlalchemy.exc import IntegrityError, OperationalError, SQLAlchemyError
@@ -21,6 +21,8 @@ from spectator.journal.database import Database, reason
 from spectator.journal.schema import episodes, events
 
 logger = logging.getLogger(__name__)
+
+_Result = TypeVar("_Result")
 
 MAX_GROUP: Final = 256
 """Most appends that share a commit."""
@@ -37,6 +39,14 @@ class _Append:
     events: Sequence[RecordedEvent]
     loop: asyncio.AbstractEventLoop
     done: asyncio.Future[None]
+
+
+@dataclass(frozen=True, slots=True)
+class _Job:
+    work: Callable[[Connection], Any]
+    within: bool
+    loop: asyncio.AbstractEventLoop
+    done: asyncio.Future[Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +69,7 @@ class Writer:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._statement = insert(events).compile(dialect=database.engine.dialect)
-        self._appends: SimpleQueue[_Append | None] = SimpleQueue()
+        self._appends: SimpleQueue[_Append | _Job | None] = SimpleQueue()
         self._heads: OrderedDict[str, _Head] = OrderedDict()
         self._over = False
         self._thread = threading.Thread(target=self._work, name="journal-write", daemon=True)
@@ -80,10 +90,30 @@ class Writer:
         """
         loop = asyncio.get_running_loop()
         append = _Append(events, loop, loop.create_future())
-        self._appends.put(append)  # before the look: the thread says that it is over, then empties the queue
-        if not self.alive:
-            _deliver(append.done, JournalError("the journal is closed"))
+        self._hand_over(append)
         await append.done
+
+    async def run(self, work: Callable[[Connection], _Result], *, within: bool = True) -> _Result:
+        """Do other small work between two commits; appends wait meanwhile.
+
+        Args:
+            work: Given the connection; what it returns is returned.
+            within: Whether it is one transaction.
+
+        Raises:
+            JournalUnavailable: The database cannot be written now.
+            JournalError: It could not be done.
+        """
+        loop = asyncio.get_running_loop()
+        job = _Job(work, within, loop, loop.create_future())
+        self._hand_over(job)
+        result: _Result = await job.done
+        return result
+
+    def _hand_over(self, item: _Append | _Job) -> None:
+        self._appends.put(item)  # before the look: the thread says that it is over, then empties the queue
+        if not self.alive:
+            _deliver(item.done, JournalError("the journal is closed"))
 
     def close(self) -> None:
         """Commit what waits and end the thread; blocks until then."""
@@ -91,36 +121,55 @@ class Writer:
         self._thread.join()
 
     def _work(self) -> None:
-        group: Sequence[_Append] = ()
+        group: Sequence[_Append | _Job] = ()
         try:
             with self._database.engine.connect().execution_options(immediate=True) as connection:
                 for group in self._groups():
-                    self._commit(connection, group)
+                    self._commit(connection, [one for one in group if isinstance(one, _Append)])
+                    for job in group:
+                        if isinstance(job, _Job):
+                            self._run(connection, job)
         finally:
             self._over = True
-            for append in (*group, *self._left()):
-                _answer(append, JournalError("the journal is closed"))
+            for item in (*group, *self._left()):
+                _answer(item, JournalError("the journal is closed"))
 
-    def _groups(self) -> Iterator[list[_Append]]:
+    def _groups(self) -> Iterator[list[_Append | _Job]]:
         while (first := self._appends.get()) is not None:
             group = [first]
-            group.extend(self._left(MAX_GROUP - 1))
+            if isinstance(first, _Append):
+                group.extend(self._left(MAX_GROUP - 1))
             yield group
 
-    def _left(self, limit: int | None = None) -> Iterator[_Append]:
-        """Appends that wait already, up to ``limit`` or the mark of the end, which stays."""
+    def _left(self, limit: int | None = None) -> Iterator[_Append | _Job]:
+        """What waits already, up to ``limit``, to the first job, or to the mark of the end, which stays."""
         while limit is None or limit > 0:
             try:
-                append = self._appends.get_nowait()
+                item = self._appends.get_nowait()
             except Empty:
                 return
-            if append is None:
+            if item is None:
                 self._appends.put(None)
                 return
-            limit = None if limit is None else limit - 1
-            yield append
+            yield item
+            if limit is not None:
+                limit = 0 if isinstance(item, _Job) else limit - 1
+
+    def _run(self, connection: Connection, job: _Job) -> None:
+        try:
+            if job.within:
+                with connection.begin():
+                    result = job.work(connection)
+            else:
+                result = job.work(connection)
+        except _UNWRITABLE as failure:
+            _answer(job, _unwritten(failure))
+        else:
+            _answer(job, None, result)
 
     def _commit(self, connection: Connection, group: Sequence[_Append]) -> None:
+        if not group:
+            return
         heads: dict[str, _Head] = {}
         try:
             with connection.begin():
@@ -211,22 +260,26 @@ def _failed(append: _Append, failure: Exception) -> JournalError:
         return SequenceConflict(
             f"event {first.seq} of {first.episode_id} or a later one is taken: {reason(failure)}"
         )
+    return _unwritten(failure)
+
+
+def _unwritten(failure: Exception) -> JournalError:
     kind = JournalUnavailable if isinstance(failure, OperationalError | OSError) else JournalError
     return kind(f"the journal cannot be written: {reason(failure)}")
 
 
-def _answer(append: _Append, error: JournalError | None) -> None:
+def _answer(item: _Append | _Job, error: JournalError | None, result: Any = None) -> None:
     try:
-        append.loop.call_soon_threadsafe(_deliver, append.done, error)
+        item.loop.call_soon_threadsafe(_deliver, item.done, error, result)
     except RuntimeError:  # the loop is closed: nobody waits any more
         return
 
 
-def _deliver(done: asyncio.Future[None], error: JournalError | None) -> None:
+def _deliver(done: asyncio.Future[Any], error: JournalError | None, result: Any = None) -> None:
     if done.done():
         return
     if error is None:
-        done.set_result(None)
+        done.set_result(result)
     else:
         done.set_exception(error)
 

@@ -57,7 +57,8 @@ def make_version_1(folder: Path) -> Path:
                 (first.event.episode_id,),
             )
         connection.execute(
-            "UPDATE episodes SET ended_at = 'then', reason = 'interrupted' WHERE episode_id = 'ep-1'"
+            "UPDATE episodes SET ended_at = '2026-11-21T06:00:00.000Z', reason = 'interrupted' "
+            "WHERE episode_id = 'ep-1'"
         )
     connection.close()
     return path

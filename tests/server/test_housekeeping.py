@@ -1,0 +1,77 @@
+"""The server keeps its record within limits by itself, and sets a damaged one aside."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from pathlib import Path
+
+import pytest
+
+from server.housekeeping import Housekeeper
+from spectator.journal.retention import Keep
+from spectator.journal.sql import SqlJournal
+from tests.fakes import ManualClock
+from tests.journal.records import run, url_of
+from tests.journal.test_retention import fill, names
+from tests.serving import serve, test_settings
+
+
+def test_the_oldest_go_at_the_start_and_it_is_told(tmp_path: Path) -> None:
+    async def make() -> None:
+        journal = await SqlJournal.open(url_of(tmp_path))
+        await fill(journal, 5)
+        await journal.aclose()
+
+    run(make())
+    with serve(test_settings(tmp_path, keep_episodes=2)) as serving:
+        while "spectator_journal_episodes" not in (metrics := serving.client.get("/metrics").text):
+            pass
+        assert "spectator_episodes_pruned_total 4" in metrics
+        kept = [one["episode_id"] for one in serving.client.get("/api/episodes").json()["episodes"]]
+        assert kept == ["ep-01", "ep-0-unended"], "the one without an end was interrupted just now"
+        assert serving.client.get("/api/episodes/ep-05").status_code == 404
+
+
+def test_a_journal_that_fails_is_tried_again(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario() -> None:
+        journal = await SqlJournal.open(url_of(tmp_path))
+        await fill(journal, 3)
+        housekeeper = Housekeeper(journal, Keep(episodes=1), ManualClock())
+        await housekeeper.tidy()
+        assert await names(journal) == ["ep-0-unended", "ep-01"]
+        assert housekeeper.removed == 2
+        assert housekeeper.size is not None
+        await journal.aclose()
+        running = asyncio.get_running_loop().create_task(housekeeper.run())
+        await asyncio.sleep(0.05)
+        assert not running.done(), "what fails once is tried again"
+        running.cancel()
+
+    with caplog.at_level(logging.INFO):
+        run(scenario())
+    assert "beyond the limit of count" in caplog.text
+    assert "could not be removed" in caplog.text
+
+
+@pytest.mark.parametrize("damage", ["garbage", "truncated", "short"])
+def test_a_damaged_file_is_set_aside_and_nothing_is_written_over_it(
+    tmp_path: Path, damage: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def make() -> None:
+        journal = await SqlJournal.open(url_of(tmp_path))
+        await fill(journal, 20, length=200)
+        await journal.aclose()
+
+    run(make())
+    path = tmp_path / "journal.db"
+    whole = path.read_bytes()
+    damaged = {"garbage": b"no database at all. " * 9000, "truncated": whole[:65536], "short": whole[:700]}
+    path.write_bytes(damaged[damage])
+    found = path.read_bytes()
+    with serve(test_settings(tmp_path)) as serving:
+        assert serving.client.get("/api/episodes").json()["episodes"] == []
+        serving.finish(serving.start(options={"turns": 1}))
+    aside = [one for one in tmp_path.iterdir() if ".damaged-" in one.name]
+    assert [one.read_bytes() for one in aside] == [found]
+    assert f"set aside as {aside[0]}" in caplog.text

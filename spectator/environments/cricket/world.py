@@ -21,6 +21,7 @@ from spectator.environments.cricket.meter import MEASURES, CricketMeter
 from spectator.environments.cricket.packs import PACKS
 from spectator.environments.cricket.projection import project
 from spectator.environments.cricket.simulate import simulate
+from spectator.environments.cricket.spoken import spoken
 
 _PANEL = Path(__file__).parent / "panel"
 
@@ -59,6 +60,7 @@ WORLD = World(
     events=EVENTS,
     projection=project,
     commentator=comment,
+    spoken=spoken,
     captains=CAPTAINS,
     opponents=OPPONENTS,
     packs=PACKS,

@@ -16,6 +16,7 @@ from spectator.journal.base import EpisodeFilter, EpisodeSummary, Journal
 
 from . import faults
 from .faults import documented
+from .usage import SeatUsage, usage_of
 from .wiring import Services, services_of
 
 EPISODE_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
@@ -51,6 +52,12 @@ class EpisodeEntry(BaseModel):
     digest: str | None = Field(
         description="The chain's digest up to its last event, 64 hexadecimal digits; see docs/journal.md"
     )
+
+
+class EpisodeDetail(EpisodeEntry):
+    """An episode by itself."""
+
+    usage: dict[str, SeatUsage] = Field(description="What models took, by actor")
 
 
 class EpisodePage(BaseModel):
@@ -91,9 +98,11 @@ async def list_episodes(
 
 
 @router.get("/{episode_id}", responses=PROBLEMS)
-async def get_episode(episode_id: str, services: ServicesDep) -> EpisodeEntry:
+async def get_episode(episode_id: str, services: ServicesDep) -> EpisodeDetail:
     """One episode."""
-    return _entry(await summary_of(services, episode_id))
+    summary = await summary_of(services, episode_id)
+    entry = _entry(summary)
+    return EpisodeDetail(**dict(entry), usage=await usage_of(summary, services))
 
 
 @router.get("/{episode_id}/events", response_class=StreamingResponse, responses=STREAMED)

@@ -21,6 +21,7 @@ from . import faults
 from .bodies import Body, body_of, documented_body, read_object
 from .faults import Refused, documented
 from .starting import ForkEpisode, PaceName, StartEpisode, wanted_episode, wanted_fork
+from .usage import DayUsage, SeatUsage, usage_in, usage_today
 from .wiring import Services, services_of
 
 
@@ -61,6 +62,7 @@ class RunningEpisode(BaseModel):
         description="What keeps its record from being written; play stands still meanwhile. null as a rule"
     )
     viewers: int = Field(ge=0, description="How many watch it on this server")
+    usage: dict[str, SeatUsage] = Field(description="What models took so far, by actor")
 
 
 class StoppedEpisode(BaseModel):
@@ -76,6 +78,7 @@ class Status(BaseModel):
 
     running: list[RunningEpisode]
     slots: int = Field(ge=1, description="Episodes that may run at once")
+    models_today: DayUsage
 
 
 CHOSEN: Final = documented_body(ChooseEpisode)
@@ -89,8 +92,8 @@ ALWAYS: Final = (
     faults.TOO_MANY,
     faults.NO_JOURNAL,
 )
-START_PROBLEMS: Final = documented(*ALWAYS, faults.NOT_HERE, faults.BUSY)
-FORK_PROBLEMS: Final = documented(*ALWAYS, faults.NOT_HERE, faults.BUSY, faults.NO_EPISODE)
+START_PROBLEMS: Final = documented(*ALWAYS, faults.NOT_HERE, faults.BUSY, faults.SPENT)
+FORK_PROBLEMS: Final = documented(*ALWAYS, faults.NOT_HERE, faults.BUSY, faults.SPENT, faults.NO_EPISODE)
 CHANGE_PROBLEMS: Final = documented(*ALWAYS, faults.NO_EPISODE, faults.OVER)
 
 ServicesDep = Annotated[Services, Depends(services_of)]
@@ -140,8 +143,22 @@ def _may_play(plan: EpisodePlan, request: Request, services: Services) -> None:
     """Let whoever may have these captains play through; see :class:`Guard`."""
     if plan.captain.costs_money or (plan.opponent is not None and plan.opponent.costs_money):
         services.guard.require_purse(request)
+        _need_allowance(services)
     if any(seat is not None and seat.source == "human" for seat in (plan.captain, plan.opponent)):
         services.guard.require_operator(request)
+
+
+def _need_allowance(services: Services) -> None:
+    """Refuse what costs money once the day's allowance is spent."""
+    refusal = services.till.refusal()
+    if refusal is not None:
+        wait_s = round(services.till.until_tomorrow_s()) + 1
+        raise Refused(
+            faults.SPENT,
+            f"No episode with a model can be started today: {refusal}. Days are UTC; raise "
+            "SPECTATOR_MODEL_DAY_* to allow more, or choose a scripted captain.",
+            headers={"Retry-After": str(wait_s)},
+        )
 
 
 async def _started(
@@ -197,7 +214,9 @@ async def pace(
 @router.get("/status")
 async def status(services: ServicesDep) -> Status:
     """What runs here, oldest first."""
-    return Status(running=_running(services), slots=services.supervisor.slots)
+    return Status(
+        running=_running(services), slots=services.supervisor.slots, models_today=usage_today(services)
+    )
 
 
 async def find_live(services: Services, episode_id: str | None) -> LiveEpisode:
@@ -232,4 +251,5 @@ def _described(live: LiveEpisode, services: Services) -> RunningEpisode:
         paused=live.paused,
         trouble=None if live.trouble is None else live.trouble.message,
         viewers=services.audience.count(live.episode_id),
+        usage=usage_in(live.state),
     )

@@ -80,6 +80,28 @@ class Settings(BaseModel):
         pattern=r"^llm:[a-z0-9._-]{1,48}$",
         description="Model captain that plays as the opponent `llm_live`",
     )
+    model_episode_tokens: int = Field(
+        default=10_000_000,
+        ge=0,
+        description="Tokens that the models of one episode may use; beyond it scripted captains decide for "
+        "them; 0 = no limit",
+    )
+    model_episode_cost: float = Field(
+        default=10.0, ge=0, description="The same in money, by the prices of the captains' catalogue"
+    )
+    model_episode_s: float = Field(
+        default=0.0, ge=0, description="The same in seconds of waiting for their answers"
+    )
+    model_day_tokens: int = Field(
+        default=100_000_000,
+        ge=0,
+        description="Tokens that all models may use in a day (UTC); beyond it no episode with a model starts "
+        "until the next; 0 = no limit",
+    )
+    model_day_cost: float = Field(
+        default=50.0, ge=0, description="The same in money, by the prices of the captains' catalogue"
+    )
+    model_day_s: float = Field(default=0.0, ge=0, description="The same in seconds of waiting for answers")
     max_episodes: int = Field(default=1, ge=1, le=1000, description="Episodes that may run at once")
     starts_per_minute: int = Field(
         default=30, ge=0, description="Episodes that one address may start in a minute; 0 = no limit"

@@ -21,6 +21,7 @@ from spectator.clock import Clock, SystemClock
 from spectator.environments.base import MAX_SEED
 from spectator.episodes.driver import EpisodeLimits
 from spectator.episodes.recovery import recover
+from spectator.episodes.spending import spent_on
 from spectator.episodes.supervisor import Supervisor
 from spectator.errors import ConfigurationError, JournalDamaged
 from spectator.evaluation.scorekeeping import Scorekeeper
@@ -30,6 +31,7 @@ from spectator.journal.base import Journal
 from spectator.journal.damage import set_aside
 from spectator.journal.retention import Keep
 from spectator.journal.sql import SqlJournal
+from spectator.policies.spending import Caps, Till
 
 from .audience import Audience
 from .finals import FinalStates
@@ -62,6 +64,7 @@ class Services:
         finals: What recorded episodes came to.
         wall: What runs here, as tiles.
         cast: The worlds, with everybody who can play in them here.
+        till: What asking models may take.
         narration: Who speaks.
         scorekeeper: Who keeps the standings.
         housekeeper: Who keeps the record within its limits.
@@ -79,6 +82,7 @@ class Services:
     finals: FinalStates
     wall: Wall
     cast: Cast
+    till: Till
     narration: Narration
     scorekeeper: Scorekeeper
     housekeeper: Housekeeper
@@ -110,6 +114,8 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
     async with AsyncExitStack() as stack:
         journal = await _journal(settings, clock)
         stack.push_async_callback(journal.aclose)
+        till = read_till(settings, clock)
+        till.add(await spent_on(journal, till.today))
         tasks = await stack.enter_async_context(asyncio.TaskGroup())
         stage = Stage(MemoryBus())
         supervisor = Supervisor(
@@ -124,6 +130,7 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
             draw_seed=lambda: secrets.randbelow(MAX_SEED + 1),
             patience_s=settings.journal_patience_s,
             load=cast.load,
+            till=till,
         )
         stack.push_async_callback(supervisor.suspend)
         await recover(journal, clock, supervisor)
@@ -156,6 +163,7 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
             finals=FinalStates(journal),
             wall=Wall(supervisor, clock, tasks),
             cast=cast,
+            till=till,
             narration=narration,
             scorekeeper=scorekeeper,
             housekeeper=housekeeper,
@@ -188,6 +196,15 @@ async def _journal(settings: Settings, clock: Clock) -> SqlJournal:
         if place is None:
             raise error from None
     return await SqlJournal.open(url)
+
+
+def read_till(settings: Settings, clock: Clock) -> Till:
+    """What asking models may take, nothing spent yet."""
+    return Till(
+        Caps(settings.model_day_tokens, settings.model_day_cost, settings.model_day_s),
+        Caps(settings.model_episode_tokens, settings.model_episode_cost, settings.model_episode_s),
+        clock,
+    )
 
 
 def journal_url(settings: Settings) -> str:

@@ -235,6 +235,12 @@ class DecisionMade(EventData):
     latency_s: float = Field(ge=0, description="Time the policy took")
     tokens_in: int | None = Field(default=None, ge=0, description="Prompt tokens, where known")
     tokens_out: int | None = Field(default=None, ge=0, description="Completion tokens, where known")
+    tokens_estimated: bool = Field(
+        default=False, description="Whether the endpoint did not count all of the tokens, so that we did"
+    )
+    cost: float | None = Field(
+        default=None, ge=0, description="By the prices of the captains' catalogue; null where there are none"
+    )
     exchanges: list[ModelExchange] | None = Field(
         default=None, description="The questions to a model behind it; null where none was asked"
     )

@@ -71,6 +71,7 @@ EXAMPLES: tuple[EventData, ...] = (
         latency_s=0.25,
         tokens_in=120,
         tokens_out=7,
+        cost=0.000134,
         exchanges=[
             ModelExchange(
                 request="0" * 64,

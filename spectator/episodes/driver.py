@@ -39,6 +39,7 @@ from spectator.events import (
 )
 from spectator.observations import Observation
 from spectator.policies.base import Action, Decision, KeepsTime, Policy, ScriptedPolicy
+from spectator.policies.spending import Purse, Spends
 from spectator.text import clean_text
 
 logger = logging.getLogger(__name__)
@@ -103,6 +104,7 @@ class Driver:
         limits: How long it may wait.
         past: Where another process left it; ``None`` to begin.
         thinking: Hears what is thought; nobody does when left out.
+        purse: What asking models may take; no limit when left out.
     """
 
     def __init__(
@@ -116,6 +118,7 @@ class Driver:
         limits: EpisodeLimits,
         past: Past | None = None,
         thinking: Thinking | None = None,
+        purse: Purse | None = None,
     ) -> None:
         self._plan = plan
         self._episode_id = episode_id
@@ -124,6 +127,7 @@ class Driver:
         self._clock = clock
         self._limits = limits
         self._thinking = thinking or Thinking(clock)
+        self._purse = purse
         self._past = past
         self._stepper: Stepper[Environment] | None = None if past is None else past.stepper
         self._seats: dict[str, Policy] = {} if past is None else dict(past.seats)
@@ -219,6 +223,9 @@ class Driver:
         budget = Budget(self._clock, self._limits.episode_s)
         began = self._clock.monotonic()
         stepped = await self._begin() if self._past is None else self._past.stepped
+        for policy in self._seats.values():
+            if self._purse is not None and isinstance(policy, Spends):
+                policy.spend_from(self._purse)
         await self._emit(self._turn, stepped.facts)
         beats = beats_in(stepped.facts, self._plan.world.beats)
         step_cap = self._plan.world.step_cap(self._plan.options)

@@ -79,6 +79,8 @@ def checked_decision(
                 latency_s=latency_s,
                 tokens_in=decision.tokens_in,
                 tokens_out=decision.tokens_out,
+                tokens_estimated=decision.tokens_estimated,
+                cost=decision.cost,
                 exchanges=[ModelExchange.model_validate(one) for one in decision.exchanges] or None,
             )
         )

@@ -3,7 +3,7 @@
 The state is a JSON object without ``null``, so that merge patches can carry every change of it::
 
     {"episode": {...}, "decisions": {actor: {...}}, "refusals": {actor: n},
-     "feed": {seq: {...}}, "world": {...}}
+     "usage": {actor: {...}}, "feed": {seq: {...}}, "world": {...}}
 """
 
 from __future__ import annotations
@@ -102,7 +102,26 @@ def _decided(state: State, event: Event) -> dict[str, Any]:
     shown = {name: value for name, value in event.data.items() if name != "exchanges"}
     decision = {"seq": event.seq, "turn": event.turn, "at": event.at, **without_nulls(shown)}
     known = state.get("decisions", {}).get(actor, {})
-    return {"episode": {"turn": event.turn}, "decisions": {actor: make_patch(known, decision)}}
+    patch = {"episode": {"turn": event.turn}, "decisions": {actor: make_patch(known, decision)}}
+    asked = event.data.get("model") is not None and event.data["source"] in ("model", "fallback")
+    return patch | _used(state, event) if asked else patch
+
+
+def _used(state: State, event: Event) -> dict[str, Any]:
+    """What models took so far; what a fork has from its parent is not counted again."""
+    if event.turn <= state.get("episode", {}).get("parent", {}).get("turn", 0):
+        return {}
+    actor, data = event.data["actor"], event.data
+    known = state.get("usage", {}).get(actor, {})
+    more = {
+        "decisions": 1,
+        "fallbacks": int(data["source"] == "fallback"),
+        "tokens_in": data["tokens_in"] or 0,
+        "tokens_out": data["tokens_out"] or 0,
+        "cost": data.get("cost") or 0.0,
+        "latency_s": data["latency_s"],
+    }
+    return {"usage": {actor: {name: round(known.get(name, 0) + value, 6) for name, value in more.items()}}}
 
 
 def _refused(event: Event) -> dict[str, Any]:

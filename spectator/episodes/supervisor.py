@@ -18,6 +18,7 @@ from spectator.episodes.projection import State
 from spectator.episodes.rebuilding import Rebuilt
 from spectator.episodes.recorder import Trouble
 from spectator.episodes.request import EpisodePlan, EpisodeRequest, plan_episode
+from spectator.episodes.spending import spent_before
 from spectator.episodes.stream import EpisodeStream, Step
 from spectator.episodes.thinking import Thinking
 from spectator.errors import EpisodeBusy, EpisodeError, EpisodeNotFound, EpisodeOver, JournalUnavailable
@@ -32,6 +33,7 @@ from spectator.events import (
 )
 from spectator.journal.base import Journal
 from spectator.policies.base import Policy
+from spectator.policies.spending import Caps, Till
 
 logger = logging.getLogger(__name__)
 
@@ -251,6 +253,7 @@ class Supervisor:
         patience_s: Seconds that an episode stands still for a journal that cannot be written before it
             is ended; 0 ends it at once.
         load: Finds worlds; the catalogue's own function when left out.
+        till: What asking models may take; no limit when left out.
     """
 
     def __init__(
@@ -267,11 +270,13 @@ class Supervisor:
         draw_seed: Callable[[], int],
         patience_s: float = 0.0,
         load: LoadWorld | None = None,
+        till: Till | None = None,
     ) -> None:
         if slots < 1:
             raise ValueError(f"slots must be at least 1, not {slots}")
         self.slots = slots
         self.load = load
+        self._till = till or Till(Caps(), Caps(), clock)
         self._journal = journal
         self._bus = bus
         self._clock = clock
@@ -463,6 +468,7 @@ class Supervisor:
             limits=self._limits,
             past=past,
             thinking=thinking,
+            purse=self._till.purse(spent_before(stream.state)),
         )
         started_at = self._clock.now() if rebuilt is None else rebuilt.started_at
         return LiveEpisode(

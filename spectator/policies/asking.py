@@ -33,6 +33,10 @@ class Asking:
         answers: What the model answered so far.
         parse: How the answer became an action, as far as it did.
         exchanges: The questions so far and what came back, for the record.
+        written: Characters that were heard of the answer that forms.
+        used: Tokens so far; ``None`` before any.
+        estimated: Whether some of them were not counted by the endpoint.
+        cost: What they cost; ``None`` without prices.
     """
 
     observation: Observation
@@ -44,6 +48,10 @@ class Asking:
     answers: list[ChatAnswer] = field(default_factory=list)
     parse: Literal["ok", "repaired", "failed"] | None = "ok"
     exchanges: list[Mapping[str, Any]] = field(default_factory=list)
+    written: int = 0
+    used: Usage | None = None
+    estimated: bool = False
+    cost: float | None = None
 
     def left(self, clock: Clock) -> float:
         """Seconds left."""
@@ -60,8 +68,6 @@ class Asking:
         fallback_reason: str | None = None,
     ) -> Decision:
         """The decision, with what the answers so far cost."""
-        counted = [answer.usage for answer in self.answers if answer.usage is not None]
-        used = sum(counted, Usage())
         return Decision(
             action,
             source,
@@ -71,8 +77,10 @@ class Asking:
             fallback_reason=fallback_reason,
             model=model,
             latency_s=round(clock.monotonic() - self.began, 6),
-            tokens_in=used.tokens_in if counted else None,
-            tokens_out=used.tokens_out if counted else None,
+            tokens_in=None if self.used is None else self.used.tokens_in,
+            tokens_out=None if self.used is None else self.used.tokens_out,
+            tokens_estimated=self.estimated,
+            cost=self.cost,
             exchanges=self.exchanges,
         )
 

@@ -30,6 +30,8 @@ class Decision:
         latency_s: How long the policy took by its own clock; ``None`` lets the driver measure it.
         tokens_in: Prompt tokens, where known.
         tokens_out: Completion tokens, where known.
+        tokens_estimated: Whether the endpoint did not count all of them.
+        cost: By the prices of the captains' catalogue, where they are known.
         exchanges: The questions to a model and what came back, see :mod:`spectator.llm.exchange`.
     """
 
@@ -43,6 +45,8 @@ class Decision:
     latency_s: float | None = None
     tokens_in: int | None = None
     tokens_out: int | None = None
+    tokens_estimated: bool = False
+    cost: float | None = None
     exchanges: Sequence[Mapping[str, Any]] = ()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,9 +11,9 @@ from typing import Any, Final, Protocol
 from spectator.clock import Clock
 from spectator.errors import EndpointError, EndpointResting
 from spectator.events import encode_json
-from spectator.llm.chat import ChatAnswer, ChatRequest, Message, OnDelta, Usage
+from spectator.llm.chat import ChatAnswer, ChatRequest, DeltaKind, Message, OnDelta, Usage
 from spectator.llm.exchange import answered, failed
-from spectator.llm.parsing import Call, CallRefused, WrittenCall, check_call, find_calls
+from spectator.llm.parsing import Call, CallRefused, WrittenCall, check_call, find_calls, written_form
 from spectator.llm.schema import UnsupportedSchema
 from spectator.observations import LegalAction, Observation
 from spectator.policies.asking import Asking, rejected, stated_reasoning, why_nothing, with_ids
@@ -27,6 +28,7 @@ from spectator.policies.prompting import (
     situation,
     tools,
 )
+from spectator.policies.spending import Purse, Spent
 from spectator.policies.thoughts import THOUGHT_LIMIT, Thought
 from spectator.text import clean_text
 
@@ -82,6 +84,8 @@ class ModelSettings:
         stream: Whether its thoughts are to be heard while they form.
         send_seed: Whether the endpoint takes a seed.
         extra: Further fields of the request.
+        price_in: Price of a million prompt tokens; 0 where it is not known.
+        price_out: Price of a million answer tokens.
     """
 
     model: str
@@ -96,6 +100,8 @@ class ModelSettings:
     stream: bool = True
     send_seed: bool = True
     extra: Mapping[str, Any] = field(default_factory=dict)
+    price_in: float = 0.0
+    price_out: float = 0.0
 
 
 class ModelPolicy:
@@ -143,11 +149,15 @@ class ModelPolicy:
         self._note = ""
         self._decisions = 0
         self._listener: Callable[[Thought], None] | None = None
-        self.usage = Usage()
+        self._purse: Purse | None = None
 
     def think_aloud(self, listener: Callable[[Thought], None] | None) -> None:
         """See :class:`ThinksAloud`."""
         self._listener = listener
+
+    def spend_from(self, purse: Purse) -> None:
+        """See :class:`Spends`."""
+        self._purse = purse
 
     async def decide(self, observation: Observation, *, deadline: float) -> Decision:
         """See :meth:`Policy.decide`. Cancelling closes the request at once."""
@@ -160,6 +170,8 @@ class ModelPolicy:
         asking = Asking(observation, self._clock.monotonic(), limit)
         if self._refused >= MAX_REFUSALS:
             return self._fall_back(asking, f"refused: {self._refused} actions in a row by the world's rules")
+        if self._purse is not None and (reached := self._purse.refusal()) is not None:
+            return self._fall_back(asking, f"spent: {reached}")
         try:
             calls = await self._ask(asking)
         except EndpointError as error:
@@ -247,7 +259,8 @@ class ModelPolicy:
             stream=settings.stream,
             extra=settings.extra,
         )
-        on_delta = self._teller(asking) if settings.stream and self._listener is not None else None
+        on_delta = self._teller(asking) if settings.stream else None
+        began = self._clock.monotonic()
         try:
             answer = await self._client.complete(
                 request, deadline=asking.left(self._clock), session=self._session, on_delta=on_delta
@@ -256,21 +269,48 @@ class ModelPolicy:
             raise
         except EndpointError as error:
             asking.exchanges.append(failed(request, error))
+            self._count(asking, began, self._guess(asking.written) if asking.written else None, guessed=True)
+            raise
+        except asyncio.CancelledError:
+            self._count(asking, began, self._guess(asking.written), guessed=True)
             raise
         asking.exchanges.append(answered(request, answer))
-        if answer.usage is not None:
-            self.usage += answer.usage
-            if not asking.answers:
-                self._estimate.learn(self._history.characters, answer.usage.tokens_in)
+        used = answer.usage or self._guess(len(written_form(answer)) + len(answer.thought))
+        self._count(asking, began, used, guessed=answer.usage is None)
+        if answer.usage is not None and not asking.answers:
+            self._estimate.learn(self._history.characters, answer.usage.tokens_in)
         asking.answers.append(answer)
         return answer
 
+    def _guess(self, written: int) -> Usage:
+        """Tokens of the last prompt and of an answer of so many characters, where nobody counts them."""
+        return Usage(self._estimate.of(self._history.characters), self._estimate.of(written))
+
+    def _count(self, asking: Asking, began: float, used: Usage | None, *, guessed: bool) -> None:
+        """Count what a request took, for the decision and from the purse."""
+        cost = 0.0
+        if used is not None:
+            asking.used = (asking.used or Usage()) + used
+            asking.estimated |= guessed
+            if self._settings.price_in or self._settings.price_out:
+                cost = used.cost(self._settings.price_in, self._settings.price_out)
+                asking.cost = round((asking.cost or 0.0) + cost, 9)
+        if self._purse is not None:
+            tokens = 0 if used is None else used.tokens_in + used.tokens_out
+            self._purse.pay(Spent(tokens, cost, self._clock.monotonic() - began))
+
     def _teller(self, asking: Asking) -> OnDelta:
         actor, decision, listener = asking.observation.actor or "", self._decisions, self._listener
-        assert listener is not None
-        if asking.answers:
+        asking.written = 0
+        if asking.answers and listener is not None:
             listener(Thought(actor, decision, "restart", ""))
-        return lambda kind, text: listener(Thought(actor, decision, kind, clean_text(text, THOUGHT_LIMIT)))
+
+        def hear(kind: DeltaKind, text: str) -> None:
+            asking.written += len(text)
+            if listener is not None:
+                listener(Thought(actor, decision, kind, clean_text(text, THOUGHT_LIMIT)))
+
+        return hear
 
     def _read(self, answer: ChatAnswer, legal: Sequence[LegalAction]) -> list[Call]:
         written = find_calls(answer, legal)

@@ -24,7 +24,7 @@ export function mountMind(card) {
   return {
     /** @param {Record<string, any>} state @param {{names: Record<string, string>, thinking: string | null, forming: Forming | null}} view */
     update(state, view) {
-      const seen = [state.decisions, state.refusals, state.episode?.seats, view.thinking, view.forming?.actor, view.forming?.thought, view.forming?.answer, clock(view.forming), JSON.stringify(view.names)];
+      const seen = [state.decisions, state.refusals, state.usage, state.episode?.seats, view.thinking, view.forming?.actor, view.forming?.thought, view.forming?.answer, clock(view.forming), JSON.stringify(view.names)];
       if (seen.every((value, index) => value === drawn[index])) return;
       drawn = seen;
       const agent = state.episode?.agent;
@@ -40,6 +40,7 @@ export function mountMind(card) {
           seat: state.episode.seats[actor] ?? {},
           decision: state.decisions?.[actor],
           refusals: state.refusals?.[actor] ?? 0,
+          usage: state.usage?.[actor],
           thinking: view.thinking === actor,
           forming: view.forming?.actor === actor ? view.forming : null,
         });
@@ -60,15 +61,16 @@ function seat(other) {
   const stream = mountStream();
   const call = h("p", { class: "call" });
   const notes = h("div");
+  const total = h("p", { class: "mind__total", hidden: true });
   const raw = said("pre", "", RAW);
   const rawBox = h("details", { class: "mind__raw", hidden: true }, h("summary", {}, "What the model wrote"), raw.element);
   const element = h("div", { class: other ? "mind__seat mind__seat--other" : "mind__seat" },
     h("div", { class: "mind__who" }, h("b", {}, name), cost), h("p", { class: "mind__by" }, source, " ", label),
-    stream.element, thought.element, call, notes, rawBox);
+    stream.element, thought.element, call, notes, rawBox, total);
   /** @type {unknown} */
   let shown = null;
 
-  /** @param {{name: string, seat: any, decision: any, refusals: number, thinking: boolean, forming: Forming | null}} view */
+  /** @param {{name: string, seat: any, decision: any, refusals: number, usage: any, thinking: boolean, forming: Forming | null}} view */
   const update = (view) => {
     setText(name, clip(plain(view.name), 60));
     setText(label, clip(who(view.seat.label, view.decision?.model), 80));
@@ -76,6 +78,8 @@ function seat(other) {
     for (const part of [thought.element, notes]) part.hidden = view.forming !== null;
     rawBox.hidden = view.forming !== null || !view.decision?.raw_text;
     stream.show(view.forming);
+    total.hidden = !view.usage;
+    setText(total, totalText(view.usage));
     element.classList.toggle("mind__seat--forming", view.forming !== null);
     if (view.forming) {
       shown = undefined;
@@ -151,9 +155,23 @@ function formingCall(forming) {
 function costText(decision) {
   const parts = decision.latency_s === undefined ? [] : [duration(decision.latency_s)];
   const tokens = (decision.tokens_in ?? 0) + (decision.tokens_out ?? 0);
-  if (tokens) parts.push(plural(tokens, "token"));
+  if (tokens) parts.push(`${decision.tokens_estimated ? "about " : ""}${plural(tokens, "token")}`);
+  if (decision.cost > 0) parts.push(money(decision.cost));
   return parts.join(" · ");
 }
+
+/** What a model took in the match so far. @param {any} usage */
+function totalText(usage) {
+  if (!usage) return "";
+  const parts = [plural(usage.decisions, "decision"), plural(usage.tokens_in + usage.tokens_out, "token")];
+  if (usage.cost > 0) parts.push(money(usage.cost));
+  parts.push(`${duration(usage.latency_s / Math.max(1, usage.decisions))} each`);
+  if (usage.fallbacks) parts.push(`${usage.fallbacks} made for it`);
+  return `This match: ${parts.join(" · ")}`;
+}
+
+/** @param {number} cost in the unit of the catalogue's prices */
+const money = (cost) => (cost < 0.01 ? "<$0.01" : `$${cost.toFixed(2)}`);
 
 /** A tool call, or whatever else an action holds. @param {any} action */
 export function callParts(action) {

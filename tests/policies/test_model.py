@@ -298,12 +298,12 @@ def test_thoughts_are_heard_while_they_form_and_voided_by_a_second_asking() -> N
     assert len(heard) == 5
 
 
-def test_what_it_used_adds_up_and_closing_closes_its_own_client_only() -> None:
+def test_what_it_costs_is_stated_and_closing_closes_its_own_client_only() -> None:
     client = ScriptedClient(said(PLAN))
-    policy = model_policy(client, Steady(), style="json")
-    decide(policy, observed(LEGAL), observed(LEGAL))
-    assert policy.usage.tokens_in == 200
-    assert policy.usage.cost(0.5, 2.0) == pytest.approx((200 * 0.5 + 20 * 2.0) / 1e6)
+    policy = model_policy(client, Steady(), style="json", price_in=0.5, price_out=2.0)
+    (decision,) = decide(policy, observed(LEGAL))
+    assert decision.cost == pytest.approx((100 * 0.5 + 10 * 2.0) / 1e6)
+    assert not decision.tokens_estimated
     asyncio.run(policy.aclose())
     assert client.closed == 1
 

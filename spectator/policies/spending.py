@@ -1,0 +1,139 @@
+"""Owns what asking models may use up: caps for an episode and for a day, and what was used."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from typing import Protocol, runtime_checkable
+
+from spectator.clock import Clock
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """What asking models took.
+
+    Args:
+        tokens: Prompt and answer together.
+        cost: In the unit of the prices in the captains' catalogue.
+        seconds: Time of waiting for answers.
+    """
+
+    tokens: int = 0
+    cost: float = 0.0
+    seconds: float = 0.0
+
+    def __add__(self, other: Spent) -> Spent:
+        return Spent(self.tokens + other.tokens, self.cost + other.cost, self.seconds + other.seconds)
+
+
+@dataclass(frozen=True, slots=True)
+class Caps:
+    """The most that may be spent; 0 means no limit.
+
+    Args:
+        tokens: See :class:`Spent`.
+        cost: See :class:`Spent`.
+        seconds: See :class:`Spent`.
+    """
+
+    tokens: int = 0
+    cost: float = 0.0
+    seconds: float = 0.0
+
+    def reached(self, spent: Spent) -> str | None:
+        """The cap that is reached, in words; ``None`` when none is."""
+        if 0 < self.tokens <= spent.tokens:
+            return f"{self.tokens:,} tokens"
+        if 0 < self.cost <= spent.cost:
+            return f"{self.cost:g} of money"
+        if 0 < self.seconds <= spent.seconds:
+            return f"{self.seconds:g} s of asking"
+        return None
+
+
+class Till:
+    """What all episodes of a day may spend together. Days are UTC.
+
+    Args:
+        day: The caps of a day.
+        episode: The caps of an episode.
+        clock: Tells the day.
+    """
+
+    def __init__(self, day: Caps, episode: Caps, clock: Clock) -> None:
+        self._day_caps = day
+        self._episode_caps = episode
+        self._clock = clock
+        self._day = clock.now().date()
+        self._spent = Spent()
+
+    @property
+    def today(self) -> date:
+        """The present day."""
+        return self._clock.now().astimezone(UTC).date()
+
+    @property
+    def spent(self) -> Spent:
+        """What was spent today."""
+        if self._day != self.today:
+            self._day, self._spent = self.today, Spent()
+        return self._spent
+
+    def add(self, spent: Spent) -> None:
+        """Count ``spent`` today."""
+        self._spent = self.spent + spent
+
+    def refusal(self) -> str | None:
+        """Why nothing more may be spent today; ``None`` when something may."""
+        reached = self._day_caps.reached(self.spent)
+        return None if reached is None else f"the day's cap of {reached} is reached"
+
+    def until_tomorrow_s(self) -> float:
+        """Seconds until the next day begins."""
+        tomorrow = datetime.combine(self.today + timedelta(days=1), datetime.min.time(), UTC)
+        return (tomorrow - self._clock.now()).total_seconds()
+
+    def purse(self, spent: Spent | None = None) -> Purse:
+        """What one episode may spend.
+
+        Args:
+            spent: What it spent before; counted in the day's sum already.
+        """
+        return Purse(self, self._episode_caps, spent or Spent())
+
+
+class Purse:
+    """What one episode may spend; its seats share it.
+
+    Args:
+        till: The day's.
+        caps: The episode's.
+        spent: What it spent so far.
+    """
+
+    def __init__(self, till: Till, caps: Caps, spent: Spent) -> None:
+        self._till = till
+        self._caps = caps
+        self.spent = spent
+
+    def refusal(self) -> str | None:
+        """Why nothing more may be spent; ``None`` when something may."""
+        reached = self._caps.reached(self.spent)
+        if reached is not None:
+            return f"the episode's cap of {reached} is reached"
+        return self._till.refusal()
+
+    def pay(self, spent: Spent) -> None:
+        """Count ``spent``."""
+        self.spent += spent
+        self._till.add(spent)
+
+
+@runtime_checkable
+class Spends(Protocol):
+    """A policy whose decisions cost something."""
+
+    def spend_from(self, purse: Purse) -> None:
+        """Ask only while ``purse`` allows it, and pay from it."""
+        ...

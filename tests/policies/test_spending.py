@@ -1,0 +1,104 @@
+"""What asking models may take: counted, capped by the episode and by the day."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from spectator.errors import EndpointTimeout
+from spectator.llm.chat import ChatRequest
+from spectator.observations import Observation
+from spectator.policies.base import Decision, ScriptedPolicy
+from spectator.policies.model import ModelPolicy
+from spectator.policies.spending import Caps, Spends, Spent, Till
+from tests.fakes import ManualClock
+from tests.policies.seats import ScriptedClient, model_policy, observed, said
+
+LEGAL: list[Any] = [{"tool": "go", "arguments": {"type": "object", "properties": {}}}]
+GO = '{"reason": "on", "tool": "go", "arguments": {}}'
+
+
+class Steady(ScriptedPolicy):
+    def choose(self, observation: Observation) -> Decision:
+        return Decision({"tool": "go", "arguments": {}}, "heuristic", "as ever")
+
+
+def test_a_cap_is_reached_by_any_of_the_three_and_none_is_none() -> None:
+    assert Caps().reached(Spent(10**9, 10**9, 10**9)) is None
+    caps = Caps(1_000, 2.5, 60)
+    assert caps.reached(Spent(999, 2.49, 59.9)) is None
+    assert caps.reached(Spent(tokens=1_000)) == "1,000 tokens"
+    assert caps.reached(Spent(cost=2.5)) == "2.5 of money"
+    assert caps.reached(Spent(seconds=60.0)) == "60 s of asking"
+
+
+def test_episodes_share_the_day_and_a_new_day_begins_at_nothing() -> None:
+    clock = ManualClock()
+    till = Till(Caps(tokens=100), Caps(tokens=80), clock)
+    first, second = till.purse(), till.purse()
+    first.pay(Spent(tokens=80))
+    assert first.refusal() == "the episode's cap of 80 tokens is reached"
+    assert second.refusal() is None and till.refusal() is None
+    second.pay(Spent(tokens=20))
+    assert second.refusal() == till.refusal() == "the day's cap of 100 tokens is reached"
+    assert till.until_tomorrow_s() == 19 * 3600
+    clock.advance(19 * 3600)
+    assert till.refusal() is None and second.refusal() is None
+    assert first.refusal() == "the episode's cap of 80 tokens is reached"
+
+
+def decide(policy: ModelPolicy, times: int = 1) -> Decision:
+    async def run() -> Decision:
+        for number in range(times):
+            decision = await policy.decide(observed(LEGAL, ball=number), deadline=10)
+        return decision
+
+    return asyncio.run(run())
+
+
+def test_a_policy_pays_and_stops_asking_at_the_cap_with_the_reason_named() -> None:
+    clock = ManualClock()
+    till = Till(Caps(), Caps(tokens=220), clock)
+    client = ScriptedClient(said(GO))
+    policy = model_policy(client, Steady(), style="json", clock=clock, price_in=1.0, price_out=10.0)
+    assert isinstance(policy, Spends)
+    purse = till.purse()
+    policy.spend_from(purse)
+    assert decide(policy, 2).source == "model"
+    assert purse.spent.tokens == 220 and purse.spent.cost == pytest.approx(2 * 200e-6)
+    third = decide(policy)
+    assert (third.source, third.parse) == ("fallback", None)
+    assert third.fallback_reason == "spent: the episode's cap of 220 tokens is reached"
+    assert (third.tokens_in, third.cost) == (None, None)
+    assert len(client.requests) == 2
+
+
+def test_what_nobody_counted_is_estimated_and_said_to_be() -> None:
+    client = ScriptedClient(said(GO, usage=None))
+    decision = decide(model_policy(client, Steady(), style="json"))
+    assert decision.tokens_estimated
+    assert decision.tokens_in is not None and 100 < decision.tokens_in < 2_000
+    assert decision.tokens_out is not None and 4 < decision.tokens_out < 60
+
+
+def test_an_answer_that_breaks_off_is_paid_as_far_as_it_was_heard() -> None:
+    class Breaking(ScriptedClient):
+        async def complete(self, request: ChatRequest, *, on_delta: Any = None, **more: Any) -> Any:
+            on_delta("thought", "x" * 1_000)
+            raise EndpointTimeout("no answer within 1 s")
+
+    till = Till(Caps(), Caps(), ManualClock())
+    policy = model_policy(Breaking(said(GO)), Steady(), style="json")
+    policy.spend_from(till.purse())
+    decision = decide(policy)
+    assert decision.source == "fallback" and decision.tokens_estimated
+    assert decision.tokens_out is not None and decision.tokens_out > 300
+    assert till.spent.tokens == decision.tokens_out + (decision.tokens_in or 0)
+
+
+def test_an_endpoint_that_was_never_reached_costs_nothing() -> None:
+    policy = model_policy(ScriptedClient(EndpointTimeout("the endpoint could not be reached")), Steady())
+    decision = decide(policy)
+    assert (decision.tokens_in, decision.tokens_estimated) == (None, False)

@@ -22,7 +22,9 @@ _DATA: Final = Path(__file__).parent / "data"
 SPELL: Final = 0.35
 """Preference for the bowler of the over before last, who goes on from his end (bowler_usage.json)."""
 RESERVE: Final = 0.6
-"""Reluctance to spend the last overs of the best quick bowlers before the death."""
+"""Reluctance to spend the last overs of the best quick bowlers before the death, as many as it can use."""
+FRESH_AT_DEATH: Final = 0.8
+"""Reluctance to begin a bowler's work in the last fifth of an innings."""
 SECOND_OVER: Final = 0.5
 """Preference for those who have one over left of two: five overs are usually bowled 2-2-1, eight 2-2-2-2. Few
 such innings are known, so the figure is chosen by hand."""
@@ -45,7 +47,9 @@ def usual_bowler(match: Match) -> int:
     over, overs = innings.balls // 6, innings.format.overs
     limit, starters = innings.format.bowler_overs, innings.over_starters
     wants_spin = _wants_spin(match, team, over, overs)
-    reserved = _reserved(team, over, overs, limit)
+    death = max(1, overs // 5)
+    late = over >= overs - death
+    reserved = () if late else team.death_bowlers[: max(1, 2 * death // limit)]
     from_this_end = starters[-2] if len(starters) > 1 else None
     scores: list[tuple[float, int]] = []
     for player in eligible:
@@ -56,6 +60,8 @@ def usual_bowler(match: Match) -> int:
             score += SPELL
         if limit == 2 and left[player] == 1:
             score += SECOND_OVER
+        if late and player not in innings.bowling:
+            score -= FRESH_AT_DEATH
         if player in reserved and 2 * left[player] <= limit:
             score -= RESERVE
         scores.append((score, -player))
@@ -65,12 +71,6 @@ def usual_bowler(match: Match) -> int:
         if _can_finish(own, -player, overs - over - 1):
             return -player
     return -scores[0][1]
-
-
-def _reserved(team: Team, over: int, overs: int, limit: int) -> tuple[int, ...]:
-    """Quick bowlers who keep the second half of their overs for the death: as many as it has room for."""
-    death = max(1, overs // 5)
-    return () if over >= overs - death else team.death_bowlers[: max(1, 2 * death // limit)]
 
 
 @cache

@@ -127,6 +127,8 @@ class Reader:
             at, phase, kind, length, line, category, ball, draws
         )
         fielder = _fielder(at, ball, zone, draws, by_keeper)
+        if fielder in CATCHING_POSITIONS:
+            contact, aerial = "edged", False
         return Sight(zone, LENGTHS[length], LINES[line], speed, shot, fielder, contact, aerial, pace)
 
     def _hit(
@@ -149,6 +151,8 @@ class Reader:
         if aimed and who < 0.6 and out is None:
             zone = aimed[int(who / 0.6 * len(aimed))]
         aerial = hit == 5 or out == "caught"
+        if zone == 1 and LINES[line] == "wide outside off":
+            return zone, "drive", "edged", aerial
         if category == DOT and how < 0.6:
             shot = "defend"
         elif category != DOT and zone in aimed and at.shot:

@@ -379,4 +379,14 @@ def test_nothing_comes_about_that_could_not() -> None:
             assert seen.line != "stumps" or one.ball.wide
         if one.ball.boundary:
             assert seen.fielder is None
+        if seen.shot in ("pull", "hook", "upper cut", "late cut") and seen.contact in ("middled", "mistimed"):
+            assert seen.length not in ("full toss", "yorker", "full")
+        if seen.shot in ("flick", "glance"):
+            assert seen.line != "wide outside off" or one.ball.extras
+        if seen.shot == "cut" and kind is None:
+            assert seen.length in ("good", "back of a length", "short")
+        if one.ball.legbyes:
+            assert seen.line != "wide outside off"
+        if seen.contact in ("missed", "left", "padded"):
+            assert not one.ball.bat
     assert min(counts[kind] for kind in ("bowled", "caught", "lbw", "stumped", "run out")) > 20

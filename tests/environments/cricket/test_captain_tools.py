@@ -11,7 +11,7 @@ import jsonschema
 import pytest
 
 from spectator.environments.cricket.arguments import OVERHEAD, TOOLS
-from spectator.environments.cricket.field import POSITIONS, PRESETS
+from spectator.environments.cricket.field import POSITIONS, PRESETS, check_field, custom_field
 from spectator.environments.cricket.seats import CALLS_A_TURN, FREE_CALLS
 from spectator.events import encode_json
 from spectator.observations import Observation
@@ -404,3 +404,23 @@ def test_junk_is_refused_without_a_trace_and_the_match_goes_on(seed: int) -> Non
             assert environment.facts() == []
     assert accepted > 15
     assert refused > 100
+
+
+def test_A4_there_is_no_run_rate_before_a_ball_and_no_required_rate_after_the_last() -> None:
+    """Neither nought nor infinite: the rate does not exist."""
+    told = [seen.content for seed in range(4) for seen in play(seed, max_overs=1).observations]
+    scored = [view for view in told if "score" in view]
+    before = [view for view in scored if view["score"]["balls"] == 0]
+    after = [view for view in scored if view["score"]["balls_left"] == 0 and "target" in view]
+    assert before and {view["run_rate"] for view in before} == {None}
+    assert after and {view["required_rate"] for view in after} == {None}
+
+
+def test_N10_the_field_that_is_set_is_lawful_whenever_a_ball_is_bowled() -> None:
+    """An unlawful one is refused when it is set, so no ball is a no-ball for it."""
+    told = play(6, "tactician", "spin_first", max_overs=7)
+    for seen in told.observations:
+        if seen.content["phase"] == "bat":
+            view = seen.content
+            men = [(man["name"], man["x"], man["y"]) for man in view["field"]["fielders"]]
+            check_field(custom_field(men), view["outside_limit"])

@@ -9,6 +9,7 @@ import pytest
 
 from spectator.environments.cricket import WORLD
 from spectator.environments.cricket.prompt import render_prompt
+from spectator.environments.cricket.reasons import hurried
 from spectator.environments.cricket.resources import chase_chance, runs_to_come
 from spectator.environments.cricket.simulate import open_match, play_out
 from tests.environments.cricket.playing import begin, captain, play
@@ -77,6 +78,51 @@ def test_the_usual_bowlers_are_those_of_real_sides() -> None:
     assert 0.12 < sum(spin[over] for over in range(6)) / sum(overs[over] for over in range(6)) < 0.33
     assert 0.5 < sum(spin[over] for over in range(6, 12)) / sum(overs[over] for over in range(6, 12)) < 0.75
     assert set(used) <= {5, 6, 7}
+
+
+def test_five_overs_are_usually_bowled_two_two_one() -> None:
+    shapes = Counter[tuple[int, ...]]()
+    for seed in range(60):
+        match = open_match(5, seed)
+        for _ in play_out(match):
+            pass
+        innings = match.innings[0]
+        if innings.balls == 30:
+            begun = sorted((line.overs_begun for line in innings.bowling.values()), reverse=True)
+            shapes[tuple(begun)] += 1
+    assert set(shapes) <= {(2, 2, 1), (2, 1, 1, 1)}
+    assert shapes[2, 2, 1] > 0.6 * shapes.total()
+
+
+def test_nobody_waits_for_the_bad_ball_when_the_rate_runs_away() -> None:
+    """Neither in deed nor in words; and a captain changes his mind once an over at most."""
+    seen = 0
+    for seed in range(8):
+        environment, observation = begin(seed, max_overs=10)
+        captains = {side: captain("anchor", seed) for side in ("home", "away")}
+        changes = Counter[tuple[int, int]]()
+        while not observation.done:
+            view = observation.content
+            decision = captains[observation.actor or ""].choose(observation)
+            if view["phase"] == "bat" and hurried(view):
+                seen += 1
+                assert decision.action["tool"] == "set_strategy" or view["you"]["aggression"] >= 0.5
+                assert "bad ball" not in decision.reasoning and "wickets first" not in decision.reasoning
+            if decision.action["tool"] == "set_strategy":
+                changes[view["innings"], view["score"]["balls"] // 6] += 1
+            observation = environment.step(decision.action)
+        assert max(changes.values()) <= 3
+    assert seen > 20
+
+
+def test_a_field_for_spin_is_set_to_spin_only() -> None:
+    told = play(12, "spin_first", "spin_first", max_overs=10)
+    kinds = {
+        seen.content["bowler"]["kind"]
+        for seen in told.observations
+        if seen.content["phase"] == "bat" and seen.content["field"]["preset"] == "spin"
+    }
+    assert kinds and not any("pace" in kind for kind in kinds)
 
 
 def test_the_resource_par_is_that_of_the_data() -> None:

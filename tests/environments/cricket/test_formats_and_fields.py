@@ -124,7 +124,7 @@ def test_F3_a_third_man_behind_square_leg_is_refused() -> None:
         check_field(field_of(midwicket=(-20.0, -3.0), mid_on=(-10.0, -15.0), square_leg=(-24.0, -9.0)), 5)
 
 
-def test_F4_nine_fielders_on_the_ground_off_the_pitch_and_apart() -> None:
+def test_F4_F8_nine_fielders_on_the_ground_off_the_pitch_and_apart() -> None:
     with pytest.raises(LawBroken, match=r"^F4\.nine"):
         custom_field([("slip", 3.0, -14.0)])
     with pytest.raises(LawBroken, match=r"^F4\.off_the_ground"):

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spectator.environments.cricket import laws
-from spectator.environments.cricket.formats import format_of
+from spectator.environments.cricket.formats import SUPER_OVER, Format, format_of
 from spectator.environments.cricket.laws import Innings, LawBroken
 from spectator.environments.cricket.models import DISMISSALS, Ball
 from tests.environments.cricket.builders import everything, fresh, ready
@@ -24,7 +24,7 @@ ANY_BALL = st.builds(
     byes=st.integers(0, 5),
     legbyes=st.integers(0, 5),
     penalty=st.sampled_from([0, 0, 0, 5, 3]),
-    ran=st.integers(0, 5),
+    ran=st.integers(-1, 5),
     boundary=st.booleans(),
     dismissal=st.sampled_from([None, *KINDS, "timed out"]),
     striker_out=st.booleans(),
@@ -88,12 +88,12 @@ def adds_up(innings: Innings) -> None:
 
 @settings(max_examples=150, deadline=None)
 @given(
-    overs=st.integers(1, 5),
+    format=st.integers(1, 5).map(format_of) | st.just(SUPER_OVER),
     target=st.none() | st.integers(1, 60),
     balls=st.lists(likely_balls(), max_size=60),
 )
-def test_A1_to_A4_hold_after_every_lawful_ball(overs: int, target: int | None, balls: list[Ball]) -> None:
-    innings = fresh(overs, target=target)
+def test_A1_to_A4_hold_after_every_lawful_ball(format: Format, target: int | None, balls: list[Ball]) -> None:
+    innings = fresh(format=format, target=target)
     for ball in balls:
         if innings.closed:
             break
@@ -124,7 +124,12 @@ def test_any_ball_is_scored_so_that_it_adds_up_or_refused_by_name(before: list[B
         assert broken.message.endswith((".", ")"))
     else:
         adds_up(after)
-        assert after.runs - innings.runs <= ball.runs
+        assert innings.target is not None
+        counted = laws.settle(ball, innings.target - innings.runs)
+        assert after.runs - innings.runs == counted.runs <= ball.runs
+        assert after.deliveries == innings.deliveries + 1
+        assert after.balls - innings.balls == counted.valid
+        assert after.wickets - innings.wickets == (counted.dismissal is not None)
     assert everything(innings) == held
 
 

@@ -267,3 +267,23 @@ def test_apply_leaves_the_innings_before_it_alone() -> None:
     laws.apply(before, FOUR)
     laws.apply(before, BOWLED)
     assert (before.runs, before.wickets, before.batting[0].balls, before.bowling[10].runs) == (0, 0, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("balls", "maiden"),
+    [
+        ([DOT] * 6, True),
+        ([DOT] * 5 + [Ball(byes=4, boundary=True)], True),
+        ([DOT] * 5 + [Ball(legbyes=1, ran=1)], True),
+        ([DOT] * 5 + [BOWLED], True),
+        ([DOT] * 5 + [runs(1)], False),
+        ([WIDE] + [DOT] * 6, False),
+        ([NO_BALL] + [DOT] * 6, False),
+    ],
+)
+def test_A4_a_maiden_allows_byes_and_leg_byes_but_neither_wides_nor_no_balls(
+    balls: list[Ball], maiden: bool
+) -> None:
+    innings = bowl(fresh(), *balls)
+    assert innings.overs[0][2] is maiden
+    assert innings.bowling[10].maidens == maiden

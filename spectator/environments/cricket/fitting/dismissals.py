@@ -13,7 +13,10 @@ _PRIOR = 40.0
 
 
 def kind_shares() -> list[list[list[float]]]:
-    """Shares of the bowler's dismissals by phase and style, shrunk towards the phase and kind of bowling."""
+    """Shares of the bowler's dismissals by phase and style, shrunk towards the phase and kind of bowling.
+
+    The table counts stumpings off wides too, which `details` gives to the wides.
+    """
     counts = np.zeros((3, 6, len(KINDS)))
     for row in read_rows("dismissals_by_bowler_kind.csv"):
         if row["bowler_style"] in STYLES and row["dismissal_kind"] in KINDS:
@@ -23,6 +26,8 @@ def kind_shares() -> list[list[list[float]]]:
                 KINDS.index(row["dismissal_kind"]),
             )
             counts[at] += float(row["n"])
+    stumped = counts[..., KINDS.index("stumped")]
+    stumped *= 1.0 - read_json("extras.json")["wide_wicket_kinds"]["stumped"] / stumped.sum()
     shares = np.empty_like(counts)
     for styles in (slice(0, 2), slice(2, 6)):
         mean = counts[:, styles].sum(axis=1, keepdims=True)

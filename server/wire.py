@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any, Final
 
 from spectator.clock import timestamp
 from spectator.episodes.recorder import Trouble
 from spectator.errors import ProtocolError
-from spectator.events import RecordedEvent, encode_json
+from spectator.events import RecordedEvent, encode_json, record
 
 PROTOCOL: Final = 1
 """Version of the live protocol, told in every hello."""
@@ -131,8 +131,14 @@ def snapshot(epoch: str, seq: int, state: Mapping[str, Any]) -> Frame:
 
 
 def event_frame(recorded: RecordedEvent) -> Frame:
-    """A recorded event: its one encoding, with the frame's name put in front."""
-    return Frame('{"frame":"event",' + recorded.text[1:], recorded.event.epoch, recorded.event.seq)
+    """A recorded event: its one encoding, with the frame's name put in front.
+
+    What a decision's model was asked and answered is for those who replay it, and long: it is left out.
+    """
+    event, text = recorded.event, recorded.text
+    if event.type == "decision.made" and event.data.get("exchanges"):
+        text = record(replace(event, data={**event.data, "exchanges": None})).text
+    return Frame('{"frame":"event",' + text[1:], event.epoch, event.seq)
 
 
 def viewers(count: int) -> Frame:

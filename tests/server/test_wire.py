@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -55,6 +56,21 @@ def test_an_event_frame_holds_the_recorded_encoding() -> None:
     assert frame.text == '{"frame":"event",' + recorded.text[1:]
     assert json.loads(frame.text) == {"frame": "event", **json.loads(recorded.text)}
     assert (frame.epoch, frame.seq) == ("ab", 3)
+
+
+def test_what_only_a_replay_needs_is_not_sent_to_viewers() -> None:
+    data = {
+        "actor": "a",
+        "raw_text": "ö",
+        "exchanges": [{"request": "0" * 64, "reply": {"content": "x" * 9999}}],
+    }
+    recorded = record(Event("ep-1", "ab", 3, "2026-11-21T00:00:00.000Z", 1, "decision.made", data, {"a": 1}))
+    frame = wire.event_frame(recorded)
+    sent = json.loads(frame.text)
+    assert sent == {"frame": "event", **json.loads(recorded.text), "data": {**data, "exchanges": None}}
+    assert len(frame.text) < 400 and len(recorded.text) > 9999
+    bare = record(replace(recorded.event, data={"actor": "a", "exchanges": None}))
+    assert wire.event_frame(bare).text == '{"frame":"event",' + bare.text[1:]
 
 
 @pytest.mark.parametrize("length", [0, 1, 125, 126, 127, 65_535, 65_536, 200_000])

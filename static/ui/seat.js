@@ -11,6 +11,7 @@ const ASKED_MS = 5_000;
 const TICK_MS = 250;
 const HURRY_S = 10;
 const FEW = 6;
+const PROMPT = 40_000;
 const SENTENCE = /^\S+(\s+\S+){3,}$/u;
 
 /** @typedef {{actor: string, turn: number, limit_s: number, left_s: number, legal_actions: any[], situation: Record<string, any>, refused: any, prompt: string}} Asked */
@@ -36,7 +37,7 @@ export function mountSeat(place, root, episodeId) {
   const bar = h("progress", { class: "seat__clock", max: 1, value: 1, "aria-label": "Time left" });
   const say = h("p", { class: "seat__say", role: "status" });
   const refused = h("p", { class: "notice notice--bad", hidden: true });
-  const take = h("button", { class: "button button--go", type: "button" }, "Take the seat");
+  const take = h("button", { class: "chip", type: "button" }, "Take the seat");
   const leave = h("button", { class: "more", type: "button" }, "leave the seat");
   const token = h("input", { class: "input", id: "seat-token", type: "password", autocomplete: "off" });
   const tokenForm = h("form", { class: "seat__token", hidden: true }, h("label", { for: "seat-token" }, "Operator token, kept in this tab only"), token, h("button", { class: "button" }, "Use it"));
@@ -47,7 +48,7 @@ export function mountSeat(place, root, episodeId) {
   const details = h("details", { class: "mind__raw" }, h("summary", {}, "What a language model would be asked"), prompt);
   const form = makeSeatForm({ onSend: send });
   const board = h("div", { class: "seat__board", hidden: true }, bar, refused, task, form.element, sight, details);
-  replace(place, h("div", { class: "card__head" }, title, h("span", { class: "seat__side" }, clock, " ", leave)), say, take, tokenForm, board);
+  replace(place, h("div", { class: "card__head" }, title, h("span", { class: "seat__side" }, clock, " ", take, leave)), say, tokenForm, board);
 
   let taken = recallSeat() === episodeId;
   /** @type {Asked | null} */ let asked = null;
@@ -59,6 +60,7 @@ export function mountSeat(place, root, episodeId) {
   let hurried = false;
   let reading = false;
   let atForm = false;
+  let chosenSight = false;
   /** @type {ReturnType<typeof setTimeout> | null} */ let timer = null;
 
   const nameOf = (/** @type {string | null} */ actor) => (actor ? clip(plain(names[actor] ?? words(actor)), 60) : "the world");
@@ -106,8 +108,8 @@ export function mountSeat(place, root, episodeId) {
     setText(task, seen.sentences.join(" "));
     task.hidden = seen.sentences.length === 0;
     replace(facts, ...seen.facts.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, h("bdi", {}, value)))));
-    if (board.hidden) sight.open = seen.facts.length <= FEW;
-    setText(prompt, plain(next.prompt));
+    if (!chosenSight) sight.open = seen.facts.length <= FEW;
+    setText(prompt, clip(plain(next.prompt), PROMPT));
     form.ask(next.legal_actions, next.refused ? last : null);
     board.hidden = false;
     setAttribute(board, "inert", false);
@@ -171,16 +173,18 @@ export function mountSeat(place, root, episodeId) {
   }
 
   function draw() {
+    place.classList.toggle("seat--vacant", !taken);
     take.hidden = taken;
     leave.hidden = !taken;
     rest();
     if (!taken) {
       board.hidden = true;
       setText(title, `A person plays ${people.map(nameOf).join(" and ")}`);
-      setText(say, "Is it you? Decisions are asked here, in this tab. Where nobody decides in time, the fallback does.");
+      setText(say, "");
     }
   }
 
+  sight.firstElementChild?.addEventListener("click", () => { chosenSight = true; });
   take.addEventListener("click", () => { taken = true; rememberSeat(episodeId); draw(); setText(say, "…"); void poll(); });
   leave.addEventListener("click", () => { taken = false; rememberSeat(""); tokenForm.hidden = true; draw(); });
   tokenForm.addEventListener("submit", (/** @type {Event} */ event) => {

@@ -28,7 +28,7 @@ export function argumentField(name, schema, whole, required) {
   if (control.tagName === "INPUT" && optional) setAttribute(control, "placeholder", "as usual");
   const list = !scalar && (schema.type === "array" || Array.isArray(schema.default));
   const names = list && schema.items?.type === "string";
-  const about = clip(plain(schema.description ?? ""), 200) + (scalar ? "" : names ? " Names, with commas between them." : " As JSON.");
+  const about = clip(plain(schema.description ?? ""), 200) + (scalar ? "" : names ? ", names with commas between them." : ", as JSON.");
   return {
     name, control, problem,
     read: () => (scalar && !isLong ? readControl(control) : readLong(control.value, isLong, names, required)),

@@ -9,11 +9,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from spectator.events import encode_json
 from spectator.llm.chat import ChatAnswer
 from spectator.llm.loose_json import MAX_TEXT, find_mended, find_objects, parse_object, shorten
 from spectator.llm.schema import MAX_DEPTH, coerce, first_violation
 from spectator.observations import LegalAction
 from spectator.text import clean_text
+
+MAX_ARGUMENTS: Final = 32_768
+"""Characters of the arguments of a call, as JSON; an episode takes no action that is much larger."""
 
 REASON: Final = "reason"
 """Member in which a model is asked to say why."""
@@ -105,6 +109,8 @@ def check_call(written: WrittenCall, legal: Sequence[LegalAction]) -> Call:
     schema = action["arguments"]
     arguments = coerce(dict(written.arguments), schema)
     reason, arguments = _take_reason(_plain(arguments), schema)
+    if len(encode_json(arguments)) > MAX_ARGUMENTS:
+        raise CallRefused(f"{action['tool']}: the arguments have more than {MAX_ARGUMENTS} characters")
     broken = first_violation(arguments, schema)
     if broken is not None:
         raise CallRefused(f"{action['tool']}: {broken}")

@@ -237,3 +237,12 @@ def test_a_hostile_answer_does_not_stall_the_event_loop(name: str) -> None:
             times.append(time.process_time() - began)
         assert min(times) < 0.05
     assert len(text) > 10 * MAX_TEXT or len(text) > 100_000
+
+
+def test_arguments_that_no_episode_would_take_are_refused_by_their_size() -> None:
+    """They grow when they are written again: 1e5 becomes 100000.0."""
+    numbers = {"type": "object", "properties": {"numbers": {"type": "array", "items": {"type": "number"}}}}
+    legal: list[LegalAction] = [{"tool": "sum", "arguments": numbers}]
+    assert check_call(WrittenCall("sum", {"numbers": [1e5] * 3000}), legal).tool == "sum"
+    with pytest.raises(CallRefused, match="more than 32768 characters"):
+        check_call(WrittenCall("sum", {"numbers": [1e5] * 9000}), legal)

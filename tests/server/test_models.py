@@ -17,7 +17,7 @@ from server.settings import Settings
 from tests.llm.brains import batsman, counter, obedient
 from tests.llm.endpoints import endpoint, write_captains
 from tests.llm.fake_server import Mode
-from tests.serving import Serving, serve, serve_process, test_settings, without_errors
+from tests.serving import PATIENCE_S, Serving, serve, serve_process, test_settings, without_errors
 
 CANARY = "sk-canary-4711-do-not-print"
 TOKEN = "a-token-of-the-operator"
@@ -201,3 +201,25 @@ def test_a_key_shows_nowhere(tmp_path: Path) -> None:
     kept = b"".join(path.read_bytes() for path in (tmp_path / "data").rglob("*") if path.is_file())
     assert CANARY not in told + arguments + "".join(running.log) + repr(model_settings(tmp_path, captains))
     assert CANARY.encode() not in kept
+
+
+def test_a_person_plays_against_a_model(stage: Serving) -> None:
+    episode_id = stage.start(
+        environment="cricket", captain_preset="human", opponent_choice="llm:away", seed=5, max_overs=1
+    )
+    turn = 0
+    for _ in range(4):
+        deadline = time.monotonic() + PATIENCE_S
+        seat = None
+        while seat is None or seat["turn"] <= turn:
+            assert time.monotonic() < deadline, "the person was not asked"
+            time.sleep(0.02)
+            seat = stage.client.get("/custom/asked", params={"episode_id": episode_id}).json()["asked"]
+        turn = seat["turn"]
+        tool = seat["legal_actions"][0]["tool"]
+        body = {"episode_id": episode_id, "turn": turn, "action": {"tool": tool}}
+        assert stage.client.post("/custom/act", json=body).status_code == 200
+    stage.client.post("/custom/stop_episode", json={"episode_id": episode_id})
+    made = Counter((one["actor"], one["source"]) for one in decisions(stage, episode_id))
+    assert made["home", "human"] >= 3 and made["away", "model"] >= 1
+    assert {source for _, source in made} == {"human", "model"}

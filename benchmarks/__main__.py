@@ -1,4 +1,4 @@
-"""Owns the run of all measurements: ``python -m benchmarks [live] [fanout]``; prints a Markdown table."""
+"""Owns the run of all measurements, or of those named: ``python -m benchmarks fanout``; a Markdown table."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from benchmarks import fanout, live, voice
+from benchmarks import fanout, leaderboard, live, voice
 from benchmarks.figures import HEADER, Figure
 
 PARTS: Final[Mapping[str, Callable[[], list[Figure]]]] = {
     "live": lambda: asyncio.run(live.measure()),
     "fanout": fanout.measure,
     "voice": lambda: asyncio.run(voice.measure()),
+    "leaderboard": leaderboard.measure,
 }
 
 

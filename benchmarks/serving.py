@@ -36,27 +36,42 @@ def server_process(
     settings: Mapping[str, str] | None = None, *, python_path: Path | None = None
 ) -> Iterator[tuple[str, int]]:
     """The same; yields its process id, too."""
-    port = free_port()
     with TemporaryDirectory(prefix="spectator-bench-") as data:
-        environment = {name: value for name, value in os.environ.items() if not name.startswith("SPECTATOR_")}
-        environment |= {"SPECTATOR_DATA_DIR": data, **(settings or {})}
-        if python_path is not None:
-            environment["PYTHONPATH"] = str(python_path)
-        command = [sys.executable, "-m", "server.app", "--host", "127.0.0.1", "--port", str(port)]
-        log = Path(data) / "log"
-        with log.open("w") as output:
-            process = subprocess.Popen(command, env=environment, stdout=output, stderr=output)
+        with _running(Path(data), settings, python_path) as running:
+            yield running
+
+
+@contextmanager
+def server_in(folder: Path, settings: Mapping[str, str] | None = None) -> Iterator[str]:
+    """The same over a folder that is there already; yields its base URL."""
+    with _running(folder, settings, None) as (base, _):
+        yield base
+
+
+@contextmanager
+def _running(
+    data: Path, settings: Mapping[str, str] | None, python_path: Path | None
+) -> Iterator[tuple[str, int]]:
+    port = free_port()
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("SPECTATOR_")}
+    environment |= {"SPECTATOR_DATA_DIR": str(data), **(settings or {})}
+    if python_path is not None:
+        environment["PYTHONPATH"] = str(python_path)
+    command = [sys.executable, "-m", "server.app", "--host", "127.0.0.1", "--port", str(port)]
+    log = data / "log"
+    with log.open("w") as output:
+        process = subprocess.Popen(command, env=environment, stdout=output, stderr=output)
+    try:
+        base = f"http://127.0.0.1:{port}"
+        _wait(base, process, log)
+        yield base, process.pid
+    finally:
+        process.send_signal(signal.SIGTERM)
         try:
-            base = f"http://127.0.0.1:{port}"
-            _wait(base, process, log)
-            yield base, process.pid
-        finally:
-            process.send_signal(signal.SIGTERM)
-            try:
-                process.wait(10)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+            process.wait(10)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
 
 
 def _wait(base: str, process: subprocess.Popen[bytes], log: Path) -> None:

@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
 from click.testing import CliRunner
 
 from spectator.cli import main
+from tests.llm.brains import counter
+from tests.llm.endpoints import endpoint, write_captains
 
 
 def evaluate(*arguments: str) -> tuple[int, str, str]:
@@ -57,3 +60,25 @@ def test_the_phrase_of_a_sealed_evaluation_comes_from_a_file_and_is_written_nowh
 def test_the_help_says_which_seeds_are_used() -> None:
     code, told, _ = evaluate("--help")
     assert code == 0 and "development seeds" in told and "--sealed" in told and "Example:" in told
+
+
+def test_a_model_is_compared_with_a_scripted_captain_and_its_tokens_are_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Through a real socket: the fake endpoint counts as asked, or falls back where it answers nonsense."""
+    with endpoint(counter, ["ok"]) as fake:
+        captains = write_captains(tmp_path / "captains.toml", fake={"base_url": fake.base_url})
+        monkeypatch.setenv("SPECTATOR_CAPTAINS_FILE", str(captains))
+        out = tmp_path / "models"
+        code, _, progress = evaluate(
+            "counting", "--captains", "heuristic,llm:fake", "--matches", "4", "--option", "turns=3",
+            "--jobs", "2", "--out", str(out),
+        )  # fmt: skip
+    assert code == 0, progress
+    results = json.loads((out / "results.json").read_text())
+    model = next(one for one in results["captains"] if one["name"] == "llm:fake")
+    assert model["source"] == "model" and model["measures"]["tokens"]["value"] > 0
+    assert (
+        model["measures"]["fallbacks"]["value"] == 0.0 and model["measures"]["clean_answers"]["value"] == 1.0
+    )
+    assert results["pairs"][0]["tally"]["ties"] == 2 and "Model fake" in (out / "report.html").read_text()

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import asynccontextmanager
@@ -27,7 +27,7 @@ from spectator.evaluation.folder import JOURNAL, keep_manifest
 from spectator.evaluation.playing import Job, follow_parent, play_apart, play_here, play_on
 from spectator.evaluation.schedule import Match, Schedule
 from spectator.evaluation.store import FILE, FigureStore
-from spectator.events import decode
+from spectator.events import RecordedEvent, decode
 from spectator.journal.base import EpisodeFilter, EpisodeSummary, Journal
 from spectator.journal.sql import SqlJournal
 
@@ -101,7 +101,7 @@ class _Run:
             elif episode_id in known:
                 self._found[match] = known[episode_id]
             else:
-                await self._measure(match, episode_id)
+                await self._measure(match, episode_id, await self._journal.read(episode_id))
         self._tell()
         await self._play(owed, jobs)
         return {match: self._found[match] for match in self._schedule.matches}
@@ -147,14 +147,15 @@ class _Run:
         for match, episode_id in matches:
             if pool is None:
                 await play_here(self._schedule.plan(match), episode_id, self._journal, self._clock)
+                recorded = await self._journal.read(episode_id)
             else:
-                job = self._job(match, episode_id)
-                await self._journal.append([decode(text) for text in await _apart(pool, job)])
-            await self._measure(match, episode_id)
+                recorded = [decode(text) for text in await _apart(pool, self._job(match, episode_id))]
+                await self._journal.append(recorded)
+            await self._measure(match, episode_id, recorded)
             self._tell()
 
-    async def _measure(self, match: Match, episode_id: str) -> None:
-        figures = figures_of(await self._journal.read(episode_id))
+    async def _measure(self, match: Match, episode_id: str, recorded: Sequence[RecordedEvent]) -> None:
+        figures = figures_of(recorded)
         if figures is None:
             raise JournalError(f"the record of {episode_id} has no end")
         await asyncio.to_thread(self._store.save, [figures])

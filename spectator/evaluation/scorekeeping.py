@@ -128,12 +128,13 @@ class Scorekeeper:
     async def _figures(self, episode_id: str) -> EpisodeFigures | None:
         reading, seq = Reading(), 0
         try:
-            while batch := await self._journal.read(episode_id, after_seq=seq, limit=BATCH):
+            while True:
+                batch = await self._journal.read(episode_id, after_seq=seq, limit=BATCH)
                 for recorded in batch:
                     reading.take(recorded)
+                if len(batch) < BATCH:
+                    return reading.figures()
                 seq = batch[-1].event.seq
-                await asyncio.sleep(0)
-            return reading.figures()
         except SpectatorError as error:
             logger.warning("%s is left out of the leaderboard: %s", episode_id, error)
             return None

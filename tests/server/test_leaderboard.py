@@ -125,6 +125,19 @@ def test_it_is_described_and_linked_from_the_lobby(served: Serving) -> None:
     assert "./leaderboard" in Page(served.client.get("/").text).links
 
 
+def test_who_only_sat_opposite_to_itself_or_was_cut_short_has_a_row_too(served: Serving) -> None:
+    """Nobody beaten, nothing scored: the row says so instead of failing."""
+    before = board(served, 0)["episodes"]
+    episode_id = served.start(
+        environment="cricket", captain_preset="random", opponent_choice="defensive", pace="broadcast"
+    )
+    served.client.post("/custom/stop_episode", json={"episode_id": episode_id}).raise_for_status()
+    found = board(served, before + 1)
+    cut = next(row for row in found["rows"] if row["captain"] == "defensive")
+    assert (cut["unfinished"], cut["share"], cut["measures"]) == (1, None, {})
+    assert "1 cut short" in page(served).text
+
+
 def test_a_restart_keeps_what_was_read(tmp_path: Path) -> None:
     with serve(test_settings(tmp_path)) as serving:
         serving.finish(serving.start())

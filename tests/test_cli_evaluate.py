@@ -66,7 +66,7 @@ def test_a_model_is_compared_with_a_scripted_captain_and_its_tokens_are_counted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Through a real socket: the fake endpoint counts as asked, or falls back where it answers nonsense."""
-    with endpoint(counter, ["ok"]) as fake:
+    with endpoint(counter) as fake:
         captains = write_captains(tmp_path / "captains.toml", fake={"base_url": fake.base_url})
         monkeypatch.setenv("SPECTATOR_CAPTAINS_FILE", str(captains))
         out = tmp_path / "models"

@@ -98,7 +98,7 @@ function seat(other) {
     thought.show(decision.reasoning || (view.decision ? "No reason given." : "Has not decided yet."));
     thought.element.classList.toggle("mind__thought--none", !decision.reasoning);
     replace(call, ...callParts(decision.action));
-    replace(notes, ...noteParts(decision, view.refusals));
+    replace(notes, ...noteParts(decision, view.refusals), other ? null : othersPart(decision));
     raw.show(decision.raw_text ?? "");
   };
   return { element, update };
@@ -182,6 +182,12 @@ export function callParts(action) {
     h("span", { class: "call__arg" }, h("bdi", {}, clip(words(key), 40)), " ", h("b", {}, h("bdi", {}, argumentText(value)))));
   if (given.length > ARGUMENTS) parts.push(h("span", { class: "call__arg" }, `and ${given.length - ARGUMENTS} more`));
   return named ? [h("code", {}, h("bdi", {}, clip(plain(action.tool), 60))), ...parts] : parts;
+}
+
+/** What else would have been legal. @param {any} decision */
+function othersPart(decision) {
+  const others = (decision.legal ?? []).filter((/** @type {string} */ tool) => tool !== decision.action?.tool);
+  return others.length ? h("p", { class: "mind__others" }, "also legal: ", h("bdi", {}, clip(others.map(words).join(", "), 200))) : null;
 }
 
 /** @param {any} decision @param {number} refusals */

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { ballEnd, isOutside, onPaper } from "../../spectator/environments/cricket/panel/field.js";
+import { spokes, spot, strokesOf } from "../../spectator/environments/cricket/panel/wheel.js";
 import * as it from "../../spectator/environments/cricket/panel/words.js";
 
 test("rates", () => {
@@ -51,4 +52,32 @@ test("a ball ends in its sector: six over the rope, four on it, others inside", 
   assert.ok(ballEnd({ zone: 1, kind: "run", runs: 1 }).y < 0, "fine leg is behind");
   assert.ok(ballEnd({ zone: 4, kind: "run", runs: 1 }).y > 0, "long-on is in front");
   for (const ball of [undefined, {}, { zone: 0 }, { zone: 9 }, { zone: "x" }]) assert.equal(ballEnd(ball), null);
+});
+
+test("the wheel: strokes of one or of all, every one a spoke within its sector", () => {
+  const wheel = { "01": { 3: { 1: 2, 6: 1 }, 8: { 4: 1 } }, "02": { 3: { 1: 1 } } };
+  assert.deepEqual(strokesOf(wheel, "02"), [{ sector: 3, runs: 1, times: 1 }]);
+  const all = strokesOf(wheel, "");
+  assert.deepEqual(all.map((one) => [one.sector, one.runs, one.times]), [[3, 1, 3], [8, 4, 1], [3, 6, 1]]);
+  const drawn = spokes(all);
+  assert.equal(drawn.length, 5);
+  for (const { runs, end: [x, y] } of drawn) {
+    const angle = (Math.atan2(-x, y) + 2 * Math.PI) % (2 * Math.PI);
+    assert.equal(Math.floor(angle / (Math.PI / 4)) + 1, runs === 4 ? 8 : 3);
+    assert.equal(Math.hypot(x, y) > 70, runs === 6, "only a six goes over the rope");
+  }
+  assert.equal(new Set(drawn.map(({ end }) => Math.atan2(...end).toFixed(6))).size, 5, "no two lie on each other");
+  assert.deepEqual(strokesOf(undefined, ""), []);
+  assert.ok(spot(0.1, 10)[1] > 0, "fine leg is behind the striker");
+});
+
+test("partnerships follow from the fall of wickets", () => {
+  const card = { fall: { 2: { wicket: 2, score: 30, name: "B" }, 1: { wicket: 1, score: 12, name: "A" } } };
+  assert.deepEqual(it.standsOf(card, { runs: 7 }).map((one) => [one.wicket, one.runs, one.now]), [[1, 12, false], [2, 18, false], [3, 7, true]]);
+  assert.deepEqual(it.standsOf(undefined, null), []);
+  assert.deepEqual(it.standsOf({}, { runs: 0 }), [{ wicket: 1, runs: 0, name: "", now: true }]);
+});
+
+test("ordinals", () => {
+  assert.deepEqual([1, 2, 3, 4, 11, 12, 13, 21, 56, 81, 101, 111].map(it.ordinal), ["1st", "2nd", "3rd", "4th", "11th", "12th", "13th", "21st", "56th", "81st", "101st", "111th"]);
 });

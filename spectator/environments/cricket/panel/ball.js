@@ -1,5 +1,5 @@
 // @ts-check
-// Owns the last ball, with the two decisions that led to it, and this over.
+// Owns the last ball and this over.
 
 import { markKind, markWords, validBalls } from "./words.js";
 
@@ -9,34 +9,40 @@ const SHOWN = 11;
 
 /** @param {HTMLElement} place @param {any} ctx */
 export function mountBall(place, { ui }) {
-  const { h, setText, replace, said, clip, plain } = ui;
+  const { h, setText, replace, clip, plain } = ui;
   const markPlace = h("div", { class: "ball__place" });
   const line = h("p", { class: "ball__line" });
   const detail = h("p", { class: "ball__detail quiet" });
   const over = h("ol", { class: "over" });
   const overName = h("span", { class: "quiet" });
-  const sides = { bowling: decision("bowled for"), batting: decision("played for") };
-  const card = h("section", { class: "card ball", "aria-label": "Last ball" }, markPlace,
+  const sides = { bowling: sideOf("bowled"), batting: sideOf("played") };
+  const element = h("section", { class: "card ball", "aria-label": "Last ball" }, markPlace,
     h("div", { class: "ball__words" }, line, detail), h("div", { class: "ball__over" }, overName, over),
     h("div", { class: "ball__why" }, sides.bowling.element, sides.batting.element));
-  place.append(card);
+  place.append(element);
   let seq = -1;
   /** @type {unknown} */ let marks = null;
+  /** @type {unknown} */ let values = null;
 
-  /** @param {string} verb */
-  function decision(verb) {
+  /** The decision of one side on the ball, and what it was worth. @param {string} verb */
+  function sideOf(verb) {
     const who = h("span", { class: "ball__who" });
     const call = h("code");
-    const why = said("p", "ball__reason", 110);
+    const why = ui.said("p", "ball__reason", 110);
+    const worth = h("p", { class: "ball__worth" });
     return {
-      element: h("div", { class: "ball__side" }, h("p", {}, who, " ", call), why.element),
+      element: h("div", { class: "ball__side" }, h("p", {}, who, " ", call), why.element, worth),
       /** @param {any} made @param {string} team */
       show(made, team) {
         this.element.hidden = !made;
         if (!made) return;
-        setText(who, `${team} ${verb === "bowled for" ? "bowled" : "played"}`);
+        setText(who, `${team} ${verb}`);
         setText(call, clip(plain([made.tool, ...Object.entries(made.arguments ?? {}).slice(0, 3).map(([key, value]) => `${key.replaceAll("_", " ")} ${ui.argumentText(value, 24)}`)].join(" · ")), 90));
         why.show(made.reasoning || "no reason given");
+      },
+      /** @param {number | undefined} value @param {number | undefined} planned @param {number | undefined} deed @param {string} segment */
+      weigh(value, planned, deed, segment) {
+        replace(worth, ...worthParts(h, value), ...planParts(h, planned, deed, segment));
       },
     };
   }
@@ -53,13 +59,22 @@ export function mountBall(place, { ui }) {
       ...Array.from({ length: todo }, () => h("li", { class: "over__ball over__ball--todo", "aria-hidden": "true" })));
   }
 
+  /** @param {any} ball */
+  function drawWorth(ball) {
+    if (values === ball.values) return;
+    values = ball.values;
+    for (const [role, deed] of /** @type {["batting" | "bowling", number][]} */ ([["batting", ball.intents?.aggression], ["bowling", ball.intents?.attack]])) {
+      sides[role].weigh(ball.values?.[role], ball.planned?.[role], deed, ball.planned?.segment ?? "");
+    }
+  }
+
   return {
-    element: card,
+    element,
     /** @param {any} world @param {boolean} moves */
     update(world, moves) {
       drawOver(world);
       const ball = world.last_ball;
-      if (ball && ball.seq === seq) return;
+      if (ball && ball.seq === seq) return drawWorth(ball);
       seq = ball?.seq ?? 0;
       if (!ball) {
         replace(markPlace, h("div", { class: "ball__mark ball__mark--none", "aria-hidden": "true" }));
@@ -74,8 +89,27 @@ export function mountBall(place, { ui }) {
       const teamOf = (/** @type {any} */ made) => world.teams?.[made?.actor]?.name ?? "";
       sides.batting.show(ball.decisions?.batting, teamOf(ball.decisions?.batting));
       sides.bowling.show(ball.decisions?.bowling, teamOf(ball.decisions?.bowling));
+      values = NaN;
+      drawWorth(ball);
     },
   };
+}
+
+/** What a decision did to its side's chance to win, in points of a hundred. @param {any} h @param {unknown} value */
+function worthParts(h, value) {
+  if (typeof value !== "number") return [];
+  const points = (100 * value).toFixed(1);
+  const look = Math.abs(value) < 0.0005 ? "" : value > 0 ? "up" : "down";
+  return [h("span", { title: "What this decision did to its side’s chance to win, beside what real sides do here; simulated" }, "worth ",
+    h("b", { class: look }, `${value > 0 ? "+" : ""}${points.replace("-", "−")} %`))];
+}
+
+/** @param {any} h @param {unknown} planned @param {unknown} deed @param {string} segment */
+function planParts(h, planned, deed, segment) {
+  if (typeof planned !== "number" || typeof deed !== "number") return [];
+  const kept = Math.abs(planned - deed) < 0.15;
+  return [h("span", { title: `Announced for the ${segment}, and set for this ball; 0 careful, 1 all out` }, "plan ", h("b", {}, planned.toFixed(2)), ` → ${deed.toFixed(2)} `,
+    h("b", { class: kept ? "quiet" : "ball__off" }, kept ? "kept" : "off plan"))];
 }
 
 /** @param {any} ball */

@@ -1,8 +1,8 @@
 // @ts-check
 // Owns the chance to win: now, as it went, and the balls that moved it most.
 
-const WIDTH = 600;
-const HEIGHT = 130;
+const WIDTH = 420;
+const HEIGHT = 140;
 const TURNS = 3;
 /** Least change, of 1, that is named. */
 const LEAST = 0.04;
@@ -17,9 +17,11 @@ export function mountChances({ ui: { h, svg, setText, replace, clip, plain }, ch
   const futures = h("span", { class: "quiet" });
   const turns = h("ol", { class: "chances__turns" });
   const range = h("p", { class: "chances__range quiet" });
+  const empty = h("p", { class: "chances__empty quiet" }, "From the first ball on: many futures are played after every ball, and this line shows how many of them each side wins.");
+  const now = h("div", { class: "chances__now" }, sides.home.value, sides.home.name, bar, sides.away.name, sides.away.value);
   const element = h("section", { class: "card chances", "aria-label": "Win probability" },
     h("header", { class: "card__head" }, h("h2", {}, "Win probability"), futures),
-    h("div", { class: "chances__now" }, sides.home.value, sides.home.name, bar, sides.away.name, sides.away.value), range, drawing, turns);
+    empty, now, range, drawing, turns);
   /** @type {unknown} */ let drawn = null;
 
   function side() {
@@ -39,22 +41,33 @@ export function mountChances({ ui: { h, svg, setText, replace, clip, plain }, ch
     const y = charts.linear([0, 1], [HEIGHT - 4, 4]);
     const path = charts.linePath(points.map((point, index) => [x(index), y(point.home)]));
     const second = points.findIndex((point) => point.innings > 1);
+    const turning = swings(points);
     replace(drawing, svg("path", { class: "chances__half", d: `M0 ${y(0.5)}H${WIDTH}` }),
       second > 0 ? svg("path", { class: "chances__break", d: `M${x(second - 0.5)} 0V${HEIGHT}` }) : null,
       svg("path", { class: "chances__area", d: `${path}L${x(points.length - 1)} ${y(0.5)}L${x(0)} ${y(0.5)}Z` }),
       svg("path", { class: "chances__path", d: path }),
-      svg("circle", { class: "chances__dot", cx: x(points.length - 1), cy: y(points.at(-1).home), r: 4 }));
-    const told = swings(points).map((swing) => h("li", {},
+      svg("circle", { class: "chances__dot", cx: x(points.length - 1), cy: y(points.at(-1).home), r: 4 }), ...turning.map((swing) => nameOf(swing, x, y)));
+    const told = turning.map((swing) => h("li", {},
       h("span", { class: "quiet" }, `${swing.innings > 1 ? "2nd" : "1st"} ${swing.at}`), ` ${swing.mark} `,
       h("b", { class: swing.change > 0 ? "up" : "down" }, `${swing.change > 0 ? "+" : "−"}${Math.abs(percent(swing.change))}`)));
     replace(turns, ...(told.length ? [h("li", { class: "quiet" }, `Swings for ${name}:`), ...told] : []));
+  }
+
+  /** A swing on the line: a dot where it ended, its mark and over beside it. @param {any} swing @param {(value: number) => number} x @param {(value: number) => number} y */
+  function nameOf(swing, x, y) {
+    const [cx, cy] = [x(swing.index), y(swing.home)];
+    const left = cx > WIDTH - 70;
+    return svg("g", { class: `chances__turn chances__turn--${swing.change > 0 ? "up" : "down"}`, "aria-hidden": "true" }, svg("circle", { cx, cy, r: 3.4 }),
+      svg("text", { x: cx + (left ? -7 : 7), y: Math.max(10, Math.min(HEIGHT - 3, cy + (swing.change > 0 ? -5 : 12))), "text-anchor": left ? "end" : "start" }, `${swing.mark} ${swing.at}`));
   }
 
   return {
     element,
     /** @param {any} world */
     update(world) {
-      element.hidden = !world.forecast;
+      element.hidden = !world.forecast && !world.awaits_forecast;
+      now.hidden = drawing.hidden = !world.forecast;
+      empty.hidden = Boolean(world.forecast);
       if (!world.forecast || drawn === world.chances) return;
       drawn = world.chances;
       for (const actor of /** @type {const} */ (["home", "away"])) show(world, actor);
@@ -80,7 +93,7 @@ export function pointsOf(chances) {
 /** The balls that moved the chance most, the largest first. @param {any[]} points */
 export function swings(points) {
   return points.slice(1)
-    .map((point, index) => ({ innings: point.innings, at: point.at ?? "", mark: point.mark ?? "", change: point.home - points[index].home }))
+    .map((point, index) => ({ index: index + 1, home: point.home, innings: point.innings, at: point.at ?? "", mark: point.mark ?? "", change: point.home - points[index].home }))
     .filter((swing) => Math.abs(swing.change) >= LEAST)
     .sort((a, b) => Math.abs(b.change) - Math.abs(a.change))
     .slice(0, TURNS);

@@ -1,25 +1,26 @@
 // @ts-check
-// Owns the runs over by over: as bars, and as they add up.
+// Owns the runs over by over: as bars, as they add up beside par, and stand by stand.
 
-import { oversOf } from "./words.js";
+import { ordinal, oversOf, standsOf } from "./words.js";
 
 const WIDTH = 460;
-const HEIGHT = 210;
+const HEIGHT = 280;
 const LEFT = 30;
 const BASE = HEIGHT - 24;
 
 /** @param {any} ctx */
-export function mountChart({ ui: { h, svg, replace, clip, plain }, charts }) {
+export function mountChart({ ui: { h, svg, replace, setText, clip, plain }, charts }) {
   let view = "bars";
   /** @type {any} */ let world = {};
   /** @type {unknown[]} */ let drawn = [NaN];
   const drawing = svg("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img", "aria-label": "Runs over by over; the figures follow as a table" });
   const figures = h("div");
+  const against = h("p", { class: "chart__par" });
   const legend = h("p", { class: "chart__legend" });
-  const chips = [["bars", "Manhattan"], ["worm", "Worm"]].map(([name, label]) =>
+  const chips = [["bars", "Manhattan"], ["worm", "Worm"], ["stands", "Stands"]].map(([name, label]) =>
     h("button", { class: "chip", type: "button", "aria-pressed": String(name === view), data: { view: name }, on: { click: () => choose(name) } }, label));
   const element = h("section", { class: "card chart", "aria-label": "Over by over" },
-    h("header", { class: "card__head" }, h("h2", {}, "Over by over"), h("span", { class: "tabs" }, ...chips)), drawing, legend, figures);
+    h("header", { class: "card__head" }, h("h2", {}, "Over by over"), h("span", { class: "tabs" }, ...chips)), drawing, legend, against, figures);
 
   /** @param {string} name */
   function choose(name) {
@@ -29,17 +30,43 @@ export function mountChart({ ui: { h, svg, replace, clip, plain }, charts }) {
   }
 
   function draw() {
+    setText(against, parWords(world));
+    if (view === "stands") return drawStands();
     const all = inningsOf(world);
     const overs = Math.max(world.format?.overs ?? 5, ...all.map((one) => one.overs.length));
     const x = charts.linear([0, overs], [LEFT, WIDTH - 6]);
-    const top = Math.max(6, ...all.flatMap((one) => one.overs.map((over) => (view === "bars" ? over.runs : over.score))), view === "worm" ? world.target ?? 0 : 0);
+    const top = Math.max(6, ...all.flatMap((one) => one.overs.map((over) => (view === "bars" ? over.runs : over.score))), ...(view === "worm" ? [world.target ?? 0, parOf(world)["20"]?.median ?? 0] : []));
     const marks = charts.ticks(top);
     const y = charts.linear([0, marks.at(-1)], [BASE, 8]);
-    replace(drawing, charts.grid(marks, y, { left: LEFT, right: WIDTH - 6 }), axis(overs, x), ...all.map((one, index) => (view === "bars" ? bars(one, index, all.length, x, y) : worm(one, x, y))),
+    replace(drawing, charts.grid(marks, y, { left: LEFT, right: WIDTH - 6 }), axis(overs, x), view === "worm" ? band(x, y) : null, ...all.map((one, index) => (view === "bars" ? bars(one, index, all.length, x, y) : worm(one, x, y))),
       view === "worm" && world.target !== undefined && !world.super_over ? svg("path", { class: "chart__target", d: `M${LEFT} ${y(world.target)}H${WIDTH - 6}` }) : null);
-    replace(legend, ...all.map((one) => h("span", { class: `chart__key chart__key--${one.tone}` }, h("bdi", {}, clip(plain(one.name), 30)))), h("span", { class: "chart__key chart__key--wicket" }, "wicket"));
+    replace(legend, ...all.map((one) => h("span", { class: `chart__key chart__key--${one.tone}` }, h("bdi", {}, clip(plain(one.name), 30)))), h("span", { class: "chart__key chart__key--wicket" }, "wicket"),
+      view === "worm" && parOf(world)["1"] ? h("span", { class: "chart__key chart__key--par" }, "real innings: the middle, and four in five") : null);
     replace(figures, charts.figuresTable("Runs and wickets by over", ["Over", ...all.map((one) => one.name)],
       Array.from({ length: overs }, (_, index) => [index + 1, ...all.map((one) => cell(one.overs[index]))])));
+  }
+
+  /** Every partnership of the innings as a bar. */
+  function drawStands() {
+    const card = world.scorecards?.[world.innings];
+    const stands = standsOf(card, card && !card.closed ? world.partnership : null);
+    const top = Math.max(10, ...stands.map((one) => one.runs));
+    const high = Math.min(26, (HEIGHT - 10) / Math.max(6, stands.length));
+    const x = charts.linear([0, top], [LEFT + 26, WIDTH - 40]);
+    replace(drawing, ...stands.flatMap((one, index) => [
+      svg("text", { class: "chart__stand", x: LEFT + 18, y: index * high + high * 0.7, "text-anchor": "end" }, ordinal(one.wicket)),
+      svg("rect", { class: one.now ? "chart__stand-bar is-now" : "chart__stand-bar", x: LEFT + 26, y: index * high + 2, width: Math.max(1, x(one.runs) - LEFT - 26), height: high - 4, rx: 2 }),
+      svg("text", { class: "chart__stand", x: x(one.runs) + 6, y: index * high + high * 0.7 }, `${one.runs}${one.now ? "*" : ""}`)]));
+    replace(legend, h("span", {}, stands.length ? `Partnerships of ${clip(plain(card?.name ?? ""), 30)}, by wicket; * under way` : "No partnership yet."));
+    replace(figures, charts.figuresTable("Partnerships", ["Wicket", "Runs", "Ended by the wicket of"], stands.map((one) => [one.wicket, one.runs, one.now ? "under way" : one.name])));
+  }
+
+  /** What four in five real innings had after each over, and the middle one. @param {(value: number) => number} x @param {(value: number) => number} y */
+  function band(x, y) {
+    const par = Object.entries(parOf(world)).map(([over, line]) => ({ over: Number(over), ...line })).sort((a, b) => a.over - b.over);
+    if (par.length === 0) return null;
+    const edge = (/** @type {"low" | "high" | "median"} */ name) => /** @type {[number, number][]} */ ([[x(0), y(0)], ...par.map((line) => [x(line.over), Math.max(4, y(line[name]))])]);
+    return svg("g", { class: "chart__band", "aria-hidden": "true" }, svg("path", { class: "chart__band-area", d: `${charts.linePath([...edge("high"), ...edge("low").reverse()])}Z` }), svg("path", { class: "chart__band-middle", d: charts.linePath(edge("median")) }));
   }
 
   /** @param {number} overs @param {(value: number) => number} x */
@@ -88,6 +115,21 @@ function inningsOf(world) {
     const now = number === world.innings && !card.closed ? world.score?.[card.side] : null;
     return { name: card.name ?? world.teams?.[card.side]?.name ?? card.side, tone: number === Math.min(world.innings ?? 1, 2) ? "now" : "then", overs: oversOf(card, now), balls: now?.balls ?? 0 };
   });
+}
+
+/** @param {any} world @returns {Record<string, any>} */
+const parOf = (world) => world.par?.[world.innings] ?? {};
+
+/** Where the innings stands among real ones after its last over. @param {any} world */
+function parWords(world) {
+  if (world.super_over || !world.format) return "";
+  const standing = world.standing?.[world.innings];
+  const over = Object.keys(standing ?? {}).map(Number).sort((a, b) => b - a)[0];
+  if (over === undefined) return world.par ? "Par from real 20-over innings: from the first over on." : "Real innings to compare with were all of 20 overs.";
+  const score = world.scorecards?.[world.innings]?.overs?.[over]?.score;
+  const share = standing[over];
+  const place = share <= 5 ? "among the lowest twentieth" : share >= 95 ? "among the highest twentieth" : `at the ${ordinal(share)} percentile`;
+  return `${score} after ${over}: ${place} of 658 real ${world.innings === 1 ? "first" : "second"} innings, men’s T20, 2018 to 2024.`;
 }
 
 /** @param {any} over */

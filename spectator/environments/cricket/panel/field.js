@@ -38,8 +38,9 @@ export function mountField({ ui: { h, svg, replace, setText, keyed }, charts }) 
   const men = svg("g", { class: "ground__men" });
   const way = svg("g");
   const ring = `M${-RING_M} ${MIDDLE_M}V${-MIDDLE_M}a${RING_M} ${RING_M} 0 0 1 ${2 * RING_M} 0V${MIDDLE_M}a${RING_M} ${RING_M} 0 0 1 ${-2 * RING_M} 0z`;
+  const ringPath = svg("path", { class: "ground__ring", d: ring });
   const drawing = svg("svg", { viewBox: "-80 -73 160 146", role: "img" },
-    svg("circle", { class: "ground__rope", r: BOUNDARY_M }), svg("path", { class: "ground__ring", d: ring }),
+    svg("circle", { class: "ground__rope", r: BOUNDARY_M }), ringPath,
     svg("rect", { class: "ground__pitch", x: -1.8, y: -MIDDLE_M - 1.2, width: 3.6, height: PITCH_M + 2.4, rx: 0.6 }), way, men,
     svg("circle", { class: "ground__bat", cx: -0.9, cy: MIDDLE_M - 1, r: 1.7 }), svg("circle", { class: "ground__bat", cx: 1.6, cy: -MIDDLE_M, r: 1.7 }),
     svg("text", { class: "ground__end", x: -78, y: 70 }, "leg side"), svg("text", { class: "ground__end", x: 78, y: 70, "text-anchor": "end" }, "off side"));
@@ -66,9 +67,11 @@ export function mountField({ ui: { h, svg, replace, setText, keyed }, charts }) 
         field = world.field;
         const fielders = Object.values(world.field?.fielders ?? {});
         keyed(men, fielders, (/** @type {any} */ one) => `${one.name} ${one.x} ${one.y}`, man);
+        ringPath.classList.toggle("ground__ring--powerplay", Boolean(world.badges?.powerplay));
         setText(preset, String(world.field?.preset ?? "").replaceAll("_", " "));
         const outside = fielders.filter(isOutside).length;
-        setText(count, world.field ? `${outside} outside the ring` : "not set yet");
+        const limit = world.field?.outside_limit;
+        setText(count, world.field ? `${outside}${limit === undefined ? "" : ` of at most ${limit}`} outside the ring` : "not set yet");
       }
       const ball = world.last_ball;
       if ((ball?.seq ?? 0) === seq) return;

@@ -2,6 +2,7 @@
 // Owns cricket's panel: the score above, the ball beside the captain's mind, field, tables and charts below.
 
 import { mountBall } from "./ball.js";
+import { mountBowlers } from "./bowlers.js";
 import { mountCards } from "./cards.js";
 import { mountChances } from "./chances.js";
 import { mountChart } from "./chart.js";
@@ -9,6 +10,7 @@ import { mountCrease } from "./crease.js";
 import { mountField } from "./field.js";
 import { mountPlans } from "./plans.js";
 import { mountScore } from "./score.js";
+import { mountWheel } from "./wheel.js";
 import { names } from "./words.js";
 
 export default {
@@ -21,15 +23,18 @@ export default {
     const crease = mountCrease(ctx);
     const chances = mountChances(ctx);
     const chart = mountChart(ctx);
+    const wheel = mountWheel(ctx);
+    const bowlers = mountBowlers(ctx);
     const plans = mountPlans(ctx);
     const cards = mountCards(ctx);
-    const grid = h("div", { class: "cricket" }, chances.element, field.element, crease.element, chart.element, plans.element, cards.element);
+    const grid = h("div", { class: "cricket" }, chances.element, field.element, crease.element, chart.element, wheel.element, bowlers.element, plans.element, cards.element);
     root.append(grid);
-    const parts = ctx.parts([score, ball, chances, field, crease, chart, plans, cards]);
+    const parts = ctx.parts([score, ball, chances, field, crease, chart, wheel, bowlers, plans, cards]);
     return {
       /** @param {any} state @param {any} event */
       update(state, event) {
-        parts.update(state.world ?? {}, event !== null && !ctx.still());
+        const awaits = (state.episode?.options?.forecast_futures ?? 0) > 0 && state.episode?.status !== "ended";
+        parts.update({ ...state.world, awaits_forecast: awaits }, event !== null && !ctx.still());
       },
       destroy() {
         parts.destroy();

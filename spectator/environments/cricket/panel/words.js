@@ -36,6 +36,25 @@ export function markWords(mark) {
   return { wd: "wide", nb: "no-ball", b: "bye", lb: "leg-bye" }[mark] ?? mark;
 }
 
+/** `1` as `1st`. @param {number} number */
+export function ordinal(number) {
+  const last = number % 100;
+  const ending = last > 10 && last < 14 ? "th" : { 1: "st", 2: "nd", 3: "rd" }[number % 10] ?? "th";
+  return `${number}${ending}`;
+}
+
+/**
+ * Every partnership of an innings, from its fall of wickets.
+ * @param {any} card @param {{runs: number} | null} now the one under way
+ * @returns {{wicket: number, runs: number, name: string, now: boolean}[]}
+ */
+export function standsOf(card, now) {
+  const fall = Object.values(card?.fall ?? {}).sort((a, b) => a.wicket - b.wicket);
+  const stands = fall.map((one, index) => ({ wicket: one.wicket, runs: one.score - (fall[index - 1]?.score ?? 0), name: one.name, now: false }));
+  if (now && stands.length < 10) stands.push({ wicket: stands.length + 1, runs: now.runs, name: "", now: true });
+  return stands;
+}
+
 /** Balls of an over that count. @param {string[]} marks */
 export const validBalls = (marks) => marks.filter((mark) => !/wd|nb/.test(mark)).length;
 

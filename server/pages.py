@@ -78,6 +78,7 @@ class WatchPage(Page):
         world_title: Its world's name as shown to people.
         panel: Relative path to the folder of its world's panel; ``None`` without one.
         beats: How many beats each event type lasts.
+        chapters: What people call the stretch that each of these event types ends.
         running: Whether it runs here.
         replay: Whether it is shown from the beginning.
         modules: What the page's script imports.
@@ -88,6 +89,7 @@ class WatchPage(Page):
     world_title: str
     panel: str | None
     beats: str
+    chapters: str
     running: bool
     replay: bool
     modules: list[str]
@@ -195,6 +197,7 @@ def _watch_page(
         world_title=title,
         panel=_panel(request, world),
         beats=json.dumps({} if world is None else dict(world.beats)),
+        chapters=json.dumps({} if world is None else dict(world.chapters)),
         running=running,
         replay=replay,
         modules=request.app.state.modules["watch.js"],

@@ -2,10 +2,9 @@
 // Owns the watch page: one timeline from socket or record, one player on it, one drawing a frame.
 
 import { Player } from "./live/player.js";
-import { readRecord, readWholeRecord } from "./live/record.js";
-import { Connection } from "./live/socket.js";
+import { Source } from "./live/source.js";
 import { Timeline } from "./live/timeline.js";
-import { waysTo } from "./live/ways.js";
+import { mountAbout } from "./ui/about.js";
 import { mountAnnouncer } from "./ui/announce.js";
 import { watchWork } from "./ui/at_work.js";
 import { byId, pageRoot, replace, h } from "./ui/dom.js";
@@ -15,6 +14,7 @@ import { mountHeader } from "./ui/header.js";
 import { mountKeys } from "./ui/keys.js";
 import { mountMind } from "./ui/mind.js";
 import { mountNotice } from "./ui/notice.js";
+import { mountPlain } from "./ui/plain.js";
 import { mountOperator } from "./ui/operator.js";
 import { hostPanel } from "./ui/panel_host.js";
 import { mountPlayerBar } from "./ui/player_bar.js";
@@ -22,7 +22,6 @@ import { mountSeat } from "./ui/seat.js";
 import { mountShare } from "./ui/share.js";
 import { mountSound } from "./ui/sound.js";
 
-const POLL_MS = 2_000;
 const FAR_BEHIND = 30;
 /** Rest after a drawing, as a multiple of what it took: the page stays free for whoever uses it, however fast events come. */
 const REST = 2;
@@ -31,25 +30,21 @@ const MOST_REST_MS = 250;
 
 const root = pageRoot();
 const stage = byId("main");
-const { episode: episodeId, panel: panelAddress, beats, running, replay } = stage.dataset;
+const { episode: episodeId, panel: panelAddress, beats, chapters, running, replay } = stage.dataset;
 const pageTitle = document.title.replace(/ · Spectator$/, "");
 const wantedSeq = Number(new URLSearchParams(location.search).get("seq")) || null;
 
-const timeline = new Timeline(JSON.parse(beats || "{}"));
+const timeline = new Timeline(JSON.parse(beats || "{}"), JSON.parse(chapters || "{}"));
 const player = new Player(timeline);
-/** @type {import("./ui/header.js").Link} */
-let link = { phase: "connecting", way: "socket", attempt: 0, reason: "" };
-/** @type {number | null} */ let viewers = null;
-/** @type {number | null} */ let lag = null;
+const source = new Source({ root, episodeId, timeline, onChange: schedule, onFrame: (frame) => { work.take(frame); notice.take(frame); } });
 let scheduled = false;
 let restUntil = 0;
 let touched = false;
 let drawnSeq = -1;
 let behindInBatch = 0;
-/** @type {Promise<void> | null} */ let reading = null;
 
-const isOver = () => timeline.headState.episode?.status === "ended";
-const isLive = () => running === "true" && !isOver() && timeline.headSeq > 0;
+const isLive = () => running === "true" && !source.over && timeline.headSeq > 0;
+const wholeRecord = () => source.whole();
 const calm = matchMedia("(prefers-reduced-motion: reduce)");
 let isStill = true;
 
@@ -63,10 +58,12 @@ const operator = mountOperator(byId("control"), root, episodeId);
 const seat = mountSeat(byId("seat"), root, episodeId);
 const fork = mountFork(byId("fork"), byId("parent"), root, episodeId, { timeline, seq: () => player.seq, wholeRecord });
 const bar = mountPlayerBar(byId("player"), { player, timeline, act, isLive, wholeRecord });
-mountKeys({ act, back: bar.back, isLive, help: byId("help") });
+mountKeys({ act, back: bar.back, isLive, help: byId("help"), chapter: timeline.chapterName });
+const about = mountAbout(byId("about"), root, episodeId);
 mountShare(byId("share"), episodeId, () => (player.following ? null : player.seq));
 const sound = mountSound(byId("sound"), byId("caption"), { root, episodeId, timeline, player, isLive, onChange: announcer.beQuiet });
 const panel = await hostPanel(panelAddress ? new URL(`${panelAddress}/panel.js`, location.href).href : "", { banner: byId("banner"), lead: byId("lead"), body: byId("body") }, () => isStill);
+const plainText = mountPlain({ button: byId("text"), place: byId("plain"), stage, sections: (state) => panel.sections(state), onToggle: () => { drawnSeq = -1; schedule(); } });
 stage.classList.toggle("stage--bare", !panel.present);
 
 /** @param {(player: Player) => void} action */
@@ -101,14 +98,16 @@ function draw() {
   const jumped = !forward || behindInBatch > FAR_BEHIND;
   const view = { names: panel.names(state), thinking: work.thinking(seq, state), forming: work.forming(), animate: !jumped && !isStill, jumped };
   stage.classList.toggle("stage--waiting", timeline.headSeq === 0);
-  header.update({ link, episode: timeline.headState.episode, player, viewers, lag });
+  header.update({ link: source.link, episode: timeline.headState.episode, player, viewers: source.viewers, lag: source.lag });
   mind.update(state, view);
   feed.update(state, view);
   notice.update(state);
   panel.update(state, jumped ? null : timeline.eventAt(seq));
+  plainText.update(state, view);
   operator.update(timeline.headState);
   fork.update(timeline.headState);
   seat.update(timeline.headState, view.names);
+  about.update(timeline.headState, timeline.headSeq);
   bar.update(state);
   announcer.update(state, view);
   sound.moved(seq, jumped);
@@ -117,76 +116,15 @@ function draw() {
   drawnSeq = seq;
 }
 
-/** @param {import("./live/protocol.js").LiveEvent} event @returns {boolean} whether something is missing before it */
-function take(event) {
-  const outcome = timeline.push(event);
-  if (outcome === "added") schedule();
-  return outcome === "gap";
-}
-
-const connection = new Connection({
-  ways: waysTo(root, `live/${encodeURIComponent(episodeId)}`, () => (timeline.epoch ? { epoch: timeline.epoch, seq: timeline.headSeq } : null)),
-  onFrame(frame) {
-    if (frame.frame === "snapshot") timeline.reset(frame.epoch, frame.seq, frame.state);
-    if (frame.frame === "event" && take(frame)) return connection.resync();
-    work.take(frame);
-    notice.take(frame);
-    if (frame.frame === "hello") viewers = frame.viewers ?? null;
-    if (frame.frame === "viewers") viewers = frame.count;
-    if (frame.frame === "pong") lag = lag === null ? performance.now() - frame.t : 0.7 * lag + 0.3 * (performance.now() - frame.t);
-    schedule();
-    if (isOver()) connection.close("");
-  },
-  onStatus(status) {
-    link = status;
-    if (status.phase === "waiting" || status.phase === "closed") void catchUp();
-    schedule();
-  },
-});
-
-/** Ask the record for what the socket did not bring; go on asking while no socket opens. */
-async function catchUp() {
-  if (isOver()) return;
-  try {
-    await readRecord(root, episodeId, timeline.headSeq, (events) => events.forEach(take));
-    if (isOver()) return connection.close("");
-    if (link.phase !== "open" && link.attempt > 2) {
-      link = { ...link, phase: "record" };
-      setTimeout(catchUp, POLL_MS);
-    }
-  } catch { /* the server is away: the connection keeps trying */ }
-  schedule();
-}
-
-/** Have every event since the first, so that the past can be shown; one reading at a time. */
-function wholeRecord() {
-  if (timeline.complete) return Promise.resolve();
-  reading ??= complement().catch(() => { /* what is known can still be shown */ }).finally(() => { reading = null; });
-  return reading;
-}
-
-async function complement() {
-  const seq = player.seq;
-  const { following } = player;
-  timeline.complement(await readWholeRecord(root, episodeId));
-  if (!following) player.seek(seq);
-  schedule();
-}
-
 async function open() {
   if (running === "true") {
     if (wantedSeq !== null) {
-      await readRecord(root, episodeId, 0, (events) => events.forEach(take));
+      await source.read();
       act((it) => it.seek(wantedSeq));
     }
-    return connection.open();
+    return source.connect();
   }
-  await readRecord(root, episodeId, 0, (events) => {
-    events.forEach(take);
-    if (!touched) takePlace();
-  });
-  link = { phase: "closed", way: "socket", attempt: 0, reason: "" };
-  schedule();
+  await source.read(() => { if (!touched) takePlace(); });
 }
 
 /** Stand where the address says, until somebody moves: at an event, at the beginning of a replay, at the end. */
@@ -200,12 +138,12 @@ function takePlace() {
 
 document.addEventListener("visibilitychange", () => {
   if (document.hidden) return;
-  if (!isOver() && running === "true") connection.wake();
+  source.wake();
   drawnSeq = -1;
   schedule();
 });
-addEventListener("online", () => !isOver() && running === "true" && connection.wake());
-addEventListener("pageshow", (event) => event.persisted && running === "true" && !isOver() && connection.resync());
+addEventListener("online", () => source.wake());
+addEventListener("pageshow", (event) => event.persisted && source.restart());
 setInterval(() => { if (player.tick(performance.now() / 1000, isLive())) schedule(); }, 50);
 
 open().catch((error) => {

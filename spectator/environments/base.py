@@ -221,6 +221,8 @@ class World:
         opponents: Policies that may take the other seats, by name; empty when there are none.
         packs: Evaluation packs by name; must hold ``default``.
         beats: How many beats of the broadcast pace each event type is worth; empty makes every step one.
+        chapters: Event types that end a stretch which viewers step by, with what people call it, such as an
+            over; empty when there is none.
         step_cap: Turns after which an episode with these options is cut short; well beyond any real one.
         default_captain: Name of the captain that plays when none is asked for.
         default_opponent: The same for the other seats.
@@ -254,6 +256,7 @@ class World:
     commentator: Commentator = silent
     spoken: Callable[[str], str] = str
     beats: Mapping[str, float] = field(default_factory=dict)
+    chapters: Mapping[str, str] = field(default_factory=dict)
     default_captain: str = "heuristic"
     default_opponent: str = "heuristic"
     watched_options: Mapping[str, Any] = field(default_factory=dict)

@@ -146,6 +146,9 @@ def _check_catalogue(world: World) -> Iterator[str]:
     for name in world.beats:
         if name not in world.events:
             yield f"the beat {name!r} is no event type of this world"
+    for name in world.chapters:
+        if name not in world.events:
+            yield f"the chapter {name!r} is no event type of this world"
     try:
         world.options_type.model_validate(dict(world.watched_options))
     except ValidationError as error:

@@ -88,9 +88,19 @@ export class Player {
 
   /** Go to the end of the beat with the big moment before or after this one. @param {-1 | 1} direction */
   stepMoment(direction) {
+    this.#stepTo(this.#timeline.moments.map((moment) => moment.seq), direction);
+  }
+
+  /** Go to the end of the chapter before or after this place. @param {-1 | 1} direction */
+  stepChapter(direction) {
+    this.#stepTo(this.#timeline.chapters, direction);
+  }
+
+  /** @param {number[]} seqs @param {-1 | 1} direction */
+  #stepTo(seqs, direction) {
     this.pause();
-    const { moments, stops } = this.#timeline;
-    const places = moments.map((moment) => stops.find((stop) => stop >= moment.seq) ?? moment.seq);
+    const timeline = this.#timeline;
+    const places = seqs.map((seq) => timeline.stops[timeline.stopAt(seq)] ?? seq);
     const found = direction > 0 ? places.find((place) => place > this.seq) : places.findLast((place) => place < this.seq);
     if (found !== undefined) this.seek(found);
   }

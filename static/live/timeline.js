@@ -16,13 +16,18 @@ export class Timeline {
   /** @type {Record<string, any>} */ #head = {};
   /** @type {number[]} */ #stops = [];
   /** @type {Moment[]} */ #moments = [];
-  #beats;
+  /** @type {number[]} */ #chapters = [];
+  #beats; #endings;
   /** The last state that was asked for, so that playing forward costs one patch a step. */
   #last = { seq: 0, state: /** @type {Record<string, any>} */ ({}) };
 
-  /** @param {Record<string, number>} [beats] how much time each event type is worth; none makes every turn one */
-  constructor(beats = {}) {
+  /**
+   * @param {Record<string, number>} [beats] how much time each event type is worth; none makes every turn one
+   * @param {Record<string, string>} [endings] event types that end a chapter, with what people call it
+   */
+  constructor(beats = {}, endings = {}) {
     this.#beats = beats;
+    this.#endings = endings;
   }
 
   get epoch() { return this.#epoch; }
@@ -36,6 +41,10 @@ export class Timeline {
   /** Numbers of the events at which a beat ends: where stepping and the scrub bar stop. */
   get stops() { return this.#stops; }
   get moments() { return this.#moments; }
+  /** Numbers of the events at which a chapter ended. */
+  get chapters() { return this.#chapters; }
+  /** What people call a chapter; empty when there are none. */
+  get chapterName() { return Object.values(this.#endings)[0] ?? ""; }
 
   /**
    * Begin anew from a snapshot, or from nothing with seq 0.
@@ -48,6 +57,7 @@ export class Timeline {
     this.#head = state;
     this.#keyframes = [state];
     this.#stops = seq ? [seq] : [];
+    this.#chapters = [];
     this.#moments = Object.values(state.feed ?? {}).flatMap((line) => momentsOf(line.seq, line));
     this.#last = { seq, state };
   }
@@ -161,6 +171,7 @@ export class Timeline {
     if (event.type === "episode.ended" || event.seq === 1) this.#stops.push(event.seq);
     else if (isBeat && sameTurn && stopped === event.seq - 1) this.#stops[this.#stops.length - 1] = event.seq;
     else if (isBeat) this.#stops.push(event.seq);
+    if (Object.hasOwn(this.#endings, event.type)) this.#chapters.push(event.seq);
     if (event.type === "narration.line") this.#moments.push(...momentsOf(event.seq, event.data));
   }
 }

@@ -4,7 +4,7 @@
 import { setAttribute, setText } from "./dom.js";
 import { plural } from "./text.js";
 
-/** @typedef {{phase: "connecting" | "open" | "waiting" | "closed" | "record", way: "socket" | "stream", retryInMs?: number, attempt: number, reason: string}} Link */
+/** @typedef {import("../live/source.js").Link} Link */
 
 /**
  * The state of things in words, with the tone they are said in.

@@ -11,10 +11,10 @@ const SCROLLING = [" ", "ArrowUp", "ArrowDown", "Home", "End", "PageUp", "PageDo
 
 /**
  * @param {{act: (action: (player: Player) => void) => void, back: (action: (player: Player) => void) => () => Promise<void>,
- *   isLive: () => boolean, help: HTMLElement}} wiring
+ *   isLive: () => boolean, help: HTMLElement, chapter: string}} wiring
  */
-export function mountKeys({ act, back, isLive, help }) {
-  const dialog = makeHelp();
+export function mountKeys({ act, back, isLive, help, chapter }) {
+  const dialog = makeHelp(chapter);
   const showHelp = () => (dialog.open ? dialog.close() : dialog.showModal());
   help.addEventListener("click", showHelp);
   /** @param {-1 | 1} direction */
@@ -27,6 +27,8 @@ export function mountKeys({ act, back, isLive, help }) {
     ArrowRight: () => act((it) => it.stepBeat(1)),
     "shift+ArrowLeft": back((it) => it.stepTurn(-1)),
     "shift+ArrowRight": () => act((it) => it.stepTurn(1)),
+    ",": back((it) => it.stepChapter(-1)),
+    ".": () => act((it) => it.stepChapter(1)),
     "[": back((it) => it.stepMoment(-1)),
     "]": () => act((it) => it.stepMoment(1)),
     Home: back((it) => { it.pause(); it.seek(0); }),
@@ -37,6 +39,9 @@ export function mountKeys({ act, back, isLive, help }) {
     "=": () => changeSpeed(1),
     t: () => document.getElementById("theme")?.click(),
     m: () => document.getElementById("sound")?.dispatchEvent(new Event("toggle-sound")),
+    x: () => document.getElementById("text")?.click(),
+    i: () => document.getElementById("about")?.click(),
+    c: () => document.getElementById("share")?.click(),
     "?": showHelp,
   };
 
@@ -48,7 +53,7 @@ export function mountKeys({ act, back, isLive, help }) {
     if (event.key === " " && target.closest("button, summary, a")) return;
     const name = event.shiftKey && event.key.startsWith("Arrow") ? `shift+${event.key}` : event.key.length === 1 ? event.key.toLowerCase() : event.key;
     const action = keys[name];
-    if (!action || (target.matches("input[type=range]") && !["l", "t", "?", " "].includes(name))) return;
+    if (!action || (target.matches("input[type=range]") && !["l", "t", "x", "i", "c", "?", " "].includes(name))) return;
     event.preventDefault();
     action();
   });

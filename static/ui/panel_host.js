@@ -17,10 +17,13 @@ import * as text from "./text.js";
  * @property {() => boolean} still whether nothing may move: reduced motion, a hidden tab, far behind
  */
 
+/** @typedef {{title: string, lines: string[]}} Section */
+
 /**
  * What a panel module exports as its default.
  * @typedef {object} Panel
  * @property {(root: HTMLElement, ctx: PanelContext) => {update(state: any, event: any): void, destroy(): void}} mount
+ * @property {(state: any) => Section[]} [sections] everything the panel shows, in words, for those who read it
  * @property {(state: any) => Record<string, string>} [names] what people call the actors
  */
 
@@ -72,6 +75,8 @@ export async function hostPanel(address, slots, still) {
     update(state, event) { if (mounted) attempt(() => mounted?.update(state, event), undefined); },
     /** @param {any} state @returns {Record<string, string>} */
     names(state) { return panel?.names ? attempt(() => panel?.names?.(state), {}) : {}; },
+    /** @param {any} state @returns {Section[]} */
+    sections(state) { return panel?.sections ? attempt(() => panel?.sections?.(state), []) : []; },
     /** @param {any} state @returns {string} */
     headline(state) { return text.plain(state.world?.headline ?? ""); },
   };

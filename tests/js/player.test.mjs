@@ -133,3 +133,22 @@ test("big moments are reached at the end of their beats", () => {
   }
   assert.deepEqual(places, [6, 9, 9, 6, 6]);
 });
+
+test("chapters are stepped by their ends, and a world without any stays where it is", () => {
+  const timeline = new Timeline({}, { "x.over": "over" });
+  for (const one of events(1, 30)) timeline.push(one.seq % 9 === 0 ? { ...one, type: "x.over" } : one);
+  const player = new Player(timeline);
+  assert.deepEqual(timeline.chapters, [9, 18, 27]);
+  assert.equal(timeline.chapterName, "over");
+  player.stepChapter(-1);
+  assert.equal(player.seq, 27);
+  player.stepChapter(-1);
+  assert.equal(player.seq, 18);
+  player.stepChapter(1);
+  assert.equal(player.seq, 27);
+  player.stepChapter(1);
+  assert.equal(player.seq, 27);
+  const { player: plain } = playerOn(9);
+  plain.stepChapter(-1);
+  assert.equal(plain.seq, 9);
+});

@@ -65,6 +65,7 @@ WORLD = World(
     opponents=OPPONENTS,
     packs=PACKS,
     beats=BEATS,
+    chapters={"cricket.over_completed": "over"},
     step_cap=step_cap,
     default_captain="heuristic",
     default_opponent="heuristic",

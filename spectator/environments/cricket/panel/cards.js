@@ -7,7 +7,7 @@ import { economy, strikeRate } from "./words.js";
 export function mountCards({ ui: { h, keyed, replace, clip, plain } }) {
   const element = h("div", { class: "cards" });
   /** @type {unknown[]} */ let drawn = [NaN];
-  /** @type {Map<string, unknown>} */ const known = new Map();
+  /** What each section shows; one that comes back after a jump shows nothing yet. @type {WeakMap<Element, unknown>} */ const known = new WeakMap();
 
   const row = (/** @type {any[]} */ values, name = "") => h("tr", { class: name }, ...values.map((value, index) => (index ? h("td", {}, value) : h("th", { scope: "row" }, value))));
   const head = (/** @type {string[]} */ names) => h("thead", {}, h("tr", {}, ...names.map((name) => h("th", { scope: "col" }, name))));
@@ -44,8 +44,8 @@ export function mountCards({ ui: { h, keyed, replace, clip, plain } }) {
         const number = section.dataset.key;
         const card = world.scorecards[number];
         const score = card.total ?? world.score?.[card.side] ?? {};
-        if (known.get(number) === card) continue;
-        known.set(number, card);
+        if (known.get(section) === card) continue;
+        known.set(section, card);
         const label = `${card.name ?? world.teams?.[card.side]?.name ?? ""}${Number(number) > 2 ? " · super over" : ""}`;
         section.setAttribute("aria-label", `Scorecard, ${plain(label)}`);
         replace(section, ...content(card, score, label));

@@ -1,6 +1,7 @@
 // @ts-check
 // Owns the runs over by over: as bars, as they add up beside par, and stand by stand.
 
+import { parOf, parWords } from "./par.js";
 import { ordinal, oversOf, standsOf } from "./words.js";
 
 const WIDTH = 460;
@@ -115,21 +116,6 @@ function inningsOf(world) {
     const now = number === world.innings && !card.closed ? world.score?.[card.side] : null;
     return { name: card.name ?? world.teams?.[card.side]?.name ?? card.side, tone: number === Math.min(world.innings ?? 1, 2) ? "now" : "then", overs: oversOf(card, now), balls: now?.balls ?? 0 };
   });
-}
-
-/** @param {any} world @returns {Record<string, any>} */
-const parOf = (world) => world.par?.[world.innings] ?? {};
-
-/** Where the innings stands among real ones after its last over. @param {any} world */
-function parWords(world) {
-  if (world.super_over || !world.format) return "";
-  const standing = world.standing?.[world.innings];
-  const over = Object.keys(standing ?? {}).map(Number).sort((a, b) => b - a)[0];
-  if (over === undefined) return world.par ? "Par from real 20-over innings: from the first over on." : "Real innings to compare with were all of 20 overs.";
-  const score = world.scorecards?.[world.innings]?.overs?.[over]?.score;
-  const share = standing[over];
-  const place = share <= 5 ? "among the lowest twentieth" : share >= 95 ? "among the highest twentieth" : `at the ${ordinal(share)} percentile`;
-  return `${score} after ${over}: ${place} of 658 real ${world.innings === 1 ? "first" : "second"} innings, men’s T20, 2018 to 2024.`;
 }
 
 /** @param {any} over */

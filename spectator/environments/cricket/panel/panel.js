@@ -10,6 +10,7 @@ import { mountCrease } from "./crease.js";
 import { mountField } from "./field.js";
 import { mountPlans } from "./plans.js";
 import { mountScore } from "./score.js";
+import { sections } from "./sections.js";
 import { mountWheel } from "./wheel.js";
 import { names } from "./words.js";
 
@@ -42,5 +43,6 @@ export default {
       },
     };
   },
+  sections: (/** @type {any} */ state) => sections(state.world ?? {}),
   names: (/** @type {any} */ state) => names(state.world),
 };

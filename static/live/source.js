@@ -1,0 +1,126 @@
+// @ts-check
+// Owns where a page's events come from: a connection while they happen, the record for what was and where none opens.
+
+import { readRecord, readWholeRecord } from "./record.js";
+import { Connection } from "./socket.js";
+import { waysTo } from "./ways.js";
+
+/** @typedef {import("./protocol.js").LiveEvent} LiveEvent */
+/** @typedef {import("./timeline.js").Timeline} Timeline */
+/** @typedef {Omit<import("./socket.js").Status, "phase"> & {phase: import("./socket.js").Status["phase"] | "record"}} Link */
+
+const POLL_MS = 2_000;
+/** Attempts without an answer, on every way, after which the record is asked instead. */
+const PATIENCE = 2;
+
+export class Source {
+  #root; #episodeId; #timeline; #onChange; #onFrame; #connection;
+  /** @type {Promise<void> | null} */ #reading = null;
+  #connected = false;
+  /** @type {Link} */ link = { phase: "connecting", way: "socket", attempt: 0, reason: "" };
+  /** Who watches, as far as the server told. @type {number | null} */ viewers = null;
+  /** Milliseconds to the server and back, smoothed. @type {number | null} */ lag = null;
+
+  /**
+   * @param {object} wiring
+   * @param {string} wiring.root absolute address of the lobby
+   * @param {string} wiring.episodeId
+   * @param {Timeline} wiring.timeline what every event is added to
+   * @param {() => void} wiring.onChange after anything that can be seen
+   * @param {(frame: import("./protocol.js").Frame) => void} [wiring.onFrame] every frame, after it was taken
+   */
+  constructor({ root, episodeId, timeline, onChange, onFrame = () => {} }) {
+    this.#root = root;
+    this.#episodeId = episodeId;
+    this.#timeline = timeline;
+    this.#onChange = onChange;
+    this.#onFrame = onFrame;
+    this.#connection = new Connection({
+      ways: waysTo(root, `live/${encodeURIComponent(episodeId)}`, () => (timeline.epoch ? { epoch: timeline.epoch, seq: timeline.headSeq } : null)),
+      onFrame: (frame) => this.#hear(frame),
+      onStatus: (status) => {
+        this.link = status;
+        if (status.phase === "waiting" || status.phase === "closed") void this.#catchUp();
+        onChange();
+      },
+    });
+  }
+
+  get over() { return this.#timeline.headState.episode?.status === "ended"; }
+
+  /** Follow what happens. */
+  connect() {
+    this.#connected = true;
+    this.#connection.open();
+  }
+
+  /** The page was shown, or the network came back. */
+  wake() {
+    if (this.#connected && !this.over) this.#connection.wake();
+  }
+
+  /** The page came out of the browser's own cache: whatever it had is old. */
+  restart() {
+    if (this.#connected && !this.over) this.#connection.resync();
+  }
+
+  /** Read the record from its beginning. @param {() => void} [onSome] after every part of it */
+  async read(onSome = () => {}) {
+    await readRecord(this.#root, this.#episodeId, this.#timeline.headSeq, (events) => {
+      events.forEach((event) => this.#take(event));
+      onSome();
+    });
+    if (!this.#connected) this.link = { phase: "closed", way: "socket", attempt: 0, reason: "" };
+    this.#onChange();
+  }
+
+  /** Have every event since the first, so that the past can be shown; one reading at a time. */
+  whole() {
+    if (this.#timeline.complete) return Promise.resolve();
+    this.#reading ??= readWholeRecord(this.#root, this.#episodeId).then((record) => this.#timeline.complement(record))
+      .catch(() => { /* what is known can still be shown */ })
+      .finally(() => {
+        this.#reading = null;
+        this.#onChange();
+      });
+    return this.#reading;
+  }
+
+  /** @param {LiveEvent} event @returns {boolean} whether something is missing before it */
+  #take(event) {
+    const outcome = this.#timeline.push(event);
+    if (outcome === "added") this.#onChange();
+    return outcome === "gap";
+  }
+
+  /** @param {import("./protocol.js").Frame} frame */
+  #hear(frame) {
+    if (frame.frame === "snapshot") this.#timeline.reset(frame.epoch, frame.seq, frame.state);
+    if (frame.frame === "event" && this.#take(frame)) return this.#connection.resync();
+    if (frame.frame === "hello") this.viewers = frame.viewers ?? null;
+    if (frame.frame === "viewers") this.viewers = frame.count;
+    if (frame.frame === "pong") this.#measure(performance.now() - frame.t);
+    this.#onFrame(frame);
+    this.#onChange();
+    if (this.over) this.#connection.close("");
+  }
+
+  /** @param {number} took milliseconds */
+  #measure(took) {
+    this.lag = this.lag === null ? took : 0.7 * this.lag + 0.3 * took;
+  }
+
+  /** Ask the record for what no connection brought; go on asking while none opens. */
+  async #catchUp() {
+    if (this.over) return;
+    try {
+      await readRecord(this.#root, this.#episodeId, this.#timeline.headSeq, (events) => events.forEach((event) => this.#take(event)));
+      if (this.over) return this.#connection.close("");
+      if (this.link.phase !== "open" && this.link.attempt > PATIENCE) {
+        this.link = { ...this.link, phase: "record" };
+        setTimeout(() => this.#catchUp(), POLL_MS);
+      }
+    } catch { /* the server is away: the connection keeps trying */ }
+    this.#onChange();
+  }
+}

@@ -1,0 +1,53 @@
+// @ts-check
+// Owns what an episode is made of: its seed to copy, who plays it, its record to take away.
+
+import { makeDialog } from "./dialog.js";
+import { h, replace, setText } from "./dom.js";
+import { clip, plain, plural, words } from "./text.js";
+
+/** @param {HTMLButtonElement} opener @param {string} root @param {string} episodeId */
+export function mountAbout(opener, root, episodeId) {
+  const facts = h("dl", { class: "facts" });
+  const seed = h("button", { class: "button", type: "button" }, "Copy the seed");
+  const record = new URL(`api/episodes/${encodeURIComponent(episodeId)}/events`, root).href;
+  const download = h("a", { class: "button", href: record, download: `${episodeId}.ndjson` }, "Download the events");
+  const said = h("p", { class: "dialog__say", role: "status" });
+  const dialog = makeDialog("About this episode", facts, h("div", { class: "dialog__row" }, seed, download), said,
+    h("p", { class: "quiet" }, "The same seed with the same decisions gives the same events, byte for byte but for times. What happens in it is simulated."));
+  /** @type {any} */ let episode = {};
+  let head = 0;
+
+  seed.addEventListener("click", async () => {
+    try {
+      await navigator.clipboard.writeText(String(episode.seed));
+      setText(said, `Seed ${episode.seed} copied.`);
+    } catch {
+      setText(said, `The browser does not let this page copy. The seed is ${episode.seed}.`);
+    }
+  });
+  download.addEventListener("click", () => setText(said, `${plural(head, "event")} so far, one JSON object a line.`));
+  opener.addEventListener("click", () => {
+    setText(said, "");
+    draw();
+    dialog.showModal();
+  });
+
+  function draw() {
+    const seats = Object.entries(episode.seats ?? {}).map(([actor, seat]) => `${words(actor)}: ${seat.label ?? seat.policy} (${seat.source ?? "unknown"})`);
+    const options = Object.entries(episode.options ?? {}).map(([name, value]) => `${words(name)} ${JSON.stringify(value)}`);
+    const rows = [["Episode", episodeId], ["World", episode.title], ["Seed", episode.seed], ["Who decides", seats.join("; ")], ["Pack", episode.pack],
+      ["Options", options.join(", ")], ["Began", episode.started_at], ["Ended", episode.ended_at], ["End", episode.reason && words(episode.reason)],
+      ["Score", typeof episode.score === "number" ? episode.score.toFixed(3) : ""]];
+    replace(facts, ...rows.filter(([, value]) => value !== undefined && value !== "").flatMap(([name, value]) =>
+      [h("dt", {}, name), h("dd", {}, h("bdi", {}, clip(plain(value), 300)))]));
+  }
+
+  return {
+    /** @param {Record<string, any>} state the newest @param {number} headSeq */
+    update(state, headSeq) {
+      episode = state.episode ?? {};
+      head = headSeq;
+      if (dialog.open) draw();
+    },
+  };
+}

@@ -3,9 +3,12 @@
 
 const HUB = "https://huggingface.co";
 
-/** In a Space only the page around the frame has an address to share; it takes a query from within. @param {string} queryString */
-function tellFrame(queryString) {
-  if (window.parent !== window) window.parent.postMessage({ queryString }, HUB);
+/**
+ * In a Space only the page around the frame has an address to share or to reload; it takes a query from within.
+ * @param {string} episodeId @param {number | null} seq null at the live edge
+ */
+function tellFrame(episodeId, seq) {
+  if (window.parent !== window) window.parent.postMessage({ queryString: seq === null ? `ep=${episodeId}` : `ep=${episodeId}&seq=${seq}` }, HUB);
 }
 
 /**
@@ -14,13 +17,14 @@ function tellFrame(queryString) {
  */
 export function mountShare(button, episodeId, seq) {
   const label = button.getAttribute("aria-label") ?? "";
+  tellFrame(episodeId, Number(new URLSearchParams(location.search).get("seq")) || null);
   button.addEventListener("click", async () => {
     const address = new URL(location.href);
     const place = seq();
     if (place === null) address.searchParams.delete("seq");
     else address.searchParams.set("seq", String(place));
     history.replaceState(null, "", address);
-    tellFrame(place === null ? `ep=${episodeId}` : `ep=${episodeId}&seq=${place}`);
+    tellFrame(episodeId, place);
     try {
       await navigator.clipboard.writeText(address.href);
       tell("Copied");

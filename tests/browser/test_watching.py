@@ -40,13 +40,14 @@ def test_a_match_is_started_by_clicking_and_watched_to_its_end(quiet_app: Servin
 
 def test_everybody_sees_the_same_whenever_they_came(quiet_app: Serving, open_page: Opener) -> None:
     """One from the beginning, one in the middle, one after the end: at the end all boards are equal."""
-    episode_id = quiet_app.start(pace="fast", max_overs=1, seed=5)
+    episode_id = quiet_app.start(pace="broadcast", max_overs=1, seed=5)
     url = f"{quiet_app.base_url}/watch/{episode_id}"
     early = open_page(url)
-    expect(early.locator("#feed li").nth(4)).to_be_visible()
+    expect(early.locator("#feed li").nth(1)).to_be_visible()
     late = open_page(url)
     expect(late.locator("#viewers")).to_have_text("2 watching")
-    expect(late.locator("#feed li").nth(4)).to_be_visible()
+    expect(late.locator("#feed li").nth(1)).to_be_visible()
+    quiet_app.client.post("/custom/pace", json={"episode_id": episode_id, "pace": "fast"})
     ended(early)
     ended(late)
     after = open_page(url)

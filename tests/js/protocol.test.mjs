@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { backoff, parseEvent, parseFrame, socketAddress } from "../../static/live/protocol.js";
+import { Timeline } from "../../static/live/timeline.js";
 import { event } from "./builders.mjs";
 
 test("a frame of every kind is read", () => {
@@ -44,4 +45,13 @@ test("waiting grows to 15 s, never below half a second, and is spread over the w
   assert.equal(backoff(4, () => 1), 15_000);
   assert.equal(backoff(5_000, () => 1), 15_000);
   assert.equal(backoff(9, () => 0), 500);
+});
+
+test("an event of a newer version and of a type that nobody knows is applied all the same: the state is the server's", () => {
+  const newer = { ...event(1), v: 9, type: "hologram.shown", data: { beam: 1 }, patch: { world: { n: 1, beam: { on: true } } }, more: "fields" };
+  const frame = parseFrame(JSON.stringify({ frame: "event", ...newer }));
+  const timeline = new Timeline({ "cricket.ball_bowled": 1 });
+  assert.equal(timeline.push(frame), "added");
+  assert.equal(timeline.push(event(2)), "added");
+  assert.deepEqual(timeline.headState, { world: { n: 2, beam: { on: true } } });
 });

@@ -102,7 +102,7 @@ function draw() {
   mind.update(state, view);
   feed.update(state, view);
   notice.update(state);
-  panel.update(state, jumped ? null : timeline.eventAt(seq));
+  if (timeline.headSeq) panel.update(state, jumped ? null : timeline.eventAt(seq));
   plainText.update(state, view);
   operator.update(timeline.headState);
   fork.update(timeline.headState);

@@ -17,11 +17,10 @@ export function mountChances({ ui: { h, svg, setText, replace, clip, plain }, ch
   const futures = h("span", { class: "quiet" });
   const turns = h("ol", { class: "chances__turns" });
   const range = h("p", { class: "chances__range quiet" });
-  const empty = h("p", { class: "chances__empty quiet" }, "From the first ball on: many futures are played after every ball, and this line shows how many of them each side wins.");
   const now = h("div", { class: "chances__now" }, sides.home.value, sides.home.name, bar, sides.away.name, sides.away.value);
   const element = h("section", { class: "card chances", "aria-label": "Win probability" },
     h("header", { class: "card__head" }, h("h2", {}, "Win probability"), futures),
-    empty, now, range, drawing, turns);
+    now, range, drawing, turns);
   /** @type {unknown} */ let drawn = null;
 
   function side() {
@@ -53,6 +52,16 @@ export function mountChances({ ui: { h, svg, setText, replace, clip, plain }, ch
     replace(turns, ...(told.length ? [h("li", { class: "quiet" }, `Swings for ${name}:`), ...told] : []));
   }
 
+  /** Say what will be here, in the room that it will take. */
+  function wait() {
+    if (drawn === wait) return;
+    drawn = wait;
+    setText(futures, "");
+    setText(range, "");
+    replace(drawing, svg("path", { class: "chances__half", d: `M0 ${HEIGHT / 2}H${WIDTH}` }));
+    replace(turns, h("li", { class: "quiet" }, "After every ball many futures are played; this line will show how many of them each side wins."));
+  }
+
   /** A swing on the line: a dot where it ended, its mark and over beside it. @param {any} swing @param {(value: number) => number} x @param {(value: number) => number} y */
   function nameOf(swing, x, y) {
     const [cx, cy] = [x(swing.index), y(swing.home)];
@@ -66,9 +75,9 @@ export function mountChances({ ui: { h, svg, setText, replace, clip, plain }, ch
     /** @param {any} world */
     update(world) {
       element.hidden = !world.forecast && !world.awaits_forecast;
-      now.hidden = drawing.hidden = !world.forecast;
-      empty.hidden = Boolean(world.forecast);
-      if (!world.forecast || drawn === world.chances) return;
+      now.classList.toggle("chances__now--none", !world.forecast);
+      if (!world.forecast) return wait();
+      if (drawn === world.chances) return;
       drawn = world.chances;
       for (const actor of /** @type {const} */ (["home", "away"])) show(world, actor);
       share.setAttribute("width", String(100 * world.forecast.home));

@@ -33,7 +33,8 @@ const observe = (type, note) => new PerformanceObserver((list) => list.getEntrie
 window.shifts = 0;
 const outsideFeed = ({ node }) => node instanceof Node && !document.getElementById("feed")?.contains(node);
 observe("layout-shift", (entry) => {
-  if (!entry.hadRecentInput && entry.sources.some(outsideFeed)) window.shifts += entry.value;
+  const share = entry.sources.filter(outsideFeed).length / Math.max(1, entry.sources.length);
+  if (!entry.hadRecentInput) window.shifts += entry.value * share;
 });
 window.longTasks = [];
 observe("longtask", (entry) => window.longTasks.push(entry.duration));

@@ -41,6 +41,7 @@ def test_an_end_is_played_on_from_just_before_it_and_a_wrong_seed_is_named(
     quiet_app.finish(parent)
     page = open_page(f"{quiet_app.base_url}/watch/{parent}", viewport=PHONE, forgive=("422",))
     expect(page.locator("#state")).to_have_text("Finished")
+    page.get_by_role("button", name="More tools").click()
     page.get_by_role("button", name=FORK).click()
     expect(page.locator("dialog[open] .fork__where")).to_contain_text("from just before its end: 4 of 5")
     page.get_by_label("Seed of the captains").fill("-3")

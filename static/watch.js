@@ -23,7 +23,9 @@ import { mountShare } from "./ui/share.js";
 import { mountSound } from "./ui/sound.js";
 
 const FAR_BEHIND = 30;
-/** Rest after a drawing, as a multiple of what it took: the page stays free for whoever uses it, however fast events come. */
+/** Events in one drawing from which on they come faster than anybody can see. */
+const FLOOD = 12;
+/** Rest after a drawing in a flood, as a multiple of what it took: the page stays free for whoever uses it. */
 const REST = 2;
 /** Longest rest, in milliseconds. */
 const MOST_REST_MS = 250;
@@ -39,6 +41,7 @@ const player = new Player(timeline);
 const source = new Source({ root, episodeId, timeline, onChange: schedule, onFrame: (frame) => { work.take(frame); notice.take(frame); } });
 let scheduled = false;
 let restUntil = 0;
+/** @type {ReturnType<typeof setTimeout> | undefined} */ let resting;
 let touched = false;
 let drawnSeq = -1;
 let behindInBatch = 0;
@@ -70,6 +73,11 @@ stage.classList.toggle("stage--bare", !panel.present);
 function act(action) {
   touched = true;
   action(player);
+  if (resting !== undefined) {
+    clearTimeout(resting);
+    scheduled = false;
+  }
+  restUntil = 0;
   schedule();
 }
 
@@ -77,15 +85,16 @@ function schedule() {
   if (scheduled) return;
   scheduled = true;
   const rest = restUntil - performance.now();
-  if (rest > 0 && !document.hidden) setTimeout(() => requestAnimationFrame(drawAndRest), rest);
+  if (rest > 0 && !document.hidden) resting = setTimeout(() => requestAnimationFrame(drawAndRest), rest);
   else requestAnimationFrame(drawAndRest);
 }
 
 /** Draw, and see what it costs until the frame is on its way, style and layout included. */
 function drawAndRest() {
   const began = performance.now();
+  resting = undefined;
   draw();
-  setTimeout(() => { restUntil = performance.now() + Math.min(MOST_REST_MS, REST * (performance.now() - began)); });
+  if (behindInBatch > FLOOD) setTimeout(() => { restUntil = performance.now() + Math.min(MOST_REST_MS, REST * (performance.now() - began)); });
 }
 
 function draw() {

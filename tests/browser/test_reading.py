@@ -29,7 +29,8 @@ def match(app: Serving) -> Iterator[str]:
 
 
 def text_of(page: Page) -> str:
-    """What the page says as text."""
+    """What the page says as text, once it has all."""
+    expect(page.locator("#state")).to_have_text("Finished")
     expect(page.get_by_role("heading", name="Commentary, newest first")).to_be_visible()
     return page.locator("#plain").inner_text()
 

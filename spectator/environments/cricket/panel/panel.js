@@ -28,9 +28,9 @@ export default {
     const bowlers = mountBowlers(ctx);
     const plans = mountPlans(ctx);
     const cards = mountCards(ctx);
-    const grid = h("div", { class: "cricket" }, chances.element, field.element, crease.element, chart.element, wheel.element, bowlers.element, plans.element, cards.element);
+    const grid = h("div", { class: "cricket" }, crease.element, chances.element, field.element, chart.element, wheel.element, bowlers.element, plans.element, cards.element);
     root.append(grid);
-    const parts = ctx.parts([score, ball, chances, field, crease, chart, wheel, bowlers, plans, cards]);
+    const parts = ctx.parts([score, ball, crease, chances, field, chart, wheel, bowlers, plans, cards]);
     return {
       /** @param {any} state @param {any} event */
       update(state, event) {

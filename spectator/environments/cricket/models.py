@@ -72,7 +72,7 @@ class Ball(NamedTuple):
     @property
     def runs(self) -> int:
         """What the ball adds to the total."""
-        return self.bat + self.extras
+        return self.bat + self.wides + self.noball + self.byes + self.legbyes + self.penalty
 
     @property
     def conceded(self) -> int:

@@ -6,7 +6,7 @@ import functools
 import json
 import math
 import random
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -137,22 +137,21 @@ def _draw_player(
     batting = skill["batters"][batting_group(order)]
     left = skill["left_handed_share_of_balls_by_position"][str(order)]
     bats: Hand = "left" if rng.random() < left else "right"
-    batter = Player(
+    runs = _ratio(rng, batting["run_rate_ratio"]["latent_sd"])
+    out = _ratio(rng, batting["dismissal_ratio"]["latent_sd"])
+    if kind is None:
+        return Player(id_, name, role, order, bats, bat_runs=runs, bat_out=out)
+    bowling = skill["bowlers"][kind]
+    return Player(
         id_,
         name,
         role,
         order,
         bats,
-        bat_runs=_ratio(rng, batting["run_rate_ratio"]["latent_sd"]),
-        bat_out=_ratio(rng, batting["dismissal_ratio"]["latent_sd"]),
-    )
-    if kind is None:
-        return batter
-    bowling = skill["bowlers"][kind]
-    return replace(
-        batter,
-        bowls=kind,
-        style=_draw_style(rng, kind, skill),
+        kind,
+        _draw_style(rng, kind),
+        runs,
+        out,
         bowl_runs=_ratio(rng, bowling["runs_conceded_ratio"]["latent_sd"]),
         bowl_wickets=_ratio(rng, bowling["wicket_ratio"]["latent_sd"]),
         bowl_extras=_ratio(rng, bowling["wide_noball_ratio"]["latent_sd"]),
@@ -165,11 +164,17 @@ def batting_group(order: int) -> str:
     return "top" if order <= 3 else "middle" if order <= 6 else "lower" if order <= 8 else "tail"
 
 
-def _draw_style(rng: random.Random, kind: BowlingKind, skill: dict[str, Any]) -> BowlingStyle:
-    shares: dict[BowlingStyle, float] = skill["bowler_style_share_of_regular_bowlers"]
-    styles = [style for style in shares if (style in SPIN_STYLES) == (kind == "spin")]
-    (style,) = rng.choices(styles, [shares[style] for style in styles])
+def _draw_style(rng: random.Random, kind: BowlingKind) -> BowlingStyle:
+    (style,) = rng.choices(*_styles(kind))
     return style
+
+
+@functools.cache
+def _styles(kind: BowlingKind) -> tuple[list[BowlingStyle], list[float]]:
+    """Styles of a kind of bowling, and how often regular bowlers have each."""
+    shares: dict[BowlingStyle, float] = _skill()["bowler_style_share_of_regular_bowlers"]
+    styles = [style for style in shares if (style in SPIN_STYLES) == (kind == "spin")]
+    return styles, [shares[style] for style in styles]
 
 
 def _ratio(rng: random.Random, latent_sd: float) -> float:

@@ -52,6 +52,7 @@ class EpisodeEntry(BaseModel):
     digest: str | None = Field(
         description="The chain's digest up to its last event, 64 hexadecimal digits; see docs/journal.md"
     )
+    parent: str | None = Field(description="The episode that it was forked from; null for most")
 
 
 class EpisodeDetail(EpisodeEntry):
@@ -82,6 +83,15 @@ async def list_episodes(
     services: ServicesDep,
     environment: Annotated[str | None, Query(max_length=64, description="Only of this world")] = None,
     captain: Annotated[str | None, Query(max_length=64, description="Only with this captain")] = None,
+    opponent: Annotated[str | None, Query(max_length=64, description="Only against this opponent")] = None,
+    pack: Annotated[str | None, Query(max_length=64, description="Only of this evaluation pack")] = None,
+    seed: Annotated[int | None, Query(ge=0, le=MAX_SEQ, description="Only with this seed")] = None,
+    reason: Annotated[EndReason | None, Query(description="Only those that ended for this reason")] = None,
+    parent: Annotated[str | None, Query(max_length=64, description="Only forks of this episode")] = None,
+    text: Annotated[
+        str | None,
+        Query(min_length=1, max_length=100, description="Only those whose result, names, seed or id hold it"),
+    ] = None,
     ended: Annotated[bool | None, Query(description="Only ended ones, or only unended ones")] = None,
     before: Annotated[
         str | None, Query(pattern=f"^{EPISODE_ID.pattern}$", description="`next` of the page before")
@@ -90,7 +100,17 @@ async def list_episodes(
 ) -> EpisodePage:
     """Episodes that ran or run, newest first."""
     wanted = EpisodeFilter(
-        environment=environment, captain=captain, ended=ended, before=before, limit=limit + 1
+        environment=environment,
+        captain=captain,
+        opponent=opponent,
+        pack=pack,
+        seed=seed,
+        reason=reason,
+        parent=parent,
+        text=text,
+        ended=ended,
+        before=before,
+        limit=limit + 1,
     )
     found = await services.journal.episodes(wanted)
     following = found[limit - 1].episode_id if len(found) > limit else None

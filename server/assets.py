@@ -22,7 +22,7 @@ IMMUTABLE: Final = "public, max-age=31536000, immutable"
 SUFFIXES: Final = frozenset({".js", ".css", ".svg"})
 """Kinds of files that are served."""
 
-ENTRIES: Final = ("lobby.js", "watch.js", "wall.js")
+ENTRIES: Final = ("lobby.js", "watch.js", "wall.js", "compare.js")
 """Scripts of the pages."""
 
 IMPORT: Final = re.compile(r"""^(?:import|export) .*?from "(\.{1,2}/[^"]+)";$""", re.MULTILINE)

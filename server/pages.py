@@ -60,7 +60,7 @@ class LobbyPage(Page):
 
 @dataclass(frozen=True, slots=True)
 class ScriptPage(Page):
-    """What ``wall.html`` is given.
+    """What ``wall.html`` and ``compare.html`` are given.
 
     Args:
         modules: What the page's script imports.
@@ -124,7 +124,7 @@ class Templates:
 
 
 def pages_router() -> APIRouter:
-    """Routes ``/``, ``/web``, ``/wall``, ``/watch/{episode_id}`` and ``/replay/{episode_id}``."""
+    """Routes ``/``, ``/web``, ``/wall``, ``/compare``, ``/watch/{episode_id}``, ``/replay/{episode_id}``."""
     router = APIRouter(include_in_schema=False)
     templates = Templates()
 
@@ -145,13 +145,11 @@ def pages_router() -> APIRouter:
 
     @router.get("/wall")
     def wall(request: Request) -> Response:
-        page = ScriptPage(
-            root="./",
-            static=f"./{static_path(request)}",
-            title="The wall · Spectator",
-            modules=request.app.state.modules["wall.js"],
-        )
-        return templates.render("wall.html", page)
+        return _script_page(request, templates, "wall", "The wall")
+
+    @router.get("/compare")
+    def compare(request: Request) -> Response:
+        return _script_page(request, templates, "compare", "Side by side")
 
     @router.get("/watch/{episode_id}")
     async def watch(request: Request, episode_id: str) -> Response:
@@ -162,6 +160,16 @@ def pages_router() -> APIRouter:
         return await _episode_page(request, templates, episode_id, replay=True)
 
     return router
+
+
+def _script_page(request: Request, templates: Templates, name: str, title: str) -> Response:
+    page = ScriptPage(
+        root="./",
+        static=f"./{static_path(request)}",
+        title=f"{title} · Spectator",
+        modules=request.app.state.modules[f"{name}.js"],
+    )
+    return templates.render(f"{name}.html", page)
 
 
 async def _episode_page(request: Request, templates: Templates, episode_id: str, *, replay: bool) -> Response:

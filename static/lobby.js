@@ -15,7 +15,7 @@ const state = byId("state");
 const onNow = mountOnNow(byId("on"), root);
 const feed = new WallFeed({ root, onTiles: onNow.show, onPhase() { /* the header says whether the server is there */ } });
 const played = mountPlayed(byId("played"), root);
-const form = mountStartForm(byId("start"), root);
+const form = mountStartForm(byId("start"), root, played.offer);
 let known = "";
 
 async function refresh() {

@@ -34,6 +34,7 @@ class EpisodeSummary:
         detail: What went wrong, when something did, once it has ended.
         digest: The chain's digest up to its last event, 64 hexadecimal digits; ``None`` in a journal of
             schema version 1 that is only read.
+        parent: Id of the episode that it was forked from; ``None`` for most.
     """
 
     episode_id: str
@@ -54,6 +55,7 @@ class EpisodeSummary:
     head_seq: int
     detail: str | None = None
     digest: str | None = None
+    parent: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +65,12 @@ class EpisodeFilter:
     Args:
         environment: Only of this world.
         captain: Only with this preset in the agent's seat.
+        opponent: Only with this preset in the other seats.
+        pack: Only of this evaluation pack.
+        seed: Only with this seed.
+        reason: Only those that ended for this reason.
+        parent: Only forks of this episode.
+        text: Only those in whose result, names, pack, seed or id this text is found, whatever its case.
         ended: Only ended ones (``True``) or only unended ones (``False``).
         before: Only those whose id sorts before this one: the cursor to the next page.
         limit: At most so many, 1 .. 1000.
@@ -70,6 +78,12 @@ class EpisodeFilter:
 
     environment: str | None = None
     captain: str | None = None
+    opponent: str | None = None
+    pack: str | None = None
+    seed: int | None = None
+    reason: EndReason | None = None
+    parent: str | None = None
+    text: str | None = None
     ended: bool | None = None
     before: str | None = None
     limit: int = 100

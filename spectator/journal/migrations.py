@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Mapping
-from typing import Final
+from typing import Any, Final
 
 from sqlalchemy import Connection, text, update
 
@@ -69,14 +69,32 @@ def _chain(connection: Connection, episode_id: str) -> None:
 
 
 def _detail(end: str) -> str | None:
-    try:
-        detail = json.loads(end)["data"].get("detail")
-    except (AttributeError, KeyError, TypeError, ValueError):
-        return None
+    detail = _member(end, "detail")
     return detail if isinstance(detail, str) else None
 
 
-MIGRATIONS: Final[Mapping[int, Callable[[Connection], None]]] = {1: _add_chain}
+def _member(recorded: str, name: str) -> Any:
+    """A member of an event's data; ``None`` where the record is damaged."""
+    try:
+        return json.loads(recorded)["data"].get(name)
+    except (AttributeError, KeyError, TypeError, ValueError):
+        return None
+
+
+def _add_parent(connection: Connection) -> None:
+    """2 to 3: what an episode was forked from, and indexes for what a history is searched by."""
+    connection.execute(text("ALTER TABLE episodes ADD COLUMN parent VARCHAR(64)"))
+    for column in ("environment", "captain", "seed", "parent"):
+        connection.execute(text(f"CREATE INDEX episodes_{column} ON episodes ({column}, episode_id)"))
+    forked = text("SELECT episode_id, text FROM events WHERE seq = 1 AND text LIKE '%parent%'")
+    name = text("UPDATE episodes SET parent = :parent WHERE episode_id = :episode_id")
+    for episode_id, first in connection.execute(forked).all():
+        parent = _member(first, "parent")
+        if isinstance(parent, dict):
+            connection.execute(name, {"parent": parent.get("episode_id"), "episode_id": episode_id})
+
+
+MIGRATIONS: Final[Mapping[int, Callable[[Connection], None]]] = {1: _add_chain, 2: _add_parent}
 """By the version that each starts from."""
 
 OLD_VIEWS: Final[Mapping[int, tuple[str, ...]]] = {
@@ -84,7 +102,8 @@ OLD_VIEWS: Final[Mapping[int, tuple[str, ...]]] = {
         "CREATE TEMP VIEW events AS SELECT episode_id, seq, text, NULL AS digest FROM main.events",
         "CREATE TEMP VIEW episodes AS SELECT episode_id, epoch, environment, title, captain, captain_label, "
         "opponent, pack, seed, started_at, ended_at, reason, score, result, turns, "
-        "NULL AS detail, NULL AS end_seq, NULL AS end_digest FROM main.episodes",
+        "NULL AS detail, NULL AS end_seq, NULL AS end_digest, NULL AS parent FROM main.episodes",
     ),
+    2: ("CREATE TEMP VIEW episodes AS SELECT *, NULL AS parent FROM main.episodes",),
 }
 """How a reader of an embedded journal sees old tables as present ones, without touching them."""

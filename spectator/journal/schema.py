@@ -6,7 +6,7 @@ from typing import Final
 
 from sqlalchemy import Column, Float, Index, Integer, LargeBinary, MetaData, String, Table, Text
 
-SCHEMA_VERSION: Final = 2
+SCHEMA_VERSION: Final = 3
 """Version of the tables; a journal of a later version is not touched."""
 
 metadata: Final = MetaData()
@@ -48,7 +48,12 @@ episodes: Final = Table(
     Column("detail", Text),
     Column("end_seq", Integer),
     Column("end_digest", LargeBinary(32)),
+    Column("parent", String(64)),
     Index("episodes_unended", "ended_at", "episode_id"),
+    Index("episodes_environment", "environment", "episode_id"),
+    Index("episodes_captain", "captain", "episode_id"),
+    Index("episodes_seed", "seed", "episode_id"),
+    Index("episodes_parent", "parent", "episode_id"),
 )
 """The index of episodes, kept in the same transactions as the events that it is derived from."""
 

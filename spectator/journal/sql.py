@@ -14,7 +14,7 @@ from dataclasses import fields
 from datetime import datetime
 from typing import Any, Final, Self, TypeVar
 
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection, func, or_, select
 from sqlalchemy.exc import DatabaseError
 
 from spectator.errors import JournalError, JournalUnavailable
@@ -26,6 +26,12 @@ from spectator.journal.database import Database, open_database, prove_writable, 
 from spectator.journal.retention import Figures, Keep, Surplus
 from spectator.journal.schema import episodes, events, schema
 from spectator.journal.writer import Writer
+
+SEARCHED: Final = (
+    "result", "title", "environment", "captain", "captain_label", "opponent", "pack", "seed", "reason",
+    "episode_id",
+)  # fmt: skip
+"""Columns that a search looks through."""
 
 READ_BATCH: Final = 500
 """Events that a stream reads at once."""
@@ -121,10 +127,15 @@ class SqlJournal:
     async def episodes(self, wanted: EpisodeFilter) -> list[EpisodeSummary]:
         """Summaries, newest first."""
         query = _summaries().order_by(episodes.c.episode_id.desc()).limit(wanted.limit)
-        if wanted.environment is not None:
-            query = query.where(episodes.c.environment == wanted.environment)
-        if wanted.captain is not None:
-            query = query.where(episodes.c.captain == wanted.captain)
+        for name in ("environment", "captain", "opponent", "pack", "reason", "parent"):
+            if (value := getattr(wanted, name)) is not None:
+                query = query.where(episodes.c[name] == value)
+        if wanted.seed is not None:
+            query = query.where(episodes.c.seed == str(wanted.seed))
+        if wanted.text is not None:
+            query = query.where(
+                or_(*(episodes.c[name].icontains(wanted.text, autoescape=True) for name in SEARCHED))
+            )
         if wanted.ended is not None:
             query = query.where(
                 episodes.c.ended_at.is_not(None) if wanted.ended else episodes.c.ended_at.is_(None)

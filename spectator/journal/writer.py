@@ -299,6 +299,7 @@ def _index_row(started: Event) -> dict[str, Any]:
         "pack": data["pack"],
         "seed": str(data["seed"]),
         "started_at": started.at,
+        "parent": (data.get("parent") or {}).get("episode_id"),
     }
 
 

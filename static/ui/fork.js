@@ -19,7 +19,8 @@ export function mountFork(opener, origin, root, episodeId, { timeline, seq, whol
   const fields = h("div", { class: "fork__fields" });
   const wrong = h("div", { class: "notice notice--bad", role: "alert", hidden: true });
   const go = h("button", { class: "button button--go" }, "Play on from here");
-  const form = h("form", { class: "fork" }, where, fields, wrong, h("div", { class: "dialog__row" }, go));
+  const compare = h("a", { class: "button", href: new URL(`compare?a=${encodeURIComponent(episodeId)}`, root).href }, "Compare with others on this seed");
+  const form = h("form", { class: "fork" }, where, fields, wrong, h("div", { class: "dialog__row" }, go, compare));
   const dialog = makeDialog("Play on from here", h("p", { class: "quiet" }, "A new match begins with this one’s past and goes on with the captains that you choose. This one stays as it is."), form);
   /** @type {Record<string, any>} */
   let controls = {};
@@ -79,6 +80,8 @@ export function mountFork(opener, origin, root, episodeId, { timeline, seq, whol
       origin.hidden = !parent;
       if (!parent || origin.textContent) return;
       setText(origin, `forked from ${plain(parent.episode_id).slice(-6)} at turn ${parent.turn}`);
+      compare.href = new URL(`compare?a=${encodeURIComponent(parent.episode_id)}&b=${encodeURIComponent(episodeId)}`, root).href;
+      setText(compare, "Compare with what it was forked from");
       origin.href = new URL(`watch/${encodeURIComponent(parent.episode_id)}?seq=${parent.seq}`, root).href;
     },
   };

@@ -1,66 +1,133 @@
 // @ts-check
-// Owns the list of what was played.
+// Owns the list of what was played: searched and filtered by the server, kept in the address, two of them compared.
 
 import { get } from "../live/api.js";
-import { h, keyed, replace, setText } from "./dom.js";
+import { h, keyed, replace, setAttribute, setText } from "./dom.js";
+import { blank } from "./form_parts.js";
 import { endWords } from "./header.js";
+import { readQuery, writeQuery } from "./query.js";
 import { ago, clip, plain, words } from "./text.js";
 
 const PAGE = 25;
+const TYPING_MS = 250;
+const FILTERS = ["text", "environment", "captain", "pack", "reason", "seed"];
+const REASONS = ["finished", "stopped", "interrupted", "timeout", "step_cap", "policy_error", "environment_error"];
 
 /** @param {HTMLElement} place @param {string} root */
 export function mountPlayed(place, root) {
-  const search = h("input", { class: "input", type: "search", placeholder: "Search result, captain, seed…", "aria-label": "Search what was played" });
-  const tools = h("div", { class: "played__tools", hidden: true }, search);
+  const wanted = readQuery(FILTERS);
+  const search = h("input", { class: "input played__search", type: "search", maxlength: 100, placeholder: "Search result, captain, seed…", "aria-label": "Search what was played", value: wanted.text });
+  const choices = h("div", { class: "played__filters" });
+  const clear = h("button", { class: "chip", type: "button", hidden: true }, "Show everything");
+  const tools = h("div", { class: "played__tools", hidden: true }, search, choices, clear);
   const list = h("div", { class: "played" });
   const older = h("button", { class: "button", type: "button", hidden: true }, "Older");
   const say = h("p", { class: "empty", role: "status" }, "Looking…");
-  replace(place, tools, list, say, h("div", { class: "dialog__row" }, older));
-  /** @type {any[]} */
-  let episodes = [];
-  /** @type {string | null} */
-  let next = null;
+  const compare = h("a", { class: "button button--go" }, "Compare the two");
+  const picked = h("div", { class: "picked", role: "status", hidden: true }, h("span", { class: "picked__words" }), compare);
+  replace(place, tools, list, say, h("div", { class: "dialog__row" }, older), picked);
+  /** @type {any[]} */ let episodes = [];
+  /** @type {any[]} */ let two = [];
+  /** @type {string | null} */ let next = null;
   let broken = false;
+  let asking = 0;
+  let typing = 0;
 
+  const filtered = () => FILTERS.some((name) => wanted[name]);
   const draw = () => {
-    const asked = search.value.trim().toLowerCase();
-    const shown = episodes.filter((episode) => haystack(episode).includes(asked));
-    keyed(list, shown, (episode) => episode.episode_id, (episode) => row(episode, root),
+    keyed(list, episodes, (episode) => episode.episode_id, (episode) => row(episode, root, pick, narrow),
       (element, episode) => setText(element.querySelector(".game__when"), ago(episode.started_at, Date.now())));
-    tools.hidden = episodes.length < 2;
+    for (const box of list.querySelectorAll(".game__pick")) box.checked = two.some((one) => one.episode_id === box.value);
+    tools.hidden = episodes.length < 2 && !filtered();
+    clear.hidden = !filtered();
     older.hidden = next === null || broken;
-    say.hidden = shown.length > 0 && !broken;
-    if (!broken) setText(say, episodes.length ? "Nothing that was played matches the search." : "Nothing has been played yet. What ends here is kept, and can be replayed to the last event.");
+    say.hidden = episodes.length > 0 && !broken;
+    if (!broken) setText(say, filtered() ? "Nothing that was played matches. Take a word or a filter away." : "Nothing has been played yet. What ends here is kept, and can be replayed to the last event.");
+    drawPicked();
+  };
+  const drawPicked = () => {
+    picked.hidden = two.length === 0;
+    compare.hidden = two.length < 2;
+    if (two.length === 0) return;
+    const [a, b] = two;
+    setText(picked.firstElementChild, b ? (a.environment !== b.environment ? "They are of different worlds." : a.seed !== b.seed ? `Seeds ${a.seed} and ${b.seed}: other luck from the first step on.` : `The same seed, ${a.seed}.`) : `Pick another to compare ${plain(a.captain_label)} with; the same seed tells most.`);
+    if (b) compare.href = new URL(`compare?a=${encodeURIComponent(a.episode_id)}&b=${encodeURIComponent(b.episode_id)}`, root).href;
+  };
+  const pick = (/** @type {any} */ episode) => {
+    two = two.some((one) => one.episode_id === episode.episode_id) ? two.filter((one) => one.episode_id !== episode.episode_id) : [...two.slice(-1), episode];
+    draw();
+  };
+  const narrow = (/** @type {Record<string, string>} */ further) => {
+    Object.assign(wanted, further);
+    writeQuery(wanted);
+    search.value = wanted.text;
+    for (const select of choices.children) select.value = wanted[select.dataset.filter ?? ""];
+    return load(null);
   };
   const load = async (/** @type {string | null} */ before) => {
-    const answer = await get(root, `api/episodes?ended=true&limit=${PAGE}${before ? `&before=${encodeURIComponent(before)}` : ""}`);
+    asking += 1;
+    const mine = asking;
+    const query = new URLSearchParams({ ended: "true", limit: String(PAGE) });
+    for (const name of FILTERS) if (wanted[name]) query.set(name, wanted[name]);
+    if (before) query.set("before", before);
+    const answer = await get(root, `api/episodes?${query}`);
+    if (mine !== asking) return;
     broken = !answer.ok;
     if (answer.ok) {
       episodes = before ? [...episodes, ...answer.body.episodes] : answer.body.episodes;
       next = answer.body.next ?? null;
-    } else setText(say, `What was played could not be read. ${answer.message}`);
+    } else {
+      episodes = before ? episodes : [];
+      setText(say, `What was played could not be read. ${answer.message}`);
+    }
     draw();
   };
-  search.addEventListener("input", draw);
+  search.addEventListener("input", () => {
+    clearTimeout(typing);
+    typing = setTimeout(() => narrow({ text: search.value.trim() }), TYPING_MS);
+  });
+  clear.addEventListener("click", () => narrow(Object.fromEntries(FILTERS.map((name) => [name, ""]))));
   older.addEventListener("click", () => load(next));
-  return { reload: () => load(null), failed: () => broken };
+  return {
+    reload: () => load(null),
+    failed: () => broken,
+    /** Offer what there is to filter by. @param {any} catalog */
+    offer(catalog) {
+      const captains = new Map(catalog.environments.flatMap((/** @type {any} */ world) => world.captains).map((/** @type {any} */ one) => [one.name, one.label]));
+      const packs = [...new Set(catalog.environments.flatMap((/** @type {any} */ world) => world.packs.map((/** @type {any} */ pack) => pack.name)))];
+      const offered = [
+        filter("environment", "Filter by world", "every world", catalog.environments.map((/** @type {any} */ world) => [world.name, world.title])),
+        filter("captain", "Filter by captain", "every captain", [...captains]),
+        filter("pack", "Filter by pack", "every pack", packs.map((name) => [name, words(name)])),
+        filter("reason", "Filter by end", "every end", REASONS.map((reason) => [reason, endWords(reason)])),
+      ];
+      replace(choices, ...offered);
+    },
+  };
+
+  /** @param {string} name @param {string} label @param {string} any @param {[string, string][]} values */
+  function filter(name, label, any, values) {
+    const known = values.some(([value]) => value === wanted[name]) || !wanted[name] ? values : [...values, /** @type {[string, string]} */ ([wanted[name], wanted[name]])];
+    const select = blank(`filter-${name}`, label, [{ value: "", label: any }, ...known.map(([value, text]) => ({ value, label: text, chosen: value === wanted[name] }))]);
+    setAttribute(select, "class", "input");
+    select.dataset.filter = name;
+    select.addEventListener("change", () => narrow({ [name]: select.value }));
+    return select;
+  }
 }
 
-/** @param {any} episode */
-function haystack(episode) {
-  return [episode.result, episode.reason, episode.captain_label, episode.captain, episode.opponent, episode.pack, episode.seed, episode.title, episode.episode_id]
-    .join(" ").toLowerCase();
-}
-
-/** @param {any} episode @param {string} root */
-function row(episode, root) {
+/** @param {any} episode @param {string} root @param {(episode: any) => void} pick @param {(further: Record<string, string>) => void} narrow */
+function row(episode, root, pick, narrow) {
   const id = encodeURIComponent(episode.episode_id);
   const finished = episode.reason === "finished";
   const against = episode.opponent ? ` against ${words(episode.opponent)}` : "";
   const result = finished ? plain(episode.result) || "Finished" : `${endWords(episode.reason)} after ${episode.turns ?? 0} turns`;
-  return h("article", { class: finished ? "game" : "game game--cut" },
+  const box = h("input", { class: "game__pick", type: "checkbox", value: episode.episode_id, "aria-label": `Compare: ${clip(result, 80)}`, on: { change: () => pick(episode) } });
+  const seed = h("button", { class: "game__seed", type: "button", title: "Others with this seed", on: { click: () => narrow({ seed: String(episode.seed), environment: episode.environment }) } }, `seed ${episode.seed}`);
+  return h("article", { class: finished ? "game" : "game game--cut" }, h("label", { class: "game__box" }, box),
     h("a", { class: "game__result", href: new URL(`watch/${id}`, root).href }, h("bdi", {}, clip(result, 120))),
-    h("span", { class: "game__who" }, h("bdi", {}, clip(plain(episode.captain_label), 60)), h("bdi", {}, clip(against, 60)), h("br"), h("small", {}, h("bdi", {}, clip(plain(episode.title), 40)), " · seed ", h("span", { class: "game__seed" }, episode.seed))),
+    h("span", { class: "game__who" }, h("bdi", {}, clip(plain(episode.captain_label), 60)), h("bdi", {}, clip(against, 60)), h("br"), h("small", {}, h("bdi", {}, clip(plain(episode.title), 40)), " · ", seed,
+      episode.parent ? [" · ", h("a", { href: new URL(`watch/${encodeURIComponent(episode.parent)}`, root).href }, `forked from ${plain(episode.parent).slice(-6)}`)] : null)),
     h("time", { class: "game__when", datetime: episode.started_at }, ago(episode.started_at, Date.now())),
     h("span", { class: "game__score", title: "The captain’s score, from 0 to 1" }, ...(episode.score === null ? [] : [h("b", {}, episode.score.toFixed(2)), " score"])),
     h("a", { class: "button game__go", href: new URL(`replay/${id}`, root).href, "aria-label": `Replay: ${clip(result, 80)}` }, "Replay"));

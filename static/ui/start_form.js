@@ -9,8 +9,8 @@ import { clip, plain, words } from "./text.js";
 
 const PACES = { broadcast: "broadcast", fast: "a fast", max: "the fastest" };
 
-/** @param {HTMLFormElement} form @param {string} root */
-export function mountStartForm(form, root) {
+/** @param {HTMLFormElement} form @param {string} root @param {(catalog: any) => void} onCatalog told what there is, once it is known */
+export function mountStartForm(form, root, onCatalog) {
   let broken = false;
   let waiting = false;
   /** @type {any} */
@@ -108,6 +108,7 @@ export function mountStartForm(form, root) {
       broken = !answer.ok;
       if (broken) return replace(form, h("p", {}, h("b", {}, "What can be played could not be read. "), answer.message, " This page keeps trying."));
       catalog = answer.body;
+      onCatalog(catalog);
       replace(form, sentence, more, h("div", { class: "start__foot" }, go, about), wrong);
       compose(catalog.default_environment);
     },

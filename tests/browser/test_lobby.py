@@ -97,7 +97,7 @@ def test_what_was_played_is_searched_and_turned_over(tmp_path: Path, open_page: 
 def test_another_world_brings_its_own_choices(quiet_app: Serving, open_page: Opener) -> None:
     """The sentence is made anew from the catalogue, without naming any world in the page."""
     page = open_page(f"{quiet_app.base_url}/")
-    page.get_by_label("World").select_option("counting")
+    page.get_by_label("World", exact=True).select_option("counting")
     expect(page.get_by_label("Opponent")).to_have_count(0)
     page.get_by_label("turns", exact=True).fill("3")
     page.get_by_label("Pace").select_option("max")

@@ -186,3 +186,21 @@ def test_a_version_from_nowhere_is_refused_and_left_alone(tmp_path: Path, versio
             run(SqlJournal.open(url_of(tmp_path), writable=writable))
     assert rows(path, "SELECT version FROM schema") == [(version,)]
     assert os.stat(path).st_size == size
+
+
+def test_forks_of_version_2_are_found_by_their_parents_in_version_3(tmp_path: Path) -> None:
+    path = make_version_1(tmp_path)
+
+    async def forked() -> list[str]:
+        journal = await SqlJournal.open(url_of(tmp_path))
+        found = await journal.episodes(EpisodeFilter(parent="ep-0"))
+        await journal.aclose()
+        return [summary.episode_id for summary in found]
+
+    with sqlite3.connect(path) as connection:
+        connection.execute(
+            """UPDATE events SET text = replace(text, '"data":{', '"data":{"parent":{"episode_id":"ep-0"},')
+            WHERE episode_id = 'ep-2' AND seq = 1"""
+        )
+    connection.close()
+    assert run(forked()) == ["ep-2"]

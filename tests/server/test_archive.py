@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -112,3 +113,30 @@ def test_an_unknown_episode_is_not_found(serving: Serving, name: str, what: str)
     answer = serving.client.get(f"/api/episodes/{name}{what}")
     assert answer.status_code == 404
     assert answer.headers["content-type"] == "application/problem+json"
+
+
+def test_the_history_is_searched_and_filtered_by_what_people_know(serving: Serving) -> None:
+    """Every filter by itself and together; a text in whatever case, its wildcards taken as they are."""
+    plain = serving.start(seed=710_071, options={"turns": 3})
+    serving.finish(plain)
+    wild = serving.start(seed=710_072, captain_preset="random", options={"turns": 3})
+    serving.finish(wild)
+    fork = serving.client.post("/custom/fork", json={"episode_id": plain, "seq": 1, "pace": "max"})
+    forked = fork.json()["episode_id"]
+    serving.finish(forked)
+
+    def found(**query: Any) -> list[str]:
+        answer = serving.client.get("/api/episodes", params=query)
+        assert answer.status_code == 200, answer.text
+        return [entry["episode_id"] for entry in answer.json()["episodes"]]
+
+    assert found(seed=710_072) == [wild]
+    assert found(captain="random", pack="default", reason="finished", seed=710_072) == [wild]
+    assert found(captain="random", seed=710_071) == []
+    assert found(reason="stopped", seed=710_072) == []
+    assert found(parent=plain) == [forked]
+    assert found(text="RANDOM count", seed=710_072) == [wild]
+    assert found(text="710072") == [wild]
+    assert found(text="%") == [] and found(text="_x_") == []
+    assert serving.client.get(f"/api/episodes/{forked}").json()["parent"] == plain
+    assert serving.client.get("/api/episodes", params={"reason": "boredom"}).status_code == 422

@@ -75,7 +75,7 @@ def test_every_module_that_is_imported_is_preloaded(serving: Serving) -> None:
     episode_id = serving.start()
     serving.finish(episode_id)
     preloaded: set[str] = set()
-    for path in ("/", "/wall", f"/watch/{episode_id}"):
+    for path in ("/", "/wall", "/compare", f"/watch/{episode_id}"):
         page = serving.client.get(path).text
         preloaded |= set(re.findall(r'modulepreload" href="[^"]*?/static/[0-9a-f]+/([^"]+)"', page))
     modules = {

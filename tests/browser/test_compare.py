@@ -1,0 +1,76 @@
+"""Owns the proof that two episodes can be looked at side by side, in step."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.browser.conftest import PHONE, Opener
+from tests.serving import Serving
+
+pytestmark = pytest.mark.browser
+
+
+def played(app: Serving, captain: str, seed: int = 12) -> str:
+    episode_id = app.start(max_overs=1, seed=seed, captain_preset=captain)
+    app.finish(episode_id)
+    return episode_id
+
+
+def test_two_are_picked_in_the_lobby_and_shown_in_step(quiet_app: Serving, open_page: Opener) -> None:
+    """The seed narrows the list; the scrub bar moves both; where they part is told and gone to."""
+    for captain in ("aggressive", "anchor"):
+        played(quiet_app, captain, seed=12)
+    page = open_page(f"{quiet_app.base_url}/")
+    page.get_by_role("button", name="seed 12").first.click()
+    expect(page.locator(".game")).to_have_count(2)
+    assert "seed=12" in page.url
+    for box in page.locator(".game__pick").all():
+        box.check()
+    expect(page.locator(".picked")).to_contain_text("The same seed, 12")
+    page.get_by_role("link", name="Compare the two").click()
+    first, second = page.locator(".side").first, page.locator(".side").last
+    expect(first).to_contain_text("Anchor")
+    expect(second).to_contain_text("Aggressor")
+    expect(page.locator("#part")).to_contain_text("Where they part")
+    expect(page.locator("#part")).to_contain_text("runs first differ at innings")
+    page.locator("#scrub").focus()
+    page.keyboard.press("End")
+    expect(first.locator(".side__headline")).to_contain_text("won")
+    expect(second.locator(".side__headline")).to_contain_text("won")
+    page.keyboard.press("Home")
+    expect(first.locator(".side__value")).to_have_text("0 runs")
+    page.get_by_role("button", name="One step on").click()
+    expect(page.locator("#where")).to_contain_text("0.1")
+    expect(first.locator(".side__at")).to_have_text(second.locator(".side__at").inner_text())
+    expect(page.locator(".difference__picture")).to_be_visible()
+
+
+def test_the_same_match_does_not_part_and_a_phone_shows_both(quiet_app: Serving, open_page: Opener) -> None:
+    one, two = played(quiet_app, "heuristic"), played(quiet_app, "heuristic")
+    page = open_page(f"{quiet_app.base_url}/compare?a={one}&b={two}", viewport=PHONE)
+    expect(page.locator("#part")).to_contain_text("the same from the first step to the last")
+    expect(page.locator(".side")).to_have_count(2)
+    assert page.evaluate("document.documentElement.scrollWidth") == PHONE["width"]
+
+
+def test_one_alone_is_offered_others_on_its_seed(quiet_app: Serving, open_page: Opener) -> None:
+    one = played(quiet_app, "anchor", seed=8181)
+    page = open_page(f"{quiet_app.base_url}/compare?a={one}")
+    expect(page.locator("#say")).to_contain_text("Nothing else was played with seed 8181")
+    played(quiet_app, "aggressive", seed=8181)
+    page.reload()
+    page.get_by_role("link", name="Aggressor against heuristic").click()
+    expect(page.locator(".side")).to_have_count(2)
+
+
+def test_what_cannot_be_compared_says_why(quiet_app: Serving, open_page: Opener) -> None:
+    one = played(quiet_app, "anchor")
+    other = quiet_app.start(environment="counting", options={"turns": 2})
+    quiet_app.finish(other)
+    page = open_page(f"{quiet_app.base_url}/compare?a={one}&b={other}", forgive=("404",))
+    expect(page.locator("#say")).to_contain_text("they have no steps in common")
+    page.goto(f"{quiet_app.base_url}/compare?a={one}&b=ep-nowhere")
+    expect(page.locator("#say")).to_contain_text("There is no episode ep-nowhere here")
+    page.goto(f"{quiet_app.base_url}/compare")
+    expect(page.locator("#say")).to_contain_text("Pick two episodes")

@@ -117,3 +117,31 @@ def test_what_no_model_decided_cannot_be_cached(folder: Path) -> None:
     episode_id = json.loads(played.stdout.splitlines()[0])["episode_id"]
     result = run("cache", "build", episode_id, "--out", str(folder / "x"), "--data-dir", str(folder))
     assert result.exit_code == 1 and "no language model decided there" in result.stderr
+
+
+def test_an_evaluation_of_a_model_is_repeated_from_a_cache_of_all_its_matches(folder: Path) -> None:
+    """Paired seeds, both seats: the recorded captain wins and loses exactly what the model did."""
+
+    def evaluate(captains: str, out: str) -> list[tuple[object, ...]]:
+        pair = ("--captains", captains, "--matches", "2", "--overs", "1", "--jobs", "1")
+        result = run("evaluate", *pair, "--out", str(folder / out))
+        assert result.exit_code == 0, result.output
+        results = json.loads((folder / out / "results.json").read_text(encoding="utf-8"))
+        told = [(m["seed"], m["home"], m["away"], m["outcome"], m["result"]) for m in results["matches"]]
+        assert all(match["reason"] == "finished" for match in results["matches"])
+        return sorted(told)
+
+    with endpoint(batsman) as fake:
+        describe(folder, fake.base_url)
+        first = evaluate("llm:mine,heuristic", "first")
+    where = ("--data-dir", str(folder / "first"), "--out", str(folder / "decisions.ndjson"))
+    built = run("cache", "build", "--all", *where)
+    assert built.exit_code == 0, built.output
+    again = evaluate("llm_cached,heuristic", "again")
+    assert len(first) == 2 and str(first).replace("llm:mine", "llm_cached") == str(again)
+
+
+def test_episodes_are_named_or_all_of_them(folder: Path) -> None:
+    for arguments in ((), ("ep-1", "--all")):
+        result = run("cache", "build", *arguments, "--out", str(folder / "x"), "--data-dir", str(folder))
+        assert result.exit_code == 2 and "name episodes, or --all" in result.stderr

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,10 +11,11 @@ from typing import TYPE_CHECKING
 import click
 
 from spectator.cli.environment import read_cast
-from spectator.cli.recordings import journal_folder, recorded_episode
+from spectator.cli.recordings import every_episode, journal_folder, recorded_journal, summary_of
 
 if TYPE_CHECKING:
-    from spectator.episodes.reasking import Reasked
+    from spectator.cast import Cast
+    from spectator.journal.base import Journal
 
 
 @click.group()
@@ -22,7 +24,8 @@ def cache() -> None:
 
 
 @cache.command()
-@click.argument("episode_ids", nargs=-1, required=True, metavar="EPISODE...")
+@click.argument("episode_ids", nargs=-1, metavar="[EPISODE]...")
+@click.option("--all", "every", is_flag=True, help="Every ended episode of the journal that a model played.")
 @click.option(
     "--out",
     required=True,
@@ -31,7 +34,7 @@ def cache() -> None:
 )
 @click.option("--captain", help="Whose decisions, such as llm:hf; needed where several models decided.")
 @journal_folder
-def build(episode_ids: tuple[str, ...], out: Path, captain: str | None, data_dir: Path) -> None:
+def build(episode_ids: tuple[str, ...], every: bool, out: Path, captain: str | None, data_dir: Path) -> None:
     """Make a cache of the decisions that a model made in recorded episodes.
 
     A captain of the file SPECTATOR_CAPTAINS_FILE plays from it: a table [captains.NAME] with label, cache =
@@ -39,35 +42,57 @@ def build(episode_ids: tuple[str, ...], out: Path, captain: str | None, data_dir
 
     \b
     Example: spectator cache build ep-01K9ZQ3V5M0000000000000000 --out decisions.ndjson
+             spectator cache build --all --data-dir evaluation --out decisions.ndjson
     """
-    episodes = [asyncio.run(_ask_again(episode_id, data_dir)) for episode_id in dict.fromkeys(episode_ids)]
-    record(episodes, out, captain)
+    if every == bool(episode_ids):
+        raise click.UsageError("name episodes, or --all of them")
+    asyncio.run(_build(list(dict.fromkeys(episode_ids)), out, captain, data_dir))
 
 
-async def _ask_again(episode_id: str, data_dir: Path) -> Reasked:
-    from spectator.episodes.reasking import ask_again
+async def _build(episode_ids: list[str], out: Path, captain: str | None, data_dir: Path) -> None:
+    from spectator.journal.base import EpisodeFilter
 
-    async with recorded_episode(episode_id, data_dir) as journal:
-        return await ask_again([one async for one in journal.stream(episode_id)], read_cast().load)
+    async with recorded_journal(data_dir) as journal:
+        if episode_ids:
+            for episode_id in episode_ids:
+                await summary_of(journal, episode_id)
+        else:
+            found = await every_episode(journal, EpisodeFilter(ended=True))
+            episode_ids = [summary.episode_id for summary in found]
+        await record(journal, episode_ids, read_cast(), out, captain)
 
 
-def record(episodes: Sequence[Reasked], out: Path, captain: str | None) -> None:
+async def record(
+    journal: Journal, episode_ids: Sequence[str], cast: Cast, out: Path, captain: str | None
+) -> None:
     """Add the decisions of one model to the cache ``out``, and tell how many.
+
+    Episodes that it did not play are passed over.
 
     Raises:
         ConfigurationError: They cannot be vouched for, or ``out`` holds those of another model or style.
     """
-    from spectator.episodes.caching import head_of, one_captain, record_decisions
+    from spectator.episodes.caching import Recording, head_of, models_in, one_captain, record_decisions
+    from spectator.episodes.reasking import ask_again
     from spectator.errors import ConfigurationError
     from spectator.policies.decision_cache import DecisionCache
 
-    name = one_captain(episodes, captain)
-    head = head_of(episodes, name)
-    kept = DecisionCache.load(out) if out.exists() else DecisionCache(head, out.name)
+    first = {
+        episode_id: (await journal.read(episode_id, limit=1))[0].event.data for episode_id in episode_ids
+    }
+    name = one_captain({model for started in first.values() for model in models_in(started)}, captain)
+    played = [episode_id for episode_id, started in first.items() if name in models_in(started)]
+    head = head_of(cast.load(first[played[0]]["environment"]), name)
+    known = await asyncio.to_thread(out.exists)
+    kept = DecisionCache.load(out) if known else DecisionCache(head, out.name)
     if kept.head != head:
         held, wanted = (f"{one.model} in the style {one.style}" for one in (kept.head, head))
         raise ConfigurationError(f"{out} holds decisions of {held}, not of {wanted}; choose another file")
-    told = record_decisions(kept, episodes, name)
+    told = Recording()
+    with click.progressbar(played, label="Asking again", file=sys.stderr) as progress:
+        for episode_id in progress:
+            recorded = [one async for one in journal.stream(episode_id)]
+            told += record_decisions(kept, await ask_again(recorded, cast.load), name)
     kept.save(out)
     click.echo(
         f"{told.decisions} decisions of {head.model}: {told.new} new, {len(kept)} in {out}; {told.otherwise} "

@@ -79,7 +79,6 @@ async def _play(
     from spectator.bus.memory import MemoryBus
     from spectator.clock import SystemClock
     from spectator.episodes.driver import EpisodeLimits
-    from spectator.episodes.reasking import ask_again
     from spectator.episodes.supervisor import Supervisor
     from spectator.journal.sql import SqlJournal
 
@@ -108,8 +107,7 @@ async def _play(
                     click.echo("\n".join(recorded.text for recorded in batch))
                 ended = await episode.wait()
             if decisions is not None:
-                played = [recorded async for recorded in journal.stream(episode.episode_id)]
-                record([await ask_again(played, cast.load)], decisions, request.captain)
+                await record(journal, [episode.episode_id], cast, decisions, request.captain)
             return ended
         except* (SpectatorError, BrokenPipeError) as failures:
             raise failures.exceptions[0] from None

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
-from spectator.episodes.reasking import AskedAgain, Reasked
+from spectator.environments.base import World
+from spectator.episodes.reasking import AskedAgain, Reasked, model_build
 from spectator.errors import ConfigurationError
 from spectator.policies.captains import ModelBuild
 from spectator.policies.decision_cache import (
@@ -29,55 +31,62 @@ class Recording:
         otherwise: How many answered a known question in another way, and were left out.
     """
 
-    decisions: int
-    new: int
-    otherwise: int
+    decisions: int = 0
+    new: int = 0
+    otherwise: int = 0
+
+    def __add__(self, other: Recording) -> Recording:
+        return Recording(
+            self.decisions + other.decisions, self.new + other.new, self.otherwise + other.otherwise
+        )
 
 
-def one_captain(episodes: Sequence[Reasked], wanted: str | None) -> str:
-    """The captain whose decisions are meant.
+def models_in(started: Mapping[str, Any]) -> set[str]:
+    """Presets of the models that played, by an episode's first event."""
+    return {seat["policy"] for seat in started["seats"].values() if seat["source"] == "model"}
+
+
+def one_captain(names: Collection[str], wanted: str | None) -> str:
+    """The model whose decisions are meant.
+
+    Args:
+        names: Presets of the models that played.
+        wanted: The one that was asked for; ``None`` for the only one.
 
     Raises:
         ConfigurationError: There is none, or there are several and none is named.
     """
-    names = sorted({one.captain for episode in episodes for one in episode.decisions})
-    if wanted is not None and wanted not in names:
-        raise ConfigurationError(
-            f"{wanted} decided nothing there; these models did: {', '.join(names) or 'none'}"
-        )
+    known = ", ".join(sorted(names))
     if not names:
         raise ConfigurationError("no language model decided there")
+    if wanted is not None and wanted not in names:
+        raise ConfigurationError(f"{wanted} decided nothing there; these models did: {known}")
     if wanted is None and len(names) > 1:
-        raise ConfigurationError(f"several models decided there; choose one by --captain: {', '.join(names)}")
-    return wanted or names[0]
+        raise ConfigurationError(f"several models decided there; choose one by --captain: {known}")
+    return wanted or next(iter(names))
 
 
-def head_of(episodes: Sequence[Reasked], captain: str) -> CacheHead:
+def head_of(world: World, captain: str) -> CacheHead:
     """Whose decisions a cache of ``captain`` holds.
 
     Raises:
         ConfigurationError: The catalogue has no such model.
     """
-    build = next(
-        (one.build for episode in episodes for one in episode.decisions if one.captain == captain), None
-    )
+    build = model_build(world, captain)
     if build is None:
         raise ConfigurationError(f"there is no model captain {captain!r} in the catalogue here")
     return CacheHead(model=build.captain.model, style=build.captain.style)
 
 
-def record_decisions(cache: DecisionCache, episodes: Sequence[Reasked], captain: str) -> Recording:
-    """Add the decisions of ``captain`` to ``cache``; the first answer to a question counts.
+def record_decisions(cache: DecisionCache, episode: Reasked, captain: str) -> Recording:
+    """Add the decisions of ``captain`` in one episode to ``cache``; the first answer to a question counts.
 
     Raises:
         ConfigurationError: A decision cannot be vouched for: what was asked is not what this catalogue asks.
     """
-    before, otherwise, decisions = len(cache), 0, 0
-    for episode in episodes:
-        for line in _lines(cache.head, episode, captain):
-            decisions += 1
-            otherwise += cache.add(line)
-    return Recording(decisions, len(cache) - before, otherwise)
+    before = len(cache)
+    otherwise = [cache.add(line) for line in _lines(cache.head, episode, captain)]
+    return Recording(len(otherwise), len(cache) - before, sum(otherwise))
 
 
 def _lines(head: CacheHead, episode: Reasked, captain: str) -> Iterator[CacheLine]:

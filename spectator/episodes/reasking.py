@@ -108,6 +108,13 @@ def _is_models(decision: Mapping[str, Any]) -> bool:
     )
 
 
+def model_build(world: World, captain: str) -> ModelBuild | None:
+    """How the model called ``captain`` is built in ``world``; ``None`` where there is none."""
+    presets = {one.name: one.build for one in (*world.opponents.values(), *world.captains.values())}
+    build = presets.get(captain)
+    return build if isinstance(build, ModelBuild) else None
+
+
 def _builds(world: World, started: Mapping[str, Any], gaps: list[str]) -> Iterator[tuple[str, ModelBuild]]:
     for actor, seat in started["seats"].items():
         if seat["source"] != "model":

@@ -41,17 +41,20 @@ class Endpoint(asyncio.Protocol):
     def _answer(self, body: bytes) -> None:
         assert self._transport is not None
         if b'"stream":true' in body:
-            asyncio.get_running_loop().create_task(self._stream(self._transport, b'"tools":' in body))
+            asyncio.get_running_loop().create_task(self._stream(self._transport, body))
         else:
             self._transport.write(TRAIN if b'"logprobs"' in body else PLAIN)
 
-    async def _stream(self, transport: asyncio.Transport, tools: bool) -> None:
+    async def _stream(self, transport: asyncio.Transport, body: bytes) -> None:
         transport.write(
             b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
         )
-        for chunk in STREAM_CALL if tools else STREAM_TEXT:
+        for chunk in STREAM_CALL if b'"tools":' in body else STREAM_TEXT:
             transport.write(chunk)
             await asyncio.sleep(self._pause_s)
+        usage = b'"usage":{"prompt_tokens":%d,"completion_tokens":%d}' % (len(body) // 3, TOKENS)
+        transport.write(_chunk(b'{"choices":[{"delta":{},"finish_reason":"stop"}],%b}' % usage))
+        transport.write(_chunk(b"[DONE]"))
         transport.write(b"0\r\n\r\n")
 
 
@@ -80,12 +83,7 @@ def _chunk(value: bytes) -> bytes:
 
 
 def _stream(deltas: list[dict[str, Any]]) -> list[bytes]:
-    chunks = [_chunk(json.dumps({"choices": [{"index": 0, "delta": delta}]}).encode()) for delta in deltas]
-    end = {
-        "choices": [{"delta": {}, "finish_reason": "stop"}],
-        "usage": {"prompt_tokens": 9, "completion_tokens": 9},
-    }
-    return [*chunks, _chunk(json.dumps(end).encode()), _chunk(b"[DONE]")]
+    return [_chunk(json.dumps({"choices": [{"index": 0, "delta": delta}]}).encode()) for delta in deltas]
 
 
 PLAIN = _response(_completion())

@@ -21,6 +21,11 @@ MAX_TOOL_CALLS: Final = 64
 """Calls of one answer that are looked at."""
 
 _VERSION_FIELDS: Final = frozenset({"metadata", "sglext", "weight_version"})
+_KNOWN: Final = frozenset(
+    {"id", "object", "created", "model", "choices", "system_fingerprint", "service_tier", "provider"}
+)
+"""Members of a chunk that say nothing new once the model is known."""
+
 _TOKEN_FIELDS: Final = frozenset({"token_ids", "logprobs", "meta_info"})
 
 
@@ -57,7 +62,8 @@ class Assembly:
             raise EndpointMalformed("the endpoint answered something that is not a completion")
         if piece.get("error"):
             raise _reported(piece["error"])
-        self._about(piece)
+        if self._model is None or not _KNOWN.issuperset(piece):
+            self._about(piece)
         choices = piece.get("choices")
         if isinstance(choices, list) and choices and isinstance(choices[0], dict):
             self.begun = True

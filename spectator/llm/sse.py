@@ -17,6 +17,10 @@ class EventReader:
 
     def feed(self, piece: bytes) -> Iterator[bytes]:
         """The data of each event that ``piece`` completes, in order."""
+        if piece.startswith(b"data: ") and piece.endswith(b"\n\n") and not self._rest and not self._data:
+            if piece.find(b"\n") == len(piece) - 2 and b"\r" not in piece:
+                yield piece[6:-2]  # one whole event, as endpoints send nearly all
+                return
         buffer = self._rest + piece
         if b"\r" in buffer:
             # A carriage return at the very end may be half of a line end: it waits for what follows.

@@ -55,6 +55,7 @@ class Turn:
         calls: Its calls in the endpoint's own form; empty when it wrote them as text.
         outcomes: What became of each call, as far as it is known.
         changed: What the situation changed of the one of the turn before; set by the history.
+        asked: The messages before its answer; set by the history, once nothing of them changes any more.
         answer: The model's message; set by the history.
         weight: Characters that it takes in a prompt, but for the outcomes and ``shown``; set by the history.
     """
@@ -65,6 +66,7 @@ class Turn:
     calls: Sequence[Call] = ()
     outcomes: list[str] = field(default_factory=list)
     changed: str = ""
+    asked: Sequence[Message] = ()
     answer: Message = field(default_factory=dict)
     weight: int = 0
 
@@ -124,6 +126,7 @@ class History:
         """Remember ``turn``; from now on no outcome of those before it changes."""
         if self._turns:
             turn.changed = changes(self._turns[-1].seen, turn.seen)
+            turn.asked = _said(self._turns[-1], turn.changed)
             self._settled += _characters(self._turns[-1])
         turn.answer = answer_message(turn.text, turn.calls)
         turn.weight = len(turn.changed) + len(encode_json(turn.answer))
@@ -143,7 +146,7 @@ class History:
         conversation: list[Message] = [{"role": "system", "content": system}]
         before: Turn | None = None
         for turn in self._turns:
-            conversation += _said(before, self._first(turn) if before is None else turn.changed)
+            conversation += _said(None, self._first(turn)) if before is None else turn.asked
             conversation.append(turn.answer)
             before = turn
         return conversation + _said(before, shown)

@@ -32,7 +32,7 @@ from .seats import Act
 from .settings import Settings, read_environment
 from .shield import BODY_BYTES, BodyLimit, OriginShield, SecurityHeaders
 from .starting import ForkEpisode, StartEpisode
-from .wiring import open_services, read_cast
+from .wiring import Services, open_services, read_cast
 
 try:
     import resource
@@ -60,7 +60,8 @@ def create_app(settings: Settings) -> FastAPI:
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         async with contextlib.AsyncExitStack() as stack:
             app.state.services = await stack.enter_async_context(open_services(settings))
-            await openenv.start()
+            services: Services = app.state.services
+            await openenv.start(services.supervisor, services.guard)
             stack.push_async_callback(openenv.aclose)
             yield
 

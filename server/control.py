@@ -79,6 +79,9 @@ class Status(BaseModel):
     running: list[RunningEpisode]
     slots: int = Field(ge=1, description="Episodes that may run at once")
     models_today: DayUsage
+    shown: list[RunningEpisode] = Field(
+        description="Episodes that are played elsewhere and only shown here; they hold no slot"
+    )
 
 
 CHOSEN: Final = documented_body(ChooseEpisode)
@@ -94,7 +97,7 @@ ALWAYS: Final = (
 )
 START_PROBLEMS: Final = documented(*ALWAYS, faults.NOT_HERE, faults.BUSY, faults.SPENT)
 FORK_PROBLEMS: Final = documented(*ALWAYS, faults.NOT_HERE, faults.BUSY, faults.SPENT, faults.NO_EPISODE)
-CHANGE_PROBLEMS: Final = documented(*ALWAYS, faults.NO_EPISODE, faults.OVER)
+CHANGE_PROBLEMS: Final = documented(*ALWAYS, faults.NO_EPISODE, faults.OVER, faults.ELSEWHERE)
 
 ServicesDep = Annotated[Services, Depends(services_of)]
 ChosenDep = Annotated[ChooseEpisode, Depends(body_of(ChooseEpisode))]
@@ -215,7 +218,10 @@ async def pace(
 async def status(services: ServicesDep) -> Status:
     """What runs here, oldest first."""
     return Status(
-        running=_running(services), slots=services.supervisor.slots, models_today=usage_today(services)
+        running=_running(services),
+        slots=services.supervisor.slots,
+        shown=[_described(live, services) for live in services.supervisor.guests()],
+        models_today=usage_today(services),
     )
 
 

@@ -18,6 +18,7 @@ from starlette.responses import JSONResponse, Response
 from spectator.errors import (
     ConfigurationError,
     EpisodeBusy,
+    EpisodeElsewhere,
     EpisodeNotFound,
     EpisodeOver,
     FieldError,
@@ -112,6 +113,7 @@ NO_EPISODE: Final = Kind("episode-not-found", 404, "There is no such episode")
 METHOD: Final = Kind("method-not-allowed", 405, "This method is not allowed here")
 BUSY: Final = Kind("episode-busy", 409, "Every slot is taken")
 NOT_ASKED: Final = Kind("not-asked", 409, "It is not this seat's turn")
+ELSEWHERE: Final = Kind("episode-elsewhere", 409, "The episode is played elsewhere")
 OVER: Final = Kind("episode-over", 409, "The episode has ended")
 TOO_LARGE: Final = Kind("body-too-large", 413, "The body is too large")
 NOT_JSON: Final = Kind("not-json", 415, "The content type must be application/json")
@@ -128,6 +130,7 @@ FAULTS: Final[Mapping[type[SpectatorError], Kind]] = {
     EpisodeNotFound: NO_EPISODE,
     EpisodeBusy: BUSY,
     EpisodeOver: OVER,
+    EpisodeElsewhere: ELSEWHERE,
     NotAsked: NOT_ASKED,
     JournalError: NO_JOURNAL,
     ConfigurationError: INTERNAL,

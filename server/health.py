@@ -62,10 +62,12 @@ def _exposition(services: Services) -> Iterator[str]:
     closed = {f'{{code="{close.code}"}}': count for close, count in audience.closed.items()}
     yield from _metric("viewers_closed_total", "counter", "Viewers that this server closed", closed)
     yield from _metric("episodes_running", "gauge", "Episodes that run", {"": len(supervisor.running())})
-    troubled = sum(live.trouble is not None for live in supervisor.running())
+    troubled = sum(live.trouble is not None for live in supervisor.showing())
     yield from _metric(
         "episodes_troubled", "gauge", "Episodes whose record cannot be written now", {"": troubled}
     )
+    shown = {"": len(supervisor.guests())}
+    yield from _metric("episodes_shown", "gauge", "Episodes of others that are shown here", shown)
     yield from _metric("episode_slots", "gauge", "Episodes that may run at once", {"": supervisor.slots})
     yield from _metric("episodes_started_total", "counter", "Episodes that began", {"": stage.started})
     ended = {f'{{reason="{reason}"}}': count for reason, count in stage.ended.items()}

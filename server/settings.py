@@ -157,6 +157,12 @@ class Settings(BaseModel):
     openenv_session_idle_s: float = Field(
         default=600.0, gt=0, description="Silence after which a private OpenEnv environment is let go"
     )
+    openenv_max_published: int = Field(
+        default=16,
+        ge=0,
+        description="Private OpenEnv episodes that may be shown to everybody at once, where their clients "
+        "ask for it with `publish`; 0 shows none",
+    )
     shutdown_grace_s: float = Field(
         default=2.0, gt=0, le=60, description="How long requests under way may take once the server must go"
     )

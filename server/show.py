@@ -119,7 +119,7 @@ class Show:
     def _newest(self) -> LiveEpisode | None:
         running = [
             live
-            for live in self._services.supervisor.running()
+            for live in self._services.supervisor.showing()
             if live.head_seq and not live.ended and live.episode_id != self._shown
         ]
         return running[-1] if running else None

@@ -91,7 +91,7 @@ class Wall:
     def look(self) -> None:
         """Take in what has happened since the last look; returns at once."""
         changes: dict[str, Any] = {}
-        for live in self._supervisor.running():
+        for live in self._supervisor.showing():
             if live.episode_id not in self._shown and live.head_seq:
                 self._shown[live.episode_id] = _Shown(live, {})
         for name, shown in tuple(self._shown.items()):

@@ -8,6 +8,7 @@
     ├── EpisodeError
     │   ├── EpisodeBusy                   every slot is taken; names the running ones
     │   ├── EpisodeNotFound
+    │   ├── EpisodeElsewhere              it is played elsewhere and only shown here
     │   ├── EpisodeOver                   it has ended; nothing can be done to it any more
     │   ├── PolicyError                   who decides failed
     │   │   ├── DecisionTimeout
@@ -94,6 +95,14 @@ class EpisodeNotFound(EpisodeError):
     def __init__(self, episode_id: str | None) -> None:
         self.episode_id = episode_id
         super().__init__("no episode is running" if episode_id is None else f"no episode {episode_id!r}")
+
+
+class EpisodeElsewhere(EpisodeError):
+    """The episode is played elsewhere; nobody here can stop or slow it."""
+
+    def __init__(self, episode_id: str | None) -> None:
+        self.episode_id = episode_id
+        super().__init__(f"episode {episode_id!r} is played elsewhere and only shown here")
 
 
 class EpisodeOver(EpisodeError):

@@ -21,8 +21,8 @@ EndReason = Literal[
 ]
 """Why an episode ended; exactly one of them, always published."""
 
-DecisionSource = Literal["model", "heuristic", "random", "oracle", "human", "replay", "fallback"]
-"""Who made a decision."""
+DecisionSource = Literal["model", "heuristic", "random", "oracle", "human", "replay", "fallback", "remote"]
+"""Who made a decision; ``remote`` is somebody elsewhere, of whom nothing more is known."""
 
 
 def _refuse_constant(name: str) -> None:

@@ -17,15 +17,18 @@ from starlette.websockets import WebSocket
 from spectator import __version__
 from spectator.catalog import world_names
 from spectator.clock import Clock, SystemClock
+from spectator.episodes.supervisor import Supervisor
 from spectator.errors import FieldError, InvalidRequest
 
 from .. import faults
 from ..bodies import aside, read_object
 from ..faults import Kind, Problem, Refused, documented, install_faults, problem
+from ..guard import Guard
 from ..health import Health, health
 from ..settings import Settings
 from . import sockets
 from .mcp import McpDesk
+from .publishing import Publisher
 from .sessions import Session, SessionLimits, Sessions, SessionsFull
 from .wire import (
     EnvironmentsAnswer,
@@ -53,14 +56,22 @@ class OpenEnv:
         sessions: The private environments that are open.
         worlds: The worlds that were asked for.
         default: Name of the world at the root.
+        publisher: Who shows private episodes to everybody.
     """
 
     sessions: Sessions
     worlds: WireWorlds
     default: str
+    publisher: Publisher
 
-    async def start(self) -> None:
-        """Load the default world, so that a broken one shows at once."""
+    async def start(self, supervisor: Supervisor, guard: Guard) -> None:
+        """Load the default world, so that a broken one shows at once.
+
+        Args:
+            supervisor: Shows private episodes to everybody, for clients that ask for it.
+            guard: Says which clients may.
+        """
+        self.publisher.attach(supervisor, guard)
         await self.worlds.get(self.default)
 
     async def aclose(self) -> None:
@@ -177,7 +188,9 @@ def register_openenv(app: FastAPI, settings: Settings, clock: Clock | None = Non
         step_s=settings.step_timeout_s,
         reset_s=settings.reset_timeout_s,
     )
-    service = OpenEnv(Sessions(limits, clock or SystemClock()), WireWorlds(), settings.environment)
+    publisher = Publisher(settings.openenv_max_published)
+    sessions = Sessions(limits, clock or SystemClock(), publisher=publisher)
+    service = OpenEnv(sessions, WireWorlds(), settings.environment, publisher)
     app.include_router(WorldRoutes(service, settings.environment).router())
     for name in world_names():
         app.mount(f"/envs/{name}", _world_app(service, name), name=f"openenv-{name}")

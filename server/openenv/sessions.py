@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import logging
 import secrets
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from spectator.clock import Clock
+from spectator.episodes.request import EpisodePlan
 from spectator.episodes.single_agent import NoEpisode, SingleAgent
 from spectator.episodes.stepper import Stepper
+from spectator.episodes.stream import Step
 from spectator.errors import EnvironmentFault, EpisodeError, FieldError, InvalidRequest, SpectatorError
+from spectator.events import EpisodeEnded
 from spectator.observations import Observation
 
 from ..bodies import LARGE
 from .places import Places
+from .publishing import Publisher, Shown, not_allowed
 from .wire import MAX_TOLD, ResetRequest
 from .worlds import WireWorld, encode_answer, encode_observation, tool
 
@@ -70,6 +74,16 @@ class Answer:
     refused: bool
 
 
+@dataclass(frozen=True, slots=True)
+class _Played:
+    """An answer, and what its record would tell, where somebody wants to know."""
+
+    answer: Answer
+    plan: EpisodePlan | None = None
+    told: Sequence[Step] = ()
+    ended: EpisodeEnded | None = None
+
+
 class Session:
     """One private environment.
 
@@ -95,6 +109,9 @@ class Session:
         self.session_id = session_id
         self.wire = wire
         self.kept = kept
+        self.publisher: Publisher | None = None
+        """Who shows its episodes, where its client may ask for that."""
+        self._display: Shown | None = None
         self._limits = limits
         self._clock = clock
         self._places = places
@@ -139,10 +156,21 @@ class Session:
             InvalidRequest: A parameter is wrong; the episode under way goes on.
             EpisodeError: The opponent or the world failed; the next reset begins afresh.
         """
+        if request.publish and self.publisher is None:
+            raise not_allowed()
+        place = self.publisher.place() if self.publisher is not None and request.publish else None
         try:
-            return await self._run(self._limits.reset_s, _reset, request)
+            played = await self._run(self._limits.reset_s, _reset, request, place)
         except InvalidRequest as error:
             raise InvalidRequest(self._as_sent(wrong) for wrong in error.fields[:MAX_TOLD]) from error
+        except EpisodeError as error:
+            self._leave(f"the next episode failed to begin: {error}")
+            raise
+        self._leave("its client began another episode")
+        if self.publisher is not None and place is not None and "episode_id" in place and played.plan:
+            self._display = await self.publisher.show(place["episode_id"], played.plan, request.publish_as)
+        await self._tell(played)
+        return played.answer
 
     async def step(self, sent: dict[str, Any], limit_s: float | None = None) -> Answer:
         """Carry out an action.
@@ -157,7 +185,25 @@ class Session:
             EpisodeError: The opponent or the world failed; the next reset begins afresh.
         """
         limit = self._limits.step_s if limit_s is None else min(limit_s, self._limits.step_s)
-        return await self._run(limit, _step, self.wire, sent)
+        try:
+            played = await self._run(limit, _step, self.wire, sent)
+        except InvalidRequest:
+            raise
+        except EpisodeError as error:
+            self._leave(str(error))
+            raise
+        await self._tell(played)
+        return played.answer
+
+    async def _tell(self, played: _Played) -> None:
+        if self._display is not None:
+            await self._display.tell(played.told, played.ended)
+
+    def _leave(self, detail: str) -> None:
+        """Show the episode that is shown, if one is, no further."""
+        if self._display is not None:
+            self._display.leave(detail)
+            self._display = None
 
     async def state(self) -> str:
         """The public state as JSON.
@@ -173,6 +219,7 @@ class Session:
 
     def close(self) -> None:
         """Let the environment go; a call that is under way ends on its own time."""
+        self._leave("its client went away before the end")
         self._stepper.close()
 
     def _as_sent(self, wrong: FieldError) -> FieldError:
@@ -212,6 +259,7 @@ class Sessions:
         limits: How many, and for how long.
         clock: Measures silence.
         new_id: Makes an id that nobody can guess.
+        publisher: Who shows episodes to everybody, for clients that may ask for it.
     """
 
     def __init__(
@@ -219,8 +267,10 @@ class Sessions:
         limits: SessionLimits,
         clock: Clock,
         new_id: Callable[[], str] = lambda: secrets.token_urlsafe(18),
+        publisher: Publisher | None = None,
     ) -> None:
         self.limits = limits
+        self.publisher = publisher
         self._clock = clock
         self._new_id = new_id
         self._places = Places()
@@ -299,19 +349,30 @@ def _nothing(agent: SingleAgent) -> None:
     """Constructing it was the point."""
 
 
-def _reset(agent: SingleAgent, request: ResetRequest) -> Answer:
+def _reset(agent: SingleAgent, request: ResetRequest, place: Mapping[str, Any] | None) -> _Played:
     observation = agent.reset(
         request.seed,
         request.episode_id,
         options=request.options,
         opponent=request.opponent_choice,
         pack=request.eval_pack_id,
+        tell=place is not None and "episode_id" in place,
     )
-    return _shown(agent, observation)
+    if place is not None:
+        observation = replace(observation, metadata={**observation.metadata, "published": dict(place)})
+    return _played(agent, observation)
 
 
-def _step(agent: SingleAgent, wire: WireWorld, sent: dict[str, Any]) -> Answer:
-    return _shown(agent, agent.step(wire.checked_action(sent)))
+def _step(agent: SingleAgent, wire: WireWorld, sent: dict[str, Any]) -> _Played:
+    action, metadata = wire.checked_action(sent), sent.get("metadata")
+    said = metadata.get("reasoning") if isinstance(metadata, dict) else None
+    return _played(agent, agent.step(action, reasoning=said if isinstance(said, str) else ""))
+
+
+def _played(agent: SingleAgent, observation: Observation) -> _Played:
+    answer = _shown(agent, observation)
+    told, ended = agent.take_told()
+    return _Played(answer, agent.plan, told, ended)
 
 
 def _state(agent: SingleAgent) -> str:

@@ -130,12 +130,15 @@ async def _open(websocket: WebSocket, sessions: Sessions, worlds: WireWorlds, na
     if "session_id" in websocket.query_params:
         raise WireError(Code.SESSION_ERROR, "a socket has an environment of its own; none can be attached to")
     try:
-        return await sessions.open(await worlds.get(name))
+        session = await sessions.open(await worlds.get(name))
     except SessionsFull as error:
         extra = {"active_sessions": error.active, "max_sessions": error.limit}
         raise WireError(Code.CAPACITY_REACHED, str(error), extra=extra) from error
     except SpectatorError as error:
         raise WireError(Code.FACTORY_ERROR, str(error), extra={"factory_name": name}) from error
+    if sessions.publisher is not None and sessions.publisher.lets(websocket):
+        session.publisher = sessions.publisher
+    return session
 
 
 async def _exchange(websocket: WebSocket, session: Session, idle_s: float, answering: Answering) -> None:

@@ -85,6 +85,10 @@ class ResetRequest(BaseModel):
     episode_id: str | None = Field(default=None, max_length=255, description="null has one made")
     opponent_choice: str | None = Field(default=None, description="Who takes the other seats, by name")
     eval_pack_id: str = Field(default="default", description="Evaluation pack")
+    publish: bool = Field(
+        default=False, description="Whether everybody may watch the episode, see docs/openenv.md"
+    )
+    publish_as: str | None = Field(default=None, max_length=64, description="Name shown for the agent then")
 
     @property
     def options(self) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from spectator.episodes.intake import Stepped, check_contract, checked_decision
 from spectator.episodes.pacing import beats_in
 from spectator.episodes.request import EpisodePlan
 from spectator.episodes.stepper import Stepper
+from spectator.episodes.telling import facts_of_step, finished
 from spectator.episodes.thinking import Thinking
 from spectator.errors import (
     DecisionTimeout,
@@ -30,11 +31,9 @@ from spectator.errors import (
     StepTimeout,
 )
 from spectator.events import (
-    ActionRefused,
     EndReason,
     EpisodeEnded,
     Fact,
-    StepTaken,
     core_fact,
 )
 from spectator.observations import Observation
@@ -243,7 +242,7 @@ class Driver:
                 await self._emit(self._turn, facts)
             beats = beats_in(facts, self._plan.world.beats)
         await self._control.keep_pace(began, beats)
-        return self._finished(stepped)
+        return finished(stepped.observation.reward, stepped.state, self._turn)
 
     async def _begin(self) -> Stepped:
         plan = self._plan
@@ -271,7 +270,7 @@ class Driver:
         with budget.standing_still():
             await self._control.play_on()
         self._turn += 1
-        return stepped, self._tell(actor, action, decided, stepped, took)
+        return stepped, facts_of_step(actor, decided, stepped, took, self._refusals)
 
     async def _decide(self, actor: str, observation: Observation) -> tuple[Action, Fact]:
         began = self._clock.monotonic()
@@ -316,50 +315,6 @@ class Driver:
             raise EnvironmentFault(f"{type(error).__name__}: {error}") from error
         check_contract(stepped, self._plan.world)
         return stepped
-
-    def _tell(self, actor: str, action: Action, decided: Fact, stepped: Stepped, took: float) -> list[Fact]:
-        observation = stepped.observation
-        facts = [decided]
-        if observation.refused is not None:
-            self._refusals[actor] = self._refusals.get(actor, 0) + 1
-            refused = observation.refused
-            facts.append(
-                core_fact(
-                    ActionRefused(
-                        actor=actor,
-                        action=decided.data["action"],
-                        rule=refused.rule,
-                        message=refused.message,
-                        refusals=self._refusals[actor],
-                    )
-                )
-            )
-            return facts
-        facts.extend(stepped.facts)
-        facts.append(
-            core_fact(
-                StepTaken(
-                    actor=actor,
-                    next_actor=observation.actor,
-                    reward=observation.reward,
-                    done=observation.done,
-                    rubric=dict(observation.metadata.get("rubric", {})),
-                    duration_s=round(took, 6),
-                )
-            )
-        )
-        return facts
-
-    def _finished(self, stepped: Stepped) -> EpisodeEnded:
-        result = stepped.state.get("result")
-        return EpisodeEnded(
-            reason="finished",
-            score=stepped.observation.reward,
-            result=result if isinstance(result, str) else None,
-            turns=self._turn,
-            terminated=True,
-            truncated=False,
-        )
 
     def _cut_short(self, reason: EndReason, detail: str | None) -> EpisodeEnded:
         return EpisodeEnded(

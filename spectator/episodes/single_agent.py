@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from spectator.catalog import load_world
 from spectator.environments.base import MAX_SEED, Environment, World
-from spectator.episodes.intake import Stepped, check_contract
+from spectator.episodes.intake import Stepped, check_contract, checked_decision
 from spectator.episodes.pacing import Pace
 from spectator.episodes.request import EpisodePlan, EpisodeRequest, plan_episode
+from spectator.episodes.stream import Step
+from spectator.episodes.telling import facts_of_step, finished
 from spectator.errors import DecisionTimeout, EpisodeError, FieldError, InvalidRequest, PolicyError
-from spectator.events import Fact
+from spectator.events import EpisodeEnded, Fact
 from spectator.observations import Observation, Refusal
 from spectator.policies.base import Action, Decision, Policy, ScriptedPolicy
 
@@ -39,6 +42,9 @@ class _Game:
     others: Mapping[str, Policy]
     turn: int = 0
     steps: int = 0
+    told: list[Step] | None = None
+    refusals: dict[str, int] = field(default_factory=dict)
+    shown_at: float = 0.0
 
 
 class SingleAgent:
@@ -57,6 +63,7 @@ class SingleAgent:
         decision_s: Seconds an opponent may take for one decision.
         draw_seed: Draws a seed when none is given.
         new_id: Makes an id when none is given.
+        monotonic: Measures how long decisions and steps take, where that is told.
 
     Raises:
         InvalidRequest: There is no such world.
@@ -71,6 +78,7 @@ class SingleAgent:
         decision_s: float = 120.0,
         draw_seed: Callable[[], int] = lambda: secrets.randbelow(MAX_SEED + 1),
         new_id: Callable[[], str] = lambda: str(uuid.uuid4()),
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._world: World = load_world(world)
         self._environment: Environment | None = self._world.environment()
@@ -78,6 +86,7 @@ class SingleAgent:
         self._decision_s = decision_s
         self._draw_seed = draw_seed
         self._new_id = new_id
+        self._monotonic = monotonic
         self._loop: asyncio.Runner | None = None
         self._game: _Game | None = None
         self._seen: Observation | None = None
@@ -101,6 +110,7 @@ class SingleAgent:
         options: Mapping[str, Any] | None = None,
         opponent: str | None = None,
         pack: str = "default",
+        tell: bool = False,
     ) -> Observation:
         """Begin a new episode and play on until the agent is asked.
 
@@ -110,6 +120,7 @@ class SingleAgent:
             options: The world's options; those left out take their defaults.
             opponent: Preset that takes every other seat; ``None`` for the world's default.
             pack: Evaluation pack.
+            tell: Whether :meth:`take_told` is to have the episode as a record tells it.
 
         Raises:
             InvalidRequest: A field is wrong; the episode under way goes on.
@@ -120,22 +131,27 @@ class SingleAgent:
         environment = self._let_go()
         others = {actor: plan.policy(actor) for actor in self._world.actors if actor != self.agent}
         episode_id = self._new_id() if episode_id is None else episode_id
-        game = self._game = _Game(plan, episode_id, environment, others)
+        game = self._game = _Game(plan, episode_id, environment, others, told=[] if tell else None)
         try:
             first = environment.reset(seed=plan.seed, episode_id=episode_id, options=plan.options)
-            shown = self._play_on(game, self._take(game, first))
+            opened = self._take(game, first)
+            if game.told is not None:
+                game.told.append((0, list(self._facts)))
+            shown = self._play_on(game, opened)
         except BaseException:
             self.abandon()
             raise
+        game.shown_at = self._monotonic()
         begun = {"episode_id": episode_id, "seed": plan.seed, "agent": self.agent}
         self._seen = replace(shown, metadata={**shown.metadata, **begun})
         return self._seen
 
-    def step(self, action: Action) -> Observation:
+    def step(self, action: Action, *, reasoning: str = "") -> Observation:
         """Carry out the agent's action and play on until it is asked again, or all is over.
 
         Args:
             action: Plain JSON; one that is malformed or illegal is refused by the world, under ``refused``.
+            reasoning: Why, for the record; the world does not see it.
 
         Raises:
             NoEpisode: There is nothing to step.
@@ -148,10 +164,12 @@ class SingleAgent:
             game.steps += 1
             return replace(seen, reward=0.0, refused=OVER, metadata={})
         try:
-            shown = self._play_on(game, self._act(game, action))
+            decision = Decision(action, "remote", reasoning, latency_s=self._monotonic() - game.shown_at)
+            shown = self._play_on(game, self._act(game, seen, decision))
         except BaseException:
             self.abandon()
             raise
+        game.shown_at = self._monotonic()
         game.steps += 1
         self._seen = shown
         return shown
@@ -178,6 +196,38 @@ class SingleAgent:
     def facts(self) -> Sequence[Fact]:
         """What happened during the last ``reset`` or ``step``, whoever did it, oldest first."""
         return tuple(self._facts)
+
+    @property
+    def plan(self) -> EpisodePlan:
+        """What is played.
+
+        Raises:
+            NoEpisode: Nothing is.
+        """
+        return self._playing()[0].plan
+
+    def take_told(self) -> tuple[Sequence[Step], EpisodeEnded | None]:
+        """What a record tells of the turns since the last call, if :meth:`reset` was asked to, and the end.
+
+        Raises:
+            NoEpisode: Nothing is being played.
+        """
+        game, seen = self._playing()
+        told, game.told = game.told or [], None if game.told is None else []
+        if not seen.done:
+            return told, None
+        if "truncated" not in seen.metadata:
+            return told, finished(seen.reward, game.environment.state, game.turn)
+        cut = str(seen.metadata["truncated"])
+        return told, EpisodeEnded(
+            reason="step_cap",
+            score=None,
+            result=None,
+            turns=game.turn,
+            detail=cut,
+            terminated=False,
+            truncated=True,
+        )
 
     def abandon(self) -> None:
         """Give up the episode under way; ``reset`` begins another in a new environment."""
@@ -218,9 +268,17 @@ class SingleAgent:
             raise NoEpisode
         return self._game, self._seen
 
-    def _act(self, game: _Game, action: Action) -> Observation:
+    def _act(self, game: _Game, asked: Observation, decision: Decision) -> Observation:
         game.turn += 1
-        return self._take(game, game.environment.step(action))
+        if game.told is None:
+            return self._take(game, game.environment.step(decision.action))
+        actor, before, began = asked.actor or "", len(self._facts), self._monotonic()
+        action, decided = checked_decision(actor, decision, 0.0, asked.legal_actions)
+        answer = self._take(game, game.environment.step(action))
+        stepped = Stepped(answer, self._facts[before:], {})
+        took = self._monotonic() - began
+        game.told.append((game.turn, facts_of_step(actor, decided, stepped, took, game.refusals)))
+        return answer
 
     def _take(self, game: _Game, observation: Observation) -> Observation:
         facts = game.environment.facts()
@@ -235,7 +293,7 @@ class SingleAgent:
             if observation.actor == self.agent:
                 return observation
             decision = self._decide(game.others[observation.actor or ""], observation)
-            observation = self._act(game, decision.action)
+            observation = self._act(game, observation, decision)
         if observation.done:
             return observation
         cut = {**observation.metadata, "truncated": f"cut short after {step_cap} turns"}

@@ -13,6 +13,7 @@ from spectator.clock import Clock, first_of
 from spectator.episodes.control import Control, EndRequest
 from spectator.episodes.driver import Driver, EpisodeLimits, Past
 from spectator.episodes.forking import ForkRequest, fork_off
+from spectator.episodes.guest import GuestDriver
 from spectator.episodes.pacing import Pace
 from spectator.episodes.projection import State
 from spectator.episodes.rebuilding import Rebuilt
@@ -21,7 +22,14 @@ from spectator.episodes.request import EpisodePlan, EpisodeRequest, plan_episode
 from spectator.episodes.spending import spent_before
 from spectator.episodes.stream import EpisodeStream, Step
 from spectator.episodes.thinking import Thinking
-from spectator.errors import EpisodeBusy, EpisodeError, EpisodeNotFound, EpisodeOver, JournalUnavailable
+from spectator.errors import (
+    EpisodeBusy,
+    EpisodeElsewhere,
+    EpisodeError,
+    EpisodeNotFound,
+    EpisodeOver,
+    JournalUnavailable,
+)
 from spectator.events import (
     EpisodeEnded,
     EpisodePaused,
@@ -56,7 +64,7 @@ class LiveEpisode:
         *,
         stream: EpisodeStream,
         control: Control,
-        driver: Driver,
+        driver: Driver | GuestDriver,
         thinking: Thinking,
         started_at: datetime,
     ) -> None:
@@ -287,22 +295,34 @@ class Supervisor:
         self._draw_seed = draw_seed
         self._patience_s = patience_s
         self._running: dict[str, LiveEpisode] = {}
+        self._guests: dict[str, LiveEpisode] = {}
         self._closing = False
 
     def running(self) -> list[LiveEpisode]:
         """Episodes that hold a slot, oldest first."""
         return list(self._running.values())
 
+    def guests(self) -> list[LiveEpisode]:
+        """Episodes that are played elsewhere and shown here, oldest first; they hold no slot."""
+        return list(self._guests.values())
+
+    def showing(self) -> list[LiveEpisode]:
+        """Everything that can be watched live here."""
+        return [*self._running.values(), *self._guests.values()]
+
     def live(self, episode_id: str) -> LiveEpisode | None:
-        """The episode, if it runs here."""
-        return self._running.get(episode_id)
+        """The episode, if it can be watched live here."""
+        return self._running.get(episode_id) or self._guests.get(episode_id)
 
     def find(self, episode_id: str | None) -> LiveEpisode:
         """The episode, or the only or newest one that runs when no id is given.
 
         Raises:
             EpisodeNotFound: It does not run here.
+            EpisodeElsewhere: It is only shown here.
         """
+        if episode_id in self._guests:
+            raise EpisodeElsewhere(episode_id)
         if episode_id is None and self._running:
             return self.running()[-1]
         episode = self._running.get(episode_id or "")
@@ -349,6 +369,42 @@ class Supervisor:
         stream = self._stream(episode_id, self._new_epoch(), forked.plan)
         return await self._begin(self._assemble(forked.plan, stream, past=forked.past), forked.opening)
 
+    def new_id(self) -> str:
+        """An id for an episode that is going to be shown here."""
+        return self._new_id()
+
+    async def show(self, plan: EpisodePlan, episode_id: str) -> GuestDriver:
+        """Show an episode that is played elsewhere; returns once its first event is recorded and published.
+
+        It holds no slot, and nobody here can stop or slow it.
+
+        Args:
+            plan: What is played.
+            episode_id: See :meth:`new_id`.
+
+        Returns:
+            What takes its facts, and its end.
+
+        Raises:
+            EpisodeBusy: The server is going away.
+            JournalError: Its first event could not be recorded.
+        """
+        if self._closing:
+            raise EpisodeBusy([], self.slots)
+        stream = self._stream(episode_id, self._new_epoch(), plan)
+        control = Control(plan.pace, self._clock)
+        driver = GuestDriver(stream, control)
+        episode = LiveEpisode(
+            plan,
+            stream=stream,
+            control=control,
+            driver=driver,
+            thinking=Thinking(self._clock),
+            started_at=self._clock.now(),
+        )
+        await self._begin(episode, [(0, [core_fact(plan.started())])], self._guests)
+        return driver
+
     async def play_on(self, rebuilt: Rebuilt) -> LiveEpisode:
         """Play on what another process left; returns once that is recorded and published.
 
@@ -367,8 +423,10 @@ class Supervisor:
         recovered = core_fact(EpisodeRecovered(attempt=rebuilt.attempt))
         return await self._begin(episode, [(rebuilt.past.turn, [recovered])])
 
-    async def _begin(self, episode: LiveEpisode, opening: Sequence[Step]) -> LiveEpisode:
-        self._running[episode.episode_id] = episode
+    async def _begin(
+        self, episode: LiveEpisode, opening: Sequence[Step], among: dict[str, LiveEpisode] | None = None
+    ) -> LiveEpisode:
+        (self._running if among is None else among)[episode.episode_id] = episode
         playing = self._play(episode, opening)
         try:
             self._tasks.create_task(playing, name=episode.episode_id)
@@ -420,7 +478,7 @@ class Supervisor:
 
     async def _let_go(self, request: EndRequest) -> None:
         self._closing = True
-        await asyncio.gather(*(episode.end(request) for episode in self.running()), return_exceptions=True)
+        await asyncio.gather(*(episode.end(request) for episode in self.showing()), return_exceptions=True)
 
     def _need_slot(self) -> None:
         if self._closing or len(self._running) >= self.slots:
@@ -482,5 +540,6 @@ class Supervisor:
             self._release(episode)
 
     def _release(self, episode: LiveEpisode) -> None:
-        self._running.pop(episode.episode_id, None)
+        for among in (self._running, self._guests):
+            among.pop(episode.episode_id, None)
         self._bus.finish(episode.episode_id)

@@ -1,0 +1,105 @@
+"""Owns the showing of private OpenEnv episodes to everybody, for clients that ask for it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from starlette.requests import HTTPConnection
+
+from spectator.episodes.guest import GuestDriver
+from spectator.episodes.request import EpisodePlan
+from spectator.episodes.stream import Step
+from spectator.episodes.supervisor import Supervisor
+from spectator.errors import EpisodeError, FieldError, InvalidRequest
+from spectator.events import EpisodeEnded
+from spectator.policies.base import Policy, Preset
+from spectator.text import clean_text
+
+from ..faults import Refused
+from ..guard import Guard
+
+MAX_LABEL = 64
+
+
+class Shown:
+    """A private episode that everybody may watch.
+
+    Args:
+        episode_id: The id under which they do.
+        driver: Takes what happens.
+    """
+
+    def __init__(self, episode_id: str, driver: GuestDriver) -> None:
+        self.episode_id = episode_id
+        self._driver = driver
+
+    async def tell(self, steps: Sequence[Step], ended: EpisodeEnded | None) -> None:
+        """Tell what happened; after the end, nothing more is."""
+        for turn, facts in steps:
+            await self._driver.tell(turn, facts)
+        if ended is not None:
+            self._driver.finish(ended)
+
+    def leave(self, detail: str) -> None:
+        """It is played no further, or not where anybody would tell of it."""
+        self._driver.give_up("interrupted", detail)
+
+
+class Publisher:
+    """Shows private episodes, as many as may be at once.
+
+    Args:
+        limit: How many that is.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._supervisor: Supervisor | None = None
+        self._guard: Guard | None = None
+
+    def attach(self, supervisor: Supervisor, guard: Guard) -> None:
+        """From here on, show them through ``supervisor``, for those whom ``guard`` lets."""
+        self._supervisor = supervisor
+        self._guard = guard
+
+    def lets(self, connection: HTTPConnection) -> bool:
+        """Whether the client behind ``connection`` may have its episodes shown."""
+        if self._guard is None:
+            return False
+        try:
+            self._guard.require_operator(connection)
+        except Refused:
+            return False
+        return True
+
+    def place(self) -> Mapping[str, Any]:
+        """Where the next episode can be watched, or why it cannot be."""
+        if self._supervisor is None:
+            return {"refused": "nothing is shown here"}
+        if len(self._supervisor.guests()) >= self._limit:
+            return {"refused": f"{self._limit} such episodes are shown already; this one stays private"}
+        episode_id = self._supervisor.new_id()
+        return {"episode_id": episode_id, "watch_url": f"/watch/{episode_id}"}
+
+    async def show(self, episode_id: str, plan: EpisodePlan, label: str | None) -> Shown | None:
+        """Begin to show an episode; ``None`` when it cannot be recorded."""
+        assert self._supervisor is not None
+        name = clean_text(label or "", MAX_LABEL) or "OpenEnv client"
+        captain = Preset("remote", name, "Decides elsewhere.", "remote", _nobody)
+        try:
+            driver = await self._supervisor.show(replace(plan, captain=captain, narration=False), episode_id)
+        except EpisodeError:
+            return None
+        return Shown(episode_id, driver)
+
+
+def not_allowed() -> InvalidRequest:
+    """The answer to a client that may not have its episodes shown."""
+    rule = "is for sockets at /ws, with the operator's token in the header Authorization where one is set"
+    return InvalidRequest([FieldError("publish", rule)])
+
+
+def _nobody(seed: int) -> Policy:
+    raise NotImplementedError("it decides elsewhere")

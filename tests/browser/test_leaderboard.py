@@ -1,0 +1,55 @@
+"""The leaderboard in a real browser: readable by everybody, without a script, at every width."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import expect
+
+from tests.browser.conftest import PHONE, WIDE, Opener
+from tests.browser.test_quality import RULES
+from tests.serving import Serving
+
+pytestmark = pytest.mark.browser
+
+
+@pytest.fixture
+def board(quiet_app: Serving) -> str:
+    """The address of a leaderboard on which two captains stand."""
+    quiet_app.finish(
+        quiet_app.start(max_overs=1, seed=2, captain_preset="tactician", opponent_choice="anchor")
+    )
+    deadline = time.monotonic() + 30
+    while quiet_app.client.get("/api/leaderboard").json()["episodes"] == 0:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    return f"{quiet_app.base_url}/leaderboard"
+
+
+def test_axe_finds_nothing_in_either_look_and_nothing_sticks_out(board: str, open_page: Opener) -> None:
+    for look, size in (("dark", WIDE), ("light", PHONE)):
+        page = open_page(board, viewport=size, color_scheme=look)
+        page.get_by_text("What the measures mean").click()
+        results = Axe().run(page, options=RULES)
+        assert results.violations_count == 0, results.generate_report()
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_it_is_read_narrowed_and_left_for_a_replay_without_a_script(board: str, open_page: Opener) -> None:
+    page = open_page(board, java_script_enabled=False)
+    expect(page.get_by_role("heading", name="Tactician")).to_be_visible()
+    page.get_by_label("Against").select_option(label="Anchor")
+    page.get_by_role("button", name="Show").click()
+    expect(page).to_have_url(f"{board}?environment=&pack=&opponent=anchor")
+    expect(page.get_by_role("heading", name="Tactician")).to_be_visible()
+    expect(page.get_by_role("heading", name="Anchor")).to_have_count(0)
+    page.get_by_role("link", name="Newest replay").click()
+    assert "/replay/ep-" in page.url
+
+
+def test_the_lobby_leads_there(board: str, open_page: Opener) -> None:
+    page = open_page(board.removesuffix("leaderboard"))
+    page.get_by_role("navigation", name="Pages").get_by_role("link", name="Leaderboard").click()
+    expect(page.get_by_role("heading", name="Leaderboard", level=1)).to_be_visible()

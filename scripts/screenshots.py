@@ -1,4 +1,4 @@
-"""Owns the making of full-page pictures of every page, in both looks and at desk and phone size.
+"""Owns the making of full-page pictures of every page, in both looks, on a phone, a desk and a wall.
 
 Usage: ``python scripts/screenshots.py OUT_DIR [URL]``; without URL it starts a server of its own.
 """
@@ -21,7 +21,7 @@ import httpx
 from playwright.sync_api import Browser, Page, sync_playwright
 
 ROOT = Path(__file__).resolve().parent.parent
-SIZES = {"wide": (1440, 900), "phone": (390, 844)}
+SIZES = {"wide": (1440, 900), "phone": (390, 844), "vast": (2560, 1440)}
 LOOKS = ("dark", "light")
 SEED = 7
 """A match with a tie and a super over, so that the pages show the long case."""
@@ -76,6 +76,7 @@ def take_all(browser: Browser, url: str, out: Path, only: str) -> None:
     shoot("ended", f"/watch/{ended}")
     shoot("replay", f"/replay/{ended}?seq=300")
     shoot("start", f"/watch/{ended}?seq=6")
+    shoot("text", f"/watch/{ended}?text=1")
     shoot("counting", f"/watch/{counted}")
     shoot("missing", "/watch/ep-nowhere")
 

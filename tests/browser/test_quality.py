@@ -58,7 +58,7 @@ def test_axe_finds_nothing_in_what_opens(quiet_app: Serving, open_page: Opener) 
     live = paths(quiet_app)["live"]
     page = open_page(f"{quiet_app.base_url}{live}")
     ready(page, live)
-    for button in ("Control this episode", "Keyboard and help"):
+    for button in ("Control this episode", "Keyboard and help", "About this episode"):
         page.get_by_role("button", name=button).click()
         results = Axe().run(page, options=RULES)
         assert results.violations_count == 0, results.generate_report()

@@ -17,6 +17,9 @@ export class Source {
   #root; #episodeId; #timeline; #onChange; #onFrame; #connection;
   /** @type {Promise<void> | null} */ #reading = null;
   #connected = false;
+  /** Whether the record is being asked now. */ #asking = false;
+  /** Whether the record answers in the place of a connection. */ #polling = false;
+  /** @type {ReturnType<typeof setTimeout> | undefined} */ #poll;
   /** @type {Link} */ link = { phase: "connecting", way: "socket", attempt: 0, reason: "" };
   /** Who watches, as far as the server told. @type {number | null} */ viewers = null;
   /** Milliseconds to the server and back, smoothed. @type {number | null} */ lag = null;
@@ -38,11 +41,7 @@ export class Source {
     this.#connection = new Connection({
       ways: waysTo(root, `live/${encodeURIComponent(episodeId)}`, () => (timeline.epoch ? { epoch: timeline.epoch, seq: timeline.headSeq } : null)),
       onFrame: (frame) => this.#hear(frame),
-      onStatus: (status) => {
-        this.link = status;
-        if (status.phase === "waiting" || status.phase === "closed") void this.#catchUp();
-        onChange();
-      },
+      onStatus: (status) => this.#notice(status),
     });
   }
 
@@ -105,6 +104,15 @@ export class Source {
     if (this.over) this.#connection.close("");
   }
 
+  /** @param {import("./socket.js").Status} status */
+  #notice(status) {
+    const trying = status.phase === "connecting" || status.phase === "waiting";
+    if (!trying) this.#polling = false;
+    this.link = this.#polling ? { ...status, phase: "record" } : status;
+    if (status.phase === "waiting" || status.phase === "closed") void this.#catchUp();
+    this.#onChange();
+  }
+
   /** @param {number} took milliseconds */
   #measure(took) {
     this.lag = this.lag === null ? took : 0.7 * this.lag + 0.3 * took;
@@ -112,15 +120,21 @@ export class Source {
 
   /** Ask the record for what no connection brought; go on asking while none opens. */
   async #catchUp() {
-    if (this.over) return;
+    if (this.over || this.#asking) return;
+    clearTimeout(this.#poll);
+    this.#asking = true;
     try {
       await readRecord(this.#root, this.#episodeId, this.#timeline.headSeq, (events) => events.forEach((event) => this.#take(event)));
-      if (this.over) return this.#connection.close("");
-      if (this.link.phase !== "open" && this.link.attempt > PATIENCE) {
-        this.link = { ...this.link, phase: "record" };
-        setTimeout(() => this.#catchUp(), POLL_MS);
-      }
-    } catch { /* the server is away: the connection keeps trying */ }
+      this.#polling = this.link.phase !== "open" && this.link.attempt > PATIENCE;
+    } catch {
+      this.#polling = false; // the server is away: the connection keeps trying
+    }
+    this.#asking = false;
+    if (this.over) return this.#connection.close("");
+    if (this.#polling) {
+      this.link = { ...this.link, phase: "record" };
+      this.#poll = setTimeout(() => this.#catchUp(), POLL_MS);
+    }
     this.#onChange();
   }
 }

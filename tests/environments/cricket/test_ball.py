@@ -156,6 +156,17 @@ def test_one_seed_draws_the_same_balls_in_another_process() -> None:
     assert runs[0] == runs[1]
 
 
+def test_looking_at_a_ball_changes_nothing() -> None:
+    """What it looked like is fixed when it is bowled: whoever looks, late or twice, sees the same."""
+    looked, unseen = random.Random(3), random.Random(3)
+    now = [MODEL.bowl(at("death"), looked) for _ in range(300)]
+    sights = [ball.seen for ball in now]
+    later = [MODEL.bowl(at("death"), unseen) for _ in range(300)]
+    assert looked.getstate() == unseen.getstate()
+    assert [ball.ball for ball in now] == [ball.ball for ball in later]
+    assert [ball.seen for ball in reversed(later)] == sights[::-1] == [ball.seen for ball in reversed(now)]
+
+
 def test_what_is_drawn_has_the_stated_probabilities() -> None:
     """Sixty thousand balls of one situation match `weights` category by category."""
     rng, situation, n = random.Random(3), at("death"), 60_000

@@ -12,6 +12,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import FileResponse
 
 from spectator.catalog import load_world
+from spectator.narration.base import aloud
 from spectator.narration.speech import Unspoken
 
 from . import faults
@@ -69,7 +70,7 @@ async def line_clip(
     if not found or found[0].event.seq != seq or found[0].event.type != "narration.line":
         raise HTTPException(404, f"event {seq} is no line of commentary")
     world = await asyncio.to_thread(load_world, summary.environment)
-    clip = await services.narration.ask(found[0].event.data["text"], world.spoken)
+    clip = await services.narration.ask(aloud(found[0].event.data), world.spoken)
     if isinstance(clip, Unspoken):
         raise Refused(faults.NO_VOICE, clip.detail or "nobody speaks here", headers={"Retry-After": AGAIN_S})
     return LineClip(for_seq=seq, url=f"{AUDIO}{clip.name}", mime=clip.mime, duration_s=clip.duration_s)

@@ -320,6 +320,7 @@ class NarrationLine(EventData):
     priority: int = Field(ge=0, le=3, description="0 must be heard ... 3 may be dropped")
     label: str | None = Field(default=None, description="A short mark, such as OUT, 4 or 6")
     at: str | None = Field(default=None, description="Where in the game, in its own notation, such as 3.4")
+    radio: str | None = Field(default=None, description="How it is said aloud, where that differs")
 
 
 class NarrationClip(EventData):

@@ -95,10 +95,11 @@ async def _narrate(
 
 
 async def _lines(journal: Journal, episode_id: str) -> list[RecordedLine]:
+    from spectator.narration.base import aloud
     from spectator.narration.recital import RecordedLine
 
     return [
-        RecordedLine(event.seq, event.data["text"], event.data["at"], event.data["label"])
+        RecordedLine(event.seq, aloud(event.data), event.data["at"], event.data["label"])
         async for event in (recorded.event async for recorded in journal.stream(episode_id))
         if event.type == "narration.line"
     ]

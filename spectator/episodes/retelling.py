@@ -10,7 +10,8 @@ from typing import Any, Final
 
 from spectator.environments.base import Environment, World
 from spectator.episodes.projection import State, fold
-from spectator.events import Event, Fact, NarrationLine, core_fact, encode_json
+from spectator.events import Event, Fact, encode_json
+from spectator.narration.base import line_fact
 from spectator.observations import Observation
 from spectator.policies.base import Policy, ScriptedPolicy
 
@@ -96,14 +97,7 @@ class Retelling:
         if folded.patch != event.patch:
             yield f"the patch of {event.type} is not the one that its data gives"
         lines = self._world.commentator(folded, self._state) if event.type != "narration.line" else ()
-        self._due.extendleft(
-            core_fact(
-                NarrationLine(
-                    text=line.text, for_seq=event.seq, priority=line.priority, label=line.label, at=line.at
-                )
-            )
-            for line in reversed(lines)
-        )
+        self._due.extendleft(line_fact(line, event.seq) for line in reversed(lines))
 
     def _advance(self, event: Event) -> None:
         if event.type == "episode.started":

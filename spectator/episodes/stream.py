@@ -14,10 +14,10 @@ from spectator.environments.base import Projection, World
 from spectator.episodes.projection import State, unchanged, with_patch
 from spectator.episodes.recorder import Recorder, Trouble
 from spectator.errors import EnvironmentFault, EpisodeNotFound, EpisodeOver, JournalUnavailable
-from spectator.events import Event, Fact, NarrationLine, RecordedEvent, Warned, core_fact, decode, record
+from spectator.events import Event, Fact, RecordedEvent, Warned, core_fact, decode, record
 from spectator.journal.base import Journal
 from spectator.merge_patch import apply_patch
-from spectator.narration.base import Commentator, Line, silent
+from spectator.narration.base import Commentator, line_fact, silent
 
 logger = logging.getLogger(__name__)
 
@@ -188,7 +188,7 @@ class _Batch:
         """Append a fact of ``turn`` and the lines about it."""
         event = self._append(turn, fact)
         for line in self._commentator(event, self.state):
-            self._append(turn, _line_fact(line, event.seq))
+            self._append(turn, line_fact(line, event.seq))
 
     def _append(self, turn: int, fact: Fact) -> Event:
         self.seq += 1
@@ -199,9 +199,3 @@ class _Batch:
         self.state = apply_patch(self.state, recorded.event.patch)
         self.events.append(recorded)
         return recorded.event
-
-
-def _line_fact(line: Line, seq: int) -> Fact:
-    return core_fact(
-        NarrationLine(text=line.text, for_seq=seq, priority=line.priority, label=line.label, at=line.at)
-    )

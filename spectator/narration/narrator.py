@@ -12,6 +12,7 @@ from typing import Final
 from spectator.clock import Clock, first_of
 from spectator.errors import EpisodeOver
 from spectator.events import NarrationClip, RecordedEvent
+from spectator.narration.base import aloud
 from spectator.narration.clips import ClipStore, StoredClip
 from spectator.narration.queue import LineQueue, Waiting
 from spectator.narration.speech import FOR_GOOD, Unspoken, Voice, plain_speech
@@ -112,7 +113,7 @@ class Narrator:
         for recorded in batch:
             if recorded.event.type == "narration.line":
                 data = recorded.event.data
-                self._queue.put(recorded.event.seq, data["text"], data["priority"])
+                self._queue.put(recorded.event.seq, aloud(data), data["priority"])
                 self._news.set()
 
     async def _speak(self) -> None:

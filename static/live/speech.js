@@ -35,16 +35,16 @@ function toldClip(timeline, seq) {
   const line = timeline.eventAt(clip.data.for_seq);
   const priority = line?.data?.priority ?? 2;
   if (line && Date.parse(clip.at) - Date.parse(line.at) > LIFE_MS[priority]) return null;
-  return { seq: clip.data.for_seq, text: clip.data.text || line?.data?.text || "", priority, url: clip.data.url, interrupt: Boolean(clip.data.interrupt) };
+  return { seq: clip.data.for_seq, text: clip.data.text || line?.data?.radio || line?.data?.text || "", priority, url: clip.data.url, interrupt: Boolean(clip.data.interrupt) };
 }
 
 /** @param {Timeline} timeline @param {number} seq @returns {Utterance | null} */
 function toldLine(timeline, seq) {
   const line = timeline.eventAt(seq);
   if (line?.type !== "narration.line") return null;
-  const { text, priority } = line.data;
+  const { text, radio, priority } = line.data;
   const clip = clipOf(timeline, seq);
-  return { seq, text: clip?.text || text, priority, url: clip?.url ?? null, interrupt: priority === 0 };
+  return { seq, text: clip?.text || radio || text, priority, url: clip?.url ?? null, interrupt: priority === 0 };
 }
 
 /** What was told of a line's clip soon after it. @param {Timeline} timeline @param {number} seq @returns {any} */

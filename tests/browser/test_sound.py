@@ -114,7 +114,11 @@ def test_the_browser_speaks_where_the_server_does_not(browsers_app: Serving, ope
     listen(page)
     until(page, "window.said.length >= 2")
     said = page.evaluate("window.said")
-    recorded = {e["data"]["text"] for e in browsers_app.events(episode_id) if e["type"] == "narration.line"}
+    recorded = {
+        e["data"]["radio"] or e["data"]["text"]
+        for e in browsers_app.events(episode_id)
+        if e["type"] == "narration.line"
+    }
     assert all(any(text.startswith(words[:40]) for text in recorded) for words in said)
 
 

@@ -52,7 +52,7 @@ def test_a_whole_match_is_one_file_with_chapters_and_captions(tmp_path: Path) ->
     for cue, line in zip(cues, lines, strict=True):
         number, times, text = cue.split("\n")
         assert int(number) == line["seq"]
-        assert text == line["data"]["text"]
+        assert text == (line["data"]["radio"] or line["data"]["text"])
         assert seconds(times.split(" --> ")[1]) <= sound.duration + 0.2
 
     tags = ID3(out)

@@ -94,6 +94,13 @@ SIX: Final[Phrases] = (
     "All the way! {ball}{stroke} {over} for SIX.",
     "{ball}{stroke} {over}, up, up and gone. SIX!",
     "That is huge! {ball}{stroke} {over}, clean as you like: SIX.",
+    "{ball}{stroke} {over} and out of sight. SIX!",
+    "SIX more, {ball}{stroke} {over}.",
+    "{ball}{stroke} {over}, it never looked like landing: SIX.",
+    "Hit hard and hit high, {ball}{stroke} {over} for SIX.",
+    "{ball}{stroke} {over}, into the crowd: SIX!",
+    "That has gone the distance, {ball}{stroke} {over}. SIX.",
+    "SIX runs, {ball}{stroke} {over} without a doubt.",
 )
 FOUR: Final[Phrases] = (
     "{ball}{stroke} {where} for FOUR.",
@@ -101,6 +108,13 @@ FOUR: Final[Phrases] = (
     "{ball}{stroke} {where}, nobody gets there: FOUR.",
     "{ball}{stroke} {where} and it beats the field for FOUR.",
     "FOUR, {ball}{stroke} {where} to the rope.",
+    "{ball}{stroke} {where}, away it races for FOUR.",
+    "{ball}{stroke} {where}: a FOUR from the moment it left the bat.",
+    "Lovely. {ball}{stroke} {where} for FOUR.",
+    "{ball}{stroke} {where}, no need to run: FOUR.",
+    "A boundary! {ball}{stroke} {where}, FOUR runs.",
+    "{ball}{stroke} {where}, the dive is in vain. FOUR.",
+    "FOUR more, {ball}{stroke} {where}.",
 )
 ONE: Final[Phrases] = (
     "{ball}{stroke} {where} for a single.",
@@ -108,16 +122,31 @@ ONE: Final[Phrases] = (
     "{ball}{stroke} {where}, they take a single.",
     "{ball}{stroke} {where} and they trot one.",
     "{ball}{stroke} {where} and they are through for one.",
+    "{ball}{stroke} {where}, one to the total.",
+    "{ball}{stroke} {where} and they change ends.",
+    "{ball}{stroke} {where}, an easy run.",
+    "{ball}{stroke} {where}, just the one.",
+    "{ball}{stroke} {where}, quickly run.",
+    "{ball}{stroke} {where} for one more.",
+    "{ball}{stroke} {where}, they amble through.",
+    "{ball}{stroke} {where} and there is a run in it.",
+    "{ball}{stroke} {where} to keep the strike turning over.",
+    "{ball}{stroke} {where}, called early, completed with ease.",
 )
 TWO: Final[Phrases] = (
     "{ball}{stroke} {where}, back for the second.",
     "{ball}{stroke} {where} for two.",
     "{ball}{stroke} {where}, a couple.",
     "{ball}{stroke} {where}, good running, two.",
+    "{ball}{stroke} {where}, and they come back for two.",
+    "{ball}{stroke} {where}, two more to the total.",
+    "{ball}{stroke} {where}: two, and well judged.",
+    "{ball}{stroke} {where}, the arm is tested and they get two.",
 )
 THREE: Final[Phrases] = (
     "{ball}{stroke} {where}, they run three.",
     "{ball}{stroke} {where} and three are there.",
+    "{ball}{stroke} {where}, pulled in short of the rope: three.",
 )
 OVERTHROWS: Final[Phrases] = ("{ball}{stroke} {where}, and the throw runs away to the rope: {runs} in all.",)
 MORE: Final[Phrases] = ("{ball}{stroke} {where}, they run {runs}.",)
@@ -127,34 +156,117 @@ DOT_PLAYED: Final[Phrases] = (
     "{ball}{stroke} {where}, nothing there.",
     "{ball}{stroke} {where}, cut off.",
     "{ball}{stroke} {where}, fielded.",
+    "{ball}{stroke} {where} and a fielder is there.",
+    "{ball}{stroke} {where}, stopped.",
+    "{ball}{stroke} {where} and no single on offer.",
+    "{ball}{stroke} {where}, gathered cleanly.",
+    "{ball}{stroke} {where} without reward.",
+    "{ball}{stroke} {where}: they think about it and stay.",
+    "{ball}{stroke} {where}, well fielded.",
+    "{ball}{stroke} {where}, sent back.",
 )
-DOT_DEFENDED: Final[Phrases] = ("{ball}defended.", "{ball}blocked, no run.", "{ball}kept out.")
-DOT_MISSED_WIDE: Final[Phrases] = ("{ball}plays and misses.", "{ball}beaten!", "{ball}past the edge.")
-DOT_LEFT: Final[Phrases] = ("{ball}left alone.", "{ball}allowed to go by.")
-DOT_PLAIN: Final[Phrases] = ("{ball}no run.", "{ball}nothing off it.", "{ball}dot ball.")
+DOT_DEFENDED: Final[Phrases] = (
+    "{ball}defended.",
+    "{ball}blocked, no run.",
+    "{ball}kept out.",
+    "{ball}met with a straight bat.",
+    "{ball}patted back.",
+    "{ball}dead-batted.",
+    "{ball}blocked with soft hands.",
+    "{ball}solid in defence.",
+    "{ball}played with care.",
+)
+DOT_MISSED_WIDE: Final[Phrases] = (
+    "{ball}plays and misses.",
+    "{ball}beaten!",
+    "{ball}past the edge.",
+    "{ball}a swing and a miss.",
+    "{ball}fresh air.",
+    "{ball}no contact.",
+    "{ball}goes past the bat.",
+    "{ball}too good for the bat.",
+)
+DOT_LEFT: Final[Phrases] = (
+    "{ball}left alone.",
+    "{ball}allowed to go by.",
+    "{ball}watched through to the keeper.",
+    "{ball}arms lifted out of the way.",
+    "{ball}no stroke offered.",
+)
+DOT_PLAIN: Final[Phrases] = (
+    "{ball}no run.",
+    "{ball}nothing off it.",
+    "{ball}dot ball.",
+    "{ball}not a run in it.",
+    "{ball}nothing doing.",
+    "{ball}quiet ball.",
+    "{ball}no score.",
+    "{ball}a ball to the bowler.",
+)
 
-WIDE_LEG: Final[Phrases] = ("down the leg side, wide.", "strays down leg: wide called.")
-WIDE_OFF: Final[Phrases] = ("too far outside off, wide.", "out of reach outside off: wide.")
-WIDE_HIGH: Final[Phrases] = ("too high, over the head: wide.",)
-WIDE_PLAIN: Final[Phrases] = ("wide called.", "past the line: wide.")
+WIDE_LEG: Final[Phrases] = (
+    "down the leg side, wide.",
+    "strays down leg: wide called.",
+    "sliding down leg, and the arms go out: wide.",
+    "off target down leg: wide.",
+    "down leg, an extra run for nothing: wide.",
+)
+WIDE_OFF: Final[Phrases] = (
+    "too far outside off, wide.",
+    "out of reach outside off: wide.",
+    "beyond the tramline: wide.",
+    "too wide to reach: wide.",
+    "floated away outside off: wide.",
+)
+WIDE_HIGH: Final[Phrases] = (
+    "too high, over the head: wide.",
+    "sails over: wide.",
+    "above head height, called wide.",
+)
+WIDE_PLAIN: Final[Phrases] = (
+    "wide called.",
+    "past the line: wide.",
+    "a wide, and it must be bowled again.",
+    "the radar is off: wide.",
+    "wide, one for nothing.",
+)
 WIDES_RUN: Final[Phrases] = ("wide, and they run: {runs} in all.", "wide, past the keeper: {runs} in all.")
 WIDES_FOUR: Final[Phrases] = ("wide, and it runs away to the rope: five wides.",)
 
-NO_BALL: Final[Phrases] = ("No-ball!", "No-ball called!")
+NO_BALL: Final[Phrases] = (
+    "No-ball!",
+    "No-ball called!",
+    "No-ball signalled!",
+    "That is a No-ball!",
+)
 FREE_HIT_NEXT: Final[Phrases] = ("Free hit to come.", "The next one is a free hit.")
-BYES: Final[Phrases] = ("past bat and keeper, {runs}.", "beats everybody, {runs}.")
-LEG_BYES: Final[Phrases] = ("off the pad, {runs}.", "into the pads and away, {runs}.")
+BYES: Final[Phrases] = (
+    "past bat and keeper, {runs}.",
+    "beats everybody, {runs}.",
+    "missed by all, {runs}.",
+    "slips through, {runs}.",
+)
+LEG_BYES: Final[Phrases] = (
+    "off the pad, {runs}.",
+    "into the pads and away, {runs}.",
+    "off the body, {runs}.",
+    "no bat on that, {runs}.",
+    "deflected off the pad, {runs}.",
+)
 
 BOWLED: Final[Phrases] = (
     "OUT! Bowled! {out} hears the timber.",
     "Bowled him! {out} is beaten and the stumps are broken. OUT!",
     "OUT! {bowler} knocks over the stumps, {out} has to go.",
     "OUT! Through {out}'s defences and into the stumps.",
+    "OUT! Castled! {out} misses and {bowler} hits.",
+    "Timber! {bowler} gets through {out}. OUT!",
 )
 LBW: Final[Phrases] = (
     "OUT! LBW! {out} is hit on the pad and the finger goes up.",
     "Huge appeal, and given! {out} is leg before. OUT!",
     "OUT! Trapped in front, {out} goes lbw.",
+    "Plumb! {out} is OUT leg before to {bowler}.",
 )
 STUMPED: Final[Phrases] = (
     "OUT! Stumped! {out} is out of the crease and {fielder} has the bails off.",
@@ -166,6 +278,7 @@ CAUGHT_BEHIND: Final[Phrases] = (
     "OUT! Edged and taken by {fielder} behind the stumps.",
     "A nick, and {fielder} the keeper does the rest. {out} is OUT.",
     "OUT! {out} feathers it and {fielder} takes the catch behind.",
+    "OUT! A thin edge from {out}, and {fielder} is never going to drop that.",
 )
 CAUGHT_CLOSE: Final[Phrases] = (
     "OUT! Edged and {fielder} holds it at {position}.",
@@ -176,6 +289,7 @@ CAUGHT_RING: Final[Phrases] = (
     "In the air, and {fielder} takes it at {position}. {out} is OUT.",
     "Mistimed, {fielder} at {position} makes no mistake. OUT!",
     "OUT! {out} picks out {fielder} at {position}.",
+    "Chipped in the air by {out}, and {fielder} holds it at {position}. OUT!",
 )
 CAUGHT_DEEP: Final[Phrases] = (
     "OUT! {out} holes out to {fielder} at {position}.",
@@ -193,6 +307,7 @@ RUN_OUT: Final[Phrases] = (
     "OUT! Run out! {fielder} is on to it and {out} is short.",
     "OUT! {out} is run out, {fielder} the fielder.",
     "A mix-up, and {out} is run out by {fielder}. OUT!",
+    "OUT! {out} is run out! {fielder} does the work.",
 )
 RUN_OUT_NOBODY: Final[Phrases] = ("OUT! Run out! {out} is short of the crease.",)
 RUN_OUT_AGAIN: Final[Phrases] = (
@@ -204,12 +319,80 @@ OTHER_OUT: Final[Phrases] = ("OUT! {out} is given out, {kind}.",)
 COMES_IN: Final[Phrases] = (
     "{name} comes in at {score}.",
     "{name}, {hand}-handed, is the new batter at {score}.",
+    "Next in is {name}, {score} on the board.",
+    "{name} walks out at {score}.",
+    "{score}, and here is {name}, {hand}-handed.",
+    "In comes {name} with the score {score}.",
 )
 NEW_BOWLER: Final[Phrases] = (
     "{name} into the attack: {kind}.",
     "A first over for {name}, {kind}.",
+    "{name} to bowl: {kind}.",
+    "The ball goes to {name}, {kind}.",
+    "{name}, {kind}, will have a go.",
 )
 BACK_BOWLER: Final[Phrases] = (
     "{name} is back, {figures} so far.",
     "{name} again, with {figures}.",
+    "{name} returns, {figures} to this point.",
+    "Another from {name}, whose figures are {figures}.",
+)
+
+FIELD: Final[Phrases] = (
+    "{team} set {field}.",
+    "{team} go to {field}.",
+    "A change in the field: {team} try {field}.",
+    "{field} now for {team}.",
+    "{team} move their men: {field}.",
+)
+
+ON_AIR: Final[Mapping[str, Phrases]] = {
+    "dot": (
+        "No run.",
+        "{bowler} to {striker}, no run.",
+        "A dot from {bowler}.",
+        "{striker} cannot score.",
+        "Nothing off that one.",
+        "{bowler} keeps {striker} quiet.",
+        "{striker}, no score.",
+        "A tidy ball from {bowler}.",
+        "Well bowled, no run.",
+        "{striker} waits.",
+        "A ball without a run.",
+        "{bowler} wins that one.",
+    ),
+    "single": (
+        "A single for {striker}.",
+        "{striker} takes one.",
+        "One more.",
+        "{striker}, one.",
+        "They run a single.",
+        "{striker} works it away for one.",
+        "One run to {striker}.",
+        "{striker} turns over the strike.",
+        "Just one for {striker}.",
+        "A run to {striker}.",
+        "One, and {striker} is happy with it.",
+        "{striker} picks up a single.",
+    ),
+    "runs": (
+        "{striker} gets {runs}.",
+        "{runs} for {striker}.",
+        "They come back, {runs}.",
+        "{runs} more to {striker}.",
+        "{striker} runs hard: {runs}.",
+    ),
+    "wide": ("A wide from {bowler}.", "Wide.", "{bowler} strays: wide.", "That is a wide."),
+    "noball": ("A no-ball from {bowler}.", "No-ball."),
+    "bye": ("Past everybody: {runs} to the extras.",),
+    "legbye": ("Off the pad, {runs} to the extras.", "No bat in it: extras, {runs}."),
+}
+"""What is said on air of a ball that was neither a boundary nor a wicket, by its result."""
+
+ON_AIR_OTHER: Final[Phrases] = ("{runs} to the total.",)
+
+SWING: Final[Phrases] = (
+    "That swings it: {team} go from {before} to {after} in a hundred (simulated).",
+    "A turning point: {team} had {before} chances in a hundred, now {after} (simulated).",
+    "The match turns: {before} in a hundred for {team} before that, {after} after it (simulated).",
 )

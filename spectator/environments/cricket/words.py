@@ -38,6 +38,11 @@ def plural(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
+def surname(name: str) -> str:
+    """What a player is called on air."""
+    return name.partition(" ")[2] or name
+
+
 def how_out(kind: str, bowler: str, fielder: str, keeper: str) -> str:
     """A dismissal as scorecards write it, such as ``c Rahil Colvane b Omar Pendarro``.
 

@@ -48,7 +48,7 @@ TASK = (
 
 WORLD = World(
     name="cricket",
-    version="1.0",
+    version="1.1",
     title="T20 cricket",
     summary="Captain a side through both innings with fourteen tools; the balls come from a fitted model.",
     actors=("home", "away"),

@@ -9,6 +9,7 @@ from typing import Any
 from spectator.environments.base import derive_seed
 from spectator.environments.cricket import WORLD
 from spectator.environments.cricket.environment import CricketEnvironment
+from spectator.episodes.projection import FEED_LENGTH
 from spectator.events import Event, Fact
 from spectator.merge_patch import apply_patch
 from spectator.narration.base import Line
@@ -43,7 +44,7 @@ class Told:
     environment: CricketEnvironment
     observations: list[Observation] = field(default_factory=list)
     facts: list[Fact] = field(default_factory=list)
-    state: dict[str, Any] = field(default_factory=lambda: {"world": {}, "decisions": {}})
+    state: dict[str, Any] = field(default_factory=lambda: {"world": {}, "decisions": {}, "feed": {}})
     lines: list[tuple[Event, Line]] = field(default_factory=list)
 
     @property
@@ -63,7 +64,14 @@ class Told:
             event = Event("test", "e", len(self.facts), "2026-01-01T00:00:00.000Z", 0, fact.type, fact.data)
             patch = WORLD.projection(self.state, event)
             self.state = {**self.state, "world": apply_patch(self.state["world"], patch)}
-            self.lines += [(event, line) for line in WORLD.commentator(event, self.state)]
+            self._say(event)
+
+    def _say(self, event: Event) -> None:
+        feed = self.state["feed"]
+        for line in WORLD.commentator(event, self.state):
+            self.lines.append((event, line))
+            feed = {**feed, f"{len(self.lines):06d}": {"text": line.text, "radio": line.radio or ""}}
+        self.state = {**self.state, "feed": {key: feed[key] for key in sorted(feed)[-FEED_LENGTH:]}}
 
 
 def play(

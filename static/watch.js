@@ -58,7 +58,7 @@ const feed = mountFeed(byId("feed"));
 const notice = mountNotice(byId("notice"));
 const announcer = mountAnnouncer(byId("announce"));
 const operator = mountOperator(byId("control"), root, episodeId);
-const seat = mountSeat(byId("seat"), root, episodeId);
+const seat = mountSeat(byId("seat"), root, episodeId, schedule);
 const fork = mountFork(byId("fork"), byId("parent"), root, episodeId, { timeline, seq: () => player.seq, wholeRecord });
 const bar = mountPlayerBar(byId("player"), { player, timeline, act, isLive, wholeRecord });
 mountKeys({ act, back: bar.back, isLive, help: byId("help"), chapter: timeline.chapterName });
@@ -120,7 +120,7 @@ function draw() {
   bar.update(state);
   announcer.update(state, view);
   sound.moved(seq, jumped);
-  const title = `${panel.headline(state) || pageTitle} · Spectator`;
+  const title = `${seat.asked() ? "Your turn · " : ""}${panel.headline(state) || pageTitle} · Spectator`;
   if (document.title !== title) document.title = title;
   drawnSeq = seq;
 }

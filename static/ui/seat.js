@@ -30,8 +30,8 @@ export function factsOf(situation) {
 /** `75` as `1:15`. @param {number} seconds */
 export const clockText = (seconds) => `${Math.floor(Math.ceil(seconds) / 60)}:${String(Math.ceil(seconds) % 60).padStart(2, "0")}`;
 
-/** @param {HTMLElement} place @param {string} root @param {string} episodeId */
-export function mountSeat(place, root, episodeId) {
+/** @param {HTMLElement} place @param {string} root @param {string} episodeId @param {() => void} changed hears that the seat is asked, or no longer */
+export function mountSeat(place, root, episodeId, changed) {
   const title = h("h2", { id: "seat-title", class: "seat__title" });
   const clock = h("span", { class: "seat__left" });
   const bar = h("progress", { class: "seat__clock", max: 1, value: 1, "aria-label": "Time left" });
@@ -79,7 +79,8 @@ export function mountSeat(place, root, episodeId) {
     if (!taken) return;
     if (answer.status === 401 || answer.status === 403) return needToken(answer.message);
     if (answer.ok) hear(answer.body);
-    else if (answer.status === 0) setText(say, "The server cannot be reached; this page keeps trying. When time runs out the fallback decides, and the match goes on.");
+    else if (answer.status) setText(say, answer.message);
+    else setText(say, "The server cannot be reached; this page keeps trying. When time runs out the fallback decides, and the match goes on.");
     soon(answer.ok && !asked ? SOON_MS : ASKED_MS);
   }
 
@@ -116,13 +117,16 @@ export function mountSeat(place, root, episodeId) {
     if (atForm) form.focus();
     atForm = false;
     tick();
+    changed();
   }
 
   /** Nothing is asked: the form rests where it is, so that the page does not jump. */
   function rest() {
+    const was = asked !== null;
     asked = null;
     setAttribute(board, "inert", true);
     place.classList.remove("seat--asked", "seat--hurry");
+    if (was) changed();
     setText(clock, "");
     setText(title, `You play ${people.map(nameOf).join(" and ")}`);
   }
@@ -205,6 +209,7 @@ export function mountSeat(place, root, episodeId) {
   setInterval(tick, TICK_MS);
 
   return {
+    asked: () => asked !== null,
     /** @param {Record<string, any>} state the newest, wherever the viewer stands @param {Record<string, string>} known what people call the actors */
     update(state, known) {
       episode = state.episode ?? {};

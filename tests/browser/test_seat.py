@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -46,6 +47,8 @@ def test_a_person_counts_with_the_keyboard_alone(table: Serving, open_page: Open
     viewer, page = open_page(url), open_page(url, forgive=("401", "422"))
     expect(viewer.locator("#seat")).to_contain_text("A person plays")
     take_seat(page)
+    expect(page).to_have_title(re.compile("^Your turn · "))
+    expect(viewer).not_to_have_title(re.compile("Your turn"))
     text = page.get_by_label("text", exact=True)
     page.keyboard.press("1")
     expect(text).to_be_focused()

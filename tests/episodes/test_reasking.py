@@ -5,15 +5,21 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from spectator.catalog import load_world
+from spectator.clock import SystemClock
 from spectator.environments.base import World
 from spectator.environments.counting import WORLD as COUNTING
+from spectator.episodes import rebuilding
 from spectator.episodes.reasking import Reasked, ask_again
+from spectator.episodes.recovery import recover
 from spectator.events import RecordedEvent
+from spectator.journal.sql import SqlJournal
 from spectator.llm.playback import Playback
 from spectator.llm.playback_server import serving_playback
 from tests.episodes.harness import supervising
@@ -132,5 +138,32 @@ def test_an_older_record_has_decisions_and_no_exchanges() -> None:
                 del one.event.data["exchanges"]  # type: ignore[attr-defined]
         reasked = await ask_again(first, lambda name: world)
         assert reasked.exchanges == [] and len(reasked.decisions) >= 2
+
+    asyncio.run(run())
+
+
+def test_a_model_that_began_anew_after_a_restart_is_asked_again_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its memory was gone then, and so it is when it is asked again."""
+
+    async def run() -> None:
+        async with serving(thoughtful) as fake:
+            model = endpoint_preset(COUNTING, fake.base_url)
+            captains = {**COUNTING.captains, model.name: model, COUNTING.default_captain: model}
+            world = replace(COUNTING, captains=captains)
+            whole = await play(world, 1, turns=5)
+            monkeypatch.setattr(rebuilding, "load_world", lambda name: world)
+            journal = await SqlJournal.open(f"sqlite:///{tmp_path / 'journal.db'}")
+            await journal.append([one for one in whole if one.event.turn <= 2])
+            async with supervising(world, journal=journal) as stage:
+                await recover(journal, SystemClock(), stage.supervisor)
+                await stage.supervisor.running()[0].wait()
+            recorded = await journal.read(whole[0].event.episode_id)
+            await journal.aclose()
+        reasked = await ask_again(recorded, lambda name: world)
+        assert reasked.gaps == [] and all(one.same for one in reasked.decisions)
+        lengths = [len(one.messages or ()) for one in reasked.exchanges]
+        assert lengths == [2, 4, *(2, 4), 4, 6], "turn 3 is the first of a new policy, and is asked twice"
 
     asyncio.run(run())

@@ -18,7 +18,7 @@ from spectator import __version__
 from spectator.clock import SystemClock
 from spectator.errors import ConfigurationError, SpectatorError
 
-from . import archive, audio, catalogue, control, health, leaderboard, live, seats, sse, wall_routes
+from . import archive, audio, catalogue, control, health, leaderboard, live, publish, seats, sse, wall_routes
 from .assets import mount_assets
 from .bodies import Body
 from .control import ChooseEpisode, ChoosePace
@@ -77,7 +77,19 @@ def create_app(settings: Settings) -> FastAPI:
     app.add_middleware(BodyLimit)
     app.add_middleware(OriginShield, settings=settings)
     app.add_middleware(SecurityHeaders, settings=settings)
-    for module in (health, control, seats, catalogue, archive, leaderboard, audio, wall_routes, live, sse):
+    for module in (
+        health,
+        control,
+        seats,
+        catalogue,
+        archive,
+        leaderboard,
+        audio,
+        wall_routes,
+        live,
+        sse,
+        publish,
+    ):
         app.include_router(module.router)
     app.include_router(pages_router())
     app.include_router(leaderboard.leaderboard_page())

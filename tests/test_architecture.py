@@ -22,7 +22,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("spectator.catalog",),
     ("spectator.cast",),
     ("spectator.episodes",),
-    ("spectator.terminal", "spectator.watching", "spectator.evaluation"),
+    ("spectator.watchable", "spectator.terminal", "spectator.watching", "spectator.evaluation"),
     ("spectator.rollouts", "server"),
     ("spectator.cli",),
 )

@@ -173,9 +173,21 @@ def test_the_opponent_and_refused_actions_are_told_as_in_a_live_match(tmp_path: 
 
 
 @pytest.mark.openenv
-def test_the_official_client_is_seen(tmp_path: Path, run_peer: RunPeer) -> None:
+def test_whoever_uses_the_official_package_is_seen(tmp_path: Path, run_peer: RunPeer) -> None:
     with serve(test_settings(tmp_path)) as serving:
         told = run_peer("peer_publish.py", serving.base_url)
-        entry = serving.finish(told["episode_id"])
+        entry = serving.finish(told["client"]["episode_id"])
         assert (entry["reason"], entry["turns"]) == ("finished", 4)
-        assert told["done"]
+        assert told["client"]["done"]
+        guess = serving.client.get("/api/episodes?environment=guess").json()["episodes"][0]
+        guess = serving.finish(guess["episode_id"])
+        assert (guess["title"], guess["captain_label"], guess["reason"]) == (
+            "Guess the number",
+            "Bisection",
+            "finished",
+        )
+        assert (guess["turns"], guess["score"]) == (told["steps"], 1.0)
+        lines = serving.client.get(f"/api/episodes/{guess['episode_id']}/events").text.splitlines()
+        decisions = [one["data"] for one in map(json.loads, lines) if one["type"] == "decision.made"]
+        assert decisions[0]["reasoning"] == "halfway from 1 to 100"
+        assert serving.client.get(f"/replay/{guess['episode_id']}").status_code == 200

@@ -2,7 +2,7 @@
 
 spectator evaluate --captains STYLES --matches 400 --out RESULTS
 spectator evaluate --captains STYLES --matches 20 --option forecast_futures=100 --out VALUES
-python scripts/make_evaluation_doc.py RESULTS VALUES
+python scripts/make_evaluation_doc.py RESULTS VALUES REVISION
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ def main() -> None:
     (DOCS / "evaluation-heuristics.md").write_text("\n".join(page(results, values, wanted)), encoding="utf-8")
 
 
-def page(results: Results, values: Results, plots: Sequence[str]) -> Iterator[str]:
+def page(results: Results, values: Results, revision: str) -> Iterator[str]:
     """The lines of the page."""
-    yield from head(results, values)
+    yield from head(results, values, revision)
     yield from ["## What came out", "", *(f"* {line}" for line in conclusions(results))]
     yield f"* {resolution(results)}"
     yield from ["", "## Ranking", "", image("ranking", "Ratings with intervals"), "", *ranking(results)]
@@ -72,7 +72,7 @@ def page(results: Results, values: Results, plots: Sequence[str]) -> Iterator[st
     ]
 
 
-def head(results: Results, values: Results) -> Iterator[str]:
+def head(results: Results, values: Results, revision: str) -> Iterator[str]:
     """What was done."""
     names = ",".join(sorted(one.name for one in results.captains))
     matches = 2 * results.seeds
@@ -82,14 +82,14 @@ def head(results: Results, values: Results) -> Iterator[str]:
         f"{len(results.captains)} styles, {matches} paired matches of each of {len(results.pairs)} pairs, "
         f"{len(results.matches)} in all: {results.seeds} seeds, each played from both seats. "
         f"{results.title} {results.environment_version}, {results.options['max_overs']} overs, pack "
-        f"`{results.pack}`. "
+        f"`{results.pack}`, at revision {revision} of this repository. "
         "How it is played and judged: [evaluation.md](evaluation.md).",
         "",
         "```",
         f"spectator evaluate --captains {names} --matches {matches} --out styles",
         f"spectator evaluate --captains {names} --matches {2 * values.seeds} "
         "--option forecast_futures=100 --out values",
-        "python scripts/make_evaluation_doc.py styles values    # this page and its plots",
+        "python scripts/make_evaluation_doc.py styles values $(git rev-parse --short HEAD)    # this page",
         "```",
         "",
     ]

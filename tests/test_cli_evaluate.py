@@ -75,6 +75,7 @@ def test_a_model_is_compared_with_a_scripted_captain_and_its_tokens_are_counted(
             "--jobs", "2", "--out", str(out),
         )  # fmt: skip
     assert code == 0, progress
+    assert "llm:fake asks its endpoint in 2 matches, which may cost money" in progress
     results = json.loads((out / "results.json").read_text())
     model = next(one for one in results["captains"] if one["name"] == "llm:fake")
     assert model["source"] == "model" and model["measures"]["tokens"]["value"] > 0

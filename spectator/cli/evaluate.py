@@ -15,6 +15,7 @@ from spectator.cli.options import parse_options
 
 if TYPE_CHECKING:
     from spectator.evaluation.results import Results
+    from spectator.evaluation.schedule import Schedule
 
 TOLD_EVERY_S = 15.0
 """Seconds between lines of progress where there is no terminal."""
@@ -85,6 +86,7 @@ def evaluate(
     cast = read_cast()
     schedule = plan_evaluation(request, load=cast.load)
     cast.preload()
+    _warn_of_cost(schedule)
     results = asyncio.run(_run(schedule, out, jobs))
     _write(results, out)
     _conclude(results, out)
@@ -92,7 +94,14 @@ def evaluate(
         raise click.ClickException("some matches did not finish; the report names them")
 
 
-async def _run(schedule: Any, out: Path, jobs: int) -> Results:
+def _warn_of_cost(schedule: Schedule) -> None:
+    for name in schedule.captains:
+        if schedule.world.captains[name].costs_money:
+            matches = sum(name in (match.home, match.away) for match in schedule.matches)
+            click.echo(f"{name} asks its endpoint in {matches} matches, which may cost money", err=True)
+
+
+async def _run(schedule: Schedule, out: Path, jobs: int) -> Results:
     from spectator.clock import SystemClock
     from spectator.evaluation.results import results_of
     from spectator.evaluation.running import run_evaluation

@@ -7,6 +7,11 @@ import shutil
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+settings.register_profile("steady", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("steady")
+"""A busy machine must not fail a property that holds; how long drawing takes is no property of ours."""
 
 ROOT = Path(__file__).resolve().parent.parent
 

@@ -6,6 +6,7 @@ Usage: ``python scripts/screenshots.py OUT_DIR [URL]``; without URL it starts a 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import shutil
 import subprocess
@@ -23,6 +24,9 @@ from playwright.sync_api import Browser, Page, sync_playwright
 ROOT = Path(__file__).resolve().parent.parent
 SIZES = {"wide": (1440, 900), "phone": (390, 844), "vast": (2560, 1440)}
 LOOKS = ("dark", "light")
+MOVING_STEPS = 6
+"""Steps that the animated picture shows."""
+
 SEED = 7
 """A match with a tie and a super over, so that the pages show the long case."""
 
@@ -33,7 +37,9 @@ def main() -> None:
     parser.add_argument("out", type=Path, help="folder for the pictures")
     parser.add_argument("url", nargs="?", help="a running server; left out to start one")
     parser.add_argument("--only", default="", help="only pages whose name holds this")
-    parser.add_argument("--readme", action="store_true", help="only docs/images/cockpit.png, for the README")
+    parser.add_argument(
+        "--readme", action="store_true", help="only the pictures of the README, docs/images/cockpit.*"
+    )
     given = parser.parse_args()
     given.out.mkdir(parents=True, exist_ok=True)
     with serving(given.url) as url, sync_playwright() as playwright:
@@ -42,6 +48,7 @@ def main() -> None:
         )
         if given.readme:
             take_readme(browser, url, ROOT / "docs" / "images" / "cockpit.png")
+            take_moving(browser, url, ROOT / "docs" / "images" / "cockpit.webp")
         else:
             take_all(browser, url, given.out, given.only)
         browser.close()
@@ -62,7 +69,7 @@ def take_all(browser: Browser, url: str, out: Path, only: str) -> None:
     if not client.get("/api/episodes").json()["episodes"]:
         shoot("lobby-empty", "/")
     ended = start(client, pace="max", seed=SEED)
-    start(client, pace="max", seed=21, captain_preset="aggressive")
+    other = start(client, pace="max", seed=SEED, captain_preset="aggressive")
     counted = start(
         client, environment="counting", pace="max", captain_preset="random", options={"turns": 40}
     )
@@ -70,14 +77,24 @@ def take_all(browser: Browser, url: str, out: Path, only: str) -> None:
     live = start(client, wait=False, pace="fast", seed=SEED)
     until(client, live, turns=110)
     client.post("/custom/pace", json={"episode_id": live, "pace": "broadcast"})
+    fork = client.post(
+        "/custom/fork", json={"episode_id": ended, "seq": last_of_turn(client, ended, 90)}
+    ).json()
     shoot("live", f"/watch/{live}")
     shoot("lobby", "/")
+    shoot("wall", "/wall")
+    shoot("fork", f"/watch/{fork['episode_id']}")
+    client.post("/custom/stop_episode", json={"episode_id": fork["episode_id"]})
     client.post("/custom/stop_episode", json={"episode_id": live})
     shoot("ended", f"/watch/{ended}")
     shoot("replay", f"/replay/{ended}?seq=300")
     shoot("start", f"/watch/{ended}?seq=6")
     shoot("text", f"/watch/{ended}?text=1")
     shoot("counting", f"/watch/{counted}")
+    shoot("compare", f"/compare?a={ended}&b={other}")
+    shoot("compare-one", f"/compare?a={counted}")
+    shoot("leaderboard", "/leaderboard")
+    shoot("wall-empty", "/wall?text=nobody")
     shoot("missing", "/watch/ep-nowhere")
 
 
@@ -117,6 +134,88 @@ def take_readme(browser: Browser, url: str, path: Path) -> None:
     page.screenshot(path=path)
     context.close()
     client.post("/custom/stop_episode", json={"episode_id": live})
+
+
+def take_moving(browser: Browser, url: str, path: Path) -> None:
+    """The liveliest half dozen steps of a match, as an animated picture made by ffmpeg."""
+    if shutil.which("ffmpeg") is None:
+        sys.exit("no ffmpeg here; install it with: apt-get install ffmpeg")
+    client = httpx.Client(base_url=url, timeout=60)
+    ended = start(client, pace="max", seed=73, captain_preset="tactician")
+    width, height = SIZES["wide"]
+    context = browser.new_context(viewport={"width": width, "height": height}, color_scheme="dark")
+    page = context.new_page()
+    page.goto(f"{url}/watch/{ended}?seq={liveliest(events_of(client, ended), MOVING_STEPS)}")
+    page.get_by_role("slider").first.hover()
+    page.wait_for_timeout(1_500)
+    with tempfile.TemporaryDirectory() as folder:
+        frames = iter(range(10_000))
+
+        def shoot(times: int) -> None:
+            picture = page.screenshot()
+            for _ in range(times):
+                (Path(folder) / f"{next(frames):04d}.png").write_bytes(picture)
+
+        for _ in range(MOVING_STEPS):
+            shoot(2)
+            page.keyboard.press("ArrowRight")
+            for _ in range(4):
+                shoot(1)
+            page.wait_for_timeout(600)
+            shoot(4)
+        shoot(6)
+        scaled = [
+            "-vf",
+            "scale=1000:-1:flags=lanczos",
+            "-c:v",
+            "libwebp_anim",
+            "-quality",
+            "50",
+            "-loop",
+            "0",
+        ]
+        subprocess.run(
+            [
+                "ffmpeg",
+                "-y",
+                "-loglevel",
+                "error",
+                "-framerate",
+                "6",
+                "-i",
+                f"{folder}/%04d.png",
+                *scaled,
+                path,
+            ],
+            check=True,
+        )
+    context.close()
+    print(f"{path}: {path.stat().st_size / 1e6:.2f} MB", file=sys.stderr)
+
+
+def liveliest(events: list[dict[str, Any]], steps: int) -> int:
+    """Number of the event after which the most is said to matter within so many of the world's steps."""
+    ends: list[int] = []
+    weight: dict[int, int] = {}
+    for event in events:
+        if "step" in event["patch"].get("world", {}).get("glance", {}):
+            ends.append(event["seq"])
+        if event["type"] == "narration.line" and ends and event["data"]["priority"] <= 1:
+            weight[len(ends)] = weight.get(len(ends), 0) + (3 if event["data"]["priority"] == 0 else 2)
+    worth = [
+        sum(weight.get(step, 0) for step in range(begin + 2, begin + steps)) for begin in range(len(ends))
+    ]
+    return ends[max(0, worth.index(max(worth)))]
+
+
+def events_of(client: httpx.Client, episode_id: str) -> list[dict[str, Any]]:
+    """What is recorded of an episode."""
+    return [json.loads(line) for line in client.get(f"/api/episodes/{episode_id}/events").text.splitlines()]
+
+
+def last_of_turn(client: httpx.Client, episode_id: str, turn: int) -> int:
+    """Number of the last event of a turn."""
+    return max(event["seq"] for event in events_of(client, episode_id) if event["turn"] == turn)
 
 
 def watch_errors(page: Page) -> None:
@@ -162,7 +261,7 @@ def serving(url: str | None) -> Iterator[str]:
         yield url.rstrip("/")
         return
     with tempfile.TemporaryDirectory() as data:
-        settings = {"DATA_DIR": data, "MAX_EPISODES": "2", "LOG_LEVEL": "error"}
+        settings = {"DATA_DIR": data, "MAX_EPISODES": "3", "LOG_LEVEL": "error"}
         process = subprocess.Popen(
             [sys.executable, "-m", "server.app", "--port", "0"],
             cwd=ROOT,

@@ -26,9 +26,14 @@ export function noticeOf(state, trouble = null) {
   return { words: "", bad: false };
 }
 
+const PACE_MS = 8_000;
+const PACES = { broadcast: "broadcast", fast: "fast", max: "as fast as it goes" };
+
 /** @param {HTMLElement} place */
 export function mountNotice(place) {
   /** @type {string | null} */ let trouble = null;
+  /** @type {string | null} */ let pace = null;
+  let paceUntil = 0;
   return {
     /** Note what keeps the record from being written. @param {import("../live/protocol.js").Frame} frame */
     take(frame) {
@@ -38,10 +43,20 @@ export function mountNotice(place) {
 
     /** @param {any} state */
     update(state) {
-      const { words, bad } = noticeOf(state, trouble);
+      const said = noticeOf(state, trouble);
+      const { bad } = said;
+      const words = said.words || paceWords(state.episode ?? {});
       place.hidden = words === "";
       setAttribute(place, "class", bad ? "notice notice--bad stage__notice" : "notice stage__notice");
       setText(place, clip(words, LONGEST));
     },
   };
+
+  /** That somebody changed the pace, for a while. @param {any} episode */
+  function paceWords(episode) {
+    const changed = pace !== null && episode.pace !== undefined && episode.pace !== pace;
+    if (changed) paceUntil = performance.now() + PACE_MS;
+    pace = episode.pace ?? pace;
+    return episode.status === "live" && performance.now() < paceUntil ? `The operator set the pace: ${PACES[/** @type {"max"} */ (pace)] ?? pace}.` : "";
+  }
 }

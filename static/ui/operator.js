@@ -18,7 +18,7 @@ export function mountOperator(opener, root, episodeId) {
     h("div", { class: "dialog__row" }, h("button", { class: "button button--go" }, "Use it")));
   const reins = h("div", {}, h("div", { class: "dialog__row" }, pause, stop), h("div", { class: "dialog__row" }, h("span", { class: "quiet" }, "Pace"), ...paces));
   const over = h("p", { hidden: true }, "It has ended: there is nothing left to control. Start another in the ", h("a", { href: root }, "lobby"), ".");
-  const dialog = makeDialog("Control this match", h("p", { class: "quiet" }, "For everyone who watches. What you do is recorded, and everyone sees it."), reins, over, form, say);
+  const dialog = makeDialog("Control this match", h("p", { class: "quiet" }, "For everyone who watches, from the next step on. What you do is recorded, and everyone sees it."), reins, over, form, say);
   /** @type {(() => Promise<void>) | null} */
   let again = null;
 

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from benchmarks import fanout, leaderboard, live, voice
+from benchmarks import fanout, kills, leaderboard, live, soak, voice
 from benchmarks.figures import HEADER, Figure
 
 PARTS: Final[Mapping[str, Callable[[], list[Figure]]]] = {
@@ -15,12 +15,17 @@ PARTS: Final[Mapping[str, Callable[[], list[Figure]]]] = {
     "fanout": fanout.measure,
     "voice": lambda: asyncio.run(voice.measure()),
     "leaderboard": leaderboard.measure,
+    "kills": kills.measure,
+    "soak": soak.measure,
 }
+
+LONG: Final = {"kills", "soak"}
+"""Parts that run only when they are named, for they take many minutes."""
 
 
 def main() -> None:
     """Measure the parts that are named, or all, and print."""
-    wanted = sys.argv[1:] or list(PARTS)
+    wanted = sys.argv[1:] or [name for name in PARTS if name not in LONG]
     if unknown := [name for name in wanted if name not in PARTS]:
         sys.exit(f"benchmarks: there is no part {unknown[0]!r}; there are {', '.join(PARTS)}")
     print(HEADER)

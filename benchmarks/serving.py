@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import shlex
 import signal
 import socket
 import subprocess
@@ -31,56 +33,116 @@ def server(settings: Mapping[str, str] | None = None, *, python_path: Path | Non
         yield base
 
 
+class Server:
+    """A server process that may die and come back at the same place with the same data.
+
+    Args:
+        data: Its folder.
+        settings: Further variables.
+        python_path: A folder of modules that it shall find.
+    """
+
+    def __init__(
+        self, data: Path, settings: Mapping[str, str] | None = None, *, python_path: Path | None = None
+    ) -> None:
+        port = free_port()
+        self.base = f"http://127.0.0.1:{port}"
+        self.process_id = 0
+        """Of the one that runs."""
+        self._arguments = ["--host", "127.0.0.1", "--port", str(port)]
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("SPECTATOR_")}
+        environment |= {"SPECTATOR_DATA_DIR": str(data), **(settings or {})}
+        if python_path is not None:
+            environment["PYTHONPATH"] = str(python_path)
+        self._log = data / "log"
+        with self._log.open("a") as output:
+            self._nursery = subprocess.Popen(
+                [sys.executable, "-m", "benchmarks.nursery"],
+                env=environment,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=output,
+                text=True,
+            )
+
+    def start(self) -> None:
+        """Start it; returns at once."""
+        assert self._nursery.stdin is not None and self._nursery.stdout is not None
+        self._nursery.stdin.write(shlex.join(self._arguments) + "\n")
+        self._nursery.stdin.flush()
+        self.process_id = int(self._nursery.stdout.readline())
+
+    def wait(self, patience_s: float = 60.0) -> None:
+        """Wait until it is ready.
+
+        Raises:
+            RuntimeError: It ended, or it does not answer.
+        """
+        until = time.monotonic() + patience_s
+        while time.monotonic() < until:
+            if not self.runs():
+                raise RuntimeError(f"the server ended:\n{self._log.read_text()}")
+            try:
+                if httpx.get(f"{self.base}/readyz", timeout=1, trust_env=False).is_success:
+                    return
+            except httpx.TransportError:
+                time.sleep(0.05)
+        raise RuntimeError(f"the server does not answer:\n{self._log.read_text()}")
+
+    def runs(self) -> bool:
+        """Whether the process is there."""
+        try:
+            os.kill(self.process_id, 0)
+        except ProcessLookupError:
+            return False
+        return True
+
+    def kill(self) -> None:
+        """End it as a crash would."""
+        self._end(signal.SIGKILL, 10.0)
+
+    def stop(self) -> float:
+        """End it in order; returns the seconds that it took."""
+        began = time.monotonic()
+        if not self._end(signal.SIGTERM, 20.0):
+            self.kill()
+        return time.monotonic() - began
+
+    def close(self) -> None:
+        """End it and what it began from."""
+        if self.process_id and self.runs():
+            self.stop()
+        with self._nursery as nursery:
+            nursery.kill()
+
+    def _end(self, number: signal.Signals, patience_s: float) -> bool:
+        os.kill(self.process_id, number)
+        until = time.monotonic() + patience_s
+        while self.runs() and time.monotonic() < until:
+            time.sleep(0.01)
+        return not self.runs()
+
+
 @contextmanager
 def server_process(
     settings: Mapping[str, str] | None = None, *, python_path: Path | None = None
 ) -> Iterator[tuple[str, int]]:
     """The same; yields its process id, too."""
     with TemporaryDirectory(prefix="spectator-bench-") as data:
-        with _running(Path(data), settings, python_path) as running:
-            yield running
+        with _running(Server(Path(data), settings, python_path=python_path)) as running:
+            yield running.base, running.process_id
 
 
 @contextmanager
 def server_in(folder: Path, settings: Mapping[str, str] | None = None) -> Iterator[str]:
     """The same over a folder that is there already; yields its base URL."""
-    with _running(folder, settings, None) as (base, _):
-        yield base
+    with _running(Server(folder, settings)) as running:
+        yield running.base
 
 
 @contextmanager
-def _running(
-    data: Path, settings: Mapping[str, str] | None, python_path: Path | None
-) -> Iterator[tuple[str, int]]:
-    port = free_port()
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("SPECTATOR_")}
-    environment |= {"SPECTATOR_DATA_DIR": str(data), **(settings or {})}
-    if python_path is not None:
-        environment["PYTHONPATH"] = str(python_path)
-    command = [sys.executable, "-m", "server.app", "--host", "127.0.0.1", "--port", str(port)]
-    log = data / "log"
-    with log.open("w") as output:
-        process = subprocess.Popen(command, env=environment, stdout=output, stderr=output)
-    try:
-        base = f"http://127.0.0.1:{port}"
-        _wait(base, process, log)
-        yield base, process.pid
-    finally:
-        process.send_signal(signal.SIGTERM)
-        try:
-            process.wait(10)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-
-
-def _wait(base: str, process: subprocess.Popen[bytes], log: Path) -> None:
-    for _ in range(600):
-        if process.poll() is not None:
-            raise RuntimeError(f"the server ended:\n{log.read_text()}")
-        try:
-            if httpx.get(f"{base}/readyz", timeout=1).is_success:
-                return
-        except httpx.TransportError:
-            time.sleep(0.05)
-    raise RuntimeError(f"the server does not answer:\n{log.read_text()}")
+def _running(server: Server) -> Iterator[Server]:
+    with contextlib.closing(server):
+        server.start()
+        server.wait()
+        yield server

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
+from server import keepalive
 from tests.gate import Gate
 from tests.server.watching import Watcher, open_by_hand, watch
 from tests.serving import Serving, serve, test_settings, without_errors
@@ -188,6 +189,64 @@ def test_live_follows_whatever_is_on(serving: Serving) -> None:
         second = serving.start(**LONG)
         assert watcher.until("hello")["episode_id"] == second
         assert watcher.until("snapshot")["state"]["episode"]["id"] == second
+
+
+def test_live_shows_one_episode_after_another_without_a_gap(serving: Serving) -> None:
+    with watch(f"{serving.ws_url}/live") as watcher:
+        assert watcher.next()["frame"] == "waiting"
+        for turns in (1, 4, 2, 3):
+            name = serving.start(options={"turns": turns}, pace="fast")
+            hello = watcher.until("hello")
+            assert hello["episode_id"] == name
+            watcher.seq, watcher.state = 0, None
+            watcher.until("waiting")
+            lines = recorded(serving, name)
+            assert watcher.seq == len(lines)
+            shown = [text for text in watcher.texts if f'"episode_id":"{name}"' in text][1:]
+            assert shown == ['{"frame":"event",' + line[1:] for line in lines[-len(shown) :]]
+            assert watcher.state["world"]["said"] == turns
+        assert serving.client.get("/metrics").text.count("spectator_viewers 1\n") == 1
+
+
+def test_what_a_viewer_says_before_its_handshake_is_answered_is_heard(serving: Serving) -> None:
+    name, ping = serving.start(**LONG), b'{"frame":"ping","t":7}'
+    request = (
+        f"GET /live/{name} HTTP/1.1\r\nHost: 127.0.0.1\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+        "Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\nSec-WebSocket-Version: 13\r\n\r\n"
+    )
+    with socket.create_connection(
+        ("127.0.0.1", int(serving.base_url.rpartition(":")[2])), timeout=20
+    ) as peer:
+        peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        peer.sendall(request.encode())
+        peer.sendall(b"\x81" + bytes((0x80 | len(ping),)) + bytes(4) + ping)
+        got = b""
+        while b'{"frame":"pong","t":7}' not in got:
+            chunk = peer.recv(65_536)
+            assert chunk, got
+            got += chunk
+
+
+def test_a_viewer_that_says_goodbye_is_answered(serving: Serving) -> None:
+    with watch(f"{serving.ws_url}/live/{serving.start(**LONG)}") as watcher:
+        watcher.until("snapshot")
+        watcher.socket.close(code=1001, reason="another page")
+        assert watcher.socket.close_code == 1001
+
+
+def test_one_who_does_not_answer_pings_is_told_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(keepalive, "INTERVAL_S", 0.4)
+    with serve(test_settings(tmp_path)) as serving:
+        url = f"/live/{serving.start(**LONG)}"
+        with watch(serving.ws_url + url) as lively, open_by_hand(serving.base_url, url) as silent:
+            got = b""
+            while chunk := silent.recv(65_536):
+                got += chunk
+            assert b'"code":1011,"reconnect":true,"reason":"no answer to a ping"' in got
+            assert got.endswith(b"\x88\x15\x03\xf3no answer to a ping")
+            serving.client.post("/custom/pause", json={})
+            while lively.until("event")["type"] != "episode.paused":
+                pass
 
 
 def test_live_joins_what_is_on_already(serving: Serving) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import subprocess
@@ -14,7 +15,7 @@ import httpx
 import pytest
 from websockets.exceptions import ConnectionClosed
 
-from tests.server.watching import watch
+from tests.server.watching import open_by_hand, watch
 from tests.serving import PATIENCE_S, ROOT, free_port, serve_process
 
 LONG = {"pace": "broadcast", "options": {"turns": 1000}}
@@ -63,6 +64,26 @@ def test_on_sigterm_viewers_are_told_to_come_back_and_the_process_leaves(tmp_pat
         assert entry["reason"] is None
         (running,) = httpx.get(f"{again.base_url}/custom/status").json()["running"]
         assert running["episode_id"] == episode_id, "it is played on"
+
+
+def test_a_thousand_viewers_are_told_to_come_back(tmp_path: Path) -> None:
+    bye = b'"frame":"bye","code":1012,"reconnect":true'
+    with serve_process(tmp_path) as serving, contextlib.ExitStack() as stack:
+        episode_id = start(serving.base_url, **LONG)
+        peers = [
+            stack.enter_context(open_by_hand(serving.base_url, f"/live/{episode_id}")) for _ in range(1000)
+        ]
+        serving.terminate()
+        told = 0
+        for peer in peers:
+            peer.settimeout(PATIENCE_S)
+            got = b""
+            with contextlib.suppress(ConnectionResetError):
+                while chunk := peer.recv(65_536):
+                    got += chunk
+            told += bye in got
+        assert told == 1000
+        assert serving.process.returncode == 0
 
 
 def test_after_a_crash_what_was_recorded_is_there(tmp_path: Path) -> None:

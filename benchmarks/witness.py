@@ -1,0 +1,202 @@
+"""Owns viewers that check all they see: whether anything was lost, came twice, out of order, or changed."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import random
+from collections import Counter
+from collections.abc import AsyncGenerator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import httpx
+from websockets.asyncio.client import connect
+from websockets.exceptions import InvalidHandshake, WebSocketException
+
+from server.show import MAX_MISSING
+from spectator.merge_patch import apply_patch
+
+LOST_CONNECTION = (OSError, WebSocketException, InvalidHandshake, httpx.TransportError, TimeoutError)
+"""What a viewer sees when its server dies."""
+
+PREFIX = '{"frame":"event",'
+"""What a frame has before the record's own line, but for the line's brace."""
+
+
+@dataclass
+class Seen:
+    """What a witness has of one episode.
+
+    Args:
+        episode_id: Which.
+        epoch: Its numbering.
+    """
+
+    episode_id: str
+    epoch: str
+    state: Any = None
+    seq: int = 0
+    texts: dict[int, int] = field(default_factory=dict)
+    """Hash of each event's text, by its number."""
+    over: bool = False
+
+
+class Witness:
+    """One viewer that comes back whenever its connection is lost, and says what went wrong.
+
+    Args:
+        base: Where the server is; another one may listen there after each death.
+        path: What it watches, such as ``/live``.
+        chance: Draws how long it waits.
+        by_events: Watch by server-sent events.
+    """
+
+    def __init__(self, base: str, path: str, chance: random.Random, *, by_events: bool = False) -> None:
+        self.episodes: dict[str, Seen] = {}
+        self.wrong: Counter[str] = Counter()
+        """``lost``, ``doubled``, ``reordered`` events, and others that ought not to be."""
+        self.connections = self.snapshots = self.events = 0
+        self.shown: Seen | None = None
+        self.steps = 0
+        """Steps that it has seen taken."""
+        self._base = base
+        self._path = path
+        self._chance = chance
+        self._by_events = by_events
+        self._asked: Seen | None = None
+        self._anew = True
+        self._fresh = 0
+        self._client: httpx.AsyncClient | None = None
+
+    async def aclose(self) -> None:
+        """Let its HTTP client go."""
+        if self._client is not None:
+            await self._client.aclose()
+
+    async def follow(self) -> None:
+        """Watch one episode to its end, through any number of deaths of the server."""
+        while not (self.shown and self.shown.over):
+            await self.watch()
+            await asyncio.sleep(self._chance.uniform(0.05, 0.4))
+
+    async def watch(self, *, resume: bool = True, stall_s: float = 0.0) -> None:
+        """Watch until the connection is over.
+
+        Args:
+            resume: Say where it stands.
+            stall_s: Read nothing for so long in between.
+        """
+        self._asked = self.shown if resume and self.shown and self.shown.seq else None
+        query = f"?epoch={self._asked.epoch}&seq={self._asked.seq}" if self._asked else ""
+        lines = self._lines(query) if self._by_events else self._messages(query)
+        self._anew, self._fresh = True, 0
+        try:
+            async with contextlib.aclosing(lines):
+                async for text in lines:
+                    self.take(text)
+                    if stall_s and self._fresh > 3:
+                        await asyncio.sleep(stall_s)
+                        stall_s = 0.0
+        except LOST_CONNECTION:
+            return
+
+    async def _messages(self, query: str) -> AsyncGenerator[str, None]:
+        url = f"ws{self._base[4:]}{self._path}{query}"
+        async with connect(
+            url, compression=None, max_size=None, max_queue=4, open_timeout=20, close_timeout=1, proxy=None
+        ) as socket:
+            self.connections += 1
+            async for text in socket:
+                yield str(text)
+
+    async def _lines(self, query: str) -> AsyncGenerator[str, None]:
+        if self._client is None:
+            self._client = httpx.AsyncClient(timeout=40, trust_env=False)
+        async with self._client.stream("GET", f"{self._base}{self._path}/events{query}") as answer:
+            if answer.status_code != 200:
+                return
+            self.connections += 1
+            async for line in answer.aiter_lines():
+                if line.startswith("data: {"):
+                    yield line.removeprefix("data: ")
+
+    def take(self, text: str) -> None:
+        """Check and fold one frame."""
+        frame: dict[str, Any] = json.loads(text)
+        match frame["frame"]:
+            case "hello":
+                self._greet(frame)
+            case "snapshot":
+                self._replace(frame)
+            case "event":
+                self._fold(frame, text)
+            case "bye":
+                if self.shown is not None and frame["code"] == 1000:
+                    self.shown.over = True
+
+    def _greet(self, frame: dict[str, Any]) -> None:
+        name, epoch = frame["episode_id"], frame["epoch"]
+        self.shown = self.episodes.setdefault(name, Seen(name, epoch))
+        if self.shown.epoch != epoch:
+            self.wrong["renumbered"] += 1
+        self._anew, self._fresh = True, self._fresh + 1
+
+    def _replace(self, frame: dict[str, Any]) -> None:
+        shown = self.shown
+        assert shown is not None
+        self.snapshots += 1
+        asked = self._asked is shown and self._anew
+        if asked and shown.seq <= frame["seq"] <= shown.seq + MAX_MISSING:
+            self.wrong["lost"] += frame["seq"] - shown.seq
+        if frame["seq"] < shown.seq:
+            self.wrong["went back"] += 1
+        shown.state, shown.seq = frame["state"], frame["seq"]
+
+    def _fold(self, frame: dict[str, Any], text: str) -> None:
+        shown, seq = self.shown, frame["seq"]
+        assert shown is not None
+        self.events += 1
+        self._fresh += 1
+        self._anew = False
+        self.steps += frame["type"] == "step.taken"
+        if seq <= shown.seq:
+            self.wrong["doubled" if shown.texts.get(seq) == hash(text) else "reordered"] += 1
+            return
+        if seq > shown.seq + 1:
+            self.wrong["lost"] += seq - shown.seq - 1
+        shown.texts[seq] = hash(text)
+        shown.state, shown.seq = apply_patch(shown.state, frame["patch"]), seq
+        if frame["type"] == "episode.ended" and self._path != "/live":
+            shown.over = True
+
+
+def check(witnesses: Sequence[Witness], base: str) -> Counter[str]:
+    """Compare all that was seen with the record; gives everything that is wrong, by name."""
+    wrong: Counter[str] = Counter()
+    for witness in witnesses:
+        wrong += witness.wrong
+    with httpx.Client(base_url=base, timeout=60, trust_env=False) as client:
+        for name in sorted({name for witness in witnesses for name in witness.episodes}):
+            lines = client.get(f"/api/episodes/{name}/events").raise_for_status().text.splitlines()
+            seen = [witness.episodes[name] for witness in witnesses if name in witness.episodes]
+            wrong += _compared(lines, seen)
+    return wrong
+
+
+def _compared(lines: Sequence[str], seen: Sequence[Seen]) -> Counter[str]:
+    wrong: Counter[str] = Counter()
+    states: list[Any] = [{}]
+    hashes = [0]
+    for line in lines:
+        states.append(apply_patch(states[-1], json.loads(line)["patch"]))
+        hashes.append(hash(PREFIX + line[1:]))
+    for one in seen:
+        if one.seq > len(lines):
+            wrong["never recorded"] += one.seq - len(lines)
+            continue
+        wrong["changed"] += sum(hashes[seq] != text for seq, text in one.texts.items())
+        if one.seq and one.state != states[one.seq]:
+            wrong["another state"] += 1
+    return +wrong

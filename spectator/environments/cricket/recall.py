@@ -10,8 +10,6 @@ from typing import Any, Final
 from spectator.environments.base import derive_seed
 
 _SLOT: Final = re.compile(r"\{[a-z_]+\}")
-_TELLING: Final = 4
-"""Fewest letters by which a phrase is known again."""
 
 
 class Recall:
@@ -32,7 +30,9 @@ class Recall:
             str(data.get("striker", "")),
         )
         feed = state.get("feed", {})
-        self._said = [f"{feed[key]['text']} {feed[key].get('radio', '')}".lower() for key in sorted(feed)]
+        self._said = "\n".join(
+            f"{feed[key]['text']} {feed[key].get('radio', '')}" for key in sorted(feed)
+        ).lower()
 
     def pick(self, options: Sequence[str], *salt: str) -> str:
         """One of ``options``: the first, from where the event begins, that was not used lately.
@@ -41,34 +41,25 @@ class Recall:
         """
         first = self.number(len(options), *salt)
         turned = [*options[first:], *options[:first]]
-        if len(turned) == 1 or not self._said:
-            return turned[0]
-        return min(turned, key=self.last_use)
+        for option in turned:
+            if self.is_new(option):
+                return option
+        return min(turned, key=self._last_use)
 
     def number(self, below: int, *salt: str) -> int:
         """A number from the event's own data, equal in every process."""
         return derive_seed(self._seed, *self._facts, *salt) % below
 
-    def last_use(self, phrase: str) -> int:
-        """Which of the lines, 1 the oldest, was the last with ``phrase``; 0 when none was."""
-        telling = telling_parts(phrase)
-        if not telling:
-            return 0
-        for index in range(len(self._said), 0, -1):
-            said = self._said[index - 1]
-            if all(part in said for part in telling):
-                return index
-        return 0
-
     def is_new(self, phrase: str) -> bool:
         """Whether ``phrase`` was not used lately."""
-        return self.last_use(phrase) == 0
+        return self._last_use(phrase) < 0
+
+    def _last_use(self, phrase: str) -> int:
+        """Where in what was said ``phrase`` came last; -1 when it did not."""
+        return self._said.rfind(telling_part(phrase))
 
 
 @lru_cache(maxsize=2048)
-def telling_parts(phrase: str) -> tuple[str, ...]:
-    """What of a phrase stays the same whatever fills it."""
-    parts = [part.strip(" ").lower() for part in _SLOT.split(phrase)]
-    return tuple(part for part in parts if sum(map(str.isalpha, part)) >= _TELLING) or tuple(
-        part for part in parts if len(part) > 1
-    )
+def telling_part(phrase: str) -> str:
+    """The longest part of a phrase that stays the same whatever fills it."""
+    return max((part.strip(" ").lower() for part in _SLOT.split(phrase)), key=len)

@@ -9,7 +9,7 @@ import pytest
 
 from spectator.environments.cricket import WORLD, phrases
 from spectator.environments.cricket.field import preset_field
-from spectator.environments.cricket.recall import telling_parts
+from spectator.environments.cricket.recall import telling_part
 from spectator.events import Event
 from tests.environments.cricket.playing import Told, play
 
@@ -121,12 +121,8 @@ def test_unknown_events_are_passed_over() -> None:
 
 def phrase_of(text: str, options: tuple[str, ...]) -> str | None:
     """The phrase that ``text`` was made of: the one of which most is in it."""
-    fitting = [
-        one
-        for one in options
-        if telling_parts(one) and all(part in text.lower() for part in telling_parts(one))
-    ]
-    return max(fitting, key=lambda one: sum(map(len, telling_parts(one))), default=None)
+    fitting = [one for one in options if telling_part(one) in said]
+    return max(fitting, key=lambda one: len(telling_part(one)), default=None)
 
 
 def test_no_phrase_comes_again_within_two_overs(told: list[Told]) -> None:

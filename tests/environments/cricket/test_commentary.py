@@ -121,7 +121,7 @@ def test_unknown_events_are_passed_over() -> None:
 
 def phrase_of(text: str, options: tuple[str, ...]) -> str | None:
     """The phrase that ``text`` was made of: the one of which most is in it."""
-    fitting = [one for one in options if telling_part(one) in said]
+    fitting = [one for one in options if telling_part(one) in text.lower()]
     return max(fitting, key=lambda one: len(telling_part(one)), default=None)
 
 

@@ -33,8 +33,8 @@ such innings are known, so the figure is chosen by hand."""
 def usual_bowler(match: Match) -> int:
     """Index of the bowler whom a side with no particular plan would choose for the next over.
 
-    It keeps to the real share of spin by over, prefers the better bowlers, lets a spell go on, keeps its best
-    quick bowlers for the end, and never leaves overs that nobody may bowl.
+    It keeps to the real share of spin by over, has pace at the very end, prefers the better bowlers, lets a
+    spell go on, keeps its best quick bowlers for the end, and never leaves overs that nobody may bowl.
 
     Raises:
         LawBroken: No over is about to begin.
@@ -46,8 +46,8 @@ def usual_bowler(match: Match) -> int:
     left = laws.overs_left_of_all(innings)
     over, overs = innings.balls // 6, innings.format.overs
     limit, starters = innings.format.bowler_overs, innings.over_starters
-    wants_spin = _wants_spin(match, team, over, overs)
     death = max(1, overs // 5)
+    wants_spin = over < overs - (death + 1) // 2 and _wants_spin(match, team, over, overs)
     late = over >= overs - death
     reserved = () if late else team.death_bowlers[: max(1, 2 * death // limit)]
     from_this_end = starters[-2] if len(starters) > 1 else None

@@ -31,6 +31,10 @@ _HIT_OF_BAT: Final = (0, 1, 2, 3, 4, 3, 5)
 _BACK_OF_A_LENGTH, _SHORT = 4, 5
 
 
+SWING_RATE: Final = 12.0
+"""Required runs an over from which a batter swings at what he would defend or leave otherwise."""
+
+
 class Sight(NamedTuple):
     """What is seen of one ball.
 
@@ -122,28 +126,19 @@ class Reader:
         stock = at.bowler.speed_kmh or _SPEED_KMH[kind]
         speed = round(stock * (_PACE_FACTOR[pace] + 0.08 * (quick - 0.5)), 1)
         by_keeper = KEEPER_CATCH[at.bowler.bowls or "spin"][phase]
-        missed = _not_hit(ball, category, length, line, draws, by_keeper)
-        zone, shot, contact, aerial = missed or self._hit(
-            at, phase, kind, length, line, category, ball, draws
-        )
+        swings = _swings(at, phase)
+        missed = _not_hit(ball, category, length, line, draws, by_keeper, swings)
+        zone, shot, contact, aerial = missed or self._hit(at, place, length, line, ball, draws, swings)
         fielder = _fielder(at, ball, zone, draws, by_keeper)
         if fielder in CATCHING_POSITIONS:
             contact, aerial = "edged", False
         return Sight(zone, LENGTHS[length], LINES[line], speed, shot, fielder, contact, aerial, pace)
 
     def _hit(
-        self,
-        at: Situation,
-        phase: int,
-        kind: int,
-        length: int,
-        line: int,
-        category: int,
-        ball: Ball,
-        draws: Draws,
+        self, at: Situation, place: Place, length: int, line: int, ball: Ball, draws: Draws, swings: bool
     ) -> tuple[int, str, str, bool]:
         """Sector, stroke, contact and whether the ball flew, of one that the bat sent somewhere."""
-        how, who, _, where = draws
+        (phase, kind, _, category), (how, who, _, where) = place, draws
         out = ball.dismissal
         hit = _HIT_OF_BAT[ball.bat] if category != WICKET else (5 if how < SKIED else 0)
         zone = bisect(self._zones_of(at, phase, kind, line)[hit], where) + 1
@@ -153,7 +148,7 @@ class Reader:
         aerial = hit == 5 or out == "caught"
         if zone == 1 and LINES[line] == "wide outside off":
             return zone, "drive", "edged", aerial
-        if category == DOT and how < 0.6:
+        if category == DOT and how < 0.6 and not swings:
             shot = "defend"
         elif category != DOT and zone in aimed and at.shot:
             shot = at.shot
@@ -168,8 +163,16 @@ class Reader:
         return self._zones[phase][kind][line]
 
 
+def _swings(at: Situation, phase: int) -> bool:
+    """Whether the batter goes for everything: asked to, or by the required rate."""
+    if at.runs_required is None:
+        return at.aggression >= 0.8
+    balls_left = at.innings_balls - at.balls_bowled
+    return 6.0 * at.runs_required >= SWING_RATE * balls_left and (phase == 2 or at.aggression > 0.5)
+
+
 def _not_hit(
-    ball: Ball, category: int, length: int, line: int, draws: Draws, by_keeper: float
+    ball: Ball, category: int, length: int, line: int, draws: Draws, by_keeper: float, swings: bool
 ) -> tuple[int | None, str, str, bool] | None:
     """The same of a ball that was not hit, or hit back to the bowler; ``None`` for the others."""
     how, who, _, where = draws
@@ -189,10 +192,11 @@ def _not_hit(
         return 4 if where < 0.5 else 5, "straight drive", "mistimed", True
     if category == DOT and how < 0.35:
         straight = LINES[line] == "stumps"
-        if how < 0.12 and length and not straight:
+        if how < 0.12 and length and not straight and not swings:
             return None, "none", "left", False
         at_the_pads = straight and length < _BACK_OF_A_LENGTH
-        return None, "pull" if length == _SHORT else "defend", "padded" if at_the_pads else "missed", False
+        shot = "pull" if length == _SHORT else "slog" if swings else "defend"
+        return None, shot, "padded" if at_the_pads else "missed", False
     return None
 
 

@@ -137,7 +137,7 @@ class StyledCaptain(ScriptedPolicy):
     def _select_batter(self, view: Mapping[str, Any], legal: list[str]) -> Step:
         names = view["choices"]["batters"]
         if view["phase"] == "openers":
-            return "select_batter", {"batter": names[0], "partner": names[1]}, batter_reason(view, names[0])
+            return "select_batter", {"batter": names[0], "partner": names[1]}, batter_reason(view, *names[:2])
         return "select_batter", {"batter": names[0]}, batter_reason(view, names[0])
 
     def _select_bowler(self, view: Mapping[str, Any], legal: list[str]) -> Step:

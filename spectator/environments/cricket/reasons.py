@@ -41,10 +41,10 @@ def toss_reason(elect: str) -> str:
     return "If the coin falls our way we bat: runs on the board, and the pressure is theirs."
 
 
-def batter_reason(view: Mapping[str, Any], name: str) -> str:
-    """Why this batter."""
-    if view["phase"] == "openers":
-        return f"{name} and partner open, as they always do."
+def batter_reason(view: Mapping[str, Any], name: str, partner: str | None = None) -> str:
+    """Why this batter, or this opening pair."""
+    if partner is not None:
+        return f"{name} and {partner} open, as they always do."
     score = view["score"]
     return f"{score['runs']} for {score['wickets']}: {name} is next in the order, no reason to shuffle it."
 
@@ -74,8 +74,9 @@ def _bowler_why(view: Mapping[str, Any], bowler: Mapping[str, Any]) -> str:
 
 def field_reason(view: Mapping[str, Any], preset: str) -> str:
     """Why this field."""
-    words = preset.replace("_", " ")
-    return f"{words.capitalize()} field for the {view['segment']}, {view['outside_limit']} may be out."
+    words, segment = preset.replace("_", " "), view["segment"]
+    part = {"powerplay": "the powerplay", "middle": "the middle overs", "death": "the last overs"}[segment]
+    return f"{words.capitalize()} field for {part}, {view['outside_limit']} may be out."
 
 
 def batting_reason(view: Mapping[str, Any], aggression: float) -> str:

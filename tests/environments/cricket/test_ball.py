@@ -167,6 +167,18 @@ def test_looking_at_a_ball_changes_nothing() -> None:
     assert [ball.seen for ball in reversed(later)] == sights[::-1] == [ball.seen for ball in reversed(now)]
 
 
+def test_nobody_leaves_or_blocks_a_ball_with_four_a_ball_wanted() -> None:
+    rng = random.Random(4)
+    lost = Situation(115, 120, 4, 24, BATTER, 12, PACER)
+    easy = replace(lost, runs_required=4)
+    shots = [
+        Counter(ball.seen.shot for ball in (MODEL.bowl(at, rng) for _ in range(600)) if not ball.ball.wide)
+        for at in (lost, easy)
+    ]
+    assert not shots[0]["none"] and not shots[0]["defend"]
+    assert shots[1]["none"] and shots[1]["defend"]
+
+
 def test_what_is_drawn_has_the_stated_probabilities() -> None:
     """Sixty thousand balls of one situation match `weights` category by category."""
     rng, situation, n = random.Random(3), at("death"), 60_000

@@ -25,6 +25,8 @@ RESERVE: Final = 0.6
 """Reluctance to spend the last overs of the best quick bowlers before the death, as many as it can use."""
 FRESH_AT_DEATH: Final = 0.8
 """Reluctance to begin a bowler's work in the last fifth of an innings."""
+FEW_OVERS: Final = 10
+"""Innings of fewer overs end with pace; in longer ones it depends on who has overs left."""
 SECOND_OVER: Final = 0.5
 """Preference for those who have one over left of two: five overs are usually bowled 2-2-1, eight 2-2-2-2. Few
 such innings are known, so the figure is chosen by hand."""
@@ -33,8 +35,8 @@ such innings are known, so the figure is chosen by hand."""
 def usual_bowler(match: Match) -> int:
     """Index of the bowler whom a side with no particular plan would choose for the next over.
 
-    It keeps to the real share of spin by over, has pace at the very end, prefers the better bowlers, lets a
-    spell go on, keeps its best quick bowlers for the end, and never leaves overs that nobody may bowl.
+    It keeps to the real share of spin by over, prefers the better bowlers, lets a spell go on, keeps its best
+    quick bowlers for the end, and never leaves overs that nobody may bowl.
 
     Raises:
         LawBroken: No over is about to begin.
@@ -47,7 +49,8 @@ def usual_bowler(match: Match) -> int:
     over, overs = innings.balls // 6, innings.format.overs
     limit, starters = innings.format.bowler_overs, innings.over_starters
     death = max(1, overs // 5)
-    wants_spin = over < overs - (death + 1) // 2 and _wants_spin(match, team, over, overs)
+    pace_to_end = overs < FEW_OVERS and over == overs - 1
+    wants_spin = not pace_to_end and _wants_spin(match, team, over, overs)
     late = over >= overs - death
     reserved = () if late else team.death_bowlers[: max(1, 2 * death // limit)]
     from_this_end = starters[-2] if len(starters) > 1 else None

@@ -80,18 +80,22 @@ def test_the_usual_bowlers_are_those_of_real_sides() -> None:
     assert set(used) <= {5, 6, 7}
 
 
-def test_five_overs_are_usually_bowled_two_two_one() -> None:
-    shapes = Counter[tuple[int, ...]]()
+def test_five_overs_are_usually_bowled_two_two_one_and_end_with_pace() -> None:
+    shapes, last = Counter[tuple[int, ...]](), 0
     for seed in range(60):
         match = open_match(5, seed)
         for _ in play_out(match):
             pass
         innings = match.innings[0]
         if innings.balls == 30:
+            last += match.teams["away" if match.batting[0] == "home" else "home"].bowls_spin[
+                innings.over_starters[-1]
+            ]
             begun = sorted((line.overs_begun for line in innings.bowling.values()), reverse=True)
             shapes[tuple(begun)] += 1
     assert set(shapes) <= {(2, 2, 1), (2, 1, 1, 1)}
     assert shapes[2, 2, 1] > 0.6 * shapes.total()
+    assert last < 0.1 * shapes.total(), "pace bowls the last over"
 
 
 def test_nobody_waits_for_the_bad_ball_when_the_rate_runs_away() -> None:

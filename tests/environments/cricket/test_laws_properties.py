@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from spectator.environments.cricket import laws
@@ -106,15 +106,19 @@ def test_A1_to_A4_hold_after_every_lawful_ball(format: Format, target: int | Non
 
 
 @settings(max_examples=400, deadline=None)
-@given(before=st.lists(likely_balls(), max_size=8), ball=ANY_BALL)
-def test_any_ball_is_scored_so_that_it_adds_up_or_refused_by_name(before: list[Ball], ball: Ball) -> None:
+@given(before=st.lists(likely_balls(), max_size=8), ball=ANY_BALL, waits=st.booleans())
+@example(before=[], ball=Ball(bat=-1, ran=-1), waits=True)
+@example(before=[Ball(dismissal="bowled")], ball=Ball(), waits=False)
+def test_any_ball_is_scored_so_that_it_adds_up_or_refused_by_name(
+    before: list[Ball], ball: Ball, waits: bool
+) -> None:
     innings = fresh(2, target=40)
     for earlier in before:
         try:
             innings = laws.apply(ready(innings), earlier)
         except LawBroken:
             continue
-    if not innings.closed:
+    if waits and not innings.closed:
         innings = ready(innings)
     held = everything(innings)
     try:
@@ -124,9 +128,11 @@ def test_any_ball_is_scored_so_that_it_adds_up_or_refused_by_name(before: list[B
         assert broken.message.endswith((".", ")"))
     else:
         adds_up(after)
+        assert innings.awaited == "ball"
         assert innings.target is not None
         counted = laws.settle(ball, innings.target - innings.runs)
         assert after.runs - innings.runs == counted.runs <= ball.runs
+        assert counted.runs >= 0
         assert after.deliveries == innings.deliveries + 1
         assert after.balls - innings.balls == counted.valid
         assert after.wickets - innings.wickets == (counted.dismissal is not None)

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from benchmarks import fanout, kills, leaderboard, live, soak, voice
+from benchmarks import fanout, journal, kills, leaderboard, live, soak, voice
 from benchmarks.figures import HEADER, Figure
 
 PARTS: Final[Mapping[str, Callable[[], list[Figure]]]] = {
@@ -17,6 +17,7 @@ PARTS: Final[Mapping[str, Callable[[], list[Figure]]]] = {
     "leaderboard": leaderboard.measure,
     "kills": kills.measure,
     "soak": soak.measure,
+    "journal": journal.measure,
 }
 
 LONG: Final = {"kills", "soak"}

@@ -8,31 +8,28 @@ aiohttp with nothing around it; both encode and decode the same bodies.
 from __future__ import annotations
 
 import asyncio
-import dataclasses
-import itertools
+import gc
+import json
 import random
 import statistics
+import sys
 import time
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
-from unittest import mock
 
 import aiohttp
 import orjson
+import uvloop
 
 from benchmarks.endpoint import TOKENS, endpoint
 from benchmarks.figures import HEADER, Figure, ms, percentile
-from spectator.bus.memory import MemoryBus
+from server.app import build_server, listen
+from server.settings import Settings
 from spectator.catalog import load_world
 from spectator.clock import SystemClock
 from spectator.environments.base import World
-from spectator.episodes import request as requests
-from spectator.episodes.driver import EpisodeLimits
-from spectator.episodes.pacing import Pace
-from spectator.episodes.request import EpisodeRequest
-from spectator.episodes.supervisor import Supervisor
-from spectator.journal.sql import SqlJournal
 from spectator.llm.address import StaticAddress
 from spectator.llm.breaker import Breaker
 from spectator.llm.chat import ChatRequest
@@ -202,41 +199,45 @@ def situations(world: World, count: int) -> list[Observation]:
 
 
 async def cpu_of_a_decision(*, stream: bool) -> Figure:
-    """Processor time of a whole decision in a match: prompt, history, call, parsing, validation."""
+    """Processor time of a whole decision in a match: prompt, history, call, thoughts, parsing, validation."""
     world = load_world("cricket")
     seen = situations(world, 200)
+    body = {"model": "bench", "messages": MESSAGES, "stream": stream}
     with endpoint() as port:
-        times = []
+        plain, times, usual = PlainClient(port), [], []
         for number in range(ROUNDS):
             policy: ModelPolicy = captain(world, port, stream=stream)(number)
+            policy.think_aloud(lambda thought: None)
             began = time.process_time()
             decisions = [await policy.decide(observation, deadline=60) for observation in seen]
             times.append((time.process_time() - began) / len(seen))
             await policy.aclose()
             if stream:
                 assert {decision.source for decision in decisions} == {"model"}
+            usual.append(await _cpu_per_call(lambda: plain.complete(body), 200, 1))
+        await plain.aclose()
     kind = f"streamed, {TOKENS} thoughts" if stream else "whole answer that must be repaired and fails"
-    return Figure(f"CPU of a live decision, {kind}", ms(statistics.median(times)), "< 1 ms", "-")
+    ratio = statistics.median(own / other for own, other in zip(times, usual, strict=True))
+    value = f"{ms(statistics.median(times))}, best {ms(min(times))}: {ratio:.1f} x one call of bare aiohttp"
+    limit = f"one call of bare aiohttp {ms(statistics.median(usual))}, best {ms(min(usual))}"
+    return Figure(f"CPU of a live decision, {kind}", value, "< 1 ms", limit)
 
 
 async def stalls_of_eight_matches() -> Figure:
-    """How long the event loop was kept from other work by eight matches between streaming models."""
-    world = load_world("cricket")
+    """How long the event loop of a server was kept from other work by eight matches of streaming models."""
     with endpoint(pause_s=0.002) as port:
-        preset = dataclasses.replace(world.captains["heuristic"], build=captain(world, port, stream=True))
-        led = dataclasses.replace(world, captains={"heuristic": preset}, opponents={"heuristic": preset})
-        with mock.patch.object(requests, "load_world", lambda name: led):
-            stalls, work = await _play_eight()
+        stalls, work, frames = await _serve_eight(port)
     value = (
         f"work between two turns of the loop: p99 {ms(percentile(work, 0.99))}, worst {ms(max(work))}; "
-        f"on the clock: p99 {ms(percentile(stalls, 0.99))}, worst {ms(max(stalls))}"
+        f"on the clock: p99 {ms(percentile(stalls, 0.99))}, worst {ms(max(stalls))}; "
+        f"{frames['thought']} frames of thoughts and {frames['event']} events told"
     )
     idle = f"an idle loop, on the clock: worst {ms(await _quiet_stall())}"
     return Figure("event loop stalls, 8 matches of streaming models", value, "< 20 ms", idle)
 
 
-async def _play_eight() -> tuple[list[float], list[float]]:
-    """Stalls of the loop while eight matches are played: by the clock, and by its own processor time."""
+async def _serve_eight(port: int) -> tuple[list[float], list[float], dict[str, int]]:
+    """Stalls of a server's loop while a crowd in another process plays: by the clock, and by its own time."""
     stalls: list[float] = []
     work: list[float] = []
 
@@ -247,29 +248,61 @@ async def _play_eight() -> tuple[list[float], list[float]]:
             stalls.append(time.perf_counter() - began - 0.001)
             work.append(time.thread_time() - worked)
 
-    ids = itertools.count()
     with TemporaryDirectory() as folder:
-        journal = await SqlJournal.open(f"sqlite:///{folder}/journal.db")
-        async with asyncio.TaskGroup() as tasks:
-            supervisor = Supervisor(
-                journal=journal,
-                bus=MemoryBus(),
-                clock=SystemClock(),
-                tasks=tasks,
-                slots=8,
-                limits=EpisodeLimits(),
-                new_id=lambda: f"ep-{next(ids)}",
-                new_epoch=lambda: "e",
-                draw_seed=lambda: 1,
-            )
-            match = EpisodeRequest("cricket", pace=Pace.MAX, options={"max_overs": 1})
-            episodes = [await supervisor.start(match) for _ in range(8)]
-            watching = tasks.create_task(watch())
-            for episode in episodes:
-                assert (await episode.wait()).reason == "finished"
-            watching.cancel()
-        await journal.aclose()
-    return stalls, work
+        captains = Path(folder) / "captains.toml"
+        captains.write_text(
+            f'[captains.bench]\nlabel = "Bench"\nmodel = "bench"\nbase_url = "http://127.0.0.1:{port}/v1"\n'
+        )
+        settings = Settings(
+            port=0, data_dir=Path(folder), max_episodes=8, captains_file=captains, llm_live="llm:bench"
+        )
+        server, listener = build_server(settings), listen(settings)
+        gc.freeze()  # as the server's own process does
+        serving = asyncio.create_task(server.serve(sockets=[listener]))
+        while not server.started:  # noqa: ASYNC110 - uvicorn has no event for it
+            await asyncio.sleep(0.01)
+        watching = asyncio.create_task(watch())
+        base = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        crowd = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "benchmarks.thinkers", base, stdout=asyncio.subprocess.PIPE
+        )
+        told, _ = await crowd.communicate()
+        watching.cancel()
+        server.should_exit = True
+        await serving
+        listener.close()
+    return stalls, work, json.loads(told)
+
+
+async def cancelling_a_decision(rounds: int = 30) -> Figure:
+    """From the cancellation of a decision to the end of its connection at the endpoint."""
+    world = load_world("cricket")
+    (seen,) = situations(world, 1)
+    asked, closed = asyncio.Event(), asyncio.Event()
+
+    class Silent(asyncio.Protocol):
+        def data_received(self, data: bytes) -> None:
+            asked.set()
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            closed.set()
+
+    listener = await asyncio.get_running_loop().create_server(Silent, "127.0.0.1", 0)
+    times = []
+    for number in range(rounds):
+        asked.clear()
+        closed.clear()
+        policy = captain(world, listener.sockets[0].getsockname()[1], stream=True)(number)
+        deciding = asyncio.create_task(policy.decide(seen, deadline=60))
+        await asked.wait()
+        began = time.perf_counter()
+        deciding.cancel()
+        await closed.wait()
+        times.append(time.perf_counter() - began)
+        await policy.aclose()
+    listener.close()
+    value = f"median {ms(percentile(times, 0.5))}, worst {ms(max(times))}"
+    return Figure("from a decision's cancellation to the end of its request", value, "< 100 ms", "-")
 
 
 async def _quiet_stall() -> float:
@@ -300,14 +333,16 @@ async def measure() -> list[Figure]:
         await cpu_of_a_decision(stream=True),
         await cpu_of_a_decision(stream=False),
         await stalls_of_eight_matches(),
+        await cancelling_a_decision(),
     ]
 
 
 def main() -> None:
     """Measure and print."""
     print(HEADER)
-    for figure in asyncio.run(measure()):
-        print(figure.row(), flush=True)
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        for figure in runner.run(measure()):
+            print(figure.row(), flush=True)
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import gc
 import signal
 import socket
 import sys
@@ -198,7 +199,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     _raise_open_files()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     with listener, contextlib.suppress(KeyboardInterrupt):
-        build_server(settings).run(sockets=[listener])
+        server = build_server(settings)
+        gc.freeze()  # or each full collection would look at all of it again, and stop the loop meanwhile
+        server.run(sockets=[listener])
 
 
 def _raise_open_files() -> None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import cast
 
 from sqlalchemy import URL
+from starlette.concurrency import run_in_threadpool
 from starlette.requests import HTTPConnection
 from ulid import ULID
 
@@ -110,7 +111,7 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
     clock = SystemClock()
     cast = read_cast(settings, clock)
     await asyncio.to_thread(cast.load, settings.environment)
-    await asyncio.to_thread(cast.preload)
+    await run_in_threadpool(cast.preload)  # and with it the pool's own modules, before the first request
     async with AsyncExitStack() as stack:
         journal = await _journal(settings, clock)
         stack.push_async_callback(journal.aclose)

@@ -76,7 +76,11 @@ async def line_clip(
     return LineClip(for_seq=seq, url=f"{AUDIO}{clip.name}", mime=clip.mime, duration_s=clip.duration_s)
 
 
-@router.get("/audio/{name}", response_class=FileResponse, responses=documented(faults.NOT_FOUND))
+@router.get(
+    "/audio/{name}",
+    response_class=FileResponse,
+    responses=documented(faults.NOT_FOUND, faults.INVALID),
+)
 async def audio(name: str, services: ServicesDep) -> FileResponse:
     """A clip; its name is a digest of what it says, so it is never to be asked for again."""
     path = services.narration.clips.path(name)

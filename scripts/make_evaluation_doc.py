@@ -38,14 +38,16 @@ def main() -> None:
     wanted = ("ranking", "pairs", "coherence", "adaptation", "decision-value")
     for name in wanted:
         (folder / f"{name}.svg").write_text(plots[name], encoding="utf-8")
-    (DOCS / "evaluation-heuristics.md").write_text("\n".join(page(results, values, wanted)), encoding="utf-8")
+    (DOCS / "evaluation-heuristics.md").write_text(
+        "\n".join(page(results, values, sys.argv[3])), encoding="utf-8"
+    )
 
 
 def page(results: Results, values: Results, revision: str) -> Iterator[str]:
     """The lines of the page."""
     yield from head(results, values, revision)
     yield from ["## What came out", "", *(f"* {line}" for line in conclusions(results))]
-    yield f"* {resolution(results)}"
+    yield from [f"* {resolution(results)}", f"* {worth(values)}"]
     yield from ["", "## Ranking", "", image("ranking", "Ratings with intervals"), "", *ranking(results)]
     yield from ["", "## Pairs", "", image("pairs", "Share of matches of every pair"), "", *pairs(results)]
     yield from ["", "## Measures", "", *measures(results, SHOWN), ""]
@@ -63,8 +65,8 @@ def page(results: Results, values: Results, revision: str) -> Iterator[str]:
         "## What it cannot show",
         "* Five overs, one level of scoring, one fitted model of the ball: a style that pays in 20 overs may "
         "not pay here.",
-        "* Only styles of one family meet. They choose bowlers and batters alike; only intent, field and "
-        "plans differ.",
+        "* Only styles of one family meet. They choose batters alike and bowlers nearly so; only intent, "
+        "field and plans differ.",
         "* The seeds are development seeds, not sealed ones: whoever changes a style may look at them.",
         "* The figures belong to the rules, the ball model and the styles as they were when it was played. "
         "`spectator verify` says of each match whether today's still play it so.",
@@ -101,9 +103,22 @@ def resolution(results: Results) -> str:
     independent = 1.96 * (0.25 / (2 * results.seeds)) ** 0.5
     reach = f"{100 * min(widths):.1f} to {100 * max(widths):.1f}"
     return (
-        f"The intervals of the pairs reach {reach} points to each "
-        f"side; as many independent matches would give {100 * independent:.1f}. Both matches on a seed often "
-        "fall to the same squad, so a pair of matches says less about luck and more about the captains."
+        f"The intervals of the pairs reach {reach} points to each side; as many independent ones would give "
+        f"{100 * independent:.1f}. Both matches on a seed often fall to the same squad, so a pair of matches "
+        "says less about luck and more about the captains."
+    )
+
+
+def worth(values: Results) -> str:
+    """What the values say beside the results."""
+    known = sorted(
+        ((one.measures["decision_value"].value, one.label) for one in values.captains), reverse=True
+    )
+    order = ", ".join(f"{label} {value:+.1f}" for value, label in known)
+    spread = known[0][0] - known[-1][0]
+    return (
+        f"The values of decisions tell more apart. In hundredths of a win a match: {order}. "
+        f"From first to last that is {spread:.1f} points of win share; hold it against the intervals above."
     )
 
 

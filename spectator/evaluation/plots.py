@@ -11,12 +11,12 @@ from typing import Final
 from spectator.evaluation.results import Estimate
 
 WIDTH: Final = 680
-LEFT: Final = 210
+LEFT: Final = 236
 RIGHT: Final = 150
 TOP: Final = 34
 ROW: Final = 26
 BOTTOM: Final = 44
-LABEL: Final = 30
+LABEL: Final = 34
 """Characters of a label that fit before the axis."""
 
 STYLE: Final = """<style>
@@ -86,7 +86,8 @@ def forest(
         parts.append(f'<path class="even" d="M{across(scale * even):.1f} {TOP}V{bottom}"/>')
     for at, row in enumerate(rows):
         value, low, high = (scale * end for end in (row.estimate.value, row.estimate.low, row.estimate.high))
-        figures = f"{value:.{digits}f} ({low:.{digits}f}, {high:.{digits}f})"
+        told = [f"{round(end, digits) + 0.0:.{digits}f}" for end in (value, low, high)]
+        figures = f"{told[0]} ({told[1]}, {told[2]})"
         y = TOP + ROW * (at + 0.5)
         parts += [
             f'<text x="14" y="{y + 4:.1f}">{escape(_short(row.label))}</text>',

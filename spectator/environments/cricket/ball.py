@@ -8,6 +8,7 @@ from bisect import bisect
 from typing import Final
 
 from spectator.environments.cricket.ball_details import Details
+from spectator.environments.cricket.ball_file import load_tables
 from spectator.environments.cricket.ball_intent import Plans
 from spectator.environments.cricket.ball_plans import (
     LENGTHS,
@@ -34,7 +35,6 @@ from spectator.environments.cricket.ball_tables import (
     daring,
     effect_scale,
     format_levers,
-    load_tables,
     people_weights,
     place_of,
     rate_place,

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from spectator.environments.cricket.ball import BallModel
-from spectator.environments.cricket.ball_tables import MODEL_FILE, tables_of
+from spectator.environments.cricket.ball_file import MODEL_FILE, tables_of
 from spectator.environments.cricket.fitting import assembly, calibration, raking
 from spectator.environments.cricket.fitting.counts import read_json
 from spectator.environments.cricket.fitting.raking import Spread

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spectator.environments.cricket.ball import BallModel, Situation
-from spectator.environments.cricket.ball_tables import CATEGORIES, STYLES, load_tables, over_like
+from spectator.environments.cricket.ball_file import load_tables
+from spectator.environments.cricket.ball_tables import CATEGORIES, STYLES, over_like
 from spectator.environments.cricket.futures import Ends, Floats, Innings, Ints, People, compiled_of
 from spectator.environments.cricket.futures_play import play
 from spectator.environments.cricket.players import Player

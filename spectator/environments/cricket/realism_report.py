@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from spectator.environments.cricket.ball_tables import MODEL_FILE
+from spectator.environments.cricket.ball_file import MODEL_FILE
 from spectator.environments.cricket.fitting.counts import DATA, read_rows
 from spectator.environments.cricket.fitting.targets import real_statistics
 from spectator.environments.cricket.fitting.validation import Held, cross_validate

@@ -9,13 +9,10 @@ import numpy as np
 import pytest
 
 from spectator.environments.cricket import fit
+from spectator.environments.cricket.ball_file import MODEL_FILE, PROFILES, load_tables, tables_of
 from spectator.environments.cricket.ball_plans import LENGTHS, SECTORS
 from spectator.environments.cricket.ball_tables import (
-    MODEL_FILE,
-    PROFILES,
-    load_tables,
     rate_place,
-    tables_of,
 )
 from spectator.environments.cricket.fitting import (
     assembly,

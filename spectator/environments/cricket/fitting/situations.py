@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from spectator.environments.cricket.ball_tables import RATE_PLACES, RATE_STEPS, WICKET_CENTRES
+from spectator.environments.cricket.ball_file import WICKET_CENTRES
+from spectator.environments.cricket.ball_tables import RATE_PLACES, RATE_STEPS
 from spectator.environments.cricket.fitting.counts import (
     RATE_BANDS,
     WICKET_BANDS,

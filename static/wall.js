@@ -28,6 +28,8 @@ replace(byId("tools"), text, environment, order);
 const made = new Map();
 /** @type {{id: string, since_ms: number, tile: ReturnType<typeof makeTile>} | null} */
 let looked = null;
+/** What each tile shows: a change makes a new object. @type {Map<string, any>} */
+const drawn = new Map();
 /** @type {string[]} */
 let places = [];
 let placedAt = -Infinity;
@@ -58,17 +60,13 @@ function draw() {
   const now = performance.now();
   const known = new Set(places);
   if (now - placedAt > REORDER_MS || found.length !== places.length || found.some(([id]) => !known.has(id))) {
-    places = found.map(([id]) => id);
     placedAt = now;
+    arrange(found.map(([id]) => id));
   }
-  const update = (/** @type {string} */ id) => made.get(id)?.update(tiles[id]);
-  keyed(grid, places, (id) => id, (id) => {
-    const tile = makeTile(id, root);
-    made.set(id, tile);
-    update(id);
-    return tile.element;
-  }, (_, id) => update(id));
-  for (const id of made.keys()) if (!(id in tiles)) made.delete(id);
+  for (const id of places) if (drawn.get(id) !== tiles[id]) {
+    made.get(id)?.update(tiles[id]);
+    drawn.set(id, tiles[id]);
+  }
   drawLook(found, tiles, now);
   const running = found.filter(([, tile]) => tile.status !== "ended").length;
   setText(count, `${plural(running, "episode")} on${found.length > running ? `, ${found.length - running} just over` : ""}`);
@@ -76,6 +74,20 @@ function draw() {
   replace(empty, ...(all ? ["Nothing that is on matches. ", h("a", { href: new URL("wall", root).href }, "Show everything")]
     : ["Nothing is on. ", h("a", { href: `${root}#start` }, "Start one in the lobby"), ", and it appears here by itself."]));
   empty.hidden = found.length > 0;
+}
+
+/** Put the tiles of `ids` in this order; those that stand right are not touched. @param {string[]} ids */
+function arrange(ids) {
+  if (ids.length === places.length && ids.every((id, index) => id === places[index])) return;
+  places = ids;
+  keyed(grid, places, (id) => id, (id) => {
+    const tile = makeTile(id, root);
+    made.set(id, tile);
+    drawn.delete(id);
+    return tile.element;
+  });
+  const shown = new Set(ids);
+  for (const id of made.keys()) if (!shown.has(id)) { made.delete(id); drawn.delete(id); }
 }
 
 /** @param {[string, any][]} found @param {Record<string, any>} tiles @param {number} now */

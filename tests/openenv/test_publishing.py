@@ -43,13 +43,11 @@ def test_everybody_sees_a_published_episode_and_it_is_kept(tmp_path: Path) -> No
             )
             episode_id = place["episode_id"]
             assert serving.client.get(place["watch_url"]).status_code == 200
-            with (
-                watch(f"{serving.ws_url}/live/{episode_id}") as viewer,
-                watch(f"{serving.ws_url}/live") as anybody,
-            ):
+            with watch(f"{serving.ws_url}/live") as anybody:
+                assert anybody.until("hello")["episode_id"] == episode_id
+            with watch(f"{serving.ws_url}/live/{episode_id}") as viewer:
                 viewer.until("snapshot")
                 assert viewer.state["episode"]["seats"]["counter"]["label"] == "GRPO step 12"
-                assert anybody.until("hello")["episode_id"] == episode_id
                 shown = status(serving)
                 assert [one["episode_id"] for one in shown["shown"]] == [episode_id]
                 assert shown["running"] == [], "it holds no slot"

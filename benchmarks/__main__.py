@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from benchmarks import fanout, journal, kills, leaderboard, live, soak, voice
+from benchmarks import fanout, journal, kills, leaderboard, live, soak, voice, wall
 from benchmarks.figures import HEADER, Figure
 
 PARTS: Final[Mapping[str, Callable[[], list[Figure]]]] = {
@@ -18,6 +18,7 @@ PARTS: Final[Mapping[str, Callable[[], list[Figure]]]] = {
     "kills": kills.measure,
     "soak": soak.measure,
     "journal": journal.measure,
+    "wall": wall.measure,
 }
 
 LONG: Final = {"kills", "soak"}

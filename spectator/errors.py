@@ -9,6 +9,7 @@
     │   ├── EpisodeBusy                   every slot is taken; names the running ones
     │   ├── EpisodeNotFound
     │   ├── EpisodeElsewhere              it is played elsewhere and only shown here
+    │   ├── NotAsked                      somebody decided where nothing was asked of them
     │   ├── EpisodeOver                   it has ended; nothing can be done to it any more
     │   ├── PolicyError                   who decides failed
     │   │   ├── DecisionTimeout

@@ -254,6 +254,17 @@ def chromium() -> str:
     return found
 
 
+def wait_until_healthy(url: str) -> None:
+    """Wait until the server answers; at most a minute."""
+    for _ in range(600):
+        try:
+            httpx.get(f"{url}/health", timeout=5).raise_for_status()
+            return
+        except httpx.TransportError:
+            time.sleep(0.1)
+    sys.exit("the server did not answer within a minute")
+
+
 @contextmanager
 def serving(url: str | None) -> Iterator[str]:
     """The given server, or one of our own."""
@@ -271,7 +282,9 @@ def serving(url: str | None) -> Iterator[str]:
         )
         assert process.stderr is not None
         try:
-            yield process.stderr.readline().split(" at ")[1].strip()
+            address = process.stderr.readline().split(" at ")[1].strip()
+            wait_until_healthy(address)
+            yield address
         finally:
             process.terminate()
             process.wait(20)

@@ -67,6 +67,8 @@ async def kill(kills: int = KILLS, *, viewers: int = VIEWERS, seed: int = 1) -> 
                 tasks.create_task(witness.follow())
             away = await _kill_again_and_again(server, witnesses, kills, chance)
             await asyncio.to_thread(_say, server.base, "stop_episode", {"episode_id": episode_id})
+        for witness in witnesses:
+            await witness.aclose()
         wrong = await asyncio.to_thread(check, witnesses, server.base)
     return _figure(witnesses, wrong, away, kills, seed), dict(wrong)
 

@@ -208,25 +208,6 @@ def test_live_shows_one_episode_after_another_without_a_gap(serving: Serving) ->
         assert serving.client.get("/metrics").text.count("spectator_viewers 1\n") == 1
 
 
-def test_what_a_viewer_says_before_its_handshake_is_answered_is_heard(serving: Serving) -> None:
-    name, ping = serving.start(**LONG), b'{"frame":"ping","t":7}'
-    request = (
-        f"GET /live/{name} HTTP/1.1\r\nHost: 127.0.0.1\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
-        "Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\nSec-WebSocket-Version: 13\r\n\r\n"
-    )
-    with socket.create_connection(
-        ("127.0.0.1", int(serving.base_url.rpartition(":")[2])), timeout=20
-    ) as peer:
-        peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        peer.sendall(request.encode())
-        peer.sendall(b"\x81" + bytes((0x80 | len(ping),)) + bytes(4) + ping)
-        got = b""
-        while b'{"frame":"pong","t":7}' not in got:
-            chunk = peer.recv(65_536)
-            assert chunk, got
-            got += chunk
-
-
 def test_a_viewer_that_says_goodbye_is_answered(serving: Serving) -> None:
     with watch(f"{serving.ws_url}/live/{serving.start(**LONG)}") as watcher:
         watcher.until("snapshot")

@@ -37,7 +37,7 @@ from spectator.events import (
     core_fact,
 )
 from spectator.observations import Observation
-from spectator.policies.base import Action, Decision, KeepsTime, Policy, ScriptedPolicy
+from spectator.policies.base import Action, Decision, KeepsTime, Policy, ScriptedPolicy, SeesTruth
 from spectator.policies.spending import Purse, Spends
 from spectator.text import clean_text
 
@@ -288,6 +288,9 @@ class Driver:
         policy, limit = self._seats[actor], self._limits.decision_s
         if isinstance(policy, ScriptedPolicy) and type(policy).decide is ScriptedPolicy.decide:
             return policy.choose(observation)
+        if isinstance(policy, SeesTruth):
+            assert self._stepper is not None
+            policy.see(await self._stepper.call_within(self._limits.step_s, lambda world: world.snapshot()))
         self._deciding = actor
         with self._thinking.deciding(actor, self._turn + 1, policy):
             deciding = asyncio.get_running_loop().create_task(policy.decide(observation, deadline=limit))

@@ -80,6 +80,15 @@ class KeepsTime(Protocol):
         ...
 
 
+@runtime_checkable
+class SeesTruth(Protocol):
+    """A policy that is shown the world itself, its hidden part and its luck included; its preset says so."""
+
+    def see(self, snapshot: bytes) -> None:
+        """Take the world as it stands before the decision; see ``Environment.snapshot``."""
+        ...
+
+
 class ScriptedPolicy(ABC):
     """A policy that decides at once, without waiting for anything; usable with and without an event loop."""
 

@@ -18,6 +18,7 @@ from spectator.environments.cricket.environment import (
 )
 from spectator.environments.cricket.happenings import BEATS, EVENTS
 from spectator.environments.cricket.meter import MEASURES, CricketMeter
+from spectator.environments.cricket.oracle import ORACLE
 from spectator.environments.cricket.packs import PACKS
 from spectator.environments.cricket.projection import project
 from spectator.environments.cricket.simulate import simulate
@@ -61,7 +62,7 @@ WORLD = World(
     projection=project,
     commentator=comment,
     spoken=spoken,
-    captains=CAPTAINS,
+    captains={**CAPTAINS, ORACLE.name: ORACLE},
     opponents=OPPONENTS,
     packs=PACKS,
     beats=BEATS,

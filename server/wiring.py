@@ -119,20 +119,7 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
         till.add(await spent_on(journal, till.today))
         tasks = await stack.enter_async_context(asyncio.TaskGroup())
         stage = Stage(MemoryBus())
-        supervisor = Supervisor(
-            journal=journal,
-            bus=stage,
-            clock=clock,
-            tasks=tasks,
-            slots=settings.max_episodes,
-            limits=_limits(settings),
-            new_id=lambda: f"ep-{ULID()}",
-            new_epoch=lambda: secrets.token_hex(4),
-            draw_seed=lambda: secrets.randbelow(MAX_SEED + 1),
-            patience_s=settings.journal_patience_s,
-            load=cast.load,
-            till=till,
-        )
+        supervisor = _supervisor(settings, journal, stage, clock, tasks, cast, till)
         stack.push_async_callback(supervisor.suspend)
         await recover(journal, clock, supervisor)
         audience = Audience(bus=stage, tasks=tasks, clock=clock, settings=settings)
@@ -141,16 +128,16 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
         stack.push_async_callback(narration.aclose)
         scorekeeper = Scorekeeper(journal, FigureStore(settings.data_dir / FIGURES_FILE))
         stage.on_end(scorekeeper.note_ended)
-        scoring = tasks.create_task(scorekeeper.run(), name="scorekeeper")
-        stack.callback(scoring.cancel)
-        attending = tasks.create_task(narration.attend(stage, supervisor, audience))
-        stack.callback(attending.cancel)
         keepalive = Keepalive(clock)
-        asking = tasks.create_task(keepalive.run(), name="keepalive")
-        stack.callback(asking.cancel)
         keep = Keep(settings.keep_episodes, settings.keep_days, settings.keep_mb)
         housekeeper = Housekeeper(journal, keep, clock)
-        stack.callback(tasks.create_task(housekeeper.run(), name="housekeeping").cancel)
+        for name, work in {
+            "scorekeeper": scorekeeper.run(),
+            "narration": narration.attend(stage, supervisor, audience),
+            "keepalive": keepalive.run(),
+            "housekeeping": housekeeper.run(),
+        }.items():
+            stack.callback(tasks.create_task(work, name=name).cancel)
         yield Services(
             settings=settings,
             clock=clock,
@@ -169,6 +156,31 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
             scorekeeper=scorekeeper,
             housekeeper=housekeeper,
         )
+
+
+def _supervisor(
+    settings: Settings,
+    journal: Journal,
+    stage: Stage,
+    clock: Clock,
+    tasks: asyncio.TaskGroup,
+    cast: Cast,
+    till: Till,
+) -> Supervisor:
+    return Supervisor(
+        journal=journal,
+        bus=stage,
+        clock=clock,
+        tasks=tasks,
+        slots=settings.max_episodes,
+        limits=_limits(settings),
+        new_id=lambda: f"ep-{ULID()}",
+        new_epoch=lambda: secrets.token_hex(4),
+        draw_seed=lambda: secrets.randbelow(MAX_SEED + 1),
+        patience_s=settings.journal_patience_s,
+        load=cast.load,
+        till=till,
+    )
 
 
 def read_cast(settings: Settings, clock: Clock) -> Cast:

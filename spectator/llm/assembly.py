@@ -62,7 +62,7 @@ class Assembly:
             raise EndpointMalformed("the endpoint answered something that is not a completion")
         if piece.get("error"):
             raise _reported(piece["error"])
-        if self._model is None or not _KNOWN.issuperset(piece):
+        if not _KNOWN.issuperset(piece) or (self._model is None and "model" in piece):
             self._about(piece)
         choices = piece.get("choices")
         if isinstance(choices, list) and choices and isinstance(choices[0], dict):
@@ -123,31 +123,34 @@ class Assembly:
         message = choice.get("delta") or choice.get("message")
         if isinstance(message, dict):
             self._message(message)
-        self.finish_reason = _text(choice.get("finish_reason")) or self.finish_reason
+        if reason := choice.get("finish_reason"):
+            self.finish_reason = _text(reason) or self.finish_reason
         if not _TOKEN_FIELDS.isdisjoint(choice):
             self._weights(choice.get("meta_info"))
             self._tokens.add(choice)
 
     def _message(self, message: dict[str, Any]) -> None:
-        thought = _content(message.get("reasoning_content") or message.get("reasoning"))
         content = message.get("content")
-        if isinstance(content, list):
-            thought += _thinking_parts(content)
-        if thought:
-            self._thought.append(thought)
-            self._tell("thought", thought)
-        if text := _content(content):
+        thought = message.get("reasoning_content") or message.get("reasoning")
+        if thought or isinstance(content, list):
+            self._think(_content(thought) + _thinking_parts(content))
+        if content and (text := _content(content)):
             self._text.append(text)
             if self._on_delta is not None:
                 for kind, part in self._splitter.feed(text):
                     self._tell(kind, part)
-        if refusal := _text(message.get("refusal")):
+        if "refusal" in message and (refusal := _text(message["refusal"])):
             self._refusal.append(refusal)
             self._tell("text", refusal)
-        if isinstance(calls := message.get("tool_calls"), list):
+        if "tool_calls" in message and isinstance(calls := message["tool_calls"], list):
             for place, call in enumerate(calls):
                 if isinstance(call, dict):
                     self._call(place, call)
+
+    def _think(self, thought: str) -> None:
+        if thought:
+            self._thought.append(thought)
+            self._tell("thought", thought)
 
     def _call(self, place: int, call: dict[str, Any]) -> None:
         index = call.get("index")
@@ -247,7 +250,9 @@ def _content(value: Any) -> str:
     return "".join(_text(part.get("text")) for part in value if isinstance(part, dict))
 
 
-def _thinking_parts(content: list[Any]) -> str:
+def _thinking_parts(content: Any) -> str:
+    if not isinstance(content, list):
+        return ""
     parts = [part.get("thinking") for part in content if isinstance(part, dict)]
     return "".join(_content(part) for part in parts)
 

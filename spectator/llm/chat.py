@@ -10,6 +10,17 @@ from typing import Any, Literal
 Message = Mapping[str, Any]
 """One message of a conversation as the endpoint takes it: ``role``, ``content``, ``tool_calls``, ..."""
 
+
+class SettledMessage(dict[str, Any]):
+    """A message that changes no more; whoever encodes it keeps the JSON in ``encoded`` for the next question."""
+
+    __slots__ = ("encoded",)
+
+    def __init__(self, message: Message) -> None:
+        super().__init__(message)
+        self.encoded: dict[bool, Any] = {}
+
+
 DeltaKind = Literal["thought", "text", "tool", "restart"]
 """Part of the answer that grew; ``restart`` voids all before it, because the request is sent anew."""
 

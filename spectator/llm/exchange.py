@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from typing import Any, Final
 
 from spectator.errors import EndpointError
@@ -20,14 +18,10 @@ def fingerprint(messages: Sequence[Message], tools: Sequence[Mapping[str, Any]] 
 
     Model, sampling and streaming are no part of it, so that any client may ask the same question.
     """
-    import orjson
+    from spectator.llm.wire import encode_question
 
     question = {"messages": messages, "tools": list(tools)}
-    try:
-        canonical = orjson.dumps(question, option=orjson.OPT_SORT_KEYS)
-    except orjson.JSONEncodeError:  # lone surrogates, integers beyond 64 bits
-        canonical = json.dumps(question, sort_keys=True, separators=(",", ":")).encode()
-    return hashlib.sha256(canonical).hexdigest()
+    return hashlib.sha256(encode_question(question, canonical=True)).hexdigest()
 
 
 def answered(request: ChatRequest, answer: ChatAnswer) -> dict[str, Any]:
@@ -37,14 +31,28 @@ def answered(request: ChatRequest, answer: ChatAnswer) -> dict[str, Any]:
         "thought": _encodable(answer.thought),
         "refusal": _encodable(answer.refusal),
         "tool_calls": [
-            {name: _encodable(part) for name, part in asdict(call).items()} for call in answer.tool_calls
+            {
+                "id": _encodable(call.id),
+                "name": _encodable(call.name),
+                "arguments": _encodable(call.arguments),
+            }
+            for call in answer.tool_calls
         ],
         "finish_reason": _encodable(answer.finish_reason),
         "model": _encodable(answer.model),
-        "usage": None if answer.usage is None else asdict(answer.usage),
+        "usage": None if answer.usage is None else _tokens(answer.usage),
     }
     kept = _characters(reply) <= MAX_REPLY
     return {"request": fingerprint(request.messages, request.tools), "reply": reply if kept else None}
+
+
+def _tokens(usage: Usage) -> dict[str, int]:
+    return {
+        "tokens_in": usage.tokens_in,
+        "tokens_out": usage.tokens_out,
+        "cached_in": usage.cached_in,
+        "thought_out": usage.thought_out,
+    }
 
 
 def _encodable(text: str | None) -> str | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 
 class EventReader:
@@ -15,18 +15,20 @@ class EventReader:
         self._rest = b""
         self._data: list[bytes] = []
 
-    def feed(self, piece: bytes) -> Iterator[bytes]:
+    def feed(self, piece: bytes) -> Sequence[bytes]:
         """The data of each event that ``piece`` completes, in order."""
         if piece.startswith(b"data: ") and piece.endswith(b"\n\n") and not self._rest and not self._data:
             if piece.find(b"\n") == len(piece) - 2 and b"\r" not in piece:
-                yield piece[6:-2]  # one whole event, as endpoints send nearly all
-                return
+                return (piece[6:-2],)  # one whole event, as endpoints send nearly all
         buffer = self._rest + piece
         if b"\r" in buffer:
             # A carriage return at the very end may be half of a line end: it waits for what follows.
             held = b"\r" if buffer.endswith(b"\r") else b""
             buffer = buffer[: len(buffer) - len(held)].replace(b"\r\n", b"\n").replace(b"\r", b"\n") + held
         *lines, self._rest = buffer.split(b"\n")
+        return list(self._events(lines))
+
+    def _events(self, lines: Sequence[bytes]) -> Iterator[bytes]:
         for line in lines:
             if line.startswith(b"data:"):
                 self._data.append(line[6:] if line.startswith(b"data: ") else line[5:])

@@ -15,7 +15,7 @@ from spectator.errors import (
     EndpointRefused,
     EndpointUnavailable,
 )
-from spectator.llm.chat import ChatRequest
+from spectator.llm.chat import ChatRequest, Message, SettledMessage
 
 _NO_MONEY: Final = ("insufficient_quota", "billing", "credit balance", "exceeded your current quota")
 
@@ -44,15 +44,38 @@ def encode_request(request: ChatRequest) -> bytes:
         body |= {"return_token_ids": True, "return_prompt_token_ids": True, "return_meta_info": True}
     if request.stream:
         body |= {"stream": True, "stream_options": {"include_usage": True, **body.get("stream_options", {})}}
-    return _encode(body)
+    return encode_question(body)
 
 
-def _encode(body: Mapping[str, Any]) -> bytes:
+def encode_question(question: Mapping[str, Any], *, canonical: bool = False) -> bytes:
+    """``question`` as JSON; what is settled of its ``messages`` is encoded once and kept.
+
+    Args:
+        question: Holds ``messages``.
+        canonical: With sorted keys, so that equal questions are equal bytes.
+
+    Raises:
+        TypeError: Something in it is not JSON.
+    """
+    option = orjson.OPT_SORT_KEYS if canonical else None
     try:
-        return orjson.dumps(body)
+        messages = [_settled(message, canonical) for message in question["messages"]]
+        return orjson.dumps({**question, "messages": messages}, option=option)
     except orjson.JSONEncodeError:
         # Lone surrogates and integers beyond 64 bits: the standard library writes both.
-        return json.dumps(body, allow_nan=False, separators=(",", ":")).encode()
+        text = json.dumps(question, allow_nan=canonical, sort_keys=canonical, separators=(",", ":"))
+        return text.encode()
+
+
+def _settled(message: Message, canonical: bool) -> Any:
+    """``message``, or its JSON where it is settled."""
+    if not isinstance(message, SettledMessage):
+        return message
+    kept = message.encoded.get(canonical)
+    if kept is None:
+        option = orjson.OPT_SORT_KEYS if canonical else None
+        kept = message.encoded[canonical] = orjson.Fragment(orjson.dumps(message, option=option))
+    return kept
 
 
 def decode_json(data: bytes) -> Any:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from spectator.events import encode_json
-from spectator.llm.chat import Message
+from spectator.llm.chat import Message, SettledMessage
 from spectator.llm.parsing import Call
 from spectator.policies.prompting import changes
 
@@ -126,9 +126,9 @@ class History:
         """Remember ``turn``; from now on no outcome of those before it changes."""
         if self._turns:
             turn.changed = changes(self._turns[-1].seen, turn.seen)
-            turn.asked = _said(self._turns[-1], turn.changed)
+            turn.asked = [SettledMessage(said) for said in _said(self._turns[-1], turn.changed)]
             self._settled += _characters(self._turns[-1])
-        turn.answer = answer_message(turn.text, turn.calls)
+        turn.answer = SettledMessage(answer_message(turn.text, turn.calls))
         turn.weight = len(turn.changed) + len(encode_json(turn.answer))
         self._turns.append(turn)
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Final, Protocol, runtime_checkable
+from typing import Final, NamedTuple, Protocol, runtime_checkable
 
 from spectator.llm.chat import DeltaKind
 
@@ -12,8 +11,7 @@ THOUGHT_LIMIT: Final = 8_192
 """Characters of one part of a thought."""
 
 
-@dataclass(frozen=True, slots=True)
-class Thought:
+class Thought(NamedTuple):
     """A part of a decision that is forming; for viewers, and gone once the decision is there.
 
     Args:

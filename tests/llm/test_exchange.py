@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 
 from spectator.errors import EndpointBusy
 from spectator.events import ModelExchange, encode_json
-from spectator.llm.chat import ChatAnswer, ChatRequest, ToolCall, Usage
+from spectator.llm.chat import ChatAnswer, ChatRequest, SettledMessage, ToolCall, Usage
 from spectator.llm.exchange import MAX_REPLY, answer_of, answered, failed, fingerprint
+from spectator.llm.wire import encode_request
 
 MESSAGES = [{"role": "system", "content": "Décide."}, {"role": "user", "content": '{"next": 1}'}]
 TOOLS = [{"type": "function", "function": {"name": "say", "parameters": {"maximum": 1e-7, "minimum": 2**70}}}]
@@ -98,3 +99,14 @@ def test_a_failure_is_recorded_without_the_endpoints_own_words() -> None:
     assert kept.failure is not None and kept.reply is None
     assert kept.failure.model_dump() == {"kind": "busy", "status": 429, "retry_after_s": 3.0}
     assert "4711" not in kept.model_dump_json()
+
+
+@pytest.mark.parametrize("tools", [(), TOOLS])
+@pytest.mark.parametrize("said", ["plain", "half a pair \ud800"])
+def test_settled_messages_make_the_same_question_time_after_time(said: str, tools: Any) -> None:
+    messages = [*MESSAGES, {"role": "user", "content": said}]
+    settled = [SettledMessage(message) for message in messages]
+    body = encode_request(ChatRequest(model="m", messages=messages, tools=tools))
+    for _ in range(2):
+        assert fingerprint(settled, tools) == fingerprint(messages, tools)
+        assert encode_request(ChatRequest(model="m", messages=settled, tools=tools)) == body

@@ -12,7 +12,7 @@ Message = Mapping[str, Any]
 
 
 class SettledMessage(dict[str, Any]):
-    """A message that changes no more; whoever encodes it keeps the JSON in ``encoded`` for the next question."""
+    """A message that changes no more; ``encoded`` keeps its JSON, once made, by whether it is canonical."""
 
     __slots__ = ("encoded",)
 

@@ -18,5 +18,5 @@ _UNWANTED: Final = re.compile(
 
 def clean_text(text: str, limit: int) -> str:
     """``text`` without control, bidirectional and unencodable characters, cut to ``limit`` characters."""
-    cleaned = _UNWANTED.sub("", text)
+    cleaned = text if text.isascii() and text.isprintable() else _UNWANTED.sub("", text)
     return cleaned if len(cleaned) <= limit else cleaned[: limit - 1] + "…"

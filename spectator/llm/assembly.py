@@ -131,9 +131,12 @@ class Assembly:
 
     def _message(self, message: dict[str, Any]) -> None:
         content = message.get("content")
-        thought = message.get("reasoning_content") or message.get("reasoning")
-        if thought or isinstance(content, list):
-            self._think(_content(thought) + _thinking_parts(content))
+        thought = message.get("reasoning_content") or message.get("reasoning") or ""
+        if not isinstance(thought, str) or isinstance(content, list):
+            thought = _content(thought) + _thinking_parts(content)
+        if thought:
+            self._thought.append(thought)
+            self._tell("thought", thought)
         if content and (text := _content(content)):
             self._text.append(text)
             if self._on_delta is not None:
@@ -147,11 +150,6 @@ class Assembly:
                 if isinstance(call, dict):
                     self._call(place, call)
 
-    def _think(self, thought: str) -> None:
-        if thought:
-            self._thought.append(thought)
-            self._tell("thought", thought)
-
     def _call(self, place: int, call: dict[str, Any]) -> None:
         index = call.get("index")
         index = index if isinstance(index, int) else place
@@ -163,7 +161,8 @@ class Assembly:
 
     def _tell(self, kind: DeltaKind, text: str) -> None:
         if self._on_delta is not None:
-            self._on_delta(kind, self._clean(text))
+            as_is = self._key is None and text.isascii()
+            self._on_delta(kind, text if as_is else self._clean(text))
 
 
 class _CallParts:

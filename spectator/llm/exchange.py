@@ -61,7 +61,7 @@ def _encodable(text: str | None) -> str | None:
 
 
 def _characters(value: Any) -> int:
-    if isinstance(value, Mapping):
+    if isinstance(value, dict):
         return sum(map(_characters, value.values()))
     if isinstance(value, list):
         return sum(map(_characters, value))

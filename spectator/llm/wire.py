@@ -15,7 +15,7 @@ from spectator.errors import (
     EndpointRefused,
     EndpointUnavailable,
 )
-from spectator.llm.chat import ChatRequest, Message, SettledMessage
+from spectator.llm.chat import ChatRequest, SettledMessage
 
 _NO_MONEY: Final = ("insufficient_quota", "billing", "credit balance", "exceeded your current quota")
 
@@ -59,7 +59,10 @@ def encode_question(question: Mapping[str, Any], *, canonical: bool = False) -> 
     """
     option = orjson.OPT_SORT_KEYS if canonical else None
     try:
-        messages = [_settled(message, canonical) for message in question["messages"]]
+        messages = [
+            _settled(message, canonical) if isinstance(message, SettledMessage) else message
+            for message in question["messages"]
+        ]
         return orjson.dumps({**question, "messages": messages}, option=option)
     except orjson.JSONEncodeError:
         # Lone surrogates and integers beyond 64 bits: the standard library writes both.
@@ -67,10 +70,7 @@ def encode_question(question: Mapping[str, Any], *, canonical: bool = False) -> 
         return text.encode()
 
 
-def _settled(message: Message, canonical: bool) -> Any:
-    """``message``, or its JSON where it is settled."""
-    if not isinstance(message, SettledMessage):
-        return message
+def _settled(message: SettledMessage, canonical: bool) -> Any:
     kept = message.encoded.get(canonical)
     if kept is None:
         option = orjson.OPT_SORT_KEYS if canonical else None

@@ -3,12 +3,12 @@
 
 import { h, keyed, replace, setAttribute, setText } from "./dom.js";
 import { legible } from "../live/thoughts.js";
+import { clock, mountStream } from "./mind_stream.js";
 import { argumentText, clip, duration, plain, plural, said, words } from "./text.js";
 
 const THOUGHT = 420;
 const RAW = 2_000;
 const ARGUMENTS = 12;
-const FORMING = 1_200;
 
 /** @typedef {import("../live/thoughts.js").Forming} Forming */
 
@@ -104,44 +104,10 @@ function seat(other) {
   return { element, update };
 }
 
-/** Thoughts and reason as they are written, the newest always in sight. */
-function mountStream() {
-  const thought = h("bdi", { class: "mind__musing", dir: "auto" });
-  const reason = h("bdi", { dir: "auto" });
-  const caret = h("span", { class: "mind__caret" });
-  const text = h("p", {}, thought, reason, caret);
-  const element = h("div", { class: "mind__thought mind__stream", hidden: true }, text);
-  return {
-    element,
-    /** @param {Forming | null} forming */
-    show(forming) {
-      element.hidden = forming === null;
-      if (forming === null) return;
-      const musing = tail(plain(forming.thought));
-      const stated = tail(plain(legible(forming.answer).prose));
-      setText(thought, musing && stated ? `${musing}\n\n` : musing);
-      setText(reason, stated);
-      caret.hidden = forming.done;
-      element.classList.toggle("mind__stream--long", text.offsetHeight > element.clientHeight + 4);
-    },
-  };
-}
-
 /** A preset by the name that people know and, where it says more, the model. @param {unknown} label @param {unknown} model */
 function who(label, model) {
   const [preset, asked] = [plain(label ?? ""), plain(model ?? "")];
   return asked && !preset.includes(asked) ? `${preset} · ${asked}` : preset;
-}
-
-/** The end of a text, from a whole word on. @param {string} text */
-function tail(text) {
-  return text.length <= FORMING ? text : `… ${text.slice(-FORMING).replace(/^\S*\s/u, "").replace(/^[\udc00-\udfff]/u, "")}`;
-}
-
-/** @param {Forming | null} forming */
-function clock(forming) {
-  if (!forming) return "";
-  return forming.done ? `thought for ${duration(forming.seconds)}` : `thinking ${forming.seconds.toFixed(forming.seconds < 10 ? 1 : 0)} s`;
 }
 
 /** @param {Forming} forming */

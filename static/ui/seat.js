@@ -1,9 +1,12 @@
 // @ts-check
 // Owns the seat that a person plays: whether this tab has it, what is asked, how long is left, what was answered.
 
-import { call, read, recallSeat, rememberSeat, rememberToken } from "../live/api.js";
+import { call, read, recallSeat, rememberSeat } from "../live/api.js";
 import { h, replace, setAttribute, setText } from "./dom.js";
 import { makeSeatForm } from "./seat_form.js";
+import { listenToKeys } from "./seat_keys.js";
+import { clockText, factsOf, waitingWords } from "./seat_words.js";
+import { makeTokenForm } from "./seat_token.js";
 import { clip, plain, words } from "./text.js";
 
 const SOON_MS = 400;
@@ -12,23 +15,8 @@ const TICK_MS = 250;
 const HURRY_S = 10;
 const FEW = 6;
 const PROMPT = 40_000;
-const SENTENCE = /^\S+(\s+\S+){3,}$/u;
 
 /** @typedef {{actor: string, turn: number, limit_s: number, left_s: number, legal_actions: any[], situation: Record<string, any>, refused: any, prompt: string}} Asked */
-
-/**
- * What a situation says in single values: its sentences, and the rest by name.
- * @param {Record<string, any>} situation @returns {{sentences: string[], facts: [string, string][]}}
- */
-export function factsOf(situation) {
-  const single = Object.entries(situation).filter(([, value]) => ["string", "number", "boolean"].includes(typeof value))
-    .map(([name, value]) => /** @type {[string, string]} */ ([words(name), value === true ? "yes" : value === false ? "no" : clip(plain(value), 200)]));
-  const isSentence = (/** @type {[string, string]} */ [, text]) => SENTENCE.test(text);
-  return { sentences: single.filter(isSentence).map(([, text]) => text), facts: single.filter((one) => !isSentence(one)) };
-}
-
-/** `75` as `1:15`. @param {number} seconds */
-export const clockText = (seconds) => `${Math.floor(Math.ceil(seconds) / 60)}:${String(Math.ceil(seconds) % 60).padStart(2, "0")}`;
 
 /** @param {HTMLElement} place @param {string} root @param {string} episodeId @param {() => void} changed hears that the seat is asked, or no longer */
 export function mountSeat(place, root, episodeId, changed) {
@@ -39,8 +27,7 @@ export function mountSeat(place, root, episodeId, changed) {
   const refused = h("p", { class: "notice notice--bad", hidden: true });
   const take = h("button", { class: "chip", type: "button" }, "Take the seat");
   const leave = h("button", { class: "more", type: "button" }, "leave the seat");
-  const token = h("input", { class: "input", id: "seat-token", type: "password", autocomplete: "off" });
-  const tokenForm = h("form", { class: "seat__token", hidden: true }, h("label", { for: "seat-token" }, "Operator token, kept in this tab only"), token, h("button", { class: "button" }, "Use it"));
+  const token = makeTokenForm(() => poll());
   const task = h("p", { class: "seat__task" });
   const facts = h("dl", { class: "seat__facts" });
   const sight = h("details", {}, h("summary", {}, "What you see"), facts);
@@ -48,7 +35,7 @@ export function mountSeat(place, root, episodeId, changed) {
   const details = h("details", { class: "mind__raw" }, h("summary", {}, "What a language model would be asked"), prompt);
   const form = makeSeatForm({ onSend: send });
   const board = h("div", { class: "seat__board", hidden: true }, bar, refused, task, form.element, sight, details);
-  replace(place, h("div", { class: "card__head" }, title, h("span", { class: "seat__side" }, clock, " ", take, leave)), say, tokenForm, board);
+  replace(place, h("div", { class: "card__head" }, title, h("span", { class: "seat__side" }, clock, " ", take, leave)), say, token.element, board);
 
   let taken = recallSeat() === episodeId;
   /** @type {Asked | null} */ let asked = null;
@@ -57,10 +44,7 @@ export function mountSeat(place, root, episodeId, changed) {
   /** @type {any} */ let episode = {};
   /** @type {string[]} */ let people = [];
   let until = 0;
-  let hurried = false;
-  let reading = false;
-  let atForm = false;
-  let chosenSight = false;
+  let [hurried, reading, atForm, chosenSight] = [false, false, false, false];
   /** @type {ReturnType<typeof setTimeout> | null} */ let timer = null;
 
   const nameOf = (/** @type {string | null} */ actor) => (actor ? clip(plain(names[actor] ?? words(actor)), 60) : "the world");
@@ -88,14 +72,12 @@ export function mountSeat(place, root, episodeId, changed) {
     const next = body.asked;
     if (!next) {
       rest();
-      return setText(say, waitingWords(body));
+      return setText(say, waitingWords(body, nameOf));
     }
     until = performance.now() + next.left_s * 1000;
     if (asked && asked.turn === next.turn && asked.actor === next.actor) { asked.left_s = next.left_s; return; }
     show(next);
   }
-
-  const waitingWords = (/** @type {any} */ body) => (body.paused ? "Play stands still." : body.deciding && !body.seats.includes(body.deciding) ? `${nameOf(body.deciding)} is deciding…` : "Your turn comes when the world has gone on…");
 
   function show(/** @type {Asked} */ next) {
     asked = next;
@@ -159,8 +141,7 @@ export function mountSeat(place, root, episodeId, changed) {
     rest();
     board.hidden = true;
     setText(say, message);
-    tokenForm.hidden = false;
-    token.focus();
+    token.ask();
   }
 
   function tick() {
@@ -190,21 +171,8 @@ export function mountSeat(place, root, episodeId, changed) {
 
   sight.firstElementChild?.addEventListener("click", () => { chosenSight = true; });
   take.addEventListener("click", () => { taken = true; rememberSeat(episodeId); draw(); setText(say, "…"); void poll(); });
-  leave.addEventListener("click", () => { taken = false; rememberSeat(""); tokenForm.hidden = true; draw(); });
-  tokenForm.addEventListener("submit", (/** @type {Event} */ event) => {
-    event.preventDefault();
-    rememberToken(token.value);
-    token.value = "";
-    tokenForm.hidden = true;
-    void poll();
-  });
-  document.addEventListener("keydown", (event) => {
-    if (!asked || event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]")) return;
-    const target = event.target instanceof Element ? event.target : document.body;
-    if (target.closest("input:not([type=radio]):not([type=range]), select, textarea, [contenteditable]")) return;
-    if (/^[1-9]$/.test(event.key) && form.pick(Number(event.key) - 1)) event.preventDefault();
-    else if (event.key === "Enter" && !target.closest("button, summary, a, form")) { event.preventDefault(); form.send(); }
-  });
+  leave.addEventListener("click", () => { taken = false; rememberSeat(""); token.hide(); draw(); });
+  listenToKeys(form, () => asked !== null);
   document.addEventListener("visibilitychange", () => { if (!document.hidden && taken) soon(0); });
   setInterval(tick, TICK_MS);
 

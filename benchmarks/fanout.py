@@ -1,136 +1,90 @@
 """Owns the figures of the fan-out to viewers: ``python -m benchmarks fanout``.
 
-The server has one core, the viewers have another; at the same time, on the server's core, a process sends the
-same bytes to as many sockets at the same pace and does nothing else. CPU time is each one's own. Each step of
-the counting world is one write of three events, the middle one of 1 KB. What the episode itself costs is
-measured with one viewer and taken off.
+What runs where, and what beside it, is in ``benchmarks.staging``. A step is one write. What the episode
+itself costs is measured with one viewer and taken off.
 """
 
 from __future__ import annotations
 
 import contextlib
-import os
 import statistics
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from datetime import datetime
-from pathlib import Path
+from typing import Final, NamedTuple, Protocol
 
-import httpx
-
-from benchmarks.crowd import Crowd, crowd, stall
+from benchmarks import disturbance
+from benchmarks.crowd import crowd, stall
 from benchmarks.figures import Figure, ms, percentile
-from benchmarks.sending import Sending, sending
-from benchmarks.serving import server_process
+from benchmarks.queueing import VIEWERS_PATH, queueing
+from benchmarks.staging import (
+    CALM_STEP_S,
+    EVENTS,
+    PAUSES,
+    QUICK_STEP_S,
+    Stage,
+    Window,
+    limit,
+    on_the_servers_core,
+    stage,
+)
 
-ROUNDS = 5
-WINDOW_S = 1.5
-STEP_S = 0.1
-"""How long the pace ``fast`` takes for a step."""
+ROUNDS: Final = 5
+WINDOW_S: Final = 4.0
+SIZES: Final = (100, 1_000, 2_000, 5_000)
+PEER_VIEWERS: Final = 1_000
+MANY_EVENTS: Final = 10
+"""Events of a step where coalescing is looked at."""
 
-EVENTS = 3
-"""Events of a step of the counting world, written at once."""
-
-OPTIONS = {"turns": 100_000, "payload_bytes": 720}
-SIZES = (100, 1_000, 2_000, 5_000)
-QUICK_VIEWERS = 2_000
+QUICK_VIEWERS: Final = 2_000
 """At ten writes a second: 20,000 deliveries a second."""
 
+WHOLE: Final = 0.98
+"""Share of the steps that must have been writes of their own, or the row is refused."""
 
-class Stage:
-    """A server that plays one long episode, with its viewers.
+
+class Sender(Protocol):
+    """Something to compare with."""
+
+    def send(self, size: int, times: int, interval_s: float) -> float:
+        """Send ``size`` bytes to everybody so many times; returns CPU seconds."""
+        ...
+
+
+class Rounds(NamedTuple):
+    """What rounds at the same time have shown; all lists have one entry a round.
 
     Args:
-        base: Where it is.
-        process_id: Its process.
-        viewers: Those who watch it.
+        ours_s: Our CPU seconds a write to one viewer.
+        theirs_s: The same of each of the others.
+        writes: Writes a viewer a step; below 1 when steps were merged.
     """
 
-    def __init__(self, base: str, process_id: int, viewers: Crowd) -> None:
-        self.viewers = viewers
-        self.port = int(base.rpartition(":")[2])
-        self._clock = (~process_id << 3) | 2  # the CPU clock of another process, see clock_getcpuclockid(3)
-        self._process_id = process_id
-        self.client = httpx.Client(base_url=base, timeout=30)
+    ours_s: list[float]
+    theirs_s: list[list[float]]
+    writes: list[float]
 
-    def start(self, **body: object) -> None:
-        """Start the episode; it is paused until somebody measures."""
-        self.client.post("/custom/start_episode", json={"environment": "counting", **body}).raise_for_status()
-
-    def say(self, command: str, **body: object) -> None:
-        """Control the episode."""
-        self.client.post(f"/custom/{command}", json=body).raise_for_status()
-
-    def cpu_s(self) -> float:
-        """CPU seconds of the server so far, all threads."""
-        return time.clock_gettime(self._clock)
-
-    def rss_kb(self) -> int:
-        """Resident memory of the server."""
-        text = Path(f"/proc/{self._process_id}/status").read_text()
-        return int(text.split("VmRSS:")[1].split()[0])
-
-    def window(self, seconds: float = WINDOW_S) -> tuple[float, float, int]:
-        """Play for a while: CPU seconds, steps, and bytes of a step."""
-        before, bytes_before = self.viewers.events(), self.viewers.received()
-        cpu = self.cpu_s()
-        self.say("resume")
-        time.sleep(seconds)
-        self.say("pause")
-        self.viewers.settle()
-        spent = self.cpu_s() - cpu
-        got = [now - then for now, then in zip(self.viewers.events(), before, strict=True)]
-        if min(got) != max(got):
-            raise RuntimeError(f"viewers received from {min(got)} to {max(got)} events")
-        steps = (got[0] - 2) / EVENTS  # paused and resumed are events, too
-        return spent, steps, round((self.viewers.received() - bytes_before) / len(got) / steps)
-
-
-@contextmanager
-def stage(**settings: str) -> Iterator[Stage]:
-    """A server on the first core, the rest of us on the last."""
-    cores = sorted(os.sched_getaffinity(0))
-    with server_process(settings) as (base, process_id), crowd() as viewers:
-        for thread in Path(f"/proc/{process_id}/task").iterdir():
-            os.sched_setaffinity(int(thread.name), {cores[0]})
-        for thread in Path("/proc/self/task").iterdir():
-            os.sched_setaffinity(int(thread.name), {cores[-1]})
-        try:
-            yield Stage(base, process_id, viewers)
-        finally:
-            for thread in Path("/proc/self/task").iterdir():
-                os.sched_setaffinity(int(thread.name), cores)
-
-
-@contextmanager
-def limit() -> Iterator[tuple[Sending, Crowd]]:
-    """The limit on the server's core, with a crowd of its own."""
-    here = os.sched_getaffinity(0)
-    with sending() as process, crowd() as viewers:
-        os.sched_setaffinity(process.process.pid, {0} if 0 in here else {min(here)})
-        yield process, viewers
+    def ratios(self, other: int) -> list[float]:
+        """We, as a multiple of one of the others."""
+        return [ours / theirs for ours, theirs in zip(self.ours_s, self.theirs_s[other], strict=True)]
 
 
 def cpu_per_delivery() -> list[Figure]:
     """CPU of a delivery, and what an idle viewer takes."""
     figures = []
     with stage() as ours, limit() as (bare, bare_viewers):
-        ours.start(pace="fast", options=OPTIONS)
-        ours.viewers.join(ours.port, 1, "/live")
-        ours.say("pause")
-        ours.viewers.settle()
-        alone = statistics.median([spent / steps for spent, steps, _ in _windows(ours)])
+        alone = _alone(ours)
         empty_kb = 0
         for size in SIZES:
             ours.viewers.join(ours.port, size, "/live")
             bare_viewers.join(bare.port, size)
             bare.accept(size)
-            ours.viewers.settle(0.5)
+            ours.viewers.settle(1.5)
             if size == SIZES[1]:  # from here on no memory of the start is left to be used up
                 empty_kb = ours.rss_kb()
-            figures.append(_rounds(ours, bare, size, alone))
+            figures.append(
+                _beside_the_limit(_rounds(ours, [bare], size, alone), f"{size:,}", EVENTS, "<= 1.45 x")
+            )
         each_kb = (ours.rss_kb() - empty_kb) / (SIZES[-1] - SIZES[1])
         figures.append(_quick(ours))
     figures.append(
@@ -139,45 +93,102 @@ def cpu_per_delivery() -> list[Figure]:
     return figures
 
 
-def _windows(ours: Stage) -> Iterator[tuple[float, float, int]]:
-    for _ in range(ROUNDS):
-        yield ours.window()
+def beside_queues() -> list[Figure]:
+    """We beside a FastAPI app with a queue for each viewer, which makes each message once, too."""
+    one, ten = _with_peer(EVENTS, messages=1), _with_peer(MANY_EVENTS, messages=MANY_EVENTS)
+    return [
+        _beside_the_limit(ten, f"{PEER_VIEWERS:,}", MANY_EVENTS, "<= 1.5 x"),
+        _beside_the_peer(one, EVENTS, "one message a step", ">= 3 x"),
+        _beside_the_peer(ten, MANY_EVENTS, "a message an event", ">= 12 x"),
+    ]
 
 
-def _rounds(ours: Stage, bare: Sending, size: int, alone: float) -> Figure:
-    """Both at the same time on the one core: each step of the one falls between two sends of the other."""
-    deliveries, limits, ratios = [], [], []
-    times = round(WINDOW_S / STEP_S)
-    _, _, step_bytes = ours.window()
-    with ThreadPoolExecutor(1) as aside:
-        for _ in range(ROUNDS):
-            sent = aside.submit(bare.send, step_bytes, times, STEP_S)
-            spent, steps, _ = ours.window()
-            deliveries.append((spent / steps - alone) / (size - 1))
-            limits.append(sent.result() / times / size)
-            ratios.append(deliveries[-1] / limits[-1])
-    cost, least = statistics.median(deliveries), statistics.median(limits)
-    value = (
-        f"{1e6 * cost:.1f} us ({1e6 * cost / EVENTS:.1f} us an event), {statistics.median(ratios):.2f} x the "
-        f"limit ({min(ratios):.2f} to {max(ratios):.2f})"
-    )
+def _with_peer(events: int, messages: int) -> Rounds:
+    with (
+        stage(events) as ours,
+        limit() as (bare, bare_viewers),
+        queueing(messages) as peer,
+        crowd() as theirs,
+    ):
+        on_the_servers_core(peer.process.pid)
+        alone = _alone(ours)
+        ours.viewers.join(ours.port, PEER_VIEWERS, "/live")
+        bare_viewers.join(bare.port, PEER_VIEWERS)
+        bare.accept(PEER_VIEWERS)
+        theirs.join(peer.port, PEER_VIEWERS, VIEWERS_PATH)
+        ours.viewers.settle(1.5)
+        return _rounds(ours, [bare, peer], PEER_VIEWERS, alone)
+
+
+def _beside_the_peer(rounds: Rounds, events: int, how: str, target: str) -> Figure:
+    cheaper = [1 / ratio for ratio in rounds.ratios(1)]
+    ours, bare, peer = (statistics.median(costs) for costs in (rounds.ours_s, *rounds.theirs_s))
+    value = f"{1e6 * ours:.1f} us beside {1e6 * peer:.1f} us, {_spread(cheaper)} x cheaper"
     return Figure(
-        f"CPU to write a step of three events to one of {size:,} viewers",
-        value,
-        "<= 1.45 x",
+        f"a step of {events} events to one of {PEER_VIEWERS:,} beside FastAPI with queues, {how}",
+        _unless_merged(rounds, value),
+        target,
+        f"send() loop {1e6 * bare:.1f} us",
+    )
+
+
+def _alone(ours: Stage) -> Window:
+    """The episode with one viewer; it stands still before and afterwards."""
+    ours.start(pace="broadcast")
+    ours.viewers.join(ours.port, 1, "/live")
+    ours.say("pause")
+    ours.viewers.settle(1.5)
+    windows = [ours.window(WINDOW_S) for _ in range(ROUNDS)]
+    return sorted(windows, key=lambda window: window.cpu_s / window.steps)[ROUNDS // 2]
+
+
+def _rounds(ours: Stage, others: list[Sender], size: int, alone: Window) -> Rounds:
+    """All at the same time on the one core: each step of the one falls between two sends of the others."""
+    rounds = Rounds([], [[] for _ in others], [])
+    times = round(WINDOW_S / CALM_STEP_S)
+    step_bytes = ours.window(WINDOW_S).step_bytes
+    with ThreadPoolExecutor(len(others)) as aside:
+        for _ in range(ROUNDS):
+            sent = [aside.submit(other.send, step_bytes, times, CALM_STEP_S) for other in others]
+            window = ours.window(WINDOW_S)
+            share = window.steps / alone.steps
+            writes = (window.system_writes - share * alone.system_writes) / (size - 1)
+            rounds.ours_s.append((window.cpu_s - share * alone.cpu_s) / (size - 1) / (window.steps + PAUSES))
+            rounds.writes.append(writes / (window.steps + PAUSES))
+            for costs, result in zip(rounds.theirs_s, sent, strict=True):
+                costs.append(result.result() / times / size)
+    return rounds
+
+
+def _beside_the_limit(rounds: Rounds, viewers: str, events: int, target: str) -> Figure:
+    cost, least = statistics.median(rounds.ours_s), statistics.median(rounds.theirs_s[0])
+    value = f"{1e6 * cost:.1f} us ({1e6 * cost / events:.2f} us an event)"
+    return Figure(
+        f"CPU to write a step of {events} events to one of {viewers} viewers",
+        _unless_merged(rounds, f"{value}, {_spread(rounds.ratios(0))} x the limit"),
+        target,
         f"send() loop {1e6 * least:.1f} us",
     )
+
+
+def _spread(values: list[float]) -> str:
+    return f"{statistics.median(values):.2f} ({min(values):.2f} to {max(values):.2f})"
+
+
+def _unless_merged(rounds: Rounds, value: str) -> str:
+    if min(rounds.writes) < WHOLE:
+        return f"refused: steps were merged, {min(rounds.writes):.2f} writes a viewer a step"
+    return value
 
 
 def _quick(ours: Stage) -> Figure:
     """How long other requests take while everybody is being told, and while nobody is."""
     calm = _answers(ours, 3.0)
-    ours.say("pace", pace="broadcast")
     ours.say("resume")
     times = _answers(ours, 8.0)
     ours.say("pause")
     return Figure(
-        f"/health while every two seconds {SIZES[-1]:,} viewers are written to",
+        f"/health while every half second {SIZES[-1]:,} viewers are written to",
         f"median {ms(percentile(times, 0.5))}, p99 {ms(percentile(times, 0.99))} of {len(times):,}",
         "p99 < 50 ms",
         f"while paused: median {ms(percentile(calm, 0.5))}, p99 {ms(percentile(calm, 0.99))}",
@@ -198,7 +209,7 @@ def _answers(ours: Stage, seconds: float) -> list[float]:
 def latency() -> Figure:
     """From the stamp of a step's events to their arrival, at 20,000 deliveries a second."""
     with stage() as ours:
-        ours.start(pace="fast", options=OPTIONS)
+        ours.start(pace="fast")
         ours.viewers.join(ours.port, QUICK_VIEWERS, "/live")
         ours.viewers.settle(0.5)
         delays = _delays(ours.viewers.noted(5.0))
@@ -206,7 +217,7 @@ def latency() -> Figure:
         viewers.join(bare.port, QUICK_VIEWERS)
         bare.accept(QUICK_VIEWERS)
         viewers.arrivals = []
-        bare.send(2000, 20, STEP_S)
+        bare.send(2000, 20, QUICK_STEP_S)
         least = [arrived - float(chunk.split(b" ", 1)[0]) for arrived, chunk in viewers.arrivals]
     return Figure(
         f"event stamped to received, {QUICK_VIEWERS:,} viewers, 20,000 deliveries/s",
@@ -265,4 +276,4 @@ def _peak(ours: Stage, turns: int) -> tuple[int, int]:
 
 def measure() -> list[Figure]:
     """All figures of the fan-out."""
-    return [*cpu_per_delivery(), latency(), stalled()]
+    return [*cpu_per_delivery(), *beside_queues(), *disturbance.measure(), latency(), stalled()]

@@ -10,7 +10,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -40,10 +40,16 @@ class Server:
         data: Its folder.
         settings: Further variables.
         python_path: A folder of modules that it shall find.
+        nursery: The module that it begins from, and that module's arguments.
     """
 
     def __init__(
-        self, data: Path, settings: Mapping[str, str] | None = None, *, python_path: Path | None = None
+        self,
+        data: Path,
+        settings: Mapping[str, str] | None = None,
+        *,
+        python_path: Path | None = None,
+        nursery: Sequence[str] = ("benchmarks.nursery",),
     ) -> None:
         port = free_port()
         self.base = f"http://127.0.0.1:{port}"
@@ -57,7 +63,7 @@ class Server:
         self._log = data / "log"
         with self._log.open("a") as output:
             self._nursery = subprocess.Popen(
-                [sys.executable, "-m", "benchmarks.nursery"],
+                [sys.executable, "-m", *nursery],
                 env=environment,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
@@ -125,11 +131,14 @@ class Server:
 
 @contextmanager
 def server_process(
-    settings: Mapping[str, str] | None = None, *, python_path: Path | None = None
+    settings: Mapping[str, str] | None = None,
+    *,
+    python_path: Path | None = None,
+    nursery: Sequence[str] = ("benchmarks.nursery",),
 ) -> Iterator[tuple[str, int]]:
     """The same; yields its process id, too."""
     with TemporaryDirectory(prefix="spectator-bench-") as data:
-        with _running(Server(Path(data), settings, python_path=python_path)) as running:
+        with _running(Server(Path(data), settings, python_path=python_path, nursery=nursery)) as running:
             yield running.base, running.process_id
 
 

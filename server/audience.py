@@ -26,6 +26,9 @@ CHUNK: Final = 200
 WAKE_CHUNK: Final = 25
 """The same for what costs more a viewer than a write: a beginning, an end, a farewell."""
 
+MATCH_TURNS: Final = 3
+"""Turns of the loop that the match has to go on after a publication, before its viewers are written to."""
+
 COUNT_INTERVAL_S: Final = 1.0
 """Least time between two tellings of the number of viewers."""
 
@@ -68,6 +71,8 @@ class Relay:
                 tasks.create_task(self.telling.go_on(self.say, self._clock)),
             ]
             async for batch in self._subscription:
+                for _ in range(MATCH_TURNS):
+                    await asyncio.sleep(0)
                 await self._hand_over([wire.event_frame(recorded) for recorded in batch])
             for task in telling:
                 task.cancel()

@@ -74,6 +74,24 @@ async def test_every_viewer_is_given_the_same_frame(tasks: asyncio.TaskGroup) ->
 
 
 @in_tasks
+async def test_the_match_goes_on_before_its_viewers_are_written_to(tasks: asyncio.TaskGroup) -> None:
+    play = Play(tasks)
+    viewer, _ = play.enter()
+    play.audience.watch(viewer, play)  # type: ignore[arg-type]
+    await settle()
+    taken(viewer)
+
+    async def emit() -> None:
+        play.publish()
+
+    await asyncio.shield(tasks.create_task(emit()))  # as the stream does for the driver
+    assert not [frame for frame in taken(viewer) if frame.seq == 1]
+    await settle()
+    assert [frame for frame in taken(viewer) if frame.seq == 1]
+    play.end()
+
+
+@in_tasks
 async def test_a_snapshot_is_made_once_for_all_who_come_at_one_point(tasks: asyncio.TaskGroup) -> None:
     play = Play(tasks)
     play.publish(3)

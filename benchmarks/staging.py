@@ -1,0 +1,165 @@
+"""Owns the stage of a measurement of the fan-out: a server on the first core, its viewers on the last.
+
+At the same time, on the server's core, a process sends the same bytes to as many sockets at the same pace and
+does nothing else. CPU time is each one's own.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import NamedTuple
+
+import httpx
+
+from benchmarks.crowd import Crowd, crowd
+from benchmarks.outside import install_measured_world
+from benchmarks.sending import Sending, sending
+from benchmarks.serving import server_process
+
+WORLD = "measured"
+OPTIONS = {"turns": 100_000, "payload_bytes": 720}
+"""Makes an event of 1 KB."""
+
+EVENTS = 3
+"""Events of a step, written at once, unless a measurement asks for more."""
+
+BEAT_S = 2.0
+"""What a beat takes at the pace ``broadcast``."""
+
+CALM_STEP_S = 0.5
+"""How long a step takes at the pace ``broadcast``."""
+
+QUICK_STEP_S = 0.1
+"""The same at the pace ``fast``."""
+
+FIRST_CORE = min(os.sched_getaffinity(0))
+"""The server's."""
+
+PAUSES = 2
+"""Writes of a window that are no steps: it is resumed, and paused."""
+
+
+class Window(NamedTuple):
+    """What happened while a match was played for a while.
+
+    Args:
+        cpu_s: CPU seconds of the server, all threads.
+        steps: Steps of the world.
+        step_bytes: What one viewer receives of a step.
+        system_writes: Calls of write(2) and its like by the server.
+    """
+
+    cpu_s: float
+    steps: int
+    step_bytes: int
+    system_writes: int
+
+
+class Stage:
+    """A server that plays long episodes, with its viewers.
+
+    Args:
+        base: Where it is.
+        process_id: Its process.
+        viewers: Those who watch it.
+        events: Events of a step.
+    """
+
+    def __init__(self, base: str, process_id: int, viewers: Crowd, events: int = EVENTS) -> None:
+        self.viewers = viewers
+        self.events = events
+        self.port = int(base.rpartition(":")[2])
+        self._clock = (~process_id << 3) | 2  # the CPU clock of another process, see clock_getcpuclockid(3)
+        self._process_id = process_id
+        self.client = httpx.Client(base_url=base, timeout=30)
+
+    def start(self, **body: object) -> str:
+        """Start an episode; returns its id."""
+        asked = {"environment": WORLD, "options": OPTIONS, **body}
+        answer = self.client.post("/custom/start_episode", json=asked).raise_for_status()
+        return str(answer.json()["episode_id"])
+
+    def say(self, command: str, **body: object) -> None:
+        """Control the episode."""
+        self.client.post(f"/custom/{command}", json=body).raise_for_status()
+
+    def cpu_s(self) -> float:
+        """CPU seconds of the server so far, all threads."""
+        return time.clock_gettime(self._clock)
+
+    def rss_kb(self) -> int:
+        """Resident memory of the server."""
+        text = Path(f"/proc/{self._process_id}/status").read_text()
+        return int(text.split("VmRSS:")[1].split()[0])
+
+    def system_writes(self) -> int:
+        """Calls of write(2) and its like so far."""
+        text = Path(f"/proc/{self._process_id}/io").read_text()
+        return int(text.split("syscw:")[1].split()[0])
+
+    def window(self, seconds: float) -> Window:
+        """Play for a while.
+
+        Raises:
+            RuntimeError: The viewers have not all received the same.
+        """
+        before, bytes_before = self.viewers.events(), self.viewers.received()
+        cpu, writes = self.cpu_s(), self.system_writes()
+        self.say("resume")
+        time.sleep(seconds)
+        self.say("pause")
+        self.viewers.settle()
+        spent, written = self.cpu_s() - cpu, self.system_writes() - writes
+        got = [now - then for now, then in zip(self.viewers.events(), before, strict=True)]
+        if min(got) != max(got):
+            raise RuntimeError(f"viewers received from {min(got)} to {max(got)} events")
+        steps = (got[0] - PAUSES) // self.events
+        return Window(spent, steps, (self.viewers.received() - bytes_before) // len(got) // steps, written)
+
+
+@contextmanager
+def stage(
+    events: int = EVENTS, *, nursery: Sequence[str] = ("benchmarks.nursery",), **settings: str
+) -> Iterator[Stage]:
+    """A server on the first core, the rest of us on the last."""
+    cores = sorted(os.sched_getaffinity(0))
+    with (
+        TemporaryDirectory() as folder,
+        server_process(settings, python_path=_worlds(Path(folder), events), nursery=nursery) as (
+            base,
+            process_id,
+        ),
+        crowd() as viewers,
+    ):
+        on_the_servers_core(process_id)
+        for thread in Path("/proc/self/task").iterdir():
+            os.sched_setaffinity(int(thread.name), {cores[-1]})
+        try:
+            yield Stage(base, process_id, viewers, events)
+        finally:
+            for thread in Path("/proc/self/task").iterdir():
+                os.sched_setaffinity(int(thread.name), cores)
+
+
+def _worlds(folder: Path, events: int) -> Path:
+    install_measured_world(folder, events, beats=CALM_STEP_S / BEAT_S)
+    return folder
+
+
+@contextmanager
+def limit() -> Iterator[tuple[Sending, Crowd]]:
+    """The limit on the server's core, with a crowd of its own."""
+    with sending() as process, crowd() as viewers:
+        on_the_servers_core(process.process.pid)
+        yield process, viewers
+
+
+def on_the_servers_core(process_id: int) -> None:
+    """Let a process run where the server runs, all its threads."""
+    for thread in Path(f"/proc/{process_id}/task").iterdir():
+        os.sched_setaffinity(int(thread.name), {FIRST_CORE})

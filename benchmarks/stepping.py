@@ -1,0 +1,102 @@
+"""Owns a server that notes what each step of its matches takes, for ``benchmarks.disturbance``.
+
+It is the nursery with another driver. Noted is what the match waits for, from the question to the policy
+until the step's events are recorded and published, and the CPU of the loop's thread and of the world's in it.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Awaitable, Callable, Generator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from benchmarks import nursery
+from spectator.environments.base import Environment
+from spectator.episodes import supervisor
+from spectator.episodes.budget import Budget
+from spectator.episodes.driver import Driver
+from spectator.episodes.intake import Stepped
+from spectator.events import Fact
+from spectator.observations import Observation
+
+
+class Metered:
+    """Awaits something, and knows how much CPU the thread of the loop spent in it, nothing else included.
+
+    Args:
+        awaited: What is awaited.
+    """
+
+    def __init__(self, awaited: Awaitable[Any]) -> None:
+        self.cpu_s = 0.0
+        self._awaited = awaited
+
+    def __await__(self) -> Generator[Any, None, Any]:
+        """Run it to its end."""
+        steps: Any = self._awaited.__await__()
+        go_on = partial(steps.send, None)
+        while True:
+            began = time.thread_time()
+            try:
+                waits_for = go_on()
+            except StopIteration as end:
+                return end.value
+            finally:
+                self.cpu_s += time.thread_time() - began
+            try:
+                yield waits_for
+            except BaseException as error:  # noqa: BLE001 - a cancellation is for what is awaited
+                go_on = partial(steps.throw, error)
+            else:
+                go_on = partial(steps.send, None)
+
+
+def noting(note: Callable[[str], object]) -> type[Driver]:
+    """A driver that notes each step: its episode, seconds, and CPU seconds of the loop and of the world."""
+
+    class NotingDriver(Driver):
+        _began: float | None = None
+
+        def __init__(self, *arguments: Any, **named: Any) -> None:
+            super().__init__(*arguments, **named)
+            self._emit_plainly, self._emit = self._emit, self._emit_and_note
+
+        async def _take_turn(self, observation: Observation, budget: Budget) -> tuple[Stepped, list[Fact]]:
+            self._began, self._world_s = time.perf_counter(), 0.0
+            turn = Metered(super()._take_turn(observation, budget))
+            taken: tuple[Stepped, list[Fact]] = await turn
+            self._loop_s = turn.cpu_s
+            return taken
+
+        async def _in_world(self, limit_s: float, function: Callable[[Environment], Stepped]) -> Stepped:
+            def metered(environment: Environment) -> Stepped:
+                began = time.thread_time()
+                try:
+                    return function(environment)
+                finally:
+                    self._world_s = time.thread_time() - began
+
+            return await super()._in_world(limit_s, metered)
+
+        async def _emit_and_note(self, turn: int, facts: Sequence[Fact]) -> None:
+            telling = Metered(self._emit_plainly(turn, facts))
+            await telling
+            if self._began is not None:
+                took, self._began = time.perf_counter() - self._began, None
+                note(f"{self._episode_id} {took} {self._loop_s + telling.cpu_s} {self._world_s}\n")
+
+    return NotingDriver
+
+
+def main() -> None:
+    """Be a nursery; the first argument is the file of the notes."""
+    notes = Path(sys.argv[1]).open("a", buffering=1)
+    vars(supervisor)["Driver"] = noting(notes.write)
+    nursery.main()
+
+
+if __name__ == "__main__":
+    main()

@@ -101,13 +101,14 @@ def queueing(messages: int = 1) -> Iterator[Queueing]:
 
 
 def main() -> None:
-    """Serve at the port that is given, as our own server does: the sans-I/O protocol, no compression."""
+    """Serve at the port that is given, as our own does: the sans-I/O protocol, no compression; no pings."""
     uvicorn.run(
         create_app(),
         host="127.0.0.1",
         port=int(sys.argv[1]),
         ws="websockets-sansio",
         ws_per_message_deflate=False,
+        ws_ping_interval=None,
         log_level="warning",
     )
 

@@ -140,7 +140,17 @@ def stop_all(app: Serving) -> None:
 
 
 def board(page: Page) -> dict[str, str]:
-    """All that a watch page shows of an episode, as text."""
+    """All that a watch page shows of an episode, as text, once it is drawn, out of sight or not."""
+    shown = _board(page)
+    for _ in range(40):
+        page.wait_for_timeout(150)
+        before, shown = shown, _board(page)
+        if shown == before:
+            break
+    return shown
+
+
+def _board(page: Page) -> dict[str, str]:
     shown: dict[str, str] = page.evaluate(
         """() => Object.fromEntries(["banner", "lead", "mind", "feed", "body"].map(
             (id) => [id, document.getElementById(id).innerText]))"""

@@ -9,7 +9,7 @@ from typing import Final
 
 from spectator.bus.base import Bus, Overflow, Subscription
 from spectator.clock import Clock
-from spectator.episodes.supervisor import LiveEpisode
+from spectator.episodes.live import LiveEpisode
 
 from . import wire
 from .settings import Settings

@@ -11,9 +11,9 @@ from starlette.requests import HTTPConnection, Request
 
 from spectator.clock import timestamp
 from spectator.episodes.forking import check_fork
+from spectator.episodes.live import LiveEpisode
 from spectator.episodes.pacing import Pace
 from spectator.episodes.request import EpisodePlan, plan_episode
-from spectator.episodes.supervisor import LiveEpisode
 from spectator.errors import EpisodeBusy, EpisodeNotFound, EpisodeOver, FieldError, InvalidRequest
 from spectator.events import EndReason
 

@@ -10,8 +10,9 @@ from typing import Final, Literal
 
 from spectator.bus.base import Overflow
 from spectator.clock import Clock
+from spectator.episodes.live import LiveEpisode
 from spectator.episodes.pacing import Pace
-from spectator.episodes.supervisor import LiveEpisode, Supervisor
+from spectator.episodes.supervisor import Supervisor
 from spectator.events import NarrationClip
 from spectator.narration.clips import ClipStore, StoredClip
 from spectator.narration.narrator import Booth, Narrator, Tally

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final
 from fastapi import APIRouter, Depends, Query, Response
 from pydantic import BaseModel, Field
 
-from spectator.episodes.supervisor import LiveEpisode
+from spectator.episodes.live import LiveEpisode
 from spectator.errors import FieldError, InvalidRequest, NotAsked
 from spectator.llm.parsing import CallRefused, WrittenCall
 from spectator.llm.schema import UnsupportedSchema

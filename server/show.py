@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
-from spectator.episodes.supervisor import LiveEpisode
+from spectator.episodes.live import LiveEpisode
 from spectator.journal.base import EpisodeSummary
 
 from . import wire

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from spectator.clock import Clock, timestamp
-from spectator.episodes.supervisor import LiveEpisode, Supervisor
+from spectator.episodes.live import LiveEpisode
+from spectator.episodes.supervisor import Supervisor
 from spectator.events import encode_json
 from spectator.merge_patch import make_patch
 

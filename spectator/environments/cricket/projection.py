@@ -5,14 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from spectator.environments.cricket.field import standard_field
 from spectator.environments.cricket.glance import glance
-from spectator.environments.cricket.measures import par_line, plan_of, standing, strokes
-from spectator.environments.cricket.resources import runs_to_come
+from spectator.environments.cricket.measures import par_line, standing
+from spectator.environments.cricket.projection_ball import ball_seen
+from spectator.environments.cricket.projection_parts import (
+    Patch,
+    at_crease,
+    batter,
+    bowler,
+    equation,
+    field_patch,
+    opening_field,
+    replace,
+    zero_extras,
+)
 from spectator.events import Event
 from spectator.merge_patch import apply_patch, make_patch
-
-Patch = dict[str, Any]
 
 
 def project(state: Mapping[str, Any], event: Event) -> Mapping[str, Any]:
@@ -70,18 +78,18 @@ def _innings_started(state: Mapping[str, Any], event: Event) -> Patch:
         "bowler": None,
         "over": {"number": 1, "marks": []},
         "partnership": {"runs": 0, "balls": 0},
-        "extras": _zero_extras(),
-        "equation": _replace(
-            world.get("equation"), _equation(data["target"], 0, 0, data["balls"], data["super_over"])
+        "extras": zero_extras(),
+        "equation": replace(
+            world.get("equation"), equation(data["target"], 0, 0, data["balls"], data["super_over"])
         ),
-        "field": _standard_field(2 if data["powerplay_balls"] else 5),
+        "field": opening_field(2 if data["powerplay_balls"] else 5),
         "scorecards": {
             str(data["innings"]): {
                 "side": side,
                 "name": world["teams"][side]["name"],
                 "batting": {},
                 "bowling": {},
-                "extras": _zero_extras(),
+                "extras": zero_extras(),
                 "fall": {},
                 "overs": {},
                 "balls": data["balls"],
@@ -103,102 +111,36 @@ def _position_set(state: Mapping[str, Any], event: Event) -> Patch:
     card = data["scorecards"][str(now["innings"])]
     score = now["score"]
     ends = {end: now[end] and now[end]["name"] for end in ("striker", "non_striker")}
-    lines = {now[end]["name"]: _batter(now[end]) for end in ends if now[end]}
+    lines = {now[end]["name"]: batter(now[end]) for end in ends if now[end]}
     return patch | {
         "innings": now["innings"],
         "batting": now["batting"],
         "bowling": now["bowling"],
         "target": now["target"],
         "badges": {"free_hit": False, "powerplay": now["powerplay"], "super_over": False},
-        "batters": _at_crease({}, ends, lines),
+        "batters": at_crease({}, ends, lines),
         "over": {"number": len(card["overs"]) + 1, "marks": []},
         "partnership": now["partnership"],
         "extras": card["extras"],
-        "equation": _equation(
+        "equation": equation(
             now["target"], score["runs"], score["balls"], now["balls_left"], False, score["wickets"]
         ),
-        "field": _standard_field(now["outside_limit"]),
+        "field": opening_field(now["outside_limit"]),
     }
-
-
-def _zero_extras() -> Patch:
-    return {"wides": 0, "noballs": 0, "byes": 0, "legbyes": 0, "penalties": 0, "total": 0}
-
-
-def _replace(old: Mapping[str, Any] | None, new: Patch) -> Patch:
-    """A patch that leaves exactly ``new`` where ``old`` was."""
-    return {**{key: None for key in old or () if key not in new}, **new}
-
-
-def _equation(
-    target: int | None, runs: int, balls: int, left: int, super_over: bool, wickets: int = 0
-) -> Patch:
-    current = round(6.0 * runs / balls, 2) if balls else 0.0
-    if target is None:
-        if super_over:
-            return {"current": current}
-        return {"current": current, "projected": round(runs + runs_to_come(left, wickets))}
-    need = max(0, target - runs)
-    equation: Patch = {"need": need, "balls": left, "current": current}
-    if left:
-        equation["required"] = round(6.0 * need / left, 2)
-    return equation
-
-
-def _field_patch(field: Mapping[str, Any]) -> Patch:
-    return {
-        "preset": field["preset"],
-        "fielders": {str(number): man for number, man in enumerate(field["fielders"], 1)},
-    }
-
-
-def _standard_field(outside_limit: int) -> Patch:
-    return {**_field_patch(standard_field(outside_limit).shown), "outside_limit": outside_limit}
 
 
 def _batter_in(state: Mapping[str, Any], event: Event) -> Patch:
     data = event.data
     line = data["player"]
-    batters = _at_crease(state["world"], data, {line["name"]: _batter(line)})
-    card = {f"{line['number']:02d}": {"how_out": "not out", **_batter(line)}}
+    batters = at_crease(state["world"], data, {line["name"]: batter(line)})
+    card = {f"{line['number']:02d}": {"how_out": "not out", **batter(line)}}
     return {"batters": batters, "scorecards": {str(data["innings"]): {"batting": card}}}
-
-
-def _batter(line: Mapping[str, Any]) -> Patch:
-    return {
-        "name": line["name"],
-        "runs": line["runs"],
-        "balls": line["balls"],
-        "fours": line["fours"],
-        "sixes": line["sixes"],
-    }
-
-
-def _at_crease(world: Mapping[str, Any], ends: Mapping[str, Any], known: Mapping[str, Patch]) -> Patch:
-    """Who is at which end, with the lines known best; a vacant end is removed."""
-    before = {line["name"]: line for line in (world.get("batters") or {}).values()}
-    return {
-        end: None if ends[end] is None else known.get(ends[end]) or before[ends[end]]
-        for end in ("striker", "non_striker")
-    }
-
-
-def _bowler(line: Mapping[str, Any]) -> Patch:
-    return {
-        "name": line["name"],
-        "kind": line["kind"],
-        "overs": line["overs"],
-        "maidens": line["maidens"],
-        "runs": line["runs"],
-        "wickets": line["wickets"],
-        "left": line["left"],
-    }
 
 
 def _bowler_chosen(state: Mapping[str, Any], event: Event) -> Patch:
     line = event.data["bowler"]
-    card = {f"{line['number']:02d}": _bowler(line)}
-    return {"bowler": _bowler(line), "scorecards": {str(event.data["innings"]): {"bowling": card}}}
+    card = {f"{line['number']:02d}": bowler(line)}
+    return {"bowler": bowler(line), "scorecards": {str(event.data["innings"]): {"bowling": card}}}
 
 
 def _over_started(state: Mapping[str, Any], event: Event) -> Patch:
@@ -207,113 +149,13 @@ def _over_started(state: Mapping[str, Any], event: Event) -> Patch:
 
 
 def _field_set(state: Mapping[str, Any], event: Event) -> Patch:
-    return {"field": _field_patch(event.data)}
+    return {"field": field_patch(event.data)}
 
 
 def _plan_changed(state: Mapping[str, Any], event: Event) -> Patch:
     data = event.data
     plan = {key: value for key, value in data["plan"].items() if value is not None}
     return {"plans": {data["side"]: {data["part"]: plan}}}
-
-
-def _ball(state: Mapping[str, Any], event: Event) -> Patch:
-    data, world = event.data, state["world"]
-    side, number = data["side"], str(data["innings"])
-    striker, partner, bowler = data["striker_line"], data["non_striker_line"], data["bowler_line"]
-    lines = {striker["name"]: _batter(striker), partner["name"]: _batter(partner)}
-    super_over = bool(world.get("super_over"))
-    score = data["score"]
-    return {
-        "score": {side: score},
-        "equation": _replace(
-            world.get("equation"),
-            _equation(
-                data["target"],
-                score["runs"],
-                score["balls"],
-                data["balls_left"],
-                super_over,
-                score["wickets"],
-            ),
-        ),
-        "badges": {"free_hit": data["free_hit_next"], "powerplay": data["powerplay_next"]},
-        "batters": _at_crease(world, data["ends"], lines),
-        "bowler": _bowler(bowler),
-        "over": {"number": data["over"] + 1, "marks": [*world["over"]["marks"], data["mark"]]},
-        "partnership": data["partnership"],
-        "extras": data["extras_so_far"],
-        "field": _opened_field(world, data),
-        "last_ball": _replace(world.get("last_ball"), _last_ball(state, event)),
-        "scorecards": {
-            number: {
-                "batting": {
-                    f"{striker['number']:02d}": _batter(striker),
-                    f"{partner['number']:02d}": _batter(partner),
-                },
-                "bowling": {f"{bowler['number']:02d}": _bowler(bowler)},
-                "extras": data["extras_so_far"],
-            }
-        },
-        **strokes(world, data),
-    }
-
-
-def _opened_field(world: Mapping[str, Any], data: Mapping[str, Any]) -> Patch:
-    """The standard field opens up by itself when the powerplay ends; the limit is told whatever the field."""
-    limit = data["outside_limit_next"]
-    if world["field"].get("outside_limit") == limit:
-        return {}
-    if world["field"]["preset"] != "standard" or data["powerplay"] == data["powerplay_next"]:
-        return {"outside_limit": limit}
-    return _standard_field(limit)
-
-
-def _last_ball(state: Mapping[str, Any], event: Event) -> Patch:
-    data = event.data
-    ball: Patch = {
-        "seq": event.seq,
-        "at": data["at"],
-        "innings": data["innings"],
-        "mark": data["mark"],
-        "kind": data["kind"],
-        "words": data["words"],
-        "runs": data["runs"],
-        "striker": data["striker"],
-        "bowler": data["bowler"],
-        "length": data["length"],
-        "line": data["line"],
-        "speed_kmh": data["speed_kmh"],
-        "shot": data["shot"],
-        "free_hit": data["free_hit"],
-        "aerial": data["aerial"],
-        "intents": {key: value for key, value in data["intents"].items() if value is not None},
-        **plan_of(state["world"], data),
-    }
-    if data["zone"] is not None:
-        ball["zone"] = data["zone"]
-        ball["direction"] = data["direction"]
-    batting = data["side"]
-    decisions = {}
-    for role, actor in (("batting", batting), ("bowling", "away" if batting == "home" else "home")):
-        made = (state.get("decisions") or {}).get(actor)
-        if made is not None:
-            decisions[role] = {
-                "actor": actor,
-                "tool": made["action"].get("tool", ""),
-                "arguments": _without_null(made["action"].get("arguments") or {}),
-                "reasoning": made.get("reasoning", ""),
-                "source": made["source"],
-            }
-    if decisions:
-        ball["decisions"] = decisions
-    return ball
-
-
-def _without_null(value: Any) -> Any:
-    """Arguments as a state may hold them; a stranger's action may be any JSON."""
-    if isinstance(value, Mapping):
-        return {key: _without_null(item) for key, item in value.items() if item is not None}
-    return value
 
 
 _FORECAST: Final = (
@@ -370,12 +212,12 @@ def _over_completed(state: Mapping[str, Any], event: Event) -> Patch:
         "bowler": data["bowler"]["name"],
     }
     return {
-        "batters": _at_crease(state["world"], data, {}),
-        "bowler": _bowler(data["bowler"]),
+        "batters": at_crease(state["world"], data, {}),
+        "bowler": bowler(data["bowler"]),
         "scorecards": {
             str(data["innings"]): {
                 "overs": {str(data["over"]): over},
-                "bowling": {f"{data['bowler']['number']:02d}": _bowler(data["bowler"])},
+                "bowling": {f"{data['bowler']['number']:02d}": bowler(data["bowler"])},
             }
         },
         **standing(state["world"], data),
@@ -412,7 +254,7 @@ _FOLDS: Final[dict[str, Callable[[Mapping[str, Any], Event], Patch]]] = {
     "cricket.over_started": _over_started,
     "cricket.field_set": _field_set,
     "cricket.plan_changed": _plan_changed,
-    "cricket.ball_bowled": _ball,
+    "cricket.ball_bowled": ball_seen,
     "cricket.forecast": _forecast,
     "cricket.wicket_fell": _wicket,
     "cricket.over_completed": _over_completed,

@@ -10,7 +10,7 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Final
 
 from spectator.environments.base import World
-from spectator.errors import ConfigurationError, FieldError, InvalidRequest
+from spectator.errors import ConfigurationError, FieldError, InvalidRequest, typed_as
 
 ENTRY_POINT_GROUP: Final = "spectator.environments"
 """Entry points of this group name a :class:`World`: ``NAME = "package.module:WORLD"``."""
@@ -59,13 +59,14 @@ def _outside() -> Mapping[str, EntryPoint]:
 
 
 def _import(entry: EntryPoint) -> object:
-    try:
-        return entry.load()
-    except Exception as error:
-        raise ConfigurationError(
+    def unusable(error: Exception) -> ConfigurationError:
+        return ConfigurationError(
             f"the entry point {entry.name!r} of {ENTRY_POINT_GROUP} cannot be imported: "
             f"{type(error).__name__}: {error}"
-        ) from error
+        )
+
+    with typed_as(unusable, passing=()):
+        return entry.load()
 
 
 def unknown_name(field: str, name: str, known: Iterable[str]) -> FieldError:

@@ -28,12 +28,13 @@
     │       └── JournalDamaged            its file is not a journal, or not all of one
     └── ProtocolError                     a peer broke the wire contract
 
-Worlds and policies raise plain Python errors; the driver names the boundary that they crossed.
+Worlds and policies raise plain Python errors; :func:`typed_as` names the boundary that they crossed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -249,3 +250,23 @@ def field_errors(problems: Iterable[Any], *, prefix: Sequence[str | int] = ()) -
         )
         for problem in problems
     ]
+
+
+@contextmanager
+def typed_as(
+    error_of: Callable[[Exception], SpectatorError],
+    *,
+    passing: tuple[type[Exception], ...] = (SpectatorError,),
+) -> Iterator[None]:
+    """Around code that is not ours: whatever it raises leaves as the one typed error of that boundary.
+
+    Args:
+        error_of: Makes that error; the original is its cause.
+        passing: What leaves as it is.
+    """
+    try:
+        yield
+    except passing:
+        raise
+    except Exception as error:
+        raise error_of(error) from error

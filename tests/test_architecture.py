@@ -117,7 +117,7 @@ def test_no_core_file_template_or_shared_script_names_a_game() -> None:
 
 
 def broad_handlers(path: Path) -> list[int]:
-    """Lines of handlers that catch everything and do not raise it again."""
+    """Lines of handlers that catch everything and do not end by letting that very error go on."""
     return [
         node.lineno
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
@@ -126,15 +126,15 @@ def broad_handlers(path: Path) -> list[int]:
             node.type is None
             or (isinstance(node.type, ast.Name) and node.type.id in {"Exception", "BaseException"})
         )
-        and not isinstance(node.body[-1], ast.Raise)
+        and not (isinstance(node.body[-1], ast.Raise) and node.body[-1].exc is None)
     ]
 
 
 def test_errors_are_caught_broadly_only_where_the_plan_says() -> None:
     allowed = {
+        "spectator/errors.py": "leaves as the one typed error of a boundary",
         "spectator/episodes/driver.py": "becomes the episode's end",
         "spectator/episodes/stepper.py": "carries the error to its caller untouched",
-        "spectator/episodes/single_agent.py": "carries the error to its caller untouched",
         "spectator/narration/narrator.py": "costs a line its sound and nothing else",
         "server/faults.py": "becomes a problem document",
     }

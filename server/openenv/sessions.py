@@ -14,7 +14,13 @@ from spectator.episodes.request import EpisodePlan
 from spectator.episodes.single_agent import NoEpisode, SingleAgent
 from spectator.episodes.stepper import Stepper
 from spectator.episodes.stream import Step
-from spectator.errors import EnvironmentFault, EpisodeError, FieldError, InvalidRequest, SpectatorError
+from spectator.errors import (
+    EnvironmentFault,
+    EpisodeError,
+    FieldError,
+    InvalidRequest,
+    typed_as,
+)
 from spectator.events import EpisodeEnded
 from spectator.observations import Observation
 
@@ -240,16 +246,17 @@ class Session:
         """Run ``function`` on the environment's thread; what the world raises becomes an EnvironmentFault."""
         self._calls += 1
         try:
-            async with self._places.take():
-                return await self._stepper.call_within(limit_s, function, *arguments, **named)
-        except SpectatorError:
-            raise
-        except Exception as error:
-            logger.exception("openenv session %s of %s failed", self.session_id, self.wire.world.name)
-            raise EnvironmentFault(f"the environment failed: {type(error).__name__}") from error
+            with typed_as(self._failed):
+                async with self._places.take():
+                    return await self._stepper.call_within(limit_s, function, *arguments, **named)
         finally:
             self._calls -= 1
             self._used_at = self._clock.monotonic()
+
+    def _failed(self, error: Exception) -> EnvironmentFault:
+        name = self.wire.world.name
+        logger.error("openenv session %s of %s failed", self.session_id, name, exc_info=error)
+        return EnvironmentFault(f"the environment failed: {type(error).__name__}")
 
 
 class Sessions:

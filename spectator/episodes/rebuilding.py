@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Any, Final
 
 from pydantic import ValidationError
@@ -19,7 +20,7 @@ from spectator.episodes.projection import State, replay_state
 from spectator.episodes.request import EpisodePlan
 from spectator.episodes.retelling import Retelling, Unexpected
 from spectator.episodes.stepper import Stepper
-from spectator.errors import EpisodeError, InvalidRequest
+from spectator.errors import EpisodeError, InvalidRequest, typed_as
 from spectator.events import Parent, RecordedEvent
 from spectator.policies.base import Policy
 
@@ -115,22 +116,21 @@ def _retell(
 ) -> tuple[Past, State]:
     seats: dict[str, Policy] = plan.seats()
     retelling = Retelling(plan.world, environment, seats)
-    try:
-        for one in recorded:
+    for one in recorded:
+        with typed_as(partial(_cannot_retell, one.event.seq), passing=(EpisodeError,)):
             for difference in retelling.compare(one.event):
                 raise CannotRebuild(f"event {one.event.seq}: {difference}")
-    except Unexpected as unexpected:
-        raise CannotRebuild(f"event {one.event.seq}: {unexpected}") from unexpected
-    except EpisodeError:
-        raise
-    except Exception as error:
-        raise CannotRebuild(f"event {one.event.seq}: {type(error).__name__}: {error}") from error
     turn, due = recorded[-1].event.turn, retelling.due
     if due and turn:
         raise CannotRebuild(f"turn {turn} is told only in part: {due[0].type} is missing")
     assert retelling.observation is not None
     stepped = Stepped(retelling.observation, due, environment.state)
     return Past(stepper, seats, retelling.refusals, turn, stepped), retelling.state
+
+
+def _cannot_retell(seq: int, error: Exception) -> CannotRebuild:
+    why = str(error) if isinstance(error, Unexpected) else f"{type(error).__name__}: {error}"
+    return CannotRebuild(f"event {seq}: {why}")
 
 
 def _plan_again(started: Mapping[str, Any], load: LoadWorld) -> EpisodePlan:

@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Final
 
 from spectator.clock import Clock, first_of
-from spectator.errors import EpisodeError, JournalError, JournalUnavailable
+from spectator.errors import EpisodeError, JournalError, JournalUnavailable, typed_as
 from spectator.events import RecordedEvent
 from spectator.journal.base import Journal
 
@@ -101,12 +101,8 @@ class Recorder:
         return self._recovered(began)
 
     async def _append(self, events: Sequence[RecordedEvent]) -> None:
-        try:
+        with typed_as(_not_recorded, passing=(EpisodeError,)):
             await self._journal.append(events)
-        except EpisodeError:
-            raise
-        except Exception as error:
-            raise JournalError(f"{type(error).__name__}: {error}") from error
 
     def _tell(self, error: JournalUnavailable) -> None:
         if self._trouble is None:
@@ -130,3 +126,7 @@ class Recorder:
 
 def _given_up(error: JournalUnavailable, stood_s: float) -> JournalUnavailable:
     return JournalUnavailable(f"{error}; given up after {stood_s:.0f} s") if stood_s >= 1 else error
+
+
+def _not_recorded(error: Exception) -> JournalError:
+    return JournalError(f"{type(error).__name__}: {error}")

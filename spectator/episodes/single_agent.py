@@ -17,7 +17,7 @@ from spectator.episodes.pacing import Pace
 from spectator.episodes.request import EpisodePlan, EpisodeRequest, plan_episode
 from spectator.episodes.stream import Step
 from spectator.episodes.telling import facts_of_step, finished
-from spectator.errors import DecisionTimeout, EpisodeError, FieldError, InvalidRequest, PolicyError
+from spectator.errors import DecisionTimeout, EpisodeError, FieldError, InvalidRequest, PolicyError, typed_as
 from spectator.events import EpisodeEnded, Fact
 from spectator.observations import Observation, Refusal
 from spectator.policies.base import Action, Decision, Policy, ScriptedPolicy
@@ -306,14 +306,14 @@ class SingleAgent:
             PolicyError: It could not decide.
             DecisionTimeout: It did not, in time.
         """
-        try:
+        actor = observation.actor
+        with typed_as(
+            lambda error: PolicyError(f"{actor} could not decide: {type(error).__name__}"),
+            passing=(DecisionTimeout,),
+        ):
             if isinstance(policy, ScriptedPolicy):
                 return policy.choose(observation)
             return self._runner().run(self._within(policy, observation))
-        except DecisionTimeout:
-            raise
-        except Exception as error:
-            raise PolicyError(f"{observation.actor} could not decide: {type(error).__name__}") from error
 
     async def _within(self, policy: Policy, observation: Observation) -> Decision:
         try:

@@ -13,7 +13,7 @@ from spectator.clock import Clock, timestamp
 from spectator.environments.base import Projection, World
 from spectator.episodes.projection import State, unchanged, with_patch
 from spectator.episodes.recorder import Recorder, Trouble
-from spectator.errors import EnvironmentFault, EpisodeNotFound, EpisodeOver, JournalUnavailable
+from spectator.errors import EnvironmentFault, EpisodeNotFound, EpisodeOver, JournalUnavailable, typed_as
 from spectator.events import Event, Fact, RecordedEvent, Warned, core_fact, decode, record
 from spectator.journal.base import Journal
 from spectator.merge_patch import apply_patch
@@ -162,11 +162,12 @@ class EpisodeStream:
         self, facts: Sequence[tuple[int, Fact]], projection: Projection, commentator: Commentator
     ) -> _Batch:
         batch = _Batch(self, timestamp(self._clock.now()), projection, commentator)
-        try:
+        name = self._world.name
+        with typed_as(
+            lambda error: EnvironmentFault(f"an event of {name} could not be told: {error!r}"), passing=()
+        ):
             for turn, fact in facts:
                 batch.add(turn, fact)
-        except Exception as error:
-            raise EnvironmentFault(f"an event of {self._world.name} could not be told: {error!r}") from error
         return batch
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any, Final, Self
 
 from spectator.catalog import load_world
 from spectator.environments.base import Meter, World
-from spectator.errors import ConfigurationError, EnvironmentFault, InvalidRequest, JournalError
+from spectator.errors import ConfigurationError, EnvironmentFault, InvalidRequest, JournalError, typed_as
 from spectator.evaluation.measures import Gauge
 from spectator.events import EndReason, Event, RecordedEvent
 
@@ -133,10 +134,8 @@ class Reading:
 
     def _measure(self, event: Event) -> None:
         assert self._meter is not None
-        try:
+        with typed_as(partial(_meter_failed, event.episode_id), passing=()):
             self._meter.take(event)
-        except Exception as error:
-            raise EnvironmentFault(f"the meter of {event.episode_id} failed: {error!r}") from error
 
     def figures(self) -> EpisodeFigures | None:
         """What was found; ``None`` while the record has no end.
@@ -165,10 +164,10 @@ class Reading:
         )
 
     def _own_figures(self, episode_id: str) -> Mapping[str, Mapping[str, float]]:
-        try:
-            return {} if self._meter is None else self._meter.figures()
-        except Exception as error:
-            raise EnvironmentFault(f"the meter of {episode_id} failed: {error!r}") from error
+        if self._meter is None:
+            return {}
+        with typed_as(partial(_meter_failed, episode_id), passing=()):
+            return self._meter.figures()
 
     def _begin(self, started: Event) -> None:
         self._started = started
@@ -204,3 +203,7 @@ def _same_world(started: Mapping[str, Any]) -> World | None:
     except (InvalidRequest, ConfigurationError):
         return None
     return world if world.version == started["environment_version"] else None
+
+
+def _meter_failed(episode_id: str, error: Exception) -> EnvironmentFault:
+    return EnvironmentFault(f"the meter of {episode_id} failed: {error!r}")

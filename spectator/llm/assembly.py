@@ -27,6 +27,8 @@ _KNOWN: Final = frozenset(
 """Members of a chunk that say nothing new once the model is known."""
 
 _TOKEN_FIELDS: Final = frozenset({"token_ids", "logprobs", "meta_info"})
+_GROWS: Final = frozenset({"role", "content", "reasoning_content"})
+"""Members of a message that nearly every chunk is made of."""
 
 
 class Assembly:
@@ -60,8 +62,6 @@ class Assembly:
         """
         if not isinstance(piece, dict):
             raise EndpointMalformed("the endpoint answered something that is not a completion")
-        if piece.get("error"):
-            raise _reported(piece["error"])
         if not _KNOWN.issuperset(piece) or (self._model is None and "model" in piece):
             self._about(piece)
         choices = piece.get("choices")
@@ -105,6 +105,8 @@ class Assembly:
         return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
     def _about(self, piece: dict[str, Any]) -> None:
+        if piece.get("error"):
+            raise _reported(piece["error"])
         if self._model is None:
             self._model = _text(piece.get("model")) or None
         if isinstance(usage := piece.get("usage"), dict):
@@ -142,6 +144,8 @@ class Assembly:
             if self._on_delta is not None:
                 for kind, part in self._splitter.feed(text):
                     self._tell(kind, part)
+        if _GROWS.issuperset(message):
+            return
         if "refusal" in message and (refusal := _text(message["refusal"])):
             self._refusal.append(refusal)
             self._tell("text", refusal)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
+from collections.abc import Iterable
 from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Final, Self
@@ -276,27 +277,30 @@ class _Reading:
         """Read an answer that forms; also one that comes whole although a stream was asked for."""
         events = EventReader()
         while piece := await reply.read():
+            is_first = not self._read
             self._count(piece)
-            if not self._read - len(piece) and piece.lstrip().startswith(b"{"):
+            if is_first and piece.lstrip().startswith(b"{"):
                 return await self._rest(piece, reply)
-            for data in events.feed(piece):
-                if data == DONE:
-                    return await _linger(reply)
-                self._feed(data)
-        for data in events.end():
-            if data != DONE:
-                self._feed(data)
+            if self._feed(events.feed(piece)):
+                return await _linger(reply)
+        self._feed(events.end())
         if self.assembly.begun and self.assembly.finish_reason is None:
             raise EndpointUnavailable("the endpoint broke off in the middle of its answer")
 
-    def _feed(self, data: bytes) -> None:
-        self.assembly.feed(decode_json(data))
-        if self.first_at is None and self.assembly.begun:
-            self.first_at = self._clock.monotonic()
+    def _feed(self, events: Iterable[bytes]) -> bool:
+        """Take what arrived together; says whether the stream ends with it."""
+        feed = self.assembly.feed
+        for data in events:
+            if data == DONE:
+                return True
+            feed(decode_json(data))
+            if self.first_at is None and self.assembly.begun:
+                self.first_at = self._clock.monotonic()
+        return False
 
     async def _rest(self, first: bytes, reply: Reply) -> None:
         pieces = [first]
-        while piece := await reply.read():
+        while not reply.at_end and (piece := await reply.read()):
             self._count(piece)
             pieces.append(piece)
         self.assembly.feed(decode_json(b"".join(pieces)))
@@ -308,6 +312,8 @@ class _Reading:
 
 
 async def _linger(reply: Reply) -> None:
+    if reply.at_end:
+        return
     try:
         async with asyncio.timeout(LINGER_S):
             while await reply.read():

@@ -12,6 +12,8 @@ from spectator.llm.chat import ChatAnswer, ChatRequest, Message, ToolCall, Usage
 MAX_REPLY: Final = 32_768
 """Characters of a reply beyond which it is not kept at all: a part of it would be another reply."""
 
+_TEXTS: Final = ("content", "thought", "refusal", "finish_reason", "model")
+
 
 def fingerprint(messages: Sequence[Message], tools: Sequence[Mapping[str, Any]] = ()) -> str:
     """SHA-256, in hex, of the messages and the tools of a question; equal in every process.
@@ -26,23 +28,21 @@ def fingerprint(messages: Sequence[Message], tools: Sequence[Mapping[str, Any]] 
 
 def answered(request: ChatRequest, answer: ChatAnswer) -> dict[str, Any]:
     """The record of a question that was answered; ``reply`` is ``None`` where it was too long to be kept."""
-    reply = {
+    calls = [
+        {"id": _encodable(call.id), "name": _encodable(call.name), "arguments": _encodable(call.arguments)}
+        for call in answer.tool_calls
+    ]
+    reply: dict[str, Any] = {
         "content": _encodable(answer.text),
         "thought": _encodable(answer.thought),
         "refusal": _encodable(answer.refusal),
-        "tool_calls": [
-            {
-                "id": _encodable(call.id),
-                "name": _encodable(call.name),
-                "arguments": _encodable(call.arguments),
-            }
-            for call in answer.tool_calls
-        ],
+        "tool_calls": calls,
         "finish_reason": _encodable(answer.finish_reason),
         "model": _encodable(answer.model),
         "usage": None if answer.usage is None else _tokens(answer.usage),
     }
-    kept = _characters(reply) <= MAX_REPLY
+    texts = [reply[name] for name in _TEXTS] + [text for call in calls for text in call.values()]
+    kept = sum(len(text) for text in texts if text) <= MAX_REPLY
     return {"request": fingerprint(request.messages, request.tools), "reply": reply if kept else None}
 
 
@@ -58,14 +58,6 @@ def _tokens(usage: Usage) -> dict[str, int]:
 def _encodable(text: str | None) -> str | None:
     """``text`` with a question mark for every half of a surrogate pair, which has no UTF-8."""
     return text if text is None or text.isascii() else text.encode("utf-8", "replace").decode()
-
-
-def _characters(value: Any) -> int:
-    if isinstance(value, dict):
-        return sum(map(_characters, value.values()))
-    if isinstance(value, list):
-        return sum(map(_characters, value))
-    return len(value) if isinstance(value, str) else 0
 
 
 def failed(request: ChatRequest, error: EndpointError) -> dict[str, Any]:

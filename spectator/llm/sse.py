@@ -18,8 +18,9 @@ class EventReader:
     def feed(self, piece: bytes) -> Sequence[bytes]:
         """The data of each event that ``piece`` completes, in order."""
         if piece.startswith(b"data: ") and piece.endswith(b"\n\n") and not self._rest and not self._data:
-            if piece.find(b"\n") == len(piece) - 2 and b"\r" not in piece:
-                return (piece[6:-2],)  # one whole event, as endpoints send nearly all
+            whole = piece[6:-2].split(b"\n\ndata: ")
+            if piece.count(b"\n") == 2 * len(whole) and b"\r" not in piece:
+                return whole  # events of one line each, none of them cut, as endpoints send nearly all
         buffer = self._rest + piece
         if b"\r" in buffer:
             # A carriage return at the very end may be half of a line end: it waits for what follows.

@@ -20,6 +20,11 @@ class Reply(Protocol):
         """HTTP status."""
         ...
 
+    @property
+    def at_end(self) -> bool:
+        """Whether the whole body is read; where it is not yet known, ``False``."""
+        ...
+
     def header(self, name: str) -> str | None:
         """A header by its name, in any case."""
         ...
@@ -114,6 +119,10 @@ class _HttpReply:
     @property
     def status(self) -> int:
         return self._response.status
+
+    @property
+    def at_end(self) -> bool:
+        return self._content.at_eof()
 
     def header(self, name: str) -> str | None:
         return self._response.headers.get(name)

@@ -21,6 +21,7 @@ from spectator.policies.base import Decision, ScriptedPolicy
 from spectator.policies.history import History, TokenEstimate, Turn
 from spectator.policies.prompting import (
     Briefing,
+    KeptTexts,
     Style,
     as_json,
     instructions,
@@ -143,6 +144,7 @@ class ModelPolicy:
         self._estimate = TokenEstimate()
         self._history = History(max(1, settings.context_tokens - settings.max_tokens), self._estimate)
         self._offered: tuple[Sequence[LegalAction], Sequence[Mapping[str, Any]], int] | None = None
+        self._texts = KeptTexts()
         self._planned: deque[WrittenCall] = deque()
         self._turn: Turn | None = None
         self._refused = 0
@@ -226,7 +228,7 @@ class ModelPolicy:
 
     def _messages(self, asking: Asking) -> list[Message]:
         settings, observation = self._settings, asking.observation
-        asking.seen = situation(observation)
+        asking.seen = situation(observation, self._texts)
         render = self._briefing.render
         asking.shown = as_json(asking.seen) if render is None else render(observation)
         system = instructions(

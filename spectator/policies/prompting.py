@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import marshal
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
@@ -33,13 +34,40 @@ def arguments_alone(tool: str, arguments: Mapping[str, Any]) -> Action:
     return dict(arguments)
 
 
-def situation(observation: Observation) -> dict[str, str]:
-    """What the actor sees, legal actions left out: the JSON text of each member, safe from change."""
+class KeptTexts:
+    """The JSON text of each member of a situation, kept until the member changes: squads never do."""
+
+    _WITHOUT_REFERENCES: Final = 2
+    """The newest version of ``marshal`` whose bytes depend on nothing but the value."""
+
+    def __init__(self) -> None:
+        self._kept: dict[str, tuple[bytes, str]] = {}
+
+    def text(self, name: str, value: Any) -> str:
+        """``value``, that of the member ``name``, as :func:`spectator.events.encode_json` has it."""
+        try:
+            mark = marshal.dumps(value, self._WITHOUT_REFERENCES)
+        except ValueError:  # some class of its own
+            return encode_json(value)
+        kept = self._kept.get(name)
+        if kept is None or kept[0] != mark:
+            kept = self._kept[name] = mark, encode_json(value)
+        return kept[1]
+
+
+def situation(observation: Observation, kept: KeptTexts | None = None) -> dict[str, str]:
+    """What the actor sees, legal actions left out: the JSON text of each member, safe from change.
+
+    Args:
+        observation: What is shown.
+        kept: Texts of the situations before, where there were any.
+    """
     seen = observation.to_json()
     del seen["legal_actions"]
     if seen["refused"] is None:
         del seen["refused"]
-    return {name: encode_json(value) for name, value in seen.items()}
+    text = KeptTexts().text if kept is None else kept.text
+    return {name: text(name, value) for name, value in seen.items()}
 
 
 def as_json(members: Mapping[str, str]) -> str:

@@ -42,6 +42,7 @@ class FakeReply:
         self.body = body
         self.headers = headers or {}
         self._read = 0
+        self.at_end = False
 
     def header(self, name: str) -> str | None:
         return self.headers.get(name)

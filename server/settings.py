@@ -12,9 +12,7 @@ from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import (
-    BaseModel,
     BeforeValidator,
-    ConfigDict,
     Field,
     PrivateAttr,
     SecretStr,
@@ -25,6 +23,7 @@ from pydantic import (
 from spectator.cast import DEFAULT_LIVE, DEFAULT_PERSON_S
 from spectator.errors import ConfigurationError
 from spectator.narration.voices.choice import CARTESIA_MODEL, CARTESIA_URL, CARTESIA_VOICE, VoiceName
+from spectator.policies.caps import CapSettings
 
 PREFIX: Final = "SPECTATOR_"
 """What the name of every variable of ours begins with."""
@@ -41,10 +40,8 @@ WordList = Annotated[tuple[str, ...], BeforeValidator(_split)]
 """Words set apart by commas or spaces."""
 
 
-class Settings(BaseModel):
+class Settings(CapSettings):
     """Everything that can be set, with its default; see docs/settings.md."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     _variables: Mapping[str, str] = PrivateAttr(default_factory=dict)
 
@@ -80,28 +77,6 @@ class Settings(BaseModel):
         pattern=r"^llm:[a-z0-9._-]{1,48}$",
         description="Model captain that plays as the opponent `llm_live`",
     )
-    model_episode_tokens: int = Field(
-        default=10_000_000,
-        ge=0,
-        description="Tokens that the models of one episode may use; beyond it scripted captains decide for "
-        "them; 0 = no limit",
-    )
-    model_episode_cost: float = Field(
-        default=10.0, ge=0, description="The same in money, by the prices of the captains' catalogue"
-    )
-    model_episode_s: float = Field(
-        default=0.0, ge=0, description="The same in seconds of waiting for their answers"
-    )
-    model_day_tokens: int = Field(
-        default=100_000_000,
-        ge=0,
-        description="Tokens that all models may use in a day (UTC); beyond it no episode with a model starts "
-        "until the next; 0 = no limit",
-    )
-    model_day_cost: float = Field(
-        default=50.0, ge=0, description="The same in money, by the prices of the captains' catalogue"
-    )
-    model_day_s: float = Field(default=0.0, ge=0, description="The same in seconds of waiting for answers")
     max_episodes: int = Field(default=1, ge=1, le=1000, description="Episodes that may run at once")
     starts_per_minute: int = Field(
         default=30, ge=0, description="Episodes that one address may start in a minute; 0 = no limit"
@@ -321,10 +296,12 @@ def settings_page() -> str:
         "| variable | default | what it sets |",
         "|---|---|---|",
     ]
-    for name, field in Settings.model_fields.items():
+    inherited_last = sorted(Settings.model_fields.items(), key=lambda one: one[0] in CapSettings.model_fields)
+    for name, field in inherited_last:
         lines.append(f"| `{PREFIX}{name.upper()}` | {_shown(field.default)} | {field.description} |")
     lines += [
         "",
+        "The other commands read only `SPECTATOR_CAPTAINS_FILE`, `SPECTATOR_LLM_LIVE`, `SPECTATOR_MODEL_*`.",
         "`FORWARDED_ALLOW_IPS` is uvicorn's own: the proxies whose `X-Forwarded-*` are believed.",
         "`SPACE_HOST` is set by Hugging Face; its origin is allowed too.",
         "",

@@ -32,7 +32,7 @@ from spectator.journal.base import Journal
 from spectator.journal.damage import set_aside
 from spectator.journal.retention import Keep
 from spectator.journal.sql import SqlJournal
-from spectator.policies.spending import Caps, Till
+from spectator.policies.spending import Till
 
 from .audience import Audience
 from .finals import FinalStates
@@ -115,7 +115,7 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
     async with AsyncExitStack() as stack:
         journal = await _journal(settings, clock)
         stack.push_async_callback(journal.aclose)
-        till = read_till(settings, clock)
+        till = settings.till(clock)
         till.add(await spent_on(journal, till.today))
         tasks = await stack.enter_async_context(asyncio.TaskGroup())
         stage = Stage(MemoryBus())
@@ -209,15 +209,6 @@ async def _journal(settings: Settings, clock: Clock) -> SqlJournal:
         if place is None:
             raise error from None
     return await SqlJournal.open(url)
-
-
-def read_till(settings: Settings, clock: Clock) -> Till:
-    """What asking models may take, nothing spent yet."""
-    return Till(
-        Caps(settings.model_day_tokens, settings.model_day_cost, settings.model_day_s),
-        Caps(settings.model_episode_tokens, settings.model_episode_cost, settings.model_episode_s),
-        clock,
-    )
 
 
 def journal_url(settings: Settings) -> str:

@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
 from spectator.cli import main
-from tests.llm.brains import counter
+from tests.llm.brains import batsman, counter, obedient
 from tests.llm.endpoints import endpoint, write_captains
+from tests.llm.fake_server import FakeModelServer, Mode
+
+ROOT = Path(__file__).resolve().parent.parent
 
 
 def evaluate(*arguments: str) -> tuple[int, str, str]:
@@ -83,3 +91,171 @@ def test_a_model_is_compared_with_a_scripted_captain_and_its_tokens_are_counted(
         model["measures"]["fallbacks"]["value"] == 0.0 and model["measures"]["clean_answers"]["value"] == 1.0
     )
     assert results["pairs"][0]["tally"]["ties"] == 2 and "Model fake" in (out / "report.html").read_text()
+
+
+CANARY = "sk-canary-0815-of-the-evaluation"
+PRICES = {"price_in": 2.0, "price_out": 8.0}
+
+
+@pytest.fixture
+def offered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Writes the captains file that the command reads; ``FAKE_KEY`` holds the canary."""
+
+    def offer(**endpoints: FakeModelServer) -> None:
+        tables = {
+            name: {"base_url": fake.base_url, "api_key_env": "FAKE_KEY", "retries": 0, **PRICES}
+            for name, fake in endpoints.items()
+        }
+        write_captains(tmp_path / "captains.toml", **tables)
+
+    monkeypatch.setenv("SPECTATOR_CAPTAINS_FILE", str(tmp_path / "captains.toml"))
+    monkeypatch.setenv("FAKE_KEY", CANARY)
+    return offer
+
+
+def compare(out: Path, *more: str) -> tuple[int, str, str]:
+    """Two models of cricket against each other, on one seed unless ``more`` says otherwise."""
+    pair = ("--captains", "llm:home,llm:away", "--matches", "2", "--overs", "1", "--jobs", "2")
+    return evaluate(*pair, "--out", str(out), *more)
+
+
+def told(out: Path) -> list[tuple[object, ...]]:
+    """What came of every match."""
+    results = json.loads((out / "results.json").read_text())
+    return [(one["seed"], one["home"], one["outcome"], one["result"]) for one in results["matches"]]
+
+
+def test_two_models_are_compared_and_a_finished_match_is_never_asked_for_again(
+    tmp_path: Path, offered: Callable[..., None]
+) -> None:
+    out = tmp_path / "two"
+    with endpoint(batsman) as home, endpoint(obedient) as away:
+        offered(home=home, away=away)
+        code, said, progress = compare(out)
+        assert code == 0, progress
+        results = json.loads((out / "results.json").read_text())
+        asked = {one["name"]: one["asked"] for one in results["captains"]}
+        for name, fake in (("llm:home", home), ("llm:away", away)):
+            assert asked[name]["decisions"] == len(fake.received) > 20 and asked[name]["fallbacks"] == {}
+            assert asked[name]["tokens"] > 1000 and asked[name]["cost"] > 0
+            assert f"{name} made {len(fake.received)} decisions: {asked[name]['tokens']:,} tokens" in said
+        seats = [(one["seed"], one["home"], one["away"]) for one in results["matches"]]
+        assert seats == [(seats[0][0], "llm:home", "llm:away"), (seats[0][0], "llm:away", "llm:home")]
+        page = (out / "report.html").read_text()
+        assert f"{asked['llm:home']['tokens']:,}" in page and "Time to decide" in page
+        before = len(home.received) + len(away.received)
+        code, _, progress = compare(out)
+        assert code == 0 and "2 of 2 matches are there already" in progress
+        assert len(home.received) + len(away.received) == before
+    kept = [path.read_bytes() for path in out.rglob("*") if path.is_file()]
+    assert CANARY not in said + progress and not any(CANARY.encode() in text for text in kept)
+
+
+@pytest.mark.parametrize(
+    ("modes", "why"),
+    [
+        ([Mode.UNAUTHORIZED], "does not accept the key"),
+        ([Mode.NO_QUOTA], "wants to be paid first"),
+        ([Mode.OK] * 6 + [Mode.UNKNOWN], "knows no such address or model"),
+        ([Mode.GARBAGE], "holds no completion"),
+    ],
+)
+def test_an_endpoint_that_cannot_be_asked_is_told_at_once_and_the_same_command_plays_on(
+    tmp_path: Path, offered: Callable[..., None], modes: list[Mode], why: str
+) -> None:
+    out = tmp_path / "broken"
+    with endpoint(batsman, modes) as home, endpoint(obedient) as away:
+        offered(home=home, away=away)
+        code, said, progress = compare(out)
+        assert code == 1 and not (out / "report.html").exists() and said == ""
+        assert "llm:home cannot be asked" in progress and why in progress
+        assert "the same command plays on from here" in progress and "Traceback" not in progress
+        assert CANARY not in progress and len(home.received) <= 14
+    with endpoint(batsman) as home, endpoint(obedient) as away:
+        offered(home=home, away=away)
+        code, _, progress = compare(out)
+        assert code == 0, progress
+    asked = {one["name"]: one["asked"] for one in json.loads((out / "results.json").read_text())["captains"]}
+    borne = {"malformed": 5} if modes == [Mode.GARBAGE] else {}
+    assert asked["llm:home"]["fallbacks"] == borne and asked["llm:away"]["fallbacks"] == {}
+
+
+def test_what_an_evaluation_may_spend_stops_it_and_it_plays_on_with_more_as_if_never_stopped(
+    tmp_path: Path, offered: Callable[..., None]
+) -> None:
+    with endpoint(batsman) as home, endpoint(obedient) as away:
+        offered(home=home, away=away)
+        assert compare(tmp_path / "whole")[0] == 0
+        needed = len(home.received) + len(away.received)
+        out = tmp_path / "limited"
+        code, _, progress = compare(out, "--max-tokens", "60000")
+        assert code == 1 and "the cap of 60,000 tokens for all of it is reached" in progress
+        assert needed < len(home.received) + len(away.received) < 2 * needed
+        code, _, progress = compare(out, "--max-cost", "0.01")
+        assert code == 1 and "the cap of 0.01 of money for all of it is reached" in progress
+        code, said, progress = compare(out)
+        assert code == 0, progress
+        assert len(home.received) + len(away.received) == 2 * needed
+    assert told(out) == told(tmp_path / "whole") and "fallback" not in said
+
+
+def test_the_report_names_the_matches_that_the_cap_of_an_episode_touched(
+    tmp_path: Path, offered: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SPECTATOR_MODEL_EPISODE_TOKENS", "20000")
+    out = tmp_path / "capped"
+    with endpoint(batsman) as home, endpoint(obedient) as away:
+        offered(home=home, away=away)
+        code, said, progress = compare(out)
+    assert code == 0, progress
+    results = json.loads((out / "results.json").read_text())
+    assert all(set(match["capped"]) == {"llm:home", "llm:away"} for match in results["matches"])
+    assert "In 2 matches the cap of an episode was reached" in said
+    assert all(one["asked"]["fallbacks"].keys() == {"spent"} for one in results["captains"])
+    assert "(cap reached: llm:home, llm:away)" in (out / "report.html").read_text()
+
+
+def test_the_day_is_spent_by_all_matches_of_the_folder(
+    tmp_path: Path, offered: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SPECTATOR_MODEL_DAY_COST", "0.02")
+    with endpoint(batsman) as home, endpoint(obedient) as away:
+        offered(home=home, away=away)
+        for _ in range(2):
+            code, _, progress = compare(tmp_path / "day")
+            assert code == 1 and "the day's cap of 0.02 of money is reached" in progress
+            asked = len(home.received) + len(away.received)
+        compare(tmp_path / "day")
+        assert len(home.received) + len(away.received) == asked
+
+
+def test_interrupted_from_the_keyboard_it_says_how_to_go_on_and_does(
+    tmp_path: Path, offered: Callable[..., None]
+) -> None:
+    """A real SIGINT in the middle of two matches: what was decided is not asked for again."""
+    out = tmp_path / "interrupted"
+    command = [
+        sys.executable, "-m", "spectator.cli", "evaluate", "--captains", "llm:home,llm:away",
+        "--matches", "2", "--overs", "1", "--jobs", "2", "--out", str(out),
+    ]  # fmt: skip
+    with endpoint(batsman) as home, endpoint(obedient) as away:
+        offered(home=home, away=away)
+        assert compare(tmp_path / "whole")[0] == 0
+        needed = len(home.received) + len(away.received)
+        slow = Mode.SLOW
+        home.mode = away.mode = lambda number: slow
+        with subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True) as running:
+            deadline = time.monotonic() + 60
+            while len(home.received) + len(away.received) < needed + 12:
+                assert time.monotonic() < deadline and running.poll() is None
+                time.sleep(0.01)
+            running.send_signal(signal.SIGINT)
+            _, progress = running.communicate(timeout=60)
+        assert running.returncode != 0 and "Traceback" not in progress
+        assert "interrupted: 0 of 2 matches are played" in progress
+        unanswered = sum(one.left_at is not None for one in (*home.received, *away.received))
+        home.mode = away.mode = lambda number: Mode.OK
+        code, _, progress = compare(out)
+        assert code == 0, progress
+        assert len(home.received) + len(away.received) == 2 * needed + unanswered
+    assert told(out) == told(tmp_path / "whole")

@@ -1,13 +1,18 @@
-"""Owns the command line's only reading of the process environment: who can be chosen, and their keys."""
+"""Owns the command line's only reading of the process environment: who can be chosen, their keys and caps."""
 
 from __future__ import annotations
 
+import difflib
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from spectator.cast import Cast
+    from spectator.policies.caps import CapSettings
+
+CAPS: Final = "SPECTATOR_MODEL_"
+"""What the names of the variables for caps begin with."""
 
 
 def read_cast() -> Cast:
@@ -27,3 +32,35 @@ def read_cast() -> Cast:
         variables=os.environ,
         clock=SystemClock(),
     )
+
+
+def read_caps() -> CapSettings:
+    """What asking models may take, by the server's own variables.
+
+    Raises:
+        ConfigurationError: A variable is wrong, or there is none of its name.
+    """
+    from pydantic import ValidationError
+
+    from spectator.errors import ConfigurationError
+    from spectator.policies.caps import CapSettings
+
+    known = {f"SPECTATOR_{name.upper()}": name for name in CapSettings.model_fields}
+    given = {name: text for name, text in os.environ.items() if name.startswith(CAPS)}
+    problems = [
+        f"{name}: there is no such setting; did you mean {difflib.get_close_matches(name, known, 1, 0)[0]}?"
+        for name in given
+        if name not in known
+    ]
+    try:
+        caps = CapSettings.model_validate(
+            {known[name]: text for name, text in given.items() if name in known}
+        )
+    except ValidationError as error:
+        problems += [
+            f"SPECTATOR_{str(problem['loc'][0]).upper()}: {problem['msg']}"
+            for problem in error.errors(include_input=False)
+        ]
+    if problems:
+        raise ConfigurationError("; ".join(problems))
+    return caps

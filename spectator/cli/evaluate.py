@@ -10,12 +10,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from spectator.cli.environment import read_cast
+from spectator.cli.environment import read_caps, read_cast
 from spectator.cli.options import parse_options
+from spectator.cli.spending import spending_options, warn_unpriced
 
 if TYPE_CHECKING:
     from spectator.evaluation.results import Results
     from spectator.evaluation.schedule import Schedule
+    from spectator.policies.spending import Till
+
+AGAIN = "nothing is lost: the same command plays on from here"
+"""What to do when not all was played."""
 
 TOLD_EVERY_S = 15.0
 """Seconds between lines of progress where there is no terminal."""
@@ -45,6 +50,7 @@ TOLD_EVERY_S = 15.0
     "--out", type=click.Path(file_okay=False, path_type=Path), default=Path("evaluation"), show_default=True,
     help="Folder of the journal and the report.",
 )  # fmt: skip
+@spending_options("the whole evaluation")
 def evaluate(
     environment: str,
     captains: str,
@@ -56,6 +62,8 @@ def evaluate(
     sealed: Path | None,
     jobs: int,
     out: Path,
+    max_tokens: int | None,
+    max_cost: float | None,
 ) -> None:
     """Find out which captain is better, and by how much that is known.
 
@@ -66,11 +74,19 @@ def evaluate(
     The folder then holds report.html, results.json, the plots, and journal.db with every match. Killed or
     interrupted, the same command plays on from there; so it does with more captains or more matches.
 
+    Models are asked within --max-tokens and --max-cost, earlier runs in the folder included, and within the
+    caps SPECTATOR_MODEL_*. When these or the day are spent, or an endpoint does not answer, the evaluation
+    stops at once: no fallback is judged in a model's place. Beyond the cap of an episode a fallback plays it
+    to its end, and the report names it.
+
     \b
     Example: spectator evaluate --captains heuristic,tactician --matches 400 --out tactician
+             HF_TOKEN=... spectator evaluate --captains llm:hf,heuristic --matches 40 --jobs 8 --max-cost 5
     Values of decisions need forecasts: add --option forecast_futures=200
     """
+    from spectator.clock import SystemClock
     from spectator.evaluation.schedule import EvaluationRequest, plan_evaluation
+    from spectator.policies.spending import Caps
 
     if overs is not None:
         options = {**options, "max_overs": overs}
@@ -87,9 +103,13 @@ def evaluate(
     schedule = plan_evaluation(request, load=cast.load)
     cast.preload()
     _warn_of_cost(schedule)
-    results = asyncio.run(_run(schedule, out, jobs))
+    warn_unpriced((schedule.world.captains[name] for name in schedule.captains), max_cost)
+    till = read_caps().till(SystemClock(), whole=Caps(max_tokens or 0, max_cost or 0.0))
+    results = asyncio.run(_run(schedule, out, jobs, till))
     _write(results, out)
     _conclude(results, out)
+    if results.cut_short is not None:
+        raise click.ClickException(f"{results.cut_short}; {AGAIN}, once that is put right")
     if any(match.reason != "finished" for match in results.matches):
         raise click.ClickException("some matches did not finish; the report names them")
 
@@ -101,7 +121,7 @@ def _warn_of_cost(schedule: Schedule) -> None:
             click.echo(f"{name} asks its endpoint in {matches} matches, which may cost money", err=True)
 
 
-async def _run(schedule: Schedule, out: Path, jobs: int) -> Results:
+async def _run(schedule: Schedule, out: Path, jobs: int, till: Till) -> Results:
     from spectator.clock import SystemClock
     from spectator.evaluation.results import results_of
     from spectator.evaluation.running import run_evaluation
@@ -109,8 +129,19 @@ async def _run(schedule: Schedule, out: Path, jobs: int) -> Results:
     total = len(schedule.matches)
     with click.progressbar(length=total, label="matches", file=sys.stderr, show_pos=True) as bar:
         progress = _Progress(bar)
-        found = await run_evaluation(schedule, out, jobs=jobs, clock=SystemClock(), told=progress.tell)
-    return await asyncio.to_thread(results_of, schedule, found)
+        try:
+            run = await run_evaluation(
+                schedule, out, jobs=jobs, clock=SystemClock(), told=progress.tell, till=till
+            )
+        except asyncio.CancelledError:
+            click.echo(f"\ninterrupted: {progress.over} of {total} matches are played; {AGAIN}", err=True)
+            raise
+    if run.cut_short is not None and not schedule.whole(run.found).pairs:
+        raise click.ClickException(
+            f"{run.cut_short}; {len(run.found)} of {total} matches are played, too few to judge; {AGAIN}, "
+            "once that is put right"
+        )
+    return await asyncio.to_thread(results_of, schedule, run.found, run.cut_short)
 
 
 class _Progress:
@@ -118,6 +149,7 @@ class _Progress:
 
     def __init__(self, bar: Any) -> None:
         self._bar = bar
+        self.over = 0
         self._began = self._told = time.monotonic()
         self._before: int | None = None
         self._terminal = sys.stderr.isatty()
@@ -125,6 +157,7 @@ class _Progress:
     def tell(self, over: int, total: int) -> None:
         """Take note of the matches that are over."""
         self._bar.update(over - self._bar.pos)
+        self.over = over
         now = time.monotonic()
         if self._before is None:
             self._before, self._began = over, now
@@ -155,6 +188,10 @@ def _conclude(results: Results, out: Path) -> None:
     for one in results.captains:
         share = f"{100 * one.share.value:5.1f} %  ({100 * one.share.low:.1f} to {100 * one.share.high:.1f})"
         click.echo(f"{one.rank:2}  {one.name:{width}}  {one.rating.value:+5.0f}  {share}")
+    for one in results.captains:
+        if one.source == "model":
+            took = f"{one.asked.tokens:,} tokens, {one.asked.cost:.4g} of money"
+            click.echo(f"{one.name} made {one.asked.decisions} decisions: {took}")
     for line in conclusions(results):
         click.echo(line)
     click.echo(out / REPORT)

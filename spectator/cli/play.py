@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -12,15 +13,19 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from spectator.cli.cache import record
-from spectator.cli.environment import read_cast
+from spectator.cli.environment import read_caps, read_cast
 from spectator.cli.options import parse_options
 from spectator.cli.recordings import JOURNAL_FILE
-from spectator.errors import SpectatorError
+from spectator.cli.spending import Account, spending_options, warn_unpriced
+from spectator.errors import ConfigurationError, SpectatorError
 
 if TYPE_CHECKING:
     from spectator.cast import Cast
     from spectator.episodes.request import EpisodeRequest
-    from spectator.events import EpisodeEnded
+    from spectator.events import EpisodeEnded, RecordedEvent
+    from spectator.journal.base import Journal
+    from spectator.policies.caps import CapSettings
+    from spectator.policies.spending import Till
 
 
 @click.command()
@@ -41,6 +46,7 @@ if TYPE_CHECKING:
     type=click.Path(dir_okay=False, path_type=Path),
     help="Cache to add the model captain's decisions to; see `spectator cache build`.",
 )
+@spending_options("the episode")
 def play(
     environment: str,
     captain: str | None,
@@ -51,27 +57,46 @@ def play(
     options: dict[str, Any],
     data_dir: Path | None,
     record_decisions: Path | None,
+    max_tokens: int | None,
+    max_cost: float | None,
 ) -> None:
     """Play one episode; its events go to standard output as NDJSON.
 
+    Models are asked within the caps SPECTATOR_MODEL_EPISODE_* and SPECTATOR_MODEL_DAY_*, the day's by the
+    journal in --data-dir; beyond them scripted captains decide, and every such decision says so.
+
     \b
     Example: spectator play cricket --seed 7 --option max_overs=20 > match.ndjson
-             HF_TOKEN=... spectator play cricket --captain llm:hf > match.ndjson
+             HF_TOKEN=... spectator play cricket --captain llm:hf --max-cost 0.5 > match.ndjson
     """
     from spectator.episodes.pacing import Pace
-    from spectator.episodes.request import EpisodeRequest
+    from spectator.episodes.request import EpisodeRequest, plan_episode
 
     request = EpisodeRequest(
         environment, captain, opponent, pack, seed, Pace(pace), narration=False, options=options
     )
-    ended = asyncio.run(_play(request, data_dir, read_cast(), record_decisions))
+    given = {"model_episode_tokens": max_tokens, "model_episode_cost": max_cost}
+    changes = {name: value for name, value in given.items() if value is not None}
+    caps = read_caps().model_copy(update=changes)
+    account = Account()
+    cast = read_cast()
+    plan = plan_episode(request, draw_seed=lambda: 0, load=cast.load)
+    models = [preset for preset in (plan.captain, plan.opponent) if preset is not None and preset.costs_money]
+    warn_unpriced(models, max_cost)
+    ended = asyncio.run(_play(request, data_dir, cast, record_decisions, caps if models else None, account))
+    account.tell()
     click.echo(f"{ended.reason}: {ended.result or ended.detail or ''} (score {ended.score})", err=True)
     if ended.reason != "finished":
         sys.exit(1)
 
 
 async def _play(
-    request: EpisodeRequest, data_dir: Path | None, cast: Cast, decisions: Path | None
+    request: EpisodeRequest,
+    data_dir: Path | None,
+    cast: Cast,
+    decisions: Path | None,
+    caps: CapSettings | None,
+    account: Account,
 ) -> EpisodeEnded:
     from ulid import ULID
 
@@ -84,13 +109,14 @@ async def _play(
 
     with TemporaryDirectory(prefix="spectator-") as scratch:
         journal = await SqlJournal.open(f"sqlite:///{(data_dir or Path(scratch)) / JOURNAL_FILE}")
-        bus = MemoryBus()
+        bus, clock = MemoryBus(), SystemClock()
         try:
+            till = None if caps is None else await _open_till(caps.till(clock), journal)
             async with asyncio.TaskGroup() as tasks:
                 supervisor = Supervisor(
                     journal=journal,
                     bus=bus,
-                    clock=SystemClock(),
+                    clock=clock,
                     tasks=tasks,
                     slots=1,
                     limits=EpisodeLimits(),
@@ -98,13 +124,13 @@ async def _play(
                     new_epoch=lambda: secrets.token_hex(4),
                     draw_seed=lambda: secrets.randbelow(2**32),
                     load=cast.load,
+                    till=till,
                 )
                 episode = await supervisor.start(request)
                 subscription = bus.subscribe(episode.episode_id, Overflow.CLOSE, capacity=1_000_000)
-                for recorded in await journal.read(episode.episode_id, limit=episode.head_seq):
-                    click.echo(recorded.text)
+                _print(await journal.read(episode.episode_id, limit=episode.head_seq), account)
                 async for batch in subscription:
-                    click.echo("\n".join(recorded.text for recorded in batch))
+                    _print(batch, account)
                 ended = await episode.wait()
             if decisions is not None:
                 await record(journal, [episode.episode_id], cast, decisions, request.captain)
@@ -113,3 +139,26 @@ async def _play(
             raise failures.exceptions[0] from None
         finally:
             await journal.aclose()
+
+
+def _print(recorded: Sequence[RecordedEvent], account: Account) -> None:
+    click.echo("\n".join(one.text for one in recorded))
+    for one in recorded:
+        account.take(one)
+
+
+async def _open_till(till: Till, journal: Journal) -> Till:
+    """The till with what the journal says was spent today.
+
+    Raises:
+        ConfigurationError: The day's cap is reached, so that no model may be asked.
+    """
+    from spectator.episodes.spending import spent_on
+
+    till.add(await spent_on(journal, till.today))
+    if (refusal := till.refusal()) is not None:
+        raise ConfigurationError(
+            f"no model can be asked today: {refusal}. Days are UTC; raise SPECTATOR_MODEL_DAY_* to allow "
+            "more, or choose a scripted captain"
+        )
+    return till

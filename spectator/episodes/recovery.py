@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from spectator.clock import Clock, timestamp
@@ -59,7 +60,7 @@ async def recover(
             if why is None:
                 recovered.playing.append(before)
                 continue
-            await journal.append([_end(recorded, clock, why)])
+            await journal.append([interrupted(recorded, clock, why)])
             logger.warning("episode %s was left without an end: interrupted: %s", before, why)
             recovered.interrupted.append(before)
     return recovered
@@ -81,7 +82,14 @@ async def _play_on(
     return None
 
 
-def _end(recorded: list[RecordedEvent], clock: Clock, why: str) -> RecordedEvent:
+def interrupted(recorded: Sequence[RecordedEvent], clock: Clock, why: str) -> RecordedEvent:
+    """The event that ends an episode which cannot be played on.
+
+    Args:
+        recorded: All its events so far.
+        clock: Stamps it.
+        why: In words.
+    """
     last = recorded[-1].event
     ended = EpisodeEnded(
         reason="interrupted",

@@ -31,18 +31,22 @@ def spent_before(state: State) -> Spent:
     )
 
 
-async def spent_on(journal: Journal, day: date) -> Spent:
-    """What all recorded episodes spent on ``day``, UTC; reads every event of those that asked a model.
+async def spent_on(journal: Journal, day: date | None) -> Spent:
+    """What all recorded episodes spent; reads every event of those that asked a model.
+
+    Args:
+        journal: Where they are.
+        day: Count only what was spent on this day, UTC; ``None`` counts all.
 
     Raises:
         JournalError: The index cannot be read; an episode that cannot is logged and left out.
     """
-    earliest = datetime.combine(day, datetime.min.time(), UTC) - LOOK_BACK
+    earliest = None if day is None else datetime.combine(day, datetime.min.time(), UTC) - LOOK_BACK
     spent, before = Spent(), None
     while page := await journal.episodes(EpisodeFilter(before=before, limit=PAGE)):
         for summary in page:
             before = summary.episode_id
-            if datetime.fromisoformat(summary.started_at) < earliest:
+            if earliest is not None and datetime.fromisoformat(summary.started_at) < earliest:
                 return spent
             try:
                 if await _asks_a_model(journal, summary):
@@ -57,14 +61,15 @@ async def _asks_a_model(journal: Journal, summary: EpisodeSummary) -> bool:
     return any(seat["source"] == "model" for seat in first.event.data["seats"].values())
 
 
-async def _spent_by(journal: Journal, summary: EpisodeSummary, day: date) -> Spent:
+async def _spent_by(journal: Journal, summary: EpisodeSummary, day: date | None) -> Spent:
     spent, borrowed = Spent(), 0
     async for recorded in journal.stream(summary.episode_id):
         event = recorded.event
         if event.type == "episode.started":
             borrowed = (event.data.get("parent") or {}).get("turn", 0)
-        elif event.type == "decision.made" and event.turn > borrowed and event.at[:10] == day.isoformat():
-            spent += _spent_in(event)
+        elif event.type == "decision.made" and event.turn > borrowed:
+            if day is None or event.at[:10] == day.isoformat():
+                spent += _spent_in(event)
     return spent
 
 

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 from spectator.evaluation.results import Estimate, Results
 
 Verdict = tuple[str, str]
 """Winner and loser."""
+
+
+NAMED: Final = 5
+"""Matches that are named in a sentence; results.json names all."""
 
 
 def conclusions(results: Results) -> Iterator[str]:
@@ -21,10 +26,35 @@ def conclusions(results: Results) -> Iterator[str]:
         won = f"{first.label} did better on {percent(first.share.value)} of the comparisons"
         yield f"{won}, {interval}, over {results.seeds} seeds."
     yield _verdicts(results)
+    yield from _shortcomings(results)
+
+
+def _shortcomings(results: Results) -> Iterator[str]:
+    """What keeps the findings from saying all they should."""
+    if results.cut_short is not None:
+        yield (
+            f"It was cut short: {results.cut_short}. {len(results.matches)} of {results.planned} matches are "
+            "judged: those of seeds on which all were played."
+        )
     broken = sum(match.reason != "finished" for match in results.matches)
     if broken:
         matches = len(results.matches)
         yield f"{broken} of {matches} matches did not finish; their pairs are left out of the shares."
+    capped = [match.episode_id for match in results.matches if match.capped]
+    if capped:
+        yield (
+            f"In {len(capped)} matches the cap of an episode was reached; a fallback decided from there on: "
+            f"{', '.join(capped[:NAMED])}{', ...' if len(capped) > NAMED else ''}."
+        )
+    label = labels_of(results)
+    for one in results.captains:
+        times = sum(one.asked.fallbacks.values())
+        if one.source == "model" and times:
+            reasons = ", ".join(f"{why} {count}" for why, count in one.asked.fallbacks.items())
+            yield (
+                f"A fallback made {times} of the {one.asked.decisions} decisions of {label[one.name]} "
+                f"({reasons}); its figures are partly the fallback's."
+            )
 
 
 def labels_of(results: Results) -> dict[str, str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import Any, Final, Self
 
@@ -14,7 +14,7 @@ from spectator.errors import ConfigurationError, EnvironmentFault, InvalidReques
 from spectator.evaluation.measures import Gauge
 from spectator.events import EndReason, Event, RecordedEvent
 
-FIGURES_VERSION: Final = 1
+FIGURES_VERSION: Final = 2
 """Raised whenever a measure changes its meaning, so that what was measured before is measured again."""
 
 
@@ -28,6 +28,8 @@ class SeatFigures:
         label: The same as shown to people.
         source: Kind of decision maker.
         figures: By the name of a measure; what was not measured is missing.
+        decisions: How many decisions it was asked for, in a fork its own only.
+        fallbacks: How many of them somebody else made, by the first word of the reason.
     """
 
     actor: str
@@ -35,6 +37,8 @@ class SeatFigures:
     label: str
     source: str
     figures: Mapping[str, float]
+    decisions: int = 0
+    fallbacks: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +107,7 @@ class Reading:
         self._world: World | None = None
         self._gauges: dict[str, Gauge] = {}
         self._meter: Meter | None = None
+        self._borrowed = 0
 
     def take(self, recorded: RecordedEvent) -> None:
         """Take note of the next event.
@@ -128,7 +133,8 @@ class Reading:
         elif self._started is None:
             raise JournalError(f"the record of {event.episode_id} does not begin with its beginning")
         elif event.type in ("decision.made", "action.refused"):
-            self._gauges[event.data["actor"]].take(event)
+            if event.turn > self._borrowed:
+                self._gauges[event.data["actor"]].take(event)
         elif event.type == "episode.ended":
             self._ended = event
 
@@ -171,6 +177,7 @@ class Reading:
 
     def _begin(self, started: Event) -> None:
         self._started = started
+        self._borrowed = (started.data.get("parent") or {}).get("turn", 0)
         self._gauges = {actor: Gauge() for actor in started.data["seats"]}
         self._world = _same_world(started.data)
         if self._world is not None and self._world.meter is not None:
@@ -178,10 +185,19 @@ class Reading:
 
     def _seat(self, actor: str, started: Event, ended: Event, own: Mapping[str, float]) -> SeatFigures:
         seat = started.data["seats"][actor]
-        figures = {**self._gauges[actor].figures(), **own}
+        gauge = self._gauges[actor]
+        figures = {**gauge.figures(), **own}
         if actor == started.data["agent"] and ended.data["score"] is not None:
             figures["score"] = ended.data["score"]
-        return SeatFigures(actor, seat["policy"], seat["label"], seat["source"], figures)
+        return SeatFigures(
+            actor,
+            seat["policy"],
+            seat["label"],
+            seat["source"],
+            figures,
+            gauge.decisions,
+            dict(gauge.reasons),
+        )
 
 
 def figures_of(recorded: Iterable[RecordedEvent]) -> EpisodeFigures | None:

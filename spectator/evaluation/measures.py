@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from spectator.environments.base import OUTCOME, Measure, World
@@ -42,8 +43,8 @@ MEASURES: Final = (
     ),
     Measure(
         "tokens", "Tokens an episode", "tokens", None,
-        "Prompt and answer tokens of all decisions, as the endpoint counts them.", (0.0, None),
-        "Models count with different tokenizers; answers without usage are missing from the sum.",
+        "Prompt and answer tokens of all decisions, counted by the endpoint, else estimated.", (0.0, None),
+        "Models count with different tokenizers; each decision says whether its tokens are estimated.",
     ),
     Measure(
         "cost", "Cost an episode", "money", "low",
@@ -65,7 +66,7 @@ class Gauge:
 
     decisions: int = 0
     refused: int = 0
-    fallbacks: int = 0
+    reasons: Counter[str] = field(default_factory=Counter)
     parsed: int = 0
     clean: int = 0
     latency_s: float = 0.0
@@ -81,7 +82,8 @@ class Gauge:
 
     def _decided(self, data: Mapping[str, Any]) -> None:
         self.decisions += 1
-        self.fallbacks += data["source"] == "fallback"
+        if data["source"] == "fallback":
+            self.reasons[(data.get("fallback_reason") or "unknown").partition(":")[0]] += 1
         self.parsed += data["parse"] is not None
         self.clean += data["parse"] == "ok"
         self.latency_s += data["latency_s"]
@@ -96,7 +98,7 @@ class Gauge:
         found: dict[str, float] = {}
         if self.decisions:
             found["tool_validity"] = 1.0 - self.refused / self.decisions
-            found["fallbacks"] = self.fallbacks / self.decisions
+            found["fallbacks"] = self.reasons.total() / self.decisions
             found["latency_s"] = self.latency_s / self.decisions
         if self.parsed:
             found["clean_answers"] = self.clean / self.parsed

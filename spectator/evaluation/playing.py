@@ -7,7 +7,7 @@ import os
 import signal
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from multiprocessing import connection, parent_process
 from typing import Any
 
@@ -15,61 +15,92 @@ from spectator.bus.memory import MemoryBus
 from spectator.catalog import LoadWorld, load_world
 from spectator.clock import Clock, SystemClock
 from spectator.episodes.control import Control, EndRequest
-from spectator.episodes.driver import Driver, EpisodeLimits
+from spectator.episodes.driver import Driver, EpisodeLimits, Past
 from spectator.episodes.pacing import Pace
 from spectator.episodes.rebuilding import rebuild
 from spectator.episodes.request import EpisodePlan
+from spectator.episodes.spending import spent_before
 from spectator.episodes.stream import EpisodeStream
 from spectator.errors import EpisodeError, SpectatorError
+from spectator.evaluation.halting import Halt
 from spectator.events import EpisodeRecovered, RecordedEvent, core_fact
 from spectator.journal.base import Journal
+from spectator.policies.spending import Caps, Till
 
 REBUILD_S = 600.0
 """Seconds that putting an unfinished match back to where it stood may take."""
 
 
-async def play_here(plan: EpisodePlan, episode_id: str, journal: Journal, clock: Clock) -> None:
+@dataclass(frozen=True, slots=True)
+class Venue:
+    """What matches are played with in this process.
+
+    Args:
+        journal: Where they are recorded.
+        clock: Time.
+        load: Finds their worlds.
+        halt: Told when a model cannot be asked.
+    """
+
+    journal: Journal
+    clock: Clock
+    load: LoadWorld
+    halt: Halt
+
+
+async def play_here(plan: EpisodePlan, episode_id: str, venue: Venue) -> None:
     """Play a match from its beginning; every turn is in the journal before the next.
 
     When cancelled the match is left without an end, for :func:`play_on`.
     """
-    stream = EpisodeStream(
-        episode_id, episode_id[-8:].lower(), world=plan.world, journal=journal, bus=MemoryBus(), clock=clock
-    )
+    stream = _stream(episode_id, episode_id[-8:].lower(), plan, venue)
     await stream.emit(0, [core_fact(plan.started())])
-    control = Control(Pace.MAX, clock)
-    driver = Driver(plan, episode_id, emit=stream.emit, control=control, clock=clock, limits=EpisodeLimits())
-    await _drive(driver, control)
+    await _play(plan, stream, venue, None)
 
 
-async def play_on(recorded: Sequence[RecordedEvent], journal: Journal, clock: Clock, load: LoadWorld) -> None:
-    """Play on a match that another process left.
+async def play_on(recorded: Sequence[RecordedEvent], venue: Venue) -> None:
+    """Play on a match that was left without an end.
 
     Raises:
         CannotRebuild: The record does not lead back to where it stops.
         StepTimeout: Leading back took too long.
     """
-    rebuilt = await rebuild(recorded, limit_s=REBUILD_S, load=load)
-    stream = EpisodeStream(
-        rebuilt.episode_id,
-        rebuilt.epoch,
-        world=rebuilt.plan.world,
-        journal=journal,
-        bus=MemoryBus(),
-        clock=clock,
-        state=rebuilt.state,
-        head_seq=rebuilt.head_seq,
+    rebuilt = await rebuild(recorded, limit_s=REBUILD_S, load=venue.load)
+    stream = _stream(
+        rebuilt.episode_id, rebuilt.epoch, rebuilt.plan, venue, state=rebuilt.state, head_seq=rebuilt.head_seq
     )
     await stream.emit(rebuilt.past.turn, [core_fact(EpisodeRecovered(attempt=rebuilt.attempt))])
-    control = Control(Pace.MAX, clock)
+    await _play(rebuilt.plan, stream, venue, rebuilt.past)
+
+
+def _stream(episode_id: str, epoch: str, plan: EpisodePlan, venue: Venue, **left: Any) -> EpisodeStream:
+    return EpisodeStream(
+        episode_id,
+        epoch,
+        world=plan.world,
+        journal=venue.journal,
+        bus=MemoryBus(),
+        clock=venue.clock,
+        **left,
+    )
+
+
+async def _play(plan: EpisodePlan, stream: EpisodeStream, venue: Venue, past: Past | None) -> None:
+    control = Control(Pace.MAX, venue.clock)
+    halt = venue.halt
+    if past is not None:
+        seats = {actor: halt.watched(plan.preset(actor), policy) for actor, policy in past.seats.items()}
+        past = replace(past, seats=seats)
+    opponent = None if plan.opponent is None else halt.watching(plan.opponent)
     driver = Driver(
-        rebuilt.plan,
-        rebuilt.episode_id,
+        replace(plan, captain=halt.watching(plan.captain), opponent=opponent),
+        stream.episode_id,
         emit=stream.emit,
         control=control,
-        clock=clock,
+        clock=venue.clock,
         limits=EpisodeLimits(),
-        past=rebuilt.past,
+        past=past,
+        purse=halt.till.purse(spent_before(stream.state)),
     )
     await _drive(driver, control)
 
@@ -124,10 +155,16 @@ def play_apart(job: Job) -> list[str]:
     """
     gathered = _Gathering()
     try:
-        asyncio.run(play_here(job.plan(), job.episode_id, gathered, SystemClock()))  # type: ignore[arg-type]
+        asyncio.run(_play_apart(job, gathered))
     except (SpectatorError, LookupError) as error:
         raise EpisodeError(f"{job.episode_id} could not be played: {error}") from None
     return gathered.texts
+
+
+async def _play_apart(job: Job, gathered: _Gathering) -> None:
+    clock = SystemClock()
+    venue = Venue(gathered, clock, load_world, Halt(Till(Caps(), Caps(), clock)))  # type: ignore[arg-type]
+    await play_here(job.plan(), job.episode_id, venue)
 
 
 class _Gathering:

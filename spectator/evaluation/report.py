@@ -79,7 +79,7 @@ def report_page(results: Results, command: Sequence[str]) -> str:
         *(f'<p class="lede">{escape(line)}</p>' for line in conclusions(results)),
         "<h2>Ranking</h2>", _figure(plots["ranking"]), _ranking(results), _figure(plots["win-share"]),
         "<h2>Head to head</h2>", _matrix(results), _figure(plots.get("pairs", "")),
-        "<h2>Measures</h2>", _measures(results),
+        "<h2>Measures</h2>", _measures(results), _asked(results),
         *(_figure(svg) for name, svg in plots.items() if name not in ("ranking", "win-share", "pairs")),
         "<h2>How to read it</h2>", _glossary(results),
         "<h2>How it was made</h2>", _method(results, command),
@@ -158,6 +158,23 @@ def _measures(results: Results) -> str:
     )
 
 
+def _asked(results: Results) -> str:
+    """What asking the models took in all; nothing where none was asked."""
+    models = [one for one in results.captains if one.asked.tokens or one.source == "model"]
+    if not models:
+        return ""
+    rows = [
+        [
+            f"<th scope=row>{escape(one.label)} <small>{escape(one.name)}</small></th>",
+            f"{one.asked.decisions:,}", f"{one.asked.tokens:,}", f"{one.asked.cost:.4f}",
+            escape(", ".join(f"{why} {times}" for why, times in one.asked.fallbacks.items()) or "none"),
+        ]
+        for one in models
+    ]  # fmt: skip
+    heads = ["All matches", "Decisions", "Tokens", "Cost", "Fallbacks"]
+    return _table("What was asked of models, and what it took.", heads, rows)
+
+
 def _measured(measure: Measure, estimate: Estimate | None) -> str:
     if estimate is None:
         return '<td class="quiet">none</td>'
@@ -233,7 +250,8 @@ def _matches(results: Results) -> Iterator[str]:
 
 
 def _told(match: PlayedMatch) -> str:
-    return escape(clean_text(match.result or match.reason, 120))
+    told = escape(clean_text(match.result or match.reason, 120))
+    return f"{told} <small>(cap reached: {escape(', '.join(match.capped))})</small>" if match.capped else told
 
 
 def _table(caption: str, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
@@ -11,8 +12,10 @@ from pydantic import BaseModel, Field
 
 from spectator import __version__
 from spectator.environments.base import OUTCOME, SEALED_BIT
+from spectator.errors import ConfigurationError
 from spectator.evaluation import statistics
 from spectator.evaluation.figures import EpisodeFigures, SeatFigures
+from spectator.evaluation.halting import SPENT
 from spectator.evaluation.measures import measures_of
 from spectator.evaluation.schedule import Match, Schedule
 from spectator.events import EndReason
@@ -47,6 +50,17 @@ class Tally(BaseModel):
     unfinished: int = Field(description="Matches that broke down; their whole pair is left out of the shares")
 
 
+class Asked(BaseModel):
+    """What was asked of one captain in all its matches, and what that took."""
+
+    decisions: int = Field(ge=0)
+    fallbacks: dict[str, int] = Field(
+        description="Decisions that somebody else made, by the first word of the reason (docs/captains.md)"
+    )
+    tokens: int = Field(ge=0, description="Prompt and answer together; 0 where no model was asked")
+    cost: float = Field(ge=0, description="By the prices of the captains' catalogue")
+
+
 class CaptainResult(BaseModel):
     """What one captain was worth."""
 
@@ -61,6 +75,7 @@ class CaptainResult(BaseModel):
     share: Estimate = Field(description="Share of matches won, against the whole field; ties are half")
     tally: Tally
     measures: dict[str, Estimate] = Field(description="By measure; what was not measured is missing")
+    asked: Asked
 
 
 class PairResult(BaseModel):
@@ -82,6 +97,9 @@ class PlayedMatch(BaseModel):
     reason: EndReason
     outcome: float | None = Field(description="Home's: 1, 0.5 or 0; null without an outcome")
     result: str | None
+    capped: list[str] = Field(
+        description="Captains that were not asked to the end, because the cap of an episode was reached"
+    )
 
 
 class Results(BaseModel):
@@ -100,18 +118,32 @@ class Results(BaseModel):
     spectator_version: str
     level: float = statistics.LEVEL
     draws: int = statistics.DRAWS
+    planned: int = Field(description="Matches that were to be played")
+    cut_short: str | None = Field(
+        description="Why not all of them were; only seeds whose matches were all played are judged"
+    )
     captains: list[CaptainResult] = Field(description="Best first")
     pairs: list[PairResult]
     matches: list[PlayedMatch]
 
 
-def results_of(schedule: Schedule, found: Found) -> Results:
+def results_of(planned: Schedule, found: Found, cut_short: str | None = None) -> Results:
     """Conclude.
 
     Args:
-        schedule: What was played.
-        found: Figures of every one of its matches.
+        planned: What was to be played.
+        found: Figures of its matches, as many as were played.
+        cut_short: Why not all were.
+
+    Raises:
+        ConfigurationError: On no seed were all matches played, so that there is nothing to judge.
     """
+    schedule = planned.whole(found)
+    if not schedule.pairs:
+        raise ConfigurationError(
+            f"there is nothing to judge yet: {len(found)} of {len(planned.matches)} matches are played, "
+            "and on no seed all"
+        )
     rng = np.random.default_rng(RESAMPLING_SEED)
     points, games, outcomes = _tables(schedule, found)
     ranked = _ranked(schedule.captains, points, games, rng)
@@ -131,6 +163,8 @@ def results_of(schedule: Schedule, found: Found) -> Results:
         seeds=schedule.pairs,
         head_to_head=bool(schedule.world.opponents),
         spectator_version=__version__,
+        planned=len(planned.matches),
+        cut_short=cut_short,
         captains=captains,
         pairs=[
             _pair(schedule, pair, points, games, outcomes, rng) for pair in itertools.combinations(order, 2)
@@ -221,6 +255,26 @@ def _captain(
         or Estimate(value=0.5, low=0.0, high=1.0, n=0),
         tally=_tally(against),
         measures=_measured(schedule, found, ranked.name, rng),
+        asked=_asked(schedule, found, ranked.name),
+    )
+
+
+def _asked(schedule: Schedule, found: Found, name: str) -> Asked:
+    """The sums over this captain's seats, in matches that broke down too."""
+    mine = [
+        seat
+        for match in schedule.matches
+        for seat in found[match].seats
+        if _captain_of(match, seat, found[match]) == name
+    ]
+    fallbacks: Counter[str] = Counter()
+    for seat in mine:
+        fallbacks.update(seat.fallbacks)
+    return Asked(
+        decisions=sum(seat.decisions for seat in mine),
+        fallbacks=dict(sorted(fallbacks.items())),
+        tokens=round(sum(seat.figures.get("tokens", 0.0) for seat in mine)),
+        cost=round(sum(seat.figures.get("cost", 0.0) for seat in mine), 6),
     )
 
 
@@ -290,4 +344,5 @@ def _played(match: Match, figures: EpisodeFigures) -> PlayedMatch:
         reason=figures.reason,
         outcome=_outcome(figures),
         result=figures.result,
+        capped=[seat.captain for seat in figures.seats if seat.fallbacks.get(SPENT)],
     )

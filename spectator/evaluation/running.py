@@ -3,6 +3,7 @@
 A match is in the journal whole or not at all when it is played in a process of its own, and turn by turn
 when it is played here (captains that wait for an endpoint); what was left unfinished there is played on. So a
 run that is killed at any moment owes exactly what is not in its journal, and finds that out from the ids.
+Where a model cannot be asked, or nothing more may be spent, it is cut short, and owes the rest as well.
 """
 
 from __future__ import annotations
@@ -14,22 +15,27 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Final
 
 from spectator.catalog import load_world
 from spectator.clock import Clock
-from spectator.episodes.recovery import recover
-from spectator.errors import EpisodeError, JournalError, SpectatorError
+from spectator.episodes.rebuilding import CannotRebuild
+from spectator.episodes.recovery import interrupted
+from spectator.episodes.spending import spent_on
+from spectator.errors import EpisodeError, JournalError, SpectatorError, StepTimeout
 from spectator.evaluation.figures import EpisodeFigures, figures_of
 from spectator.evaluation.folder import JOURNAL, keep_manifest
-from spectator.evaluation.playing import Job, follow_parent, play_apart, play_here, play_on
+from spectator.evaluation.halting import Halt
+from spectator.evaluation.playing import Job, Venue, follow_parent, play_apart, play_here, play_on
 from spectator.evaluation.schedule import Match, Schedule
 from spectator.evaluation.store import FILE, FigureStore
 from spectator.events import RecordedEvent, decode
-from spectator.journal.base import EpisodeFilter, EpisodeSummary, Journal
+from spectator.journal.base import EpisodeFilter, EpisodeSummary
 from spectator.journal.sql import SqlJournal
+from spectator.policies.spending import Caps, Spent, Till
 
 logger = logging.getLogger(__name__)
 
@@ -42,9 +48,22 @@ Told = Callable[[int, int], None]
 """Called with the matches that are over and with all, at the beginning and after each."""
 
 
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What a run came to.
+
+    Args:
+        found: The figures of every match that is played.
+        cut_short: Why the others are not; ``None`` when there are none.
+    """
+
+    found: Mapping[Match, EpisodeFigures]
+    cut_short: str | None = None
+
+
 async def run_evaluation(
-    schedule: Schedule, folder: Path, *, jobs: int, clock: Clock, told: Told
-) -> dict[Match, EpisodeFigures]:
+    schedule: Schedule, folder: Path, *, jobs: int, clock: Clock, told: Told, till: Till | None = None
+) -> Run:
     """Play what is owed of ``schedule`` and measure everything.
 
     Args:
@@ -53,6 +72,8 @@ async def run_evaluation(
         jobs: Matches at once: processes for captains that decide at once, connections for those that wait.
         clock: Time.
         told: Hears of the progress.
+        till: What asking models may take; what the folder's matches took before is counted. No limit when
+            left out.
 
     Raises:
         InvalidRequest: The folder holds another evaluation.
@@ -61,98 +82,141 @@ async def run_evaluation(
     """
     began_ms = await asyncio.to_thread(keep_manifest, folder, schedule, int(clock.now().timestamp() * 1000))
     journal = await SqlJournal.open(f"sqlite:///{folder / JOURNAL}")
+    till = till or Till(Caps(), Caps(), clock)
+    venue = Venue(journal, clock, lambda _: schedule.world, Halt(till))
     try:
-        return await _Run(schedule, journal, FigureStore(folder / FILE), clock, began_ms, told).all(jobs)
+        if any(schedule.world.captains[name].costs_money for name in schedule.captains):
+            before = await spent_on(journal, None) if till.limits_whole else Spent()
+            till.begin(await spent_on(journal, till.today), before)
+        return await _Running(schedule, venue, FigureStore(folder / FILE), began_ms, told).all(jobs)
     except* SpectatorError as failures:
         raise failures.exceptions[0] from None
     finally:
         await journal.aclose()
 
 
-class _Run:
+class _CutShort(Exception):
+    """Ends the tasks of a run that is cut short."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Owed:
+    """A match that is not played.
+
+    Args:
+        match: The match.
+        attempt: Number of the attempt that is due.
+        left: Whether it was begun, and left without an end.
+    """
+
+    match: Match
+    attempt: int
+    left: bool
+
+
+class _Running:
     """One run in one folder."""
 
     def __init__(
-        self,
-        schedule: Schedule,
-        journal: Journal,
-        store: FigureStore,
-        clock: Clock,
-        began_ms: int,
-        told: Told,
+        self, schedule: Schedule, venue: Venue, store: FigureStore, began_ms: int, told: Told
     ) -> None:
         self._schedule = schedule
-        self._journal = journal
+        self._venue = venue
+        self._journal = venue.journal
         self._store = store
-        self._clock = clock
         self._began_ms = began_ms
         self._told = told
         self._found: dict[Match, EpisodeFigures] = {}
 
-    async def all(self, jobs: int) -> dict[Match, EpisodeFigures]:
-        await self._finish_what_was_left()
+    async def all(self, jobs: int) -> Run:
         index = {summary.episode_id: summary async for summary in self._recorded()}
         known = {one.episode_id: one for one in await asyncio.to_thread(self._store.load)}
-        owed: dict[Match, str] = {}
+        owed: list[_Owed] = []
         for match in self._schedule.matches:
-            episode_id, played = self._where(match, index)
-            if not played:
-                owed[match] = episode_id
-            elif episode_id in known:
-                self._found[match] = known[episode_id]
+            last, attempt = self._last(match, index)
+            if last is None or last.reason is None:
+                owed.append(_Owed(match, attempt, left=last is not None))
+            elif last.episode_id in known:
+                self._found[match] = known[last.episode_id]
             else:
-                await self._measure(match, episode_id, await self._journal.read(episode_id))
+                await self._measure(match, last.episode_id, await self._journal.read(last.episode_id))
         self._tell()
-        await self._play(owed, jobs)
-        return {match: self._found[match] for match in self._schedule.matches}
+        try:
+            await self._play(owed, jobs)
+        except* _CutShort:
+            pass
+        return Run(self._found, self._venue.halt.reason)
 
-    async def _recorded(self, ended: bool | None = None) -> AsyncIterator[EpisodeSummary]:
+    async def _recorded(self) -> AsyncIterator[EpisodeSummary]:
         before = None
-        while page := await self._journal.episodes(EpisodeFilter(ended=ended, before=before, limit=PAGE)):
+        while page := await self._journal.episodes(EpisodeFilter(before=before, limit=PAGE)):
             for summary in page:
                 yield summary
             before = page[-1].episode_id
 
-    async def _finish_what_was_left(self) -> None:
-        """Play on the matches that another run was in the middle of; what cannot be is ended."""
-        async for summary in self._recorded(ended=False):
-            try:
-                recorded = await self._journal.read(summary.episode_id)
-                await play_on(recorded, self._journal, self._clock, lambda _: self._schedule.world)
-            except EpisodeError as error:
-                logger.warning("%s is played again from its beginning: %s", summary.episode_id, error)
-        await recover(self._journal, self._clock)
-
-    def _where(self, match: Match, index: Mapping[str, EpisodeSummary]) -> tuple[str, bool]:
-        """The id of the match's last attempt, and whether it has been played."""
+    def _last(self, match: Match, index: Mapping[str, EpisodeSummary]) -> tuple[EpisodeSummary | None, int]:
+        """The match's last attempt that counts, ``None`` when there is none yet, and its number."""
         for attempt in itertools.count(1):
-            episode_id = self._schedule.episode_id(match, self._began_ms, attempt)
-            summary = index.get(episode_id)
-            if summary is None:
-                return episode_id, False
-            if summary.reason not in AGAIN:
-                return episode_id, True
+            summary = index.get(self._schedule.episode_id(match, self._began_ms, attempt))
+            if summary is None or summary.reason not in AGAIN:
+                return summary, attempt
         raise AssertionError("there is always another attempt")
 
-    async def _play(self, owed: Mapping[Match, str], jobs: int) -> None:
-        here = {match: episode_id for match, episode_id in owed.items() if self._stays(match)}
-        apart = {match: episode_id for match, episode_id in owed.items() if match not in here}
+    async def _play(self, owed: Sequence[_Owed], jobs: int) -> None:
+        here = [one for one in owed if one.left or self._stays(one.match)]
+        apart = [one for one in owed if one not in here]
         async with _processes(jobs if apart else 0) as pool, asyncio.TaskGroup() as tasks:
-            for lane, matches in ((None, here), (pool, apart)):
-                following = iter(matches.items())
-                for _ in range(min(jobs, len(matches))):
-                    tasks.create_task(self._lane(following, lane))
+            watching = tasks.create_task(self._watch())
+            lanes = [
+                tasks.create_task(self._lane(following, where))
+                for where, matches in ((None, here), (pool, apart))
+                for following in [iter(matches)]
+                for _ in range(min(jobs, len(matches)))
+            ]
+            if lanes:
+                await asyncio.wait(lanes)
+            watching.cancel()
 
-    async def _lane(self, matches: Iterable[tuple[Match, str]], pool: ProcessPoolExecutor | None) -> None:
-        for match, episode_id in matches:
-            if pool is None:
-                await play_here(self._schedule.plan(match), episode_id, self._journal, self._clock)
-                recorded = await self._journal.read(episode_id)
-            else:
-                recorded = [decode(text) for text in await _apart(pool, self._job(match, episode_id))]
-                await self._journal.append(recorded)
-            await self._measure(match, episode_id, recorded)
+    async def _watch(self) -> None:
+        await self._venue.halt.wait()
+        raise _CutShort
+
+    async def _lane(self, matches: Iterable[_Owed], pool: ProcessPoolExecutor | None) -> None:
+        for owed in matches:
+            if (refusal := self._refusal(owed.match)) is not None:
+                return self._venue.halt.because(refusal)
+            episode_id, recorded = await self._settle(owed, pool)
+            await self._measure(owed.match, episode_id, recorded)
             self._tell()
+
+    def _refusal(self, match: Match) -> str | None:
+        """Why nothing may be spent on a match that costs money; ``None`` when it may be played."""
+        plan = self._schedule.plan(match)
+        costs = any(plan.preset(actor).costs_money for actor in plan.world.actors)
+        return self._venue.halt.till.refusal() if costs else None
+
+    async def _settle(
+        self, owed: _Owed, pool: ProcessPoolExecutor | None
+    ) -> tuple[str, Sequence[RecordedEvent]]:
+        """Play one match; its id and its record."""
+        match, journal = owed.match, self._journal
+        episode_id = self._schedule.episode_id(match, self._began_ms, owed.attempt)
+        if owed.left:
+            left = await journal.read(episode_id)
+            try:
+                await play_on(left, self._venue)
+            except (CannotRebuild, StepTimeout) as error:
+                logger.warning("%s is played again from its beginning: %s", episode_id, error)
+                why = f"it could not be played on: {error}"
+                await journal.append([interrupted(left, self._venue.clock, why)])
+                return await self._settle(_Owed(match, owed.attempt + 1, left=False), pool)
+        elif pool is None:
+            await play_here(self._schedule.plan(match), episode_id, self._venue)
+        else:
+            recorded = [decode(text) for text in await _apart(pool, self._job(match, episode_id))]
+            await journal.append(recorded)
+            return episode_id, recorded
+        return episode_id, await journal.read(episode_id)
 
     async def _measure(self, match: Match, episode_id: str, recorded: Sequence[RecordedEvent]) -> None:
         figures = figures_of(recorded)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Container, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ulid import ULID
@@ -100,6 +100,12 @@ class Schedule:
         ]  # fmt: skip
         digest = hashlib.sha256(encode_json(key).encode()).digest()
         return f"ep-{ULID.from_bytes(began_ms.to_bytes(6, 'big') + digest[:10])}"
+
+    def whole(self, played: Container[Match]) -> Schedule:
+        """As much of it as can be judged: the seeds whose matches are all among ``played``."""
+        missing = {match.pair for match in self.matches if match not in played}
+        matches = tuple(match for match in self.matches if match.pair not in missing)
+        return replace(self, matches=matches, pairs=self.pairs - len(missing))
 
 
 def plan_evaluation(request: EvaluationRequest, *, load: LoadWorld = load_world) -> Schedule:

@@ -59,11 +59,14 @@ class Till:
         day: The caps of a day.
         episode: The caps of an episode.
         clock: Tells the day.
+        whole: The caps of everything that is asked here, however many days it takes; none when left out.
     """
 
-    def __init__(self, day: Caps, episode: Caps, clock: Clock) -> None:
+    def __init__(self, day: Caps, episode: Caps, clock: Clock, *, whole: Caps | None = None) -> None:
         self._day_caps = day
         self._episode_caps = episode
+        self._whole_caps = whole or Caps()
+        self._whole = Spent()
         self._clock = clock
         self._day = clock.now().date()
         self._spent = Spent()
@@ -80,14 +83,37 @@ class Till:
             self._day, self._spent = self.today, Spent()
         return self._spent
 
+    @property
+    def whole(self) -> Spent:
+        """What was spent in all, as far as the caps of the whole are concerned."""
+        return self._whole
+
+    @property
+    def limits_whole(self) -> bool:
+        """Whether the whole has any cap."""
+        return self._whole_caps != Caps()
+
     def add(self, spent: Spent) -> None:
         """Count ``spent`` today."""
         self._spent = self.spent + spent
 
+    def begin(self, today: Spent, whole: Spent) -> None:
+        """Take over what was spent before: today, and in all."""
+        self.add(today)
+        self._whole += whole
+
+    def pay(self, spent: Spent) -> None:
+        """Count ``spent`` today and in all."""
+        self.add(spent)
+        self._whole += spent
+
     def refusal(self) -> str | None:
-        """Why nothing more may be spent today; ``None`` when something may."""
-        reached = self._day_caps.reached(self.spent)
-        return None if reached is None else f"the day's cap of {reached} is reached"
+        """Why nothing more may be spent; ``None`` when something may."""
+        if (reached := self._day_caps.reached(self.spent)) is not None:
+            return f"the day's cap of {reached} is reached"
+        if (reached := self._whole_caps.reached(self.whole)) is not None:
+            return f"the cap of {reached} for all of it is reached"
+        return None
 
     def until_tomorrow_s(self) -> float:
         """Seconds until the next day begins."""
@@ -127,7 +153,7 @@ class Purse:
     def pay(self, spent: Spent) -> None:
         """Count ``spent``."""
         self.spent += spent
-        self._till.add(spent)
+        self._till.pay(spent)
 
 
 @runtime_checkable

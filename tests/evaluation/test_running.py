@@ -35,11 +35,13 @@ def run(
     schedule: Schedule, folder: Path, told: list[tuple[int, int]] | None = None
 ) -> dict[Match, EpisodeFigures]:
     heard = told if told is not None else []
-    return asyncio.run(
+    done = asyncio.run(
         run_evaluation(
             schedule, folder, jobs=1, clock=SystemClock(), told=lambda over, of: heard.append((over, of))
         )
     )
+    assert done.cut_short is None
+    return dict(done.found)
 
 
 def recorded(folder: Path) -> list[tuple[str, str | None, str]]:

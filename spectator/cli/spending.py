@@ -1,0 +1,102 @@
+"""Owns what asking models may take on the command line, and how it is told what they took."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+if TYPE_CHECKING:
+    from spectator.events import RecordedEvent
+    from spectator.policies.base import Preset
+
+SPENT: Final = "spent: "
+"""What the reason for a fallback begins with where a cap forbade to ask."""
+
+
+def spending_options(what: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """The options ``--max-tokens`` and ``--max-cost``.
+
+    Args:
+        what: What they limit, for the help.
+    """
+    tokens = click.option(
+        "--max-tokens",
+        type=click.IntRange(min=0),
+        help=f"Most tokens that the models of {what} may use; 0 = no limit.",
+    )
+    cost = click.option(
+        "--max-cost",
+        type=click.FloatRange(min=0),
+        callback=_finite,
+        help="The same in money, by the prices of the catalogue; docs/captains.md has all caps.",
+    )
+    return lambda command: tokens(cost(command))
+
+
+def _finite(_: click.Context, __: click.Parameter, value: float | None) -> float | None:
+    if value is not None and not math.isfinite(value):
+        raise click.BadParameter(f"{value} is no number; leave it out, or 0, for no limit")
+    return value
+
+
+def warn_unpriced(presets: Iterable[Preset], max_cost: float | None) -> None:
+    """Say which models ``--max-cost`` cannot limit, because their prices are not known."""
+    from spectator.policies.captains import ModelBuild
+
+    for preset in presets if max_cost else ():
+        captain = preset.build.captain if isinstance(preset.build, ModelBuild) else None
+        if captain is not None and not captain.price_in and not captain.price_out:
+            told = f"{preset.name} has no price_in and price_out in the catalogue, so it costs nothing by"
+            click.echo(f"{told} --max-cost; --max-tokens limits it", err=True)
+
+
+class Account:
+    """Takes note of what models decide in one episode, and tells a cap when it is reached."""
+
+    def __init__(self) -> None:
+        self._reached: set[tuple[str, str]] = set()
+        self._asked: Counter[str] = Counter()
+        self._reasons: dict[str, Counter[str]] = {}
+        self._tokens: Counter[str] = Counter()
+        self._cost: dict[str, float] = {}
+        self._captains: dict[str, str] = {}
+
+    def take(self, recorded: RecordedEvent) -> None:
+        """Take note of one event of the episode."""
+        event = recorded.event
+        if event.type == "episode.started":
+            seats = event.data["seats"].items()
+            self._captains = {actor: seat["policy"] for actor, seat in seats if seat["source"] == "model"}
+        elif event.type == "decision.made" and event.data["actor"] in self._captains:
+            self._decided(event.data)
+
+    def _decided(self, data: Mapping[str, Any]) -> None:
+        actor, reason = data["actor"], data["fallback_reason"]
+        self._asked[actor] += 1
+        self._tokens[actor] += (data["tokens_in"] or 0) + (data["tokens_out"] or 0)
+        self._cost[actor] = self._cost.get(actor, 0.0) + (data.get("cost") or 0.0)
+        if reason is None:
+            return
+        self._reasons.setdefault(actor, Counter())[reason] += 1
+        if reason.startswith(SPENT) and (actor, reason) not in self._reached:
+            self._reached.add((actor, reason))
+            told = f"{reason.removeprefix(SPENT)}: its fallback decides for {self._captains[actor]} from here"
+            click.echo(f"{told} on", err=True)
+
+    def tell(self) -> None:
+        """Say what each model took, and why it was not always the one who decided."""
+        for actor, captain in self._captains.items():
+            cost = f", {self._cost.get(actor, 0.0):.4g} of money" if self._cost.get(actor) else ""
+            reasons = self._reasons.get(actor, Counter())
+            helped = f", {reasons.total()} of them by its fallback" if reasons else ""
+            click.echo(
+                f"{captain} ({actor}): {self._asked[actor]} decisions{helped}, "
+                f"{self._tokens[actor]:,} tokens{cost}",
+                err=True,
+            )
+            for reason, times in reasons.most_common(3):
+                click.echo(f"  {times} times {reason}", err=True)

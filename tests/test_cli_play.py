@@ -1,0 +1,126 @@
+"""`spectator play` with models: within their caps, and with an account of what they took."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from spectator.cli import main
+from tests.llm.brains import counter
+from tests.llm.endpoints import endpoint, write_captains
+from tests.llm.fake_server import FakeModelServer, Mode
+
+CANARY = "sk-canary-2342-of-the-command-line"
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("SPECTATOR_CAPTAINS_FILE", str(tmp_path / "captains.toml"))
+    monkeypatch.setenv("FAKE_KEY", CANARY)
+    return tmp_path
+
+
+def describe(folder: Path, fake: FakeModelServer, **table: object) -> None:
+    fields = {"base_url": fake.base_url, "api_key_env": "FAKE_KEY", "price_in": 2.0, "price_out": 8.0}
+    write_captains(folder / "captains.toml", mine={**fields, **table})
+
+
+def play(*arguments: str) -> Result:
+    return CliRunner().invoke(main, ["play", "counting", "--captain", "llm:mine", "--seed", "4", *arguments])
+
+
+def decisions(played: Result) -> list[dict[str, object]]:
+    events = [json.loads(line) for line in played.stdout.splitlines()]
+    return [event["data"] for event in events if event["type"] == "decision.made"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "variables", "reached"),
+    [
+        (["--max-tokens", "900"], {}, "the episode's cap of 900 tokens is reached"),
+        (["--max-cost", "0.002"], {}, "the episode's cap of 0.002 of money is reached"),
+        ([], {"SPECTATOR_MODEL_EPISODE_TOKENS": "900"}, "the episode's cap of 900 tokens is reached"),
+        ([], {"SPECTATOR_MODEL_DAY_TOKENS": "900"}, "the day's cap of 900 tokens is reached"),
+        ([], {"SPECTATOR_MODEL_EPISODE_S": "0.001"}, "the episode's cap of 0.001 s of asking is reached"),
+    ],
+)
+def test_beyond_a_cap_the_fallback_decides_and_it_is_told_once(
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    arguments: list[str],
+    variables: dict[str, str],
+    reached: str,
+) -> None:
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    with endpoint(counter) as fake:
+        describe(folder, fake)
+        played = play(*arguments)
+        asked = len(fake.received)
+    assert played.exit_code == 0, played.output
+    assert played.stderr.count(f"{reached}: its fallback decides for llm:mine from here on") == 1
+    made = decisions(played)
+    assert [one["source"] for one in made] == ["model"] * asked + ["fallback"] * (len(made) - asked)
+    assert 0 < asked < len(made)
+    assert {one["fallback_reason"] for one in made[asked:]} == {f"spent: {reached}"}
+    assert f"{len(made)} decisions, {len(made) - asked} of them by its fallback" in played.stderr
+
+
+def test_the_day_is_counted_over_the_episodes_of_the_journal(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SPECTATOR_MODEL_DAY_TOKENS", "900")
+    with endpoint(counter) as fake:
+        describe(folder, fake)
+        assert play("--data-dir", str(folder)).exit_code == 0
+        asked = len(fake.received)
+        refused = play("--data-dir", str(folder))
+        assert refused.exit_code == 1 and refused.stdout == "" and len(fake.received) == asked
+    assert "no model can be asked today: the day's cap of 900 tokens is reached" in refused.stderr
+    assert CliRunner().invoke(main, ["play", "counting", "--data-dir", str(folder)]).exit_code == 0
+
+
+def test_a_wrong_key_is_told_with_how_often_it_mattered_and_never_shown(folder: Path) -> None:
+    with endpoint(counter, [Mode.UNAUTHORIZED]) as fake:
+        describe(folder, fake)
+        played = play()
+    assert played.exit_code == 0
+    assert "llm:mine (counter): 10 decisions, 10 of them by its fallback, 0 tokens" in played.stderr
+    assert "1 times refused: the endpoint does not accept the key" in played.stderr
+    assert CANARY not in played.output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "variables", "said"),
+    [
+        (["--max-cost", "nan"], {}, "nan is no number"),
+        (["--max-cost", "-1"], {}, "-1.0 is not in the range"),
+        (["--max-tokens", "many"], {}, "'many' is not a valid integer"),
+        ([], {"SPECTATOR_MODEL_DAY_COTS": "3"}, "did you mean SPECTATOR_MODEL_DAY_COST?"),
+        (
+            [],
+            {"SPECTATOR_MODEL_DAY_COST": "much"},
+            "SPECTATOR_MODEL_DAY_COST: Input should be a valid number",
+        ),
+    ],
+)
+def test_a_cap_that_is_none_is_refused_by_name_and_nothing_is_played(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], variables: dict[str, str], said: str
+) -> None:
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    with endpoint(counter) as fake:
+        describe(folder, fake)
+        refused = play(*arguments)
+        assert refused.exit_code != 0 and said in refused.stderr and not fake.received
+    assert refused.stdout == ""
+
+
+def test_a_model_without_prices_is_named_where_money_is_to_limit_it(folder: Path) -> None:
+    with endpoint(counter) as fake:
+        describe(folder, fake, price_in=0, price_out=0)
+        played = play("--max-cost", "1")
+    assert "llm:mine has no price_in and price_out" in played.stderr and played.exit_code == 0

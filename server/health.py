@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Literal
 
@@ -9,6 +10,8 @@ from fastapi import APIRouter, Depends
 from pydantic import BaseModel
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse
+
+from spectator.errors import JournalUnavailable
 
 from . import faults
 from .faults import documented
@@ -40,8 +43,11 @@ async def health() -> Health:
 
 @router.get("/readyz", responses=documented(faults.NO_JOURNAL))
 async def ready(services: ServicesDep) -> Ready:
-    """Whether the journal can be written and read now."""
+    """Whether the journal can be written and read now, and nothing that is played waits for it."""
     await services.journal.check()
+    for live in services.supervisor.showing():
+        if live.trouble is not None:
+            raise JournalUnavailable(live.trouble.message)
     return Ready()
 
 
@@ -59,7 +65,9 @@ async def metrics(request: Request, services: ServicesDep) -> PlainTextResponse:
 def _exposition(services: Services) -> Iterator[str]:
     audience, stage, supervisor = services.audience, services.stage, services.supervisor
     yield from _metric("viewers", "gauge", "Viewers that are connected", {"": len(audience)})
-    closed = {f'{{code="{close.code}"}}': count for close, count in audience.closed.items()}
+    closed: Counter[str] = Counter()
+    for close, count in audience.closed.items():
+        closed[f'{{code="{close.code}"}}'] += count
     yield from _metric("viewers_closed_total", "counter", "Viewers that this server closed", closed)
     yield from _metric("episodes_running", "gauge", "Episodes that run", {"": len(supervisor.running())})
     troubled = sum(live.trouble is not None for live in supervisor.showing())

@@ -76,9 +76,10 @@ class Show:
             elif not self._viewer.over:
                 return None
             else:
+                recorded = self._relay.live.end_recorded
                 self.leave()
                 if self._episode_id is not None:
-                    return Close.ENDED
+                    return Close.ENDED if recorded else Close.UNRECORDED
 
     def leave(self) -> None:
         """Show nothing more; safe to call twice."""
@@ -102,7 +103,7 @@ class Show:
         if summary is None:
             return Close.NOT_FOUND
         await self._recorded(summary, self._asked)
-        return Close.ENDED
+        return Close.UNENDED if summary.reason is None else Close.ENDED
 
     async def _open_newest(self) -> None:
         """Begin with the newest episode that runs, or wait for the next."""

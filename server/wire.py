@@ -37,10 +37,12 @@ class Close(Enum):
     """Why a viewer's connection ends: code, whether to come back, and the reason in words."""
 
     ENDED = (1000, False, "ended")
+    UNENDED = (1000, False, "its record has no end, and nobody plays it on here")
     BROKEN = (1002, False, "not a WebSocket's framing")
     NOT_UTF8 = (1007, False, "not UTF-8")
     TOO_BIG = (1009, False, "message too big")
     FAILED = (1011, True, "the server failed here")
+    UNRECORDED = (1011, True, "its end could not be recorded")
     SILENT = (1011, True, "no answer to a ping")
     RESTARTING = (1012, True, "the server restarts")
     NOT_FOUND = (4001, False, "no such episode")

@@ -8,6 +8,7 @@ import secrets
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from datetime import date
 from typing import cast
 
 from sqlalchemy import URL
@@ -24,15 +25,15 @@ from spectator.episodes.driver import EpisodeLimits
 from spectator.episodes.recovery import recover
 from spectator.episodes.spending import spent_on
 from spectator.episodes.supervisor import Supervisor
-from spectator.errors import ConfigurationError, JournalDamaged
+from spectator.errors import ConfigurationError, JournalDamaged, JournalError
 from spectator.evaluation.scorekeeping import Scorekeeper
 from spectator.evaluation.store import FILE as FIGURES_FILE
 from spectator.evaluation.store import FigureStore
-from spectator.journal.base import Journal
+from spectator.journal.base import EpisodeFilter, Journal
 from spectator.journal.damage import set_aside
 from spectator.journal.retention import Keep
 from spectator.journal.sql import SqlJournal
-from spectator.policies.spending import Till
+from spectator.policies.spending import Spent, Till
 
 from .audience import Audience
 from .finals import FinalStates
@@ -113,10 +114,10 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
     await asyncio.to_thread(cast.load, settings.environment)
     await run_in_threadpool(cast.preload)  # and with it the pool's own modules, before the first request
     async with AsyncExitStack() as stack:
-        journal = await _journal(settings, clock)
-        stack.push_async_callback(journal.aclose)
         till = settings.till(clock)
-        till.add(await spent_on(journal, till.today))
+        journal, spent = await _journal(settings, clock, till.today)
+        stack.push_async_callback(journal.aclose)
+        till.add(spent)
         tasks = await stack.enter_async_context(asyncio.TaskGroup())
         stage = Stage(MemoryBus())
         supervisor = _supervisor(settings, journal, stage, clock, tasks, cast, till)
@@ -198,17 +199,27 @@ def read_cast(settings: Settings, clock: Clock) -> Cast:
     )
 
 
-async def _journal(settings: Settings, clock: Clock) -> SqlJournal:
-    """The journal; a file that is none any more is set aside first, and a new one begun."""
+async def _journal(settings: Settings, clock: Clock, today: date) -> tuple[SqlJournal, Spent]:
+    """The journal, and what was spent today; one that is damaged is set aside, and a new one begun."""
     url = journal_url(settings)
     try:
-        return await SqlJournal.open(url)
+        return await _read(url, today)
     except JournalDamaged as error:
         place = await asyncio.to_thread(set_aside, url, clock.now())
         logger.exception("the journal is damaged; it was set aside as %s and a new one is begun", place)
         if place is None:
             raise error from None
-    return await SqlJournal.open(url)
+    return await _read(url, today)
+
+
+async def _read(url: str, today: date) -> tuple[SqlJournal, Spent]:
+    journal = await SqlJournal.open(url)
+    try:
+        await journal.episodes(EpisodeFilter(ended=False))  # what recovery reads: its index is whole
+        return journal, await spent_on(journal, today)
+    except JournalError:
+        await journal.aclose()
+        raise
 
 
 def journal_url(settings: Settings) -> str:

@@ -120,8 +120,13 @@ class LiveEpisode:
 
     @property
     def ended(self) -> bool:
-        """Whether its end is recorded."""
+        """Whether it is over."""
         return self._ended.done()
+
+    @property
+    def end_recorded(self) -> bool:
+        """Whether its end is in the record; not so where that failed for good."""
+        return self._stream.ended
 
     async def wait(self) -> EpisodeEnded:
         """Wait for its end."""

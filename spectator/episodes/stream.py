@@ -87,6 +87,11 @@ class EpisodeStream:
         """What keeps the record from being written now."""
         return self._recorder.trouble
 
+    @property
+    def ended(self) -> bool:
+        """Whether the end is recorded."""
+        return self._ended
+
     async def news(self) -> Trouble | None:
         """Wait until another attempt to record has failed, or the first has succeeded again."""
         return await self._recorder.news()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,6 +30,9 @@ from spectator.journal.schema import SCHEMA_VERSION, metadata, schema
 DAMAGED: Final = ("SQLITE_CORRUPT", "SQLITE_NOTADB")
 """What SQLite's names of errors begin with when the file itself is wrong."""
 
+RESTART: Final = "restart the server, which sets it aside if it cannot be read"
+"""What to do about a damaged journal, for people."""
+
 WRITER_PRAGMAS: Final = (
     "page_size=8192",
     "auto_vacuum=INCREMENTAL",
@@ -39,36 +43,72 @@ WRITER_PRAGMAS: Final = (
 )
 """The first two hold only for a database that is made now, and must come first."""
 
+WAL_MAGIC: Final = (b"\x37\x7f\x06\x82", b"\x37\x7f\x06\x83", b"")
+"""What a write-ahead log begins with (SQLite's file format, section 4.1); an empty one holds nothing."""
+
 
 class Anchor:
-    """Notices that the file of an embedded journal is not where it was any more.
+    """Notices that the files of an embedded journal are not where they were, or not what they were.
 
-    A removed file can still be written by whoever has it open, and nobody would ever read it again.
+    SQLite itself does not: it goes on writing a removed file, which nobody will ever read, and behind the
+    hole of one that was cut off, which nobody can.
 
     Args:
-        path: Where the file is now.
+        path: Where the database is now; its write-ahead log lies beside it.
     """
 
     def __init__(self, path: Path) -> None:
-        self._path = path
-        self._identity = self._look()
+        self._path = str(path)
+        self._log = f"{path}-wal"
+        self._identity, self._size = _look(self._path)
+        self._log_identity, _ = _look(self._log)
 
-    def hold(self) -> None:
-        """Make sure that the file is still there.
+    def hold(self, connection: Connection) -> None:
+        """Make sure that both are still there, and whole as far as that can be seen from their outside.
+
+        Args:
+            connection: To the database, nothing written yet in this transaction.
 
         Raises:
-            OSError: It is not.
+            OSError: One is not.
         """
-        try:
-            same = self._look() == self._identity
-        except FileNotFoundError:
-            same = False
-        if not same:
+        identity, size = _look(self._path)
+        if identity != self._identity:
             raise OSError("its file was moved or removed; put it back")
+        if size < self._size and size < _bytes_of(connection):  # a checkpoint may cut off free pages
+            raise OSError(f"its file was cut off; {RESTART}")
+        self._size = size
+        if _look(self._log)[0] != self._log_identity:
+            raise OSError(
+                "its write-ahead log was moved or removed; put it back, or stop the server, which saves it"
+            )
+        if self._log_identity is not None and _beginning(self._log) not in WAL_MAGIC:
+            raise OSError(f"its write-ahead log was overwritten or cut off; {RESTART}")
 
-    def _look(self) -> tuple[int, int]:
-        status = self._path.stat()
-        return status.st_dev, status.st_ino
+
+def _look(path: str) -> tuple[tuple[int, int] | None, int]:
+    """Which file is there, ``None`` when there is none, and how long it is."""
+    try:
+        status = os.stat(path)
+    except FileNotFoundError:
+        return None, 0
+    return (status.st_dev, status.st_ino), status.st_size
+
+
+def _beginning(path: str) -> bytes:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        return os.read(descriptor, 4)
+    finally:
+        os.close(descriptor)
+
+
+def _bytes_of(connection: Connection) -> int:
+    """What the database's file has once everything is in it."""
+    pages, size = (
+        int(connection.exec_driver_sql(f"PRAGMA {name}").scalar_one()) for name in ("page_count", "page_size")
+    )
+    return pages * size
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,9 +264,14 @@ def _prepared(engine: Engine, url: str, writable: bool) -> Engine:
     return engine
 
 
-def _unopened(where: str, error: Exception) -> JournalError:
+def is_damage(error: BaseException) -> bool:
+    """Whether SQLite says that the file itself is wrong."""
     name = str(getattr(getattr(error, "orig", None), "sqlite_errorname", ""))
-    if name.startswith(DAMAGED):
+    return name.startswith(DAMAGED)
+
+
+def _unopened(where: str, error: Exception) -> JournalError:
+    if is_damage(error):
         return JournalDamaged(f"the journal at {where} is damaged: {reason(error)}")
     return JournalError(f"the journal at {where} cannot be opened: {reason(error)}")
 

@@ -17,12 +17,19 @@ from typing import Any, Final, Self, TypeVar
 from sqlalchemy import Connection, func, or_, select
 from sqlalchemy.exc import DatabaseError
 
-from spectator.errors import JournalError, JournalUnavailable
+from spectator.errors import JournalDamaged, JournalError, JournalUnavailable
 from spectator.events import RecordedEvent, decode
 from spectator.journal import retention
 from spectator.journal.base import EpisodeFilter, EpisodeSummary
 from spectator.journal.chain import Link
-from spectator.journal.database import Database, open_database, prove_writable, reason, run_to_its_end
+from spectator.journal.database import (
+    Database,
+    is_damage,
+    open_database,
+    prove_writable,
+    reason,
+    run_to_its_end,
+)
 from spectator.journal.retention import Figures, Keep, Surplus
 from spectator.journal.schema import episodes, events, schema
 from spectator.journal.writer import Writer
@@ -198,17 +205,19 @@ class SqlJournal:
         """Prove that the journal can be read, and written when this process writes it."""
         if self._writer is not None and not self._writer.alive:
             raise JournalError("the journal is closed")
-        anchor = self._database.anchor
         try:
-            if anchor is not None:
-                await asyncio.to_thread(anchor.hold)
+            await self._query(
+                self._prove_writable
+                if self._writer is not None
+                else lambda connection: connection.scalar(select(schema.c.version))
+            )
         except OSError as error:
             raise JournalUnavailable(f"the journal cannot be written: {error}") from error
-        await self._query(
-            prove_writable
-            if self._writer is not None
-            else lambda connection: connection.scalar(select(schema.c.version))
-        )
+
+    def _prove_writable(self, connection: Connection) -> None:
+        if self._database.anchor is not None:
+            self._database.anchor.hold(connection)
+        prove_writable(connection)
 
     async def aclose(self) -> None:
         """Commit what waits and let go. Safe to call twice."""
@@ -234,7 +243,8 @@ class SqlJournal:
         try:
             return await asyncio.get_running_loop().run_in_executor(self._readers, run)
         except DatabaseError as error:
-            raise JournalError(f"the journal cannot be read: {reason(error)}") from error
+            kind = JournalDamaged if is_damage(error) else JournalError
+            raise kind(f"the journal cannot be read: {reason(error)}") from error
 
 
 def _rewrite(connection: Connection) -> None:

@@ -17,7 +17,7 @@ from sqlalchemy.exc import IntegrityError, OperationalError, SQLAlchemyError
 from spectator.errors import JournalError, JournalUnavailable, SequenceConflict
 from spectator.events import Event, RecordedEvent
 from spectator.journal.chain import GENESIS, extend
-from spectator.journal.database import Database, reason
+from spectator.journal.database import RESTART, Database, is_damage, reason
 from spectator.journal.schema import episodes, events
 
 logger = logging.getLogger(__name__)
@@ -159,6 +159,7 @@ class Writer:
         try:
             if job.within:
                 with connection.begin():
+                    self._hold(connection)
                     result = job.work(connection)
             else:
                 result = job.work(connection)
@@ -173,10 +174,9 @@ class Writer:
         heads: dict[str, _Head] = {}
         try:
             with connection.begin():
+                self._hold(connection)
                 for append in group:
                     self._insert(connection, append.events, heads)
-                if self._database.anchor is not None:
-                    self._database.anchor.hold()
             error: JournalError | None = None
         except _UNWRITABLE as failure:
             if len(group) > 1:
@@ -189,6 +189,10 @@ class Writer:
             self._keep(heads)
         for append in group:
             _answer(append, error)
+
+    def _hold(self, connection: Connection) -> None:
+        if self._database.anchor is not None:
+            self._database.anchor.hold(connection)
 
     def _insert(
         self, connection: Connection, batch: Sequence[RecordedEvent], heads: dict[str, _Head]
@@ -264,8 +268,10 @@ def _failed(append: _Append, failure: Exception) -> JournalError:
 
 
 def _unwritten(failure: Exception) -> JournalError:
-    kind = JournalUnavailable if isinstance(failure, OperationalError | OSError) else JournalError
-    return kind(f"the journal cannot be written: {reason(failure)}")
+    says = f"the journal cannot be written: {reason(failure)}"
+    if is_damage(failure):
+        return JournalUnavailable(f"{says}; {RESTART}")
+    return JournalUnavailable(says) if isinstance(failure, OperationalError | OSError) else JournalError(says)
 
 
 def _answer(item: _Append | _Job, error: JournalError | None, result: Any = None) -> None:

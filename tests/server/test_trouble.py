@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import json
 import os
+import resource
+import shutil
 import sqlite3
 import subprocess
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
+from server.app import build_server
 from tests.server.watching import Watcher, watch
-from tests.serving import PATIENCE_S, Serving, serve, test_settings
+from tests.serving import PATIENCE_S, Serving, serve, serve_process, test_settings
 
 MATCH = {"pace": "fast", "options": {"turns": 15}}
 
@@ -48,12 +52,22 @@ def fill(folder: Path) -> Path:
     return filler
 
 
+@contextmanager
+def as_process(folder: Path) -> Iterator[tuple[Serving, int]]:
+    """A server that is a process of its own; yields its process id, too."""
+    with (
+        serve_process(folder, variables={"SPECTATOR_VOICE": "silent"}) as process,
+        httpx.Client(base_url=process.base_url, timeout=PATIENCE_S) as client,
+    ):
+        yield Serving(process.base_url, build_server(test_settings(folder)), client), process.process.pid
+
+
 def trouble_of(serving: Serving) -> Any:
     running = serving.client.get("/custom/status").json()["running"]
     return running[0]["trouble"] if running else None
 
 
-def stand_still_and_go_on(serving: Serving, hinder: Callable[[], Callable[[], None]], says: str) -> None:
+def stand_still_and_go_on(serving: Serving, hinder: Callable[[], Callable[[], object]], says: str) -> None:
     """Hinder the record in the middle of a match, look at it from everywhere, then let it go on.
 
     Args:
@@ -105,7 +119,7 @@ def check_record(serving: Serving, episode_id: str, viewer: Watcher, stood_at: i
 def test_a_really_full_disk(tmp_path: Path) -> None:
     with small_disk(tmp_path), serve(test_settings(tmp_path)) as serving:
 
-        def hinder() -> Callable[[], None]:
+        def hinder() -> Callable[[], object]:
             return fill(tmp_path).unlink
 
         stand_still_and_go_on(serving, hinder, "full")
@@ -115,7 +129,7 @@ def test_a_file_that_was_moved_away(tmp_path: Path) -> None:
     """Whoever has it open could go on writing a file that nobody will ever read."""
     with serve(test_settings(tmp_path)) as serving:
 
-        def hinder() -> Callable[[], None]:
+        def hinder() -> Callable[[], object]:
             moved = (tmp_path / "journal.db").rename(tmp_path / "away.db")
 
             def relieve() -> None:
@@ -129,7 +143,7 @@ def test_a_file_that_was_moved_away(tmp_path: Path) -> None:
 def test_a_lock_of_somebody_else(tmp_path: Path) -> None:
     with serve(test_settings(tmp_path)) as serving:
 
-        def hinder() -> Callable[[], None]:
+        def hinder() -> Callable[[], object]:
             other = sqlite3.connect(tmp_path / "journal.db", isolation_level=None, check_same_thread=False)
             other.execute("BEGIN IMMEDIATE")
 
@@ -140,6 +154,134 @@ def test_a_lock_of_somebody_else(tmp_path: Path) -> None:
             return relieve
 
         stand_still_and_go_on(serving, hinder, "locked")
+
+
+def test_a_journal_that_turns_read_only(tmp_path: Path) -> None:
+    """The server has its files open already; SQLite's index of the log, which lies in memory, stays."""
+    files = [str(tmp_path / f"journal.db{suffix}") for suffix in ("", "-wal")]
+
+    def protect(sign: str) -> int:
+        return subprocess.run(["chattr", f"{sign}i", *files], capture_output=True, check=False).returncode
+
+    with serve(test_settings(tmp_path)) as serving:
+        if shutil.which("chattr") is None or protect("+"):
+            pytest.skip("files cannot be protected here: needs root, chattr, and a file system that knows it")
+        protect("-")
+
+        def hinder() -> Callable[[], object]:
+            protect("+")
+            return lambda: protect("-")
+
+        try:
+            stand_still_and_go_on(serving, hinder, "disk I/O error")
+        finally:
+            protect("-")
+
+
+def test_a_disk_that_takes_no_more_from_a_server_process(tmp_path: Path) -> None:
+    if not hasattr(resource, "prlimit"):
+        pytest.skip("only Linux limits the files of another process (prlimit)")
+    with as_process(tmp_path) as (serving, process_id):
+
+        def hinder() -> Callable[[], object]:
+            before = resource.prlimit(process_id, resource.RLIMIT_FSIZE)
+            written = (tmp_path / "journal.db-wal").stat().st_size
+            resource.prlimit(process_id, resource.RLIMIT_FSIZE, (written, before[1]))
+            return lambda: resource.prlimit(process_id, resource.RLIMIT_FSIZE, before)
+
+        stand_still_and_go_on(serving, hinder, "disk I/O error")
+
+
+def test_a_write_ahead_log_that_was_moved_away(tmp_path: Path) -> None:
+    """SQLite would go on writing it, and a death would lose what was written since the last checkpoint."""
+    with serve(test_settings(tmp_path)) as serving:
+
+        def hinder() -> Callable[[], object]:
+            moved = (tmp_path / "journal.db-wal").rename(tmp_path / "away")
+            return lambda: moved.rename(tmp_path / "journal.db-wal")
+
+        stand_still_and_go_on(serving, hinder, "write-ahead log was moved or removed")
+
+
+def test_after_a_removed_write_ahead_log_a_stop_saves_all_and_the_next_server_plays_on(
+    tmp_path: Path,
+) -> None:
+    with serve(test_settings(tmp_path)) as serving:
+        episode_id = serving.start(pace="fast", options={"turns": 1000})
+        stood_at = stand_still(serving, episode_id, (tmp_path / "journal.db-wal").unlink)
+    with serve(test_settings(tmp_path)) as again, watch(f"{again.ws_url}/live/{episode_id}") as viewer:
+        viewer.until("snapshot")
+        assert viewer.seq >= stood_at
+        viewer.until("event")
+
+
+@pytest.mark.parametrize(
+    ("name", "share"), [("journal.db", 0.0), ("journal.db", 0.5), ("journal.db-wal", 0.0)]
+)
+def test_a_cut_file_stops_play_and_the_next_server_sets_aside_what_is_left_of_it(
+    tmp_path: Path, name: str, share: float
+) -> None:
+    with serve(test_settings(tmp_path)) as serving:
+        for _ in range(2):
+            serving.finish(serving.start(options={"turns": 100}))
+        episode_id = serving.start(pace="fast", options={"turns": 1000})
+        if name == "journal.db":
+            checkpoint(tmp_path)
+
+        def cut() -> None:
+            os.truncate(tmp_path / name, int((tmp_path / name).stat().st_size * share))
+
+        stand_still(serving, episode_id, cut)
+        assert serving.client.get("/readyz").status_code == 503
+    with serve(test_settings(tmp_path)) as again:
+        assert again.client.get("/readyz").status_code == 200
+        again.finish(again.start(options={"turns": 1}))
+    assert bool(list(tmp_path.glob("journal.db.damaged-*"))) is (share > 0 or name != "journal.db")
+
+
+def checkpoint(folder: Path) -> None:
+    with closing(sqlite3.connect(folder / "journal.db")) as other:
+        other.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+
+def stand_still(serving: Serving, episode_id: str, hinder: Callable[[], object]) -> int:
+    """Have the record of a match that runs broken; returns the number of the last event that was shown."""
+    with watch(f"{serving.ws_url}/live/{episode_id}") as viewer:
+        while viewer.seq < 10:
+            viewer.next()
+        hinder()
+        assert "cannot be written" in viewer.until("trouble")["message"]
+        assert trouble_of(serving) is not None
+        return viewer.seq
+
+
+def test_an_end_that_cannot_be_recorded_is_none(tmp_path: Path) -> None:
+    """Somebody else has written the episode: this server is fenced off from it, and says so."""
+    with serve(test_settings(tmp_path)) as serving:
+        episode_id = serving.start(pace="fast", options={"turns": 1000})
+        with watch(f"{serving.ws_url}/live/{episode_id}") as viewer:
+            while viewer.seq < 10:
+                viewer.next()
+            write_ahead(tmp_path, episode_id, viewer.seq + 30)
+            code, bye = viewer.to_the_end()
+        assert (code, bye["reconnect"]) == (1011, True)
+        assert bye["reason"] == "its end could not be recorded"
+        with watch(f"{serving.ws_url}/live/{episode_id}") as viewer:
+            code, bye = viewer.to_the_end()
+        assert (code, bye["reconnect"]) == (1000, False)
+        assert "no end" in bye["reason"]
+        closed = serving.client.get("/metrics").text
+        assert 'viewers_closed_total{code="1011"} 1' in closed
+
+
+def write_ahead(folder: Path, episode_id: str, seq: int) -> None:
+    """Take a number of an episode that somebody else plays, as a second server would."""
+    with closing(sqlite3.connect(folder / "journal.db")) as other, other:
+        copied = "SELECT episode_id, ?1, json_set(text, '$.seq', ?1), digest FROM events"
+        other.execute(
+            f"INSERT INTO events (episode_id, seq, text, digest) {copied} WHERE episode_id = ?2 AND seq = 3",
+            (seq, episode_id),
+        )
 
 
 def test_patience_ends_a_match_and_its_end_is_recorded_once_it_can_be(tmp_path: Path) -> None:

@@ -12,13 +12,20 @@ Message = Mapping[str, Any]
 
 
 class SettledMessage(dict[str, Any]):
-    """A message that changes no more; ``encoded`` keeps its JSON, once made, by whether it is canonical."""
+    """A message that changes no more, so that what is made of it can be kept with it.
 
-    __slots__ = ("encoded",)
+    Args:
+        message: The message.
+    """
+
+    __slots__ = ("encoded", "hashed")
 
     def __init__(self, message: Message) -> None:
         super().__init__(message)
-        self.encoded: dict[bool, Any] = {}
+        self.encoded: Any = None
+        """Its JSON, once made; see :mod:`spectator.llm.wire`."""
+        self.hashed: tuple[Any, Any] | None = None
+        """The hash before and after it, once made; see :mod:`spectator.llm.fingerprint`."""
 
 
 DeltaKind = Literal["thought", "text", "tool", "restart"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -20,10 +19,9 @@ def fingerprint(messages: Sequence[Message], tools: Sequence[Mapping[str, Any]] 
 
     Model, sampling and streaming are no part of it, so that any client may ask the same question.
     """
-    from spectator.llm.wire import encode_question
+    from spectator.llm.fingerprint import hash_question
 
-    question = {"messages": messages, "tools": list(tools)}
-    return hashlib.sha256(encode_question(question, canonical=True)).hexdigest()
+    return hash_question(messages, tools)
 
 
 def answered(request: ChatRequest, answer: ChatAnswer) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from typing import Any, Final
 
 import orjson
@@ -26,7 +25,7 @@ def encode_request(request: ChatRequest) -> bytes:
     Raises:
         TypeError: Something in it is not JSON.
     """
-    body: dict[str, Any] = {**request.extra, "model": request.model, "messages": request.messages}
+    body: dict[str, Any] = {**request.extra, "model": request.model, "messages": ()}
     if request.tools:
         body["tools"] = request.tools
         if request.tool_choice is not None:
@@ -44,38 +43,25 @@ def encode_request(request: ChatRequest) -> bytes:
         body |= {"return_token_ids": True, "return_prompt_token_ids": True, "return_meta_info": True}
     if request.stream:
         body |= {"stream": True, "stream_options": {"include_usage": True, **body.get("stream_options", {})}}
-    return encode_question(body)
-
-
-def encode_question(question: Mapping[str, Any], *, canonical: bool = False) -> bytes:
-    """``question`` as JSON; what is settled of its ``messages`` is encoded once and kept.
-
-    Args:
-        question: Holds ``messages``.
-        canonical: With sorted keys, so that equal questions are equal bytes.
-
-    Raises:
-        TypeError: Something in it is not JSON.
-    """
-    option = orjson.OPT_SORT_KEYS if canonical else None
+    body["messages"] = [
+        (message.encoded or _settled(message)) if isinstance(message, SettledMessage) else message
+        for message in request.messages
+    ]
     try:
-        messages = [
-            _settled(message, canonical) if isinstance(message, SettledMessage) else message
-            for message in question["messages"]
-        ]
-        return orjson.dumps({**question, "messages": messages}, option=option)
+        return orjson.dumps(body)
     except orjson.JSONEncodeError:
         # Lone surrogates and integers beyond 64 bits: the standard library writes both.
-        text = json.dumps(question, allow_nan=canonical, sort_keys=canonical, separators=(",", ":"))
-        return text.encode()
+        body["messages"] = request.messages
+        return json.dumps(body, allow_nan=False, separators=(",", ":")).encode()
 
 
-def _settled(message: SettledMessage, canonical: bool) -> Any:
-    kept = message.encoded.get(canonical)
-    if kept is None:
-        option = orjson.OPT_SORT_KEYS if canonical else None
-        kept = message.encoded[canonical] = orjson.Fragment(orjson.dumps(message, option=option))
-    return kept
+def _settled(message: SettledMessage) -> Any:
+    """The JSON of ``message``, which keeps it; the message itself where that cannot be made."""
+    try:
+        message.encoded = orjson.Fragment(orjson.dumps(message))
+    except orjson.JSONEncodeError:
+        return message
+    return message.encoded
 
 
 def decode_json(data: bytes) -> Any:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Final
 
 from spectator.events import encode_json
@@ -118,6 +119,8 @@ class History:
         self._room = room
         self._estimate = estimate
         self._turns: deque[Turn] = deque()
+        self._rules: Message = {}
+        self._first: Message = {}
         self._settled = 0
         self._dropped = 0
         self.characters = 0
@@ -128,6 +131,8 @@ class History:
             turn.changed = changes(self._turns[-1].seen, turn.seen)
             turn.asked = [SettledMessage(said) for said in _said(self._turns[-1], turn.changed)]
             self._settled += _characters(self._turns[-1])
+        else:
+            self._begin_with(turn)
         turn.answer = SettledMessage(answer_message(turn.text, turn.calls))
         turn.weight = len(turn.changed) + len(encode_json(turn.answer))
         self._turns.append(turn)
@@ -143,30 +148,35 @@ class History:
         always = len(system) + len(shown) + beside
         self._make_room(always)
         self.characters = self._characters(always)
-        conversation: list[Message] = [{"role": "system", "content": system}]
-        before: Turn | None = None
-        for turn in self._turns:
-            conversation += _said(None, self._first(turn)) if before is None else turn.asked
+        if self._rules.get("content") != system:
+            self._rules = SettledMessage({"role": "system", "content": system})
+        if not self._turns:
+            return [self._rules, *_said(None, shown)]
+        conversation = [self._rules, self._first, self._turns[0].answer]
+        for turn in islice(self._turns, 1, None):
+            conversation += turn.asked
             conversation.append(turn.answer)
-            before = turn
-        return conversation + _said(before, shown)
+        return conversation + _said(self._turns[-1], shown)
 
-    def _first(self, turn: Turn) -> str:
+    def _begin_with(self, turn: Turn) -> None:
+        """Show ``turn``, the oldest that is kept, in full."""
         left_out = f"({self._dropped} earlier turns are left out.)\n" if self._dropped else ""
-        return f"{left_out}Situation then:\n{turn.shown}"
+        self._first = SettledMessage({"role": "user", "content": f"{left_out}Situation then:\n{turn.shown}"})
 
     def _make_room(self, always: int) -> None:
         if self._estimate.of(self._characters(always)) <= self._room:
             return
         while self._turns and self._estimate.of(self._characters(always)) > KEPT_SHARE * self._room:
             oldest = self._turns.popleft()
-            self._settled -= _characters(oldest) if self._turns else 0
             self._dropped += 1
+            if self._turns:
+                self._settled -= _characters(oldest)
+                self._begin_with(self._turns[0])
 
     def _characters(self, always: int) -> int:
         if self._turns:
             first, newest = self._turns[0], self._turns[-1]
-            always += len(self._first(first)) - len(first.changed) + self._settled + _characters(newest)
+            always += len(self._first["content"]) - len(first.changed) + self._settled + _characters(newest)
         return always
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import subprocess
@@ -110,3 +111,23 @@ def test_settled_messages_make_the_same_question_time_after_time(said: str, tool
     for _ in range(2):
         assert fingerprint(settled, tools) == fingerprint(messages, tools)
         assert encode_request(ChatRequest(model="m", messages=settled, tools=tools)) == body
+
+
+POOL = [
+    SettledMessage({"role": role, "content": f"{role} {n} ä"}) for n in range(3) for role in ("user", "tool")
+]
+
+
+@given(
+    st.lists(
+        st.lists(st.sampled_from(POOL) | st.sampled_from(MESSAGES), max_size=6),
+        min_size=1,
+        max_size=4,
+    )
+)
+def test_a_fingerprint_is_that_of_the_canonical_json_whatever_was_asked_before(asked: list[Any]) -> None:
+    for messages in asked:
+        whole = json.dumps(
+            {"messages": messages, "tools": []}, sort_keys=True, separators=(",", ":"), ensure_ascii=False
+        )
+        assert fingerprint(messages) == hashlib.sha256(whole.encode()).hexdigest()

@@ -1,0 +1,51 @@
+"""Owns the fingerprint of a question; one that an earlier question has grown into costs little."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import orjson
+
+from spectator.llm.chat import Message, SettledMessage
+
+_BEGINNING: Final = hashlib.sha256(b'{"messages":[')
+
+
+def hash_question(messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> str:
+    """SHA-256, in hex, of messages and tools as one JSON object with sorted keys.
+
+    Raises:
+        TypeError: Something in them is not JSON.
+    """
+    try:
+        whole = _after(messages).copy()
+        whole.update(b'],"tools":' + _canonical(list(tools)) + b"}")
+    except orjson.JSONEncodeError:
+        # Lone surrogates and integers beyond 64 bits: the standard library writes both.
+        question = {"messages": list(messages), "tools": list(tools)}
+        return hashlib.sha256(
+            json.dumps(question, sort_keys=True, separators=(",", ":")).encode()
+        ).hexdigest()
+    return whole.hexdigest()
+
+
+def _after(messages: Sequence[Message]) -> Any:
+    """The state of the hash after ``messages``; settled ones keep it, beside the state before them."""
+    state = _BEGINNING
+    for message in messages:
+        settled = message if isinstance(message, SettledMessage) else None
+        if settled is not None and settled.hashed is not None and settled.hashed[0] is state:
+            state = settled.hashed[1]
+            continue
+        before, state = state, state.copy()
+        state.update(_canonical(message) if before is _BEGINNING else b"," + _canonical(message))
+        if settled is not None:
+            settled.hashed = before, state
+    return state
+
+
+def _canonical(value: Any) -> bytes:
+    return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)

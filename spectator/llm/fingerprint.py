@@ -11,7 +11,7 @@ import orjson
 
 from spectator.llm.chat import Message, SettledMessage
 
-_BEGINNING: Final = hashlib.sha256(b'{"messages":[')
+_BEGINNING: Final[hashlib._Hash] = hashlib.sha256(b'{"messages":[')
 
 
 def hash_question(messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> str:
@@ -32,7 +32,7 @@ def hash_question(messages: Sequence[Message], tools: Sequence[Mapping[str, Any]
     return whole.hexdigest()
 
 
-def _after(messages: Sequence[Message]) -> Any:
+def _after(messages: Sequence[Message]) -> hashlib._Hash:
     """The state of the hash after ``messages``; settled ones keep it, beside the state before them."""
     state = _BEGINNING
     for message in messages:

@@ -167,6 +167,14 @@ class Parent(EventData):
     captains_seed: int = Field(
         ge=0, description="The seed of the policies from there on; the world keeps its own"
     )
+    own_since: dict[str, int] | None = Field(
+        default=None,
+        description="By actor, for models that stay: after this turn decisions are its own, and remembered",
+    )
+
+    def own_after(self, actor: str) -> int:
+        """The turn after which the decisions of ``actor`` are its captain's own."""
+        return (self.own_since or {}).get(actor, self.turn)
 
 
 class EpisodeStarted(EventData):

@@ -196,6 +196,9 @@ def test_what_an_evaluation_may_spend_stops_it_and_it_plays_on_with_more_as_if_n
         code, said, progress = compare(out)
         assert code == 0, progress
         assert len(home.received) + len(away.received) == 2 * needed
+        for fake in (home, away):
+            bodies = [one.raw for one in fake.received]
+            assert sorted(bodies[: len(bodies) // 2]) == sorted(bodies[len(bodies) // 2 :])
     assert told(out) == told(tmp_path / "whole") and "fallback" not in said
 
 

@@ -76,8 +76,8 @@ async def fork_off(
     """Retell the parent up to where the fork begins, on a thread of its own.
 
     Scripted captains think along from the beginning, so that they know what they would have noticed; the
-    parent's own captains with the parent's own seed therefore play on exactly as they did. Others, such as
-    language models and people, begin where the fork does.
+    parent's own captains with the parent's own seed therefore play on exactly as they did. A language model
+    that stays in its seat remembers what it decided there; others, and people, begin where the fork does.
 
     Args:
         journal: Where the parent is recorded.
@@ -156,8 +156,19 @@ def plan_fork(
         seq=request.seq,
         turn=recorded[-1].event.turn,
         captains_seed=inherited if request.seed is None else request.seed,
+        own_since=_own_since(plan, started) or None,
     )
     return replace(plan, parent=parent)
+
+
+def _own_since(plan: EpisodePlan, started: Mapping[str, Any]) -> dict[str, int]:
+    """By actor, for models that stay in their seats: the turn after which its decisions are their own."""
+    before = Parent.model_validate(started["parent"]) if started.get("parent") else None
+    return {
+        actor: 0 if before is None else before.own_after(actor)
+        for actor, seat in started["seats"].items()
+        if seat["source"] in ("model", "replay") and plan.preset(actor).name == seat["policy"]
+    }
 
 
 def _same_opponent(plan: EpisodePlan, seats: Mapping[str, Mapping[str, Any]], agent: str) -> Any:
@@ -178,7 +189,7 @@ def _retell(
 ) -> Past:
     seats = plan.seats()
     last = recorded[-1].event
-    retelling = Retelling(plan.world, environment, seats, episode_id=episode_id, borrowed_turns=float("inf"))
+    retelling = Retelling(plan.world, environment, seats, episode_id=episode_id, parent=plan.parent)
     for one in recorded:
         try:
             differences = list(retelling.compare(one.event))

@@ -5,24 +5,17 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any
 
 from spectator.catalog import LoadWorld
 from spectator.environments.base import World, derive_seed
 from spectator.episodes.retelling import Retelling, Unexpected
-from spectator.errors import EndpointError, EndpointResting
-from spectator.events import Event, RecordedEvent
+from spectator.events import Event, Parent, RecordedEvent
 from spectator.llm.chat import ChatAnswer, ChatRequest, OnDelta
-from spectator.llm.exchange import answer_of, fingerprint
 from spectator.llm.playback import KeptExchange
 from spectator.observations import Observation
 from spectator.policies.captains import ModelBuild
 from spectator.policies.model import ModelPolicy
-
-PATIENCE_S: Final = 3600.0
-"""Deadline of a decision that is made again; nobody waits for an endpoint."""
-
-_ERRORS: Final = {error.kind: error for error in EndpointError.__subclasses__()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +27,7 @@ class AskedAgain:
         observation: What the actor saw; ``None`` where the world does not tell the record any more.
         exchanges: Its exchanges, with their questions where the same were asked again.
         same: Whether the very same questions were asked, if any were.
-        captain: Its preset's name.
+        captain: Its preset's name; empty where the captain of a fork's parent decided.
         build: How the captain is built here; ``None`` where the catalogue has no such model.
     """
 
@@ -79,6 +72,7 @@ async def ask_again(recorded: Sequence[RecordedEvent], load: LoadWorld) -> Reask
     """
     started = recorded[0].event
     world = load(started.data["environment"])
+    parent = Parent.model_validate(started.data["parent"]) if started.data.get("parent") else None
     reasked = Reasked()
     retelling: Retelling | None = Retelling(world, world.environment())
     models = {
@@ -89,8 +83,10 @@ async def ask_again(recorded: Sequence[RecordedEvent], load: LoadWorld) -> Reask
         event = one.event
         seen = None if retelling is None else retelling.observation
         if event.type == "decision.made" and _is_models(event.data):
-            captain = started.data["seats"][event.data["actor"]]["policy"]
-            reasked.decisions.append(await _again(event, seen, captain, models, reasked.gaps))
+            actor = event.data["actor"]
+            own = parent is None or event.turn > parent.own_after(actor)
+            captain = started.data["seats"][actor]["policy"] if own else ""
+            reasked.decisions.append(_again(event, seen, captain, models, reasked.gaps))
         try:
             if retelling is not None:
                 list(retelling.compare(event))
@@ -127,20 +123,20 @@ def _builds(world: World, started: Mapping[str, Any], gaps: list[str]) -> Iterat
             gaps.append(f"{actor}: there is no model captain {seat['policy']!r} in the catalogue here")
 
 
-async def _again(
+def _again(
     event: Event, seen: Observation | None, captain: str, models: Mapping[str, _Model], gaps: list[str]
 ) -> AskedAgain:
     actor = event.data["actor"]
     model = models.get(actor)
     same = False
     if model is not None and seen is not None:
-        same = await model.decide(seen, event.data)
+        same = model.decide(seen, event.data)
         if not same and not model.lost:
             model.lost = True
             gaps.append(
                 f"{actor}, from turn {event.turn} on: its captain asks otherwise here than it did then"
             )
-    questions = deque(model.client.asked if same and model is not None else ())
+    questions = deque(model.asked if same and model is not None else ())
     kept = [_kept(event, exchange, questions) for exchange in event.data.get("exchanges") or ()]
     return AskedAgain(event, seen, kept, same, captain, None if model is None else model.build)
 
@@ -164,47 +160,31 @@ class _Model:
     def __init__(self, actor: str, build: ModelBuild, seed: int) -> None:
         self.actor = actor
         self.build = build
-        self.client = _Record()
+        self.asked: Sequence[ChatRequest] = ()
         self.lost = False
         self._seed = seed
-        self._policy: ModelPolicy = build.asking(self.client, seed)
+        self._policy: ModelPolicy = build.asking(_Nobody(), seed)
 
-    async def decide(self, seen: Observation, recorded: Mapping[str, Any]) -> bool:
+    def decide(self, seen: Observation, decided: Mapping[str, Any]) -> bool:
         """Whether the same questions lead to the same action, from this policy or from a new one."""
-        if await self._decide(seen, recorded):
+        if self._decide(self._policy, seen, decided):
             return True
-        if recorded["source"] == "fallback" and not recorded.get("exchanges"):
+        if decided["source"] == "fallback" and not decided.get("exchanges"):
             return True  # nobody was asked
-        self._policy = self.build.asking(self.client, self._seed)
-        return await self._decide(seen, recorded)
+        new = self.build.asking(_Nobody(), self._seed)
+        if not self._decide(new, seen, decided):
+            return False
+        self._policy = new
+        return True
 
-    async def _decide(self, seen: Observation, recorded: Mapping[str, Any]) -> bool:
-        self.client.begin(recorded)
-        decision = await self._policy.decide(seen, deadline=PATIENCE_S)
-        told = (dict(decision.action), decision.source)
-        return self.client.as_recorded and told == (recorded["action"], recorded["source"])
+    def _decide(self, policy: ModelPolicy, seen: Observation, decided: Mapping[str, Any]) -> bool:
+        again = policy.remember(seen, decided)
+        self.asked = again.asked
+        return again.asked_alike and again.decided_alike
 
 
-class _Record:
-    """A client that knows the answers of one decision, and checks the questions."""
-
-    def __init__(self) -> None:
-        self.asked: list[ChatRequest] = []
-        self._due: deque[Mapping[str, Any]] = deque()
-        self._reason = ""
-        self._differs = False
-
-    @property
-    def as_recorded(self) -> bool:
-        """Whether all questions were those of the record, and no other."""
-        return not self._differs and not self._due
-
-    def begin(self, decision: Mapping[str, Any]) -> None:
-        """Turn to the next decision."""
-        self.asked = []
-        self._due = deque(decision.get("exchanges") or ())
-        self._reason = decision["fallback_reason"] or ""
-        self._differs = False
+class _Nobody:
+    """A client of policies that only remember."""
 
     async def complete(
         self,
@@ -214,18 +194,8 @@ class _Record:
         session: str | None = None,
         on_delta: OnDelta | None = None,
     ) -> ChatAnswer:
-        """The recorded answer, or the recorded failure in the words that the record has for it."""
-        kind, _, words = self._reason.partition(": ")
-        if not self._due:
-            self._differs |= kind != EndpointResting.kind
-            raise EndpointResting(words)
-        exchange = self._due.popleft()
-        self.asked.append(request)
-        self._differs |= exchange["request"] != fingerprint(request.messages, request.tools)
-        if exchange["reply"] is not None:
-            return answer_of(exchange["reply"])
-        self._differs |= exchange["failure"] is None
-        raise _ERRORS.get(kind, EndpointResting)(words)
+        """Nobody is asked."""
+        raise AssertionError("what is remembered asks nobody")
 
     async def aclose(self) -> None:
         """Let go of nothing."""

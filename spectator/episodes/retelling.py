@@ -10,10 +10,10 @@ from typing import Any, Final
 
 from spectator.environments.base import Environment, World
 from spectator.episodes.projection import State, fold
-from spectator.events import Event, Fact, encode_json
+from spectator.events import Event, Fact, Parent, encode_json
 from spectator.narration.base import line_fact
 from spectator.observations import Observation
-from spectator.policies.base import Policy, ScriptedPolicy
+from spectator.policies.base import Policy, Remembers, ScriptedPolicy
 
 MEASURED: Final[Mapping[str, frozenset[str]]] = {"step.taken": frozenset({"duration_s"})}
 """Fields that are measured, not decided, and so differ from run to run."""
@@ -43,9 +43,10 @@ class Retelling:
         environment: A new environment of it; afterwards it stands where the record stops.
         seats: Policies to bring along, by actor: scripted ones are asked again, so that their own
             generators stand where the record stops, and must decide as recorded. In the part of a fork
-            that is its parent's they think along, and decide nothing.
+            that is its parent's they think along, and decide nothing. Those that remember take in what
+            they decided themselves.
         episode_id: What the environment is told that it plays; the record's own id when left out.
-        borrowed_turns: Turns in which ``seats`` decide nothing; those of the record's parent when left out.
+        parent: What the episode was forked from, if it was; as the record has it when left out.
     """
 
     def __init__(
@@ -55,14 +56,14 @@ class Retelling:
         seats: Mapping[str, Policy] | None = None,
         *,
         episode_id: str | None = None,
-        borrowed_turns: float | None = None,
+        parent: Parent | None = None,
     ) -> None:
         self.ended = False
         self._world = world
         self._environment = environment
         self._seats = seats or {}
         self._episode_id = episode_id
-        self._borrowed_turns = borrowed_turns
+        self._parent = parent
         self._due: deque[Fact] = deque()
         self._state: State = {}
         self._observation: Observation | None = None
@@ -122,8 +123,8 @@ class Retelling:
             episode_id=self._episode_id or event.episode_id,
             options=event.data["options"],
         )
-        if self._borrowed_turns is None:
-            self._borrowed_turns = (event.data.get("parent") or {}).get("turn", 0)
+        if self._parent is None and event.data.get("parent") is not None:
+            self._parent = Parent.model_validate(event.data["parent"])
         self._due.extend(self._environment.facts())
 
     def _decide(self, event: Event) -> None:
@@ -138,14 +139,19 @@ class Retelling:
         self._due.extend(self._told(event, self._observation, list(facts)))
 
     def _ask_again(self, event: Event) -> None:
-        policy = self._seats.get(event.data["actor"])
-        if not isinstance(policy, ScriptedPolicy) or self._observation is None:
+        actor, parent = event.data["actor"], self._parent
+        policy = self._seats.get(actor)
+        if self._observation is None:
+            return
+        if isinstance(policy, Remembers) and event.turn > (0 if parent is None else parent.own_after(actor)):
+            policy.remember(self._observation, event.data)
+        if not isinstance(policy, ScriptedPolicy):
             return
         again = policy.choose(self._observation).action
-        if self._borrowed_turns is not None and event.turn <= self._borrowed_turns:
+        if parent is not None and event.turn <= parent.turn:
             return
         if _as_recorded(dict(again)) != event.data["action"]:
-            raise Unexpected(f"{event.data['actor']} now decides otherwise than recorded")
+            raise Unexpected(f"{actor} now decides otherwise than recorded")
 
     def _told(self, event: Event, observation: Observation, facts: list[Fact]) -> list[Fact]:
         actor = event.data["actor"]

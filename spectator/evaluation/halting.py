@@ -10,7 +10,7 @@ from spectator.errors import EndpointError
 from spectator.llm.breaker import HOPELESS
 from spectator.observations import Observation
 from spectator.policies.base import Decision, Policy, Preset
-from spectator.policies.spending import Purse, Spends, Till
+from spectator.policies.spending import Allowance, Spends, Till
 
 UNANSWERED: Final = 5
 """Decisions in a row in one match, none of them answered, after which an endpoint is given up."""
@@ -86,7 +86,7 @@ class WatchedPolicy:
             return f"{self._name} cannot be asked: {_words(decision)}"
         return self._halt.till.refusal() if _kind(decision) == SPENT else None
 
-    def spend_from(self, purse: Purse) -> None:
+    def spend_from(self, purse: Allowance) -> None:
         """See :class:`Spends`."""
         if isinstance(self._policy, Spends):
             self._policy.spend_from(purse)

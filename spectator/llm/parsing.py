@@ -117,6 +117,15 @@ def check_call(written: WrittenCall, legal: Sequence[LegalAction]) -> Call:
     return Call(action["tool"], arguments, written.reason or reason, written.id)
 
 
+def unjudged(written: WrittenCall) -> Call:
+    """``written`` as it can be sent again, legal or not; without arguments that nobody can carry."""
+    try:
+        arguments = _plain(dict(written.arguments or {}))
+    except CallRefused:
+        arguments = {}
+    return Call(clean_text(written.tool, MAX_TEXT), arguments, written.reason, written.id)
+
+
 def _plain(value: Any, depth: int = 0) -> Any:
     """``value`` as every part of this library can carry it: encodable text, finite numbers, a sane depth.
 

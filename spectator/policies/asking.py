@@ -9,7 +9,7 @@ from typing import Any, Final, Literal
 
 from spectator.clock import Clock
 from spectator.llm.chat import ChatAnswer, Message, Usage
-from spectator.llm.parsing import Call, find_calls, written_form
+from spectator.llm.parsing import Call, find_calls, unjudged, written_form
 from spectator.observations import Observation
 from spectator.policies.base import Decision
 from spectator.policies.history import answer_message, tool_messages
@@ -116,7 +116,7 @@ def rejected(answer: ChatAnswer, rule: str) -> list[Message]:
             answer_message(answer.text or answer.refusal or "", ()),
             {"role": "user", "content": words},
         ]
-    calls = with_ids([Call(w.tool or "unnamed", w.arguments or {}, id=w.id) for w in written])
+    calls = with_ids([replace(one, tool=one.tool or "unnamed") for one in map(unjudged, written)])
     return [answer_message(answer.text, calls), *tool_messages(calls, (), words)]
 
 

@@ -89,6 +89,20 @@ class SeesTruth(Protocol):
         ...
 
 
+@runtime_checkable
+class Remembers(Protocol):
+    """A policy whose decisions depend on those before, and that can be brought to where a record stops."""
+
+    def remember(self, observation: Observation, decided: Mapping[str, Any]) -> object:
+        """Take in a decision that it made before, without asking anybody or spending anything.
+
+        Args:
+            observation: What it saw.
+            decided: Data of the decision's ``decision.made``.
+        """
+        ...
+
+
 class ScriptedPolicy(ABC):
     """A policy that decides at once, without waiting for anything; usable with and without an event loop."""
 

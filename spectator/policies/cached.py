@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Final, Literal
+from collections.abc import Mapping
+from typing import Any, Final, Literal
 
 from spectator.errors import PolicyError
 from spectator.observations import Observation
@@ -12,6 +13,9 @@ from spectator.policies.decision_cache import CachedDecision, DecisionCache, con
 
 OnMiss = Literal["error", "fallback"]
 """What is done where nothing is recorded: the episode ends, or the fallback decides under its own name."""
+
+MISS: Final = "miss: "
+"""What the reason for a fallback begins with where nothing is recorded."""
 
 SHOWN: Final = 12
 """Characters of a context that are shown."""
@@ -22,7 +26,7 @@ class CacheMiss(PolicyError):
 
 
 class CachedPolicy(Policy):
-    """Decides from a cache. It begins anew when an episode is recovered, and so counts repetitions anew.
+    """Decides from a cache.
 
     Args:
         cache: What was decided.
@@ -49,6 +53,12 @@ class CachedPolicy(Policy):
         self._seen[context] += 1
         return self._miss(context, observation) if recorded is None else _as_recorded(recorded)
 
+    def remember(self, observation: Observation, decided: Mapping[str, Any]) -> None:
+        """See :class:`Remembers`: the context has come up once more."""
+        self._seen[context_hash(self._task, self._cache.head, observation)] += 1
+        if decided["source"] == "fallback" and (decided["fallback_reason"] or "").startswith(MISS):
+            self._fallback.choose(observation)
+
     async def aclose(self) -> None:
         """Let go of nothing."""
 
@@ -60,7 +70,7 @@ class CachedPolicy(Policy):
         if self._on_miss == "error":
             raise CacheMiss(what)
         own = self._fallback.choose(observation)
-        return Decision(own.action, "fallback", own.reasoning, fallback_reason=f"miss: {what}")
+        return Decision(own.action, "fallback", own.reasoning, fallback_reason=f"{MISS}{what}")
 
 
 def _as_recorded(decision: CachedDecision) -> Decision:

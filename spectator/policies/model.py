@@ -13,7 +13,15 @@ from spectator.errors import EndpointError, EndpointResting
 from spectator.events import encode_json
 from spectator.llm.chat import ChatAnswer, ChatRequest, DeltaKind, Message, OnDelta, Usage
 from spectator.llm.exchange import answered, failed
-from spectator.llm.parsing import Call, CallRefused, WrittenCall, check_call, find_calls, written_form
+from spectator.llm.parsing import (
+    Call,
+    CallRefused,
+    WrittenCall,
+    check_call,
+    find_calls,
+    unjudged,
+    written_form,
+)
 from spectator.llm.schema import UnsupportedSchema
 from spectator.observations import LegalAction, Observation
 from spectator.policies.asking import Asking, rejected, stated_reasoning, why_nothing, with_ids
@@ -29,7 +37,8 @@ from spectator.policies.prompting import (
     situation,
     tools,
 )
-from spectator.policies.spending import Purse, Spent
+from spectator.policies.recollection import PATIENCE_S, Recollection, at_once
+from spectator.policies.spending import Allowance, Spent
 from spectator.policies.thoughts import THOUGHT_LIMIT, Thought
 from spectator.text import clean_text
 
@@ -47,6 +56,14 @@ NAME_LIMIT: Final = 120
 
 REASON_LIMIT: Final = 500
 """Characters of the reason for a fallback."""
+
+
+class Chooses(Protocol):
+    """Who decides where the model does not, as far as the policy needs one."""
+
+    def choose(self, observation: Observation) -> Decision:
+        """See :meth:`ScriptedPolicy.choose`."""
+        ...
 
 
 class Asks(Protocol):
@@ -133,10 +150,11 @@ class ModelPolicy:
         session: str | None = None,
         closes_client: bool = True,
     ) -> None:
-        self._client = client
+        self._client: Asks = client
         self._settings = settings
         self._briefing = briefing
-        self._fallback = fallback
+        self._scripted = fallback
+        self._fallback: Chooses = fallback
         self._seed = seed
         self._clock = clock
         self._session = session
@@ -151,13 +169,13 @@ class ModelPolicy:
         self._note = ""
         self._decisions = 0
         self._listener: Callable[[Thought], None] | None = None
-        self._purse: Purse | None = None
+        self._purse: Allowance | None = None
 
     def think_aloud(self, listener: Callable[[Thought], None] | None) -> None:
         """See :class:`ThinksAloud`."""
         self._listener = listener
 
-    def spend_from(self, purse: Purse) -> None:
+    def spend_from(self, purse: Allowance) -> None:
         """See :class:`Spends`."""
         self._purse = purse
 
@@ -182,6 +200,36 @@ class ModelPolicy:
             asking.parse = "failed"
             return self._fall_back(asking, f"unusable: {error}")
         return self._decided(asking, calls)
+
+    def remember(self, observation: Observation, decided: Mapping[str, Any]) -> Recollection:
+        """See :class:`Remembers`: the next question is the one that would have followed this decision.
+
+        It is, but for one thing: where the record does not have the reply, as much of its text as the event
+        has stands for it.
+
+        Returns:
+            What was asked again, and whether it was what the record says.
+        """
+        recollection = Recollection(decided, self._scripted)
+        held = self._client, self._purse, self._fallback, self._listener
+        self._client = self._purse = self._fallback = recollection
+        self._listener = None
+        try:
+            recollection.note(at_once(self.decide(observation, deadline=PATIENCE_S)))
+        finally:
+            self._client, self._purse, self._fallback, self._listener = held
+        if decided["source"] == "model" and not recollection.decided_alike:
+            self._remember_text(observation, decided["raw_text"] or "")
+        return recollection
+
+    def _remember_text(self, observation: Observation, text: str) -> None:
+        """Remember a decision of which no more is known than what was written."""
+        seen = situation(observation)
+        shown = self._shown(observation, seen)
+        self._turn = Turn(seen=seen, shown=shown, text=text, outcomes=["carried out"])
+        self._history.add(self._turn)
+        self._planned.clear()
+        self._note = ""
 
     async def aclose(self) -> None:
         """Close the client, where nobody else uses it."""
@@ -229,8 +277,7 @@ class ModelPolicy:
     def _messages(self, asking: Asking) -> list[Message]:
         settings, observation = self._settings, asking.observation
         asking.seen = situation(observation, self._texts)
-        render = self._briefing.render
-        asking.shown = as_json(asking.seen) if render is None else render(observation)
+        asking.shown = self._shown(observation, asking.seen)
         system = instructions(
             observation.actor or "", self._briefing.task, settings.style, settings.actions_per_answer
         )
@@ -239,6 +286,10 @@ class ModelPolicy:
         if settings.style == "tools":
             asking.tools, beside = self._tools(observation.legal_actions)
         return self._history.messages(system, shown, beside=beside)
+
+    def _shown(self, observation: Observation, seen: Mapping[str, str]) -> str:
+        render = self._briefing.render
+        return as_json(seen) if render is None else render(observation)
 
     def _tools(self, legal: Sequence[LegalAction]) -> tuple[Sequence[Mapping[str, Any]], int]:
         """The tools and their size; worlds often offer the very same ones again."""
@@ -321,7 +372,7 @@ class ModelPolicy:
         if self._settings.actions_per_answer > 1:
             several = written[: self._settings.actions_per_answer]
             first = check_call(several[0], legal)
-            return [first, *(Call(w.tool, w.arguments or {}, w.reason, w.id) for w in several[1:])]
+            return [first, *map(unjudged, several[1:])]
         # A text may weigh several actions before it ends with one; tool calls are meant to be carried out.
         return [check_call(written[0] if answer.tool_calls else written[-1], legal)]
 

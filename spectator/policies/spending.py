@@ -156,10 +156,22 @@ class Purse:
         self._till.pay(spent)
 
 
+class Allowance(Protocol):
+    """Says whether anything may be spent, and is told what was."""
+
+    def refusal(self) -> str | None:
+        """See :meth:`Purse.refusal`."""
+        ...
+
+    def pay(self, spent: Spent) -> None:
+        """See :meth:`Purse.pay`."""
+        ...
+
+
 @runtime_checkable
 class Spends(Protocol):
     """A policy whose decisions cost something."""
 
-    def spend_from(self, purse: Purse) -> None:
+    def spend_from(self, purse: Allowance) -> None:
         """Ask only while ``purse`` allows it, and pay from it."""
         ...

@@ -81,6 +81,7 @@ def test_the_same_captains_play_on_as_they_did(tmp_path: Path, fields: dict[str,
                     "seq": seq,
                     "turn": parent[seq - 1].event.turn,
                     "captains_seed": parent[0].event.data["seed"],
+                    "own_since": None,
                 }
 
     asyncio.run(scenario())

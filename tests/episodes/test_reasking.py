@@ -142,10 +142,10 @@ def test_an_older_record_has_decisions_and_no_exchanges() -> None:
     asyncio.run(run())
 
 
-def test_a_model_that_began_anew_after_a_restart_is_asked_again_as_it_was(
+def test_a_model_that_was_asked_across_a_restart_is_asked_again_as_it_was(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its memory was gone then, and so it is when it is asked again."""
+    """It remembered then, and so it does when it is asked again."""
 
     async def run() -> None:
         async with serving(thoughtful) as fake:
@@ -164,6 +164,6 @@ def test_a_model_that_began_anew_after_a_restart_is_asked_again_as_it_was(
         reasked = await ask_again(recorded, lambda name: world)
         assert reasked.gaps == [] and all(one.same for one in reasked.decisions)
         lengths = [len(one.messages or ()) for one in reasked.exchanges]
-        assert lengths == [2, 4, *(2, 4), 4, 6], "turn 3 is the first of a new policy, and is asked twice"
+        assert lengths == [2, 4, *(6, 8), 8, 10], "turn 3 is asked twice"
 
     asyncio.run(run())

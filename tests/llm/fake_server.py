@@ -53,6 +53,7 @@ class Received:
     at: float
     left_at: float | None = None
     """When the client closed the connection before the answer was complete."""
+    raw: bytes = b""
 
 
 @dataclass(slots=True)
@@ -298,7 +299,7 @@ async def _read_request(reader: asyncio.StreamReader) -> Received | None:
     first, *lines = head.rstrip().split("\r\n")
     headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
     body = await reader.readexactly(int(headers.get("content-length", "0")))
-    return Received(first.split(" ")[1], headers, json.loads(body or b"{}"), 0.0)
+    return Received(first.split(" ")[1], headers, json.loads(body or b"{}"), 0.0, raw=body)
 
 
 async def _closed(reader: asyncio.StreamReader) -> None:

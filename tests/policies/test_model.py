@@ -317,6 +317,26 @@ fragments = st.sampled_from([
 texts = st.lists(fragments, max_size=14).map("".join)
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    ['{"level": NaN}', '{"level": "\\ud800"}', f'{{"level": {"[" * 99}{"]" * 99}}}', '{"level": 1e999}'],
+)
+@pytest.mark.parametrize("several", [1, 2])
+def test_arguments_that_nobody_can_carry_are_a_broken_rule_and_no_accident(
+    arguments: str, several: int
+) -> None:
+    """As the only call, and as the second of a plan."""
+    bad = said("", ("plan", arguments))
+    planned = said("", ("plan", '{"level": 0.5}'), ("plan", arguments))
+    client = ScriptedClient(bad if several == 1 else planned, said(PLAN), said(PLAN))
+    policy = model_policy(client, Steady(), style="tools", actions_per_answer=several)
+    first, second = decide(policy, observed(LEGAL, ball=1), observed(LEGAL, ball=2))
+    assert (first.source, first.parse) == ("model", "repaired" if several == 1 else "ok")
+    assert second.source == "model"
+    for request in client.requests:
+        encode_request(request).decode()
+
+
 @settings(max_examples=300, deadline=None)
 @given(
     st.lists(texts, min_size=2, max_size=2),

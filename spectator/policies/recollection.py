@@ -1,0 +1,110 @@
+"""Owns a model's decision as the record has it, in place of everybody whom its policy asks for it."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Coroutine, Mapping
+from typing import Any, Final, TypeVar
+
+from spectator.errors import EndpointError, EndpointResting
+from spectator.llm.chat import ChatAnswer, ChatRequest, OnDelta
+from spectator.llm.exchange import answer_of, fingerprint
+from spectator.llm.parsing import CallRefused
+from spectator.observations import Observation
+from spectator.policies.base import Decision, ScriptedPolicy
+from spectator.policies.spending import Spent
+
+PATIENCE_S: Final = 3600.0
+"""Deadline of a decision that is made again; nobody waits for an endpoint."""
+
+_ERRORS: Final = {error.kind: error for error in EndpointError.__subclasses__()}
+
+_T = TypeVar("_T")
+
+
+class Recollection:
+    """A decision of the record: its endpoint, its purse and its fallback at once. It costs nothing.
+
+    Args:
+        decided: Data of its ``decision.made``.
+        fallback: Who decided where the model did not; asked again there, so that it keeps in step.
+    """
+
+    def __init__(self, decided: Mapping[str, Any], fallback: ScriptedPolicy) -> None:
+        self.asked: list[ChatRequest] = []
+        """The questions that were asked again, in order."""
+        self.decided = decided
+        self._fallback = fallback
+        self._due = deque(decided.get("exchanges") or ())
+        reason: str = decided["fallback_reason"] or ""
+        self._kind, _, self._words = reason.partition(": ")
+        self._differs = False
+        self._made: Decision | None = None
+
+    @property
+    def asked_alike(self) -> bool:
+        """Whether all questions were those of the record, and no other."""
+        return not self._differs and not self._due
+
+    @property
+    def decided_alike(self) -> bool:
+        """Whether they led to the decision of the record."""
+        made, decided = self._made, self.decided
+        return made is not None and (dict(made.action), made.source) == (decided["action"], decided["source"])
+
+    def note(self, made: Decision) -> None:
+        """Take note of what the policy decided this time."""
+        self._made = made
+
+    async def complete(
+        self,
+        request: ChatRequest,
+        *,
+        deadline: float,
+        session: str | None = None,
+        on_delta: OnDelta | None = None,
+    ) -> ChatAnswer:
+        """The recorded answer, or the recorded failure in the words that the record has for it."""
+        if not self._due:
+            if self._kind == "unusable":
+                raise CallRefused(self._words)  # there was no time left to ask once more
+            self._differs |= self._kind != EndpointResting.kind
+            raise EndpointResting(self._words)
+        exchange = self._due.popleft()
+        self.asked.append(request)
+        self._differs |= exchange["request"] != fingerprint(request.messages, request.tools)
+        if exchange["reply"] is not None:
+            return answer_of(exchange["reply"])
+        self._differs |= exchange["failure"] is None
+        raise _ERRORS.get(self._kind, EndpointResting)(self._words)
+
+    def refusal(self) -> str | None:
+        """The cap that was reached then, if one was."""
+        return self._words if self._kind == "spent" else None
+
+    def pay(self, spent: Spent) -> None:
+        """Pay nothing: it was paid then."""
+
+    def choose(self, observation: Observation) -> Decision:
+        """What the fallback did then."""
+        if self.decided["source"] == "fallback":
+            self._fallback.choose(observation)
+        return Decision(self.decided["action"], "fallback", self.decided["reasoning"])
+
+    async def aclose(self) -> None:
+        """Let go of nothing."""
+
+
+def at_once(coroutine: Coroutine[Any, Any, _T]) -> _T:
+    """The result of a coroutine that waits for nothing, without an event loop.
+
+    Raises:
+        RuntimeError: It waits for something.
+    """
+    try:
+        coroutine.send(None)
+    except StopIteration as done:
+        result: _T = done.value
+        return result
+    coroutine.close()
+    raise RuntimeError(f"{coroutine!r} waits for something")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from websockets.frames import Opcode
@@ -18,7 +18,7 @@ from .faults import close_of
 from .hearing import Hearing
 from .incoming import Incoming, Unreadable
 from .protocol import GOING_S, LINGER_S, PING_BURST, PINGS_PER_S, UNREAD_BYTES
-from .show import Show
+from .showing import MakeShow, Showing
 from .viewer import Viewer
 from .wire import Close, Frame
 from .wiring import Services
@@ -67,7 +67,7 @@ class ViewerConnection(asyncio.Protocol):
         self._transport = transport
         self._others = others
         self._viewer: Viewer | None = None
-        self._show: Show | None = None
+        self._show: Showing | None = None
         self._task: asyncio.Task[None] | None = None
         self._drained: asyncio.Future[None] | None = None
         self._incoming: Incoming | None = None
@@ -80,19 +80,18 @@ class ViewerConnection(asyncio.Protocol):
         self._group = services.keepalive.join(self)
         self._tell_when_anything_is_held_back()
 
-    def begin(self, address: str, episode_id: str | None, query: Mapping[str, str]) -> None:
+    def begin(self, address: str, make: MakeShow) -> None:
         """Let the viewer in and show it what it came for; or tell it why not."""
         audience = self._services.audience
-        try:
-            asked = wire.asked_position(query)
-        except ProtocolError as error:
-            self.part(*close_of(error))
-            return
         self._viewer = audience.enter(address, self)
         if self._viewer is None:
             self.part(audience.refusal())
+            return
+        try:
+            self._show = make(self._viewer, self._tell)
+        except ProtocolError as error:
+            self.part(*close_of(error))
         else:
-            self._show = Show(self._services, self._viewer, self._tell, episode_id, asked)
             self.rouse()
 
     @property
@@ -188,7 +187,7 @@ class ViewerConnection(asyncio.Protocol):
                 await self._drained
             self._transport.write(batch.message)
 
-    async def _go_on(self, show: Show) -> None:
+    async def _go_on(self, show: Showing) -> None:
         try:
             close = await show.go_on()
         except SpectatorError as error:

@@ -1,57 +1,29 @@
-"""Owns the WebSocket that shows an episode to a viewer: ``/live/{episode_id}`` and ``/live``."""
+"""Owns the WebSockets that show an episode: ``/live/{episode_id}`` and ``/live``."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Sequence
-from typing import Final
-
 from fastapi import APIRouter
 from starlette.routing import WebSocketRoute
-from starlette.websockets import WebSocket, WebSocketDisconnect
-
-from spectator.errors import SpectatorError
+from starlette.websockets import WebSocket
 
 from . import wire
-from .connection import ViewerConnection
-from .faults import close_of
-from .guard import address_of
-from .hearing import Hearing
-from .protocol import protocol_of
+from .carrying import carry
 from .show import Show
+from .showing import Tell
 from .viewer import Viewer
-from .waiting import WaitingCarrier
-from .wire import Close, Frame
-from .wiring import Services, services_of
-
-FAREWELL_S: Final = 1.0
-"""How long a viewer may take to take its farewell, where the server cannot leave it behind."""
+from .wiring import services_of
 
 router = APIRouter()
 
 
-class Farewell(Exception):
-    """The connection must end, for a reason that the viewer is told.
-
-    Args:
-        close: Why.
-        detail: The reason in more words.
-    """
-
-    def __init__(self, close: Close, detail: str | None = None) -> None:
-        self.close = close
-        self.detail = detail
-        super().__init__(close.reason)
-
-
 async def watch_whatever_is_on(websocket: WebSocket) -> None:
     """Show the newest episode that runs, then the next, and so on."""
-    await _serve(websocket, None)
+    await _watch(websocket, None)
 
 
 async def watch_episode(websocket: WebSocket) -> None:
     """Show one episode, live or recorded, to its end."""
-    await _serve(websocket, websocket.path_params["episode_id"])
+    await _watch(websocket, websocket.path_params["episode_id"])
 
 
 # Starlette's own routes: FastAPI's do more for a socket than is needed here.
@@ -59,84 +31,10 @@ router.routes.append(WebSocketRoute("/live", watch_whatever_is_on))
 router.routes.append(WebSocketRoute("/live/{episode_id}", watch_episode))
 
 
-async def _serve(websocket: WebSocket, episode_id: str | None) -> None:
-    """Hand the connection over to where thousands are carried; or carry it here, under another server."""
-    await websocket.accept()
-    services, protocol = services_of(websocket), protocol_of(websocket)
-    if protocol is None:
-        await _carry(websocket, episode_id, services)
-        return
+async def _watch(websocket: WebSocket, episode_id: str | None) -> None:
+    services, query = services_of(websocket), websocket.query_params
 
-    def successor(transport: asyncio.Transport, others: set[asyncio.Protocol]) -> ViewerConnection:
-        connection = ViewerConnection(services, transport, others)
-        connection.begin(address_of(websocket), episode_id, websocket.query_params)
-        return connection
+    def make(viewer: Viewer, tell: Tell) -> Show:
+        return Show(services, viewer, tell, episode_id, wire.asked_position(query))
 
-    protocol.hand_over(successor)
-
-
-async def _carry(websocket: WebSocket, episode_id: str | None, services: Services) -> None:
-    audience, carrier = services.audience, WaitingCarrier()
-    viewer = audience.enter(address_of(websocket), carrier)
-    if viewer is None:
-        await _say_farewell(websocket, Farewell(audience.refusal()))
-        return
-    try:
-        async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(_show(websocket, episode_id, viewer, carrier, services))
-            tasks.create_task(_listen(websocket, viewer, services))
-    except* Farewell as farewells:
-        farewell = next(error for error in farewells.exceptions if isinstance(error, Farewell))
-        audience.closed[farewell.close] += 1
-        await _say_farewell(websocket, farewell)
-    except* (OSError, WebSocketDisconnect):
-        pass
-    finally:
-        audience.leave(viewer)
-
-
-async def _show(
-    websocket: WebSocket,
-    episode_id: str | None,
-    viewer: Viewer,
-    carrier: WaitingCarrier,
-    services: Services,
-) -> None:
-    async def tell(frames: Sequence[Frame]) -> None:
-        for frame in frames:
-            await websocket.send_text(frame.text)
-
-    try:
-        asked = wire.asked_position(websocket.query_params)
-        close = await carrier.show(Show(services, viewer, tell, episode_id, asked))
-    except SpectatorError as error:
-        raise Farewell(*close_of(error)) from error
-    raise Farewell(close)
-
-
-async def _listen(websocket: WebSocket, viewer: Viewer, services: Services) -> None:
-    hearing = Hearing(services.clock)
-    while True:
-        message = await websocket.receive()
-        if message["type"] == "websocket.disconnect":
-            raise WebSocketDisconnect
-        text = message.get("text")
-        if text is None:
-            raise Farewell(Close.BAD_MESSAGE, wire.SEND_TEXT)
-        if len(text) > wire.MAX_MESSAGE_BYTES:
-            raise Farewell(Close.TOO_BIG)
-        try:
-            hearing.hear(text, viewer)
-        except SpectatorError as error:
-            raise Farewell(*close_of(error)) from error
-
-
-async def _say_farewell(websocket: WebSocket, farewell: Farewell) -> None:
-    """Tell the viewer why, then close."""
-    close, text = farewell.close, wire.bye(farewell.close, farewell.detail).text
-    try:
-        async with asyncio.timeout(FAREWELL_S):
-            await websocket.send_text(text)
-            await websocket.close(close.code, close.reason)
-    except (TimeoutError, WebSocketDisconnect):
-        return
+    await carry(websocket, make)

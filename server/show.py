@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from spectator.episodes.live import LiveEpisode
@@ -11,6 +11,7 @@ from spectator.journal.base import EpisodeSummary
 from . import wire
 from .archive import EPISODE_ID
 from .audience import Relay
+from .showing import Tell
 from .viewer import Viewer
 from .wire import Close, Frame, Position
 from .wiring import Services
@@ -20,9 +21,6 @@ MAX_MISSING: Final = 2000
 
 READ_EVENTS: Final = 64
 """Events that are read at once for a viewer, since each may be large."""
-
-Tell = Callable[[Sequence[Frame]], Awaitable[None]]
-"""Sends frames to the viewer, waiting while it does not take them."""
 
 
 class Show:
@@ -60,11 +58,7 @@ class Show:
         self._told_waiting = False
 
     async def go_on(self) -> Close | None:
-        """Show all that there is to show now; to be called again whenever the viewer is roused.
-
-        Returns:
-            Why it is over, once it is.
-        """
+        """Show all that there is to show now; see :class:`server.showing.Showing`."""
         while True:
             if self._relay is None:
                 close = await self._open()

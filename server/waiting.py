@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from .show import Show
+from .showing import Showing
 from .wire import Close
 
 
@@ -38,7 +38,7 @@ class WaitingCarrier:
         """Wait until the connection must end."""
         return await asyncio.shield(self._expelled)
 
-    async def show(self, show: Show) -> Close:
+    async def show(self, show: Showing) -> Close:
         """Show until it is over or the viewer must go; returns why."""
         showing = asyncio.get_running_loop().create_task(self._keep_showing(show))
         try:
@@ -48,7 +48,7 @@ class WaitingCarrier:
             showing.cancel()
             show.leave()
 
-    async def _keep_showing(self, show: Show) -> Close:
+    async def _keep_showing(self, show: Showing) -> Close:
         while (close := await show.go_on()) is None:
             await self._roused.wait()
             self._roused.clear()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 from spectator.clock import Clock, timestamp
@@ -13,11 +14,20 @@ from spectator.episodes.supervisor import Supervisor
 from spectator.events import encode_json
 from spectator.merge_patch import make_patch
 
+from . import wire
+from .audience import in_turns
+from .showing import Tell
+from .viewer import Viewer
+from .wire import Frame
+
 INTERVAL_S: Final = 0.25
 """Least time between two frames."""
 
 AFTERGLOW_S: Final = 20.0
 """How long an episode stays on the wall after its end, so that its result is seen."""
+
+UNSEEN: Final = -2
+"""Where a viewer stands that has seen nothing, or wants to see everything again."""
 
 LINE_LENGTH: Final = 160
 """Characters of the newest line of commentary, and of the headline, that a tile shows."""
@@ -45,47 +55,54 @@ class Wall:
     """
 
     def __init__(self, supervisor: Supervisor, clock: Clock, tasks: asyncio.TaskGroup) -> None:
-        self.version = 0
-        """Raised by every change."""
+        self._version = 0
         self._supervisor = supervisor
         self._clock = clock
         self._tasks = tasks
         self._shown: dict[str, _Shown] = {}
-        self._change = ""
-        self._whole = ""
-        self._changed = asyncio.Event()
-        self._looking = 0
+        self._change: Frame | None = None
+        self._whole: Frame | None = None
+        self._viewers: dict[Viewer, None] = {}
         self._task: asyncio.Task[None] | None = None
 
-    def whole(self) -> str:
-        """The frame with every tile, encoded once for all who ask between two changes."""
-        if not self._whole:
+    @property
+    def version(self) -> int:
+        """Raised by every change."""
+        return self._version
+
+    @property
+    def looking(self) -> bool:
+        """Whether anybody looks."""
+        return bool(self._viewers)
+
+    def now(self) -> Frame:
+        """The frame with every tile; at most :data:`INTERVAL_S` old."""
+        if self._task is None:
+            self.look()
+        return self._everything()
+
+    def after(self, version: int) -> Frame:
+        """What a viewer of ``version`` needs: the last change where that is enough, else every tile."""
+        change = self._change
+        return change if change is not None and self._version == version + 1 else self._everything()
+
+    def _everything(self) -> Frame:
+        """Encoded once for all who ask between two changes."""
+        if self._whole is None:
             self._whole = self._frame("wall", {name: shown.tile for name, shown in self._shown.items()})
         return self._whole
 
-    async def next_after(self, version: int | None) -> str:
-        """Wait until there is something newer than ``version``; the change alone where that is enough.
-
-        Args:
-            version: What the viewer has; ``None`` when it has nothing.
-        """
-        if version is None:
-            return self.whole()
-        while self.version == version:
-            await self._changed.wait()
-        return self._change if self.version == version + 1 else self.whole()
-
-    def enter(self) -> None:
-        """Somebody looks."""
-        self._looking += 1
+    def enter(self, viewer: Viewer) -> None:
+        """Somebody looks, and is told of changes."""
+        self._viewers[viewer] = None
         if self._task is None:
             self.look()
             self._task = self._tasks.create_task(self._keep_looking(), name="wall")
 
-    def leave(self) -> None:
-        """Somebody looks no more."""
-        self._looking -= 1
-        if self._looking == 0 and self._task is not None:
+    def leave(self, viewer: Viewer) -> None:
+        """Somebody looks no more; safe to call twice."""
+        self._viewers.pop(viewer, None)
+        if not self._viewers and self._task is not None:
             self._task.cancel()
             self._task = None
 
@@ -104,7 +121,7 @@ class Wall:
                 changes[name] = None
                 del self._shown[name]
         if changes:
-            self._tell(changes)
+            self._note(changes)
 
     def _is_gone(self, shown: _Shown) -> bool:
         if self._supervisor.live(shown.live.episode_id) is not None:
@@ -114,19 +131,60 @@ class Wall:
             shown.until = now + (AFTERGLOW_S if shown.live.ended else 0.0)
         return now >= shown.until
 
-    def _tell(self, changes: Mapping[str, Any]) -> None:
-        self.version += 1
-        self._change, self._whole = self._frame("wall.changed", changes), ""
-        changed, self._changed = self._changed, asyncio.Event()
-        changed.set()
+    def _note(self, changes: Mapping[str, Any]) -> None:
+        self._version += 1
+        self._change, self._whole = self._frame("wall.changed", changes), None
 
-    def _frame(self, name: str, tiles: Mapping[str, Any]) -> str:
-        return encode_json({"frame": name, "version": self.version, "tiles": tiles})
+    def _frame(self, name: str, tiles: Mapping[str, Any]) -> Frame:
+        text = encode_json({"frame": name, "version": self._version, "tiles": tiles})
+        return Frame(text, seq=self._version)
 
     async def _keep_looking(self) -> None:
         while True:
             await self._clock.sleep(INTERVAL_S)
+            before = self._version
             self.look()
+            if self._change is not None and self._version > before:
+                (change,) = wire.batches([self._change])
+                await in_turns(self._viewers, partial(Viewer.say, batch=change))
+
+
+class WallShow:
+    """Shows the wall to one viewer: at once while it keeps up, else as a whole when it has caught up.
+
+    Args:
+        wall: The wall.
+        viewer: What waits for it.
+        tell: Sends to it.
+    """
+
+    __slots__ = ("_tell", "_viewer", "_wall")
+
+    def __init__(self, wall: Wall, viewer: Viewer, tell: Tell) -> None:
+        self._wall = wall
+        self._viewer = viewer
+        self._tell = tell
+        viewer.position = UNSEEN
+        wall.enter(viewer)
+
+    async def go_on(self) -> None:
+        """Show what the viewer has not seen; see :class:`server.showing.Showing`."""
+        viewer = self._viewer
+        while True:
+            if viewer.position != self._wall.version:
+                frame = self._wall.after(viewer.position)
+                await self._tell([frame])
+                viewer.position = frame.seq or 0
+            elif (taken := viewer.take()) is None:
+                return
+            else:
+                again, frames = taken
+                await self._tell([frame for frame in frames if frame.seq is None])
+                viewer.position = viewer.position if again is None else UNSEEN
+
+    def leave(self) -> None:
+        """Show nothing more; safe to call twice."""
+        self._wall.leave(self._viewer)
 
 
 def _tile(live: LiveEpisode) -> Tile:

@@ -65,7 +65,7 @@ class Play:
 
     def __init__(self, tasks: asyncio.TaskGroup, **settings: Any) -> None:
         self.episode_id, self.epoch, self.state = EPISODE, EPOCH, dict[str, Any]()
-        self.ended = False
+        self.ended = self.end_recorded = False
         self.events: list[RecordedEvent] = []
         self.stage = Stage(MemoryBus())
         self.clock = ManualClock()
@@ -110,7 +110,7 @@ class Play:
 
     def end(self) -> None:
         """Publish nothing more."""
-        self.ended = True
+        self.ended = self.end_recorded = True
         self.stage.finish(EPISODE)
 
     def enter(self, address: str = "here") -> tuple[Viewer, Seat]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -13,11 +14,14 @@ import pytest
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection, connect
 
-from server.wall import AFTERGLOW_S, Wall
+from server.viewer import Viewer
+from server.wall import AFTERGLOW_S, INTERVAL_S, Wall, WallShow
+from server.wire import Frame
 from spectator.episodes.pacing import Pace
 from spectator.merge_patch import apply_patch
 from tests.episodes.harness import supervising
-from tests.fakes import ManualClock
+from tests.fakes import ManualClock, until
+from tests.server.playing import Seat, unframed
 from tests.serving import Serving, serve, test_settings
 
 LONG: dict[str, Any] = {"pace": "broadcast", "options": {"turns": 1000}}
@@ -85,34 +89,96 @@ def test_the_server_sends_the_wall_away_when_it_goes(tmp_path: Path) -> None:
         assert next_frame(socket)["code"] == 1012
 
 
+def test_a_ping_is_answered_and_who_asks_again_is_given_the_whole(serving: Serving) -> None:
+    with connect(f"{serving.ws_url}/live/wall") as socket:
+        assert next_frame(socket)["frame"] == "wall"
+        socket.send('{"frame":"ping","t":7}')
+        assert next_frame(socket) == {"frame": "pong", "t": 7}
+        socket.send('{"frame":"resume","epoch":"none","seq":3}')
+        assert next_frame(socket)["frame"] == "wall"
+
+
+def test_nobody_is_looked_after_once_nobody_looks(serving: Serving) -> None:
+    services = serving.server.config.app.state.services  # type: ignore[union-attr]
+    for _ in range(3):
+        with connect(f"{serving.ws_url}/live/wall") as socket:
+            next_frame(socket)
+            assert services.wall.looking
+        deadline = time.monotonic() + 30
+        while services.wall.looking and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert not services.wall.looking and not len(services.audience)
+
+
+class Looker:
+    """One who looks at a wall and whose connection may hold bytes back."""
+
+    def __init__(self, wall: Wall) -> None:
+        self.seat = Seat()
+        self.told: list[str] = []
+        self.viewer = Viewer(self.seat, 65_536)
+        self.show = WallShow(wall, self.viewer, self._tell)
+
+    async def _tell(self, frames: Sequence[Frame]) -> None:
+        self.told += [frame.text for frame in frames]
+
+    async def catch_up(self) -> list[dict[str, Any]]:
+        """Take what waits, by whichever way it comes; gives the frames since the last time."""
+        self.seat.free_now = True
+        straight = list(self.seat.written)
+        self.seat.written.clear()
+        await self.show.go_on()
+        slow, self.told = self.told, []
+        return [json.loads(text) for data in straight for text in unframed(data)] + [
+            json.loads(text) for text in slow
+        ]
+
+    def stall(self) -> None:
+        """Take nothing more."""
+        self.seat.free_now = False
+        self.viewer.hold()
+
+
 def test_who_falls_behind_is_given_the_whole_and_the_end_glows_for_a_while() -> None:
     async def scenario() -> None:
         clock = ManualClock()
         async with supervising(slots=2) as stage:
             wall = Wall(stage.supervisor, clock, stage.supervisor._tasks)
             episode = await stage.start(pace=Pace.BROADCAST, options={"turns": 1000})
-            wall.enter()
-            assert json.loads(await wall.next_after(None))["frame"] == "wall"
-            version = wall.version
+            quick, slow = Looker(wall), Looker(wall)
+            for looker in (quick, slow):
+                assert [frame["frame"] for frame in await looker.catch_up()] == ["wall"]
+
+            async def tick() -> None:
+                await until(lambda: clock.sleepers > 0)
+                clock.advance(INTERVAL_S)
+                for _ in range(20):
+                    await asyncio.sleep(0)
+
+            slow.stall()
             await episode.pause("test")
-            wall.look()
-            assert json.loads(await wall.next_after(version))["frame"] == "wall.changed"
+            await tick()
+            assert quick.viewer.caught_up and [frame["frame"] for frame in await quick.catch_up()] == [
+                "wall.changed"
+            ]
             await episode.resume("test")
-            wall.look()
-            behind = await wall.next_after(version)
-            assert json.loads(behind)["frame"] == "wall"
-            assert behind is await wall.next_after(version), "encoded once"
-            wall.look()
-            waiting = asyncio.ensure_future(wall.next_after(wall.version))
-            await asyncio.sleep(0)
-            assert not waiting.done(), "nothing has changed"
+            await tick()
+            assert [frame["frame"] for frame in await quick.catch_up()] == ["wall.changed"]
+            (whole,) = await slow.catch_up()
+            assert (whole["frame"], whole["version"]) == ("wall", wall.version)
+            assert wall.now() is wall.now(), "encoded once"
+            await tick()
+            assert await quick.catch_up() == await slow.catch_up() == [], "nothing has changed"
             await stage.supervisor.stop(None, by="test")
-            wall.look()
-            assert episode.episode_id in json.loads(wall.whole())["tiles"]
-            assert json.loads(await waiting)["tiles"][episode.episode_id]["reason"] == "stopped"
+            await tick()
+            for looker in (quick, slow):
+                (change,) = await looker.catch_up()
+                assert change["tiles"][episode.episode_id]["reason"] == "stopped"
             clock.advance(AFTERGLOW_S)
-            wall.look()
-            assert json.loads(wall.whole())["tiles"] == {}
-            wall.leave()
+            await tick()
+            assert json.loads(wall.now().text)["tiles"] == {}
+            for looker in (quick, slow):
+                looker.show.leave()
+            assert not wall.looking
 
     asyncio.run(scenario())

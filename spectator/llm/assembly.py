@@ -81,13 +81,13 @@ class Assembly:
             for kind, part in self._splitter.end():
                 self._on_delta(kind, self._clean(part))
         inline, text = split_thought("".join(self._text))
-        thought = "\n\n".join(part for part in ("".join(self._thought).strip(), inline) if part)
-        refusal = "".join(self._refusal).strip()
+        apart, refusal = "".join(self._thought).strip(), "".join(self._refusal).strip()
+        calls = [call.whole(self._clean) for _, call in sorted(self._calls.items())] if self._calls else ()
         return ChatAnswer(
             text=self._clean(text),
-            thought=self._clean(thought),
-            tool_calls=tuple(call.whole(self._clean) for _, call in sorted(self._calls.items())),
-            refusal=self._clean(refusal) or None,
+            thought=self._clean(f"{apart}\n\n{inline}" if apart and inline else apart or inline),
+            tool_calls=tuple(calls),
+            refusal=self._clean(refusal) or None if refusal else None,
             finish_reason=self.finish_reason,
             model=self._model,
             weight_version=self._version,

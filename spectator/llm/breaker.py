@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from typing import Final
 
 from spectator.clock import Clock
@@ -47,25 +46,15 @@ class Breaker:
         """Whether the next request would be turned away."""
         return self._until is not None and (self._probing or self._clock.monotonic() < self._until)
 
-    @contextmanager
-    def request(self) -> Iterator[None]:
+    def request(self) -> AbstractContextManager[None]:
         """Around one request.
 
         Raises:
-            EndpointResting: It is turned away.
+            EndpointResting: On entry: it is turned away.
         """
-        probe = self._admit()
-        try:
-            yield
-        except EndpointError as error:
-            self._judge(error, probe)
-            raise
-        except BaseException:
-            self._probing = self._probing and not probe
-            raise
-        self._close()
+        return _Request(self)
 
-    def _admit(self) -> bool:
+    def admit(self) -> bool:
         """Let a request in; says whether it is the one that tries the endpoint after a rest."""
         if self._until is None:
             return False
@@ -77,8 +66,13 @@ class Breaker:
         self._probing = True
         return True
 
-    def _judge(self, error: EndpointError, probe: bool) -> None:
-        if isinstance(error, EndpointRefused):
+    def judge(self, error: BaseException | None, probe: bool) -> None:
+        """Take in how a request ended; ``probe`` as :meth:`admit` said."""
+        if error is None:
+            self._close()
+        elif not isinstance(error, EndpointError):
+            self._probing = self._probing and not probe
+        elif isinstance(error, EndpointRefused):
             if error.status in HOPELESS:
                 self._rest(error, probe)
             else:
@@ -101,3 +95,19 @@ class Breaker:
         self._until = None
         self._probing = False
         self._rest_s = self._first_rest_s
+
+
+class _Request:
+    """One request, as the breaker sees it."""
+
+    __slots__ = ("_breaker", "_probe")
+
+    def __init__(self, breaker: Breaker) -> None:
+        self._breaker = breaker
+        self._probe = False
+
+    def __enter__(self) -> None:
+        self._probe = self._breaker.admit()
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        self._breaker.judge(error, self._probe)

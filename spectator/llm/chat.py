@@ -117,7 +117,7 @@ class Usage:
         return (self.tokens_in * price_in + self.tokens_out * price_out) / 1_000_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class ChatAnswer:
     """What a model answered. Fields that the endpoint did not give are ``None``.
 

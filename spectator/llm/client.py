@@ -31,6 +31,8 @@ DONE: Final = b"[DONE]"
 MAX_ERROR_BYTES: Final = 64 * 1024
 """How much of an error's body is read."""
 
+_ALWAYS: Final = nullcontext()
+
 LINGER_S: Final = 0.05
 """How long the last bytes after a whole answer are waited for, so that the connection can be used again."""
 
@@ -155,7 +157,8 @@ class ChatClient:
         until = self._clock.monotonic() + deadline
         asking = _Asking(self._address.url(session), encode_request(request), request.stream, until, on_delta)
         attempts = self._retry.begin(self._rng)
-        await self._spread(until)
+        if self._limits.startup_jitter_s:
+            await self._spread(until)
         while True:
             try:
                 return await self._attempt(asking, attempts.failed + 1)
@@ -178,8 +181,6 @@ class ChatClient:
 
     async def _spread(self, until: float) -> None:
         """Keep a fleet that starts at once from asking at once."""
-        if not self._limits.startup_jitter_s:
-            return
         now = self._clock.monotonic()
         if self._first_asked is None:
             self._first_asked = now
@@ -188,25 +189,41 @@ class ChatClient:
             await self._clock.sleep(self._rng.uniform(0.0, left))
 
     async def _attempt(self, asking: _Asking, number: int) -> ChatAnswer:
-        async with nullcontext() if self._places is None else _Place(self._places, self._time_left(asking)):
-            with nullcontext() if self._breaker is None else self._breaker.request():
-                limit = min(self._limits.request_s, self._time_left(asking))
-                try:
-                    async with asyncio.timeout(limit) as scope:
-                        return await self._exchange(asking, number)
-                except TimeoutError:
-                    if not scope.expired():
-                        raise
-                raise EndpointTimeout(f"no answer within {max(0.0, limit):.3g} s")
+        if self._places is not None:
+            await self._take_place(self._places, asking)
+        try:
+            with _ALWAYS if self._breaker is None else self._breaker.request():
+                return await self._in_time(asking, number)
+        finally:
+            if self._places is not None:
+                self._places.release()
 
-    def _time_left(self, asking: _Asking) -> float:
-        return asking.until - self._clock.monotonic()
+    async def _take_place(self, places: asyncio.Semaphore, asking: _Asking) -> None:
+        """Take one of the places among the requests under way."""
+        if not places.locked():
+            await places.acquire()
+            return
+        try:
+            async with asyncio.timeout(asking.until - self._clock.monotonic()):
+                await places.acquire()
+        except TimeoutError:
+            raise EndpointTimeout("no place among the requests under way came free in time") from None
 
-    async def _exchange(self, asking: _Asking, number: int) -> ChatAnswer:
-        headers = dict(self._headers)
-        if self._key is not None:
-            headers["Authorization"] = self._key.header()
+    async def _in_time(self, asking: _Asking, number: int) -> ChatAnswer:
         began = self._clock.monotonic()
+        limit = min(self._limits.request_s, asking.until - began)
+        try:
+            async with asyncio.timeout(limit) as scope:
+                return await self._exchange(asking, number, began)
+        except TimeoutError:
+            if not scope.expired():
+                raise
+        raise EndpointTimeout(f"no answer within {max(0.0, limit):.3g} s")
+
+    async def _exchange(self, asking: _Asking, number: int, began: float) -> ChatAnswer:
+        headers = self._headers
+        if self._key is not None:
+            headers = {**headers, "Authorization": self._key.header()}
         async with self._transport.post(asking.url, asking.body, headers) as reply:
             if reply.status != 200:
                 raise await self._failure(reply)
@@ -229,28 +246,7 @@ class ChatClient:
         return error_of(reply.status, bytes(body), retry_after_s=wait)
 
 
-class _Place:
-    """One of the places among the requests under way."""
-
-    def __init__(self, places: asyncio.Semaphore, limit_s: float) -> None:
-        self._places = places
-        self._limit_s = limit_s
-
-    async def __aenter__(self) -> None:
-        if not self._places.locked():
-            await self._places.acquire()
-            return
-        try:
-            async with asyncio.timeout(self._limit_s):
-                await self._places.acquire()
-        except TimeoutError:
-            raise EndpointTimeout("no place among the requests under way came free in time") from None
-
-    async def __aexit__(self, *_: object) -> None:
-        self._places.release()
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Asking:
     url: str
     body: bytes
@@ -269,10 +265,6 @@ class _Reading:
         self._clock = clock
         self._read = 0
 
-    async def whole(self, reply: Reply) -> None:
-        """Read an answer that comes in one piece."""
-        await self._rest(b"", reply)
-
     async def stream(self, reply: Reply) -> None:
         """Read an answer that forms; also one that comes whole although a stream was asked for."""
         events = EventReader()
@@ -280,7 +272,7 @@ class _Reading:
             is_first = not self._read
             self._count(piece)
             if is_first and piece.lstrip().startswith(b"{"):
-                return await self._rest(piece, reply)
+                return await self.whole(reply, piece)
             if self._feed(events.feed(piece)):
                 return await _linger(reply)
         self._feed(events.end())
@@ -298,8 +290,9 @@ class _Reading:
                 self.first_at = self._clock.monotonic()
         return False
 
-    async def _rest(self, first: bytes, reply: Reply) -> None:
-        pieces = [first]
+    async def whole(self, reply: Reply, begun: bytes = b"") -> None:
+        """Read an answer that does not form; ``begun`` was read of it before."""
+        pieces = [begun]
         while not reply.at_end and (piece := await reply.read()):
             self._count(piece)
             pieces.append(piece)

@@ -55,6 +55,8 @@ def _start_of_mark(text: str) -> int:
 
 def split_thought(text: str) -> tuple[str, str]:
     """The thoughts and the answer in a complete ``text``; a thought that never closes is all thought."""
+    if "<" not in text:
+        return "", text.strip()
     thoughts: list[str] = []
     answer: list[str] = []
     thinking, start = False, 0

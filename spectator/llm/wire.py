@@ -30,9 +30,12 @@ def encode_request(request: ChatRequest) -> bytes:
         body["tools"] = request.tools
         if request.tool_choice is not None:
             body["tool_choice"] = request.tool_choice
-    for name in ("temperature", "top_p", "seed"):
-        if (value := getattr(request, name)) is not None:
-            body[name] = value
+    if request.temperature is not None:
+        body["temperature"] = request.temperature
+    if request.top_p is not None:
+        body["top_p"] = request.top_p
+    if request.seed is not None:
+        body["seed"] = request.seed
     if request.max_tokens is not None:
         body[request.max_tokens_field] = request.max_tokens
     if request.stop:

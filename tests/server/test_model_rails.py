@@ -9,9 +9,12 @@ from typing import Any
 import pytest
 
 from server.settings import Settings
-from tests.llm.brains import Said, batsman, obedient, say
+from spectator.evaluation.store import FILE as FIGURES_FILE
+from spectator.evaluation.store import FigureStore
+from tests.llm.brains import Said, batsman, counter, obedient, say
 from tests.llm.endpoints import endpoint, write_captains
 from tests.llm.fake_server import FakeModelServer
+from tests.server.test_leaderboard import board
 from tests.serving import Serving, serve, test_settings
 
 PRICES = {"price_in": 2.0, "price_out": 8.0}
@@ -122,3 +125,52 @@ def test_a_rivals_words_never_become_instructions(tmp_path: Path) -> None:
         assert body["messages"][0]["role"] == "system"
         assert {message["role"] for message in body["messages"][1:]} <= {"user", "assistant", "tool"}
     assert INJECTION not in json.dumps(home.bodies)
+
+
+def test_what_a_fork_has_from_its_parent_is_paid_once(tmp_path: Path) -> None:
+    """Not again from the caps, not in its usage, not on the leaderboard; nor after a restart."""
+
+    def tokens_of(made: list[dict[str, Any]]) -> int:
+        return sum(one["tokens_in"] + one["tokens_out"] for one in made)
+
+    def today(app: Serving) -> int:
+        return int(app.client.get("/custom/status").json()["models_today"]["tokens"])
+
+    def usage(app: Serving, episode_id: str) -> dict[str, Any]:
+        used: dict[str, Any] = app.client.get(f"/api/episodes/{episode_id}").json()["usage"]["counter"]
+        return used
+
+    with endpoint(counter) as fake:
+        settings = settings_for(tmp_path, fake, model_episode_tokens=2_500)
+        with serve(settings) as app:
+            parent = app.start(environment="counting", captain_preset="llm:home", options={"turns": 9})
+            app.finish(parent)
+            made = decisions(app, parent)
+            sources = [one["source"] for one in made]
+            assert 4 <= sources.count("model") < 9, "the cap of the episode is reached before its end"
+            whole, asked = tokens_of([one for one in made if one["source"] == "model"]), len(fake.received)
+            assert today(app) == whole
+            events = app.client.get(f"/api/episodes/{parent}/events").text.splitlines()
+            seq = max(one["seq"] for one in map(json.loads, events) if one["turn"] == 3)
+            answer = app.client.post("/custom/fork", json={"episode_id": parent, "seq": seq, "pace": "max"})
+            fork = answer.json()["episode_id"]
+            app.finish(fork)
+            own = decisions(app, fork)[3:]
+            assert [one["source"] for one in own[:3]] == ["model"] * 3
+            assert len(fake.received) == asked + [one["source"] for one in own].count("model")
+            paid = usage(app, fork)
+            assert paid["decisions"] == 6 and paid["tokens_in"] + paid["tokens_out"] == tokens_of(
+                [one for one in own if one["source"] == "model"]
+            )
+            assert paid["tokens_in"] + paid["tokens_out"] >= 2_500, "it has a whole allowance of its own"
+            spent = whole + paid["tokens_in"] + paid["tokens_out"]
+            assert today(app) == spent
+        with serve(settings) as app:
+            assert today(app) == spent and usage(app, fork) == paid
+            (row,) = board(app, 1, environment="counting")["rows"]
+            measures = {name: one["mean"] for name, one in row["measures"].items()}
+            assert row["episodes"] == 1 and measures["tokens"] == whole
+    figures = FigureStore(tmp_path / FIGURES_FILE).load()
+    by_id = {one.episode_id: one.seats[0] for one in figures}
+    assert by_id[parent].figures["tokens"] == whole and by_id[parent].decisions == 9
+    assert by_id[fork].figures["tokens"] == spent - whole and by_id[fork].decisions == 6

@@ -1,6 +1,9 @@
 # Built in one stage, run in another: no compiler, no package index, no cache reaches the last one.
 FROM python:3.11-slim AS build
 
+RUN apt-get update \
+ && apt-get install --yes --no-install-recommends gcc libc6-dev
+
 WORKDIR /source
 COPY pyproject.toml README.md LICENSE ./
 COPY spectator ./spectator

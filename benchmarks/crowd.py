@@ -6,6 +6,7 @@ import contextlib
 import resource
 import select
 import socket
+import struct
 import threading
 import time
 from collections.abc import Iterator
@@ -19,6 +20,9 @@ PING = b"\x89\x00"
 
 PONG = b"\x8a\x80\x00\x00\x00\x00"
 """The answer to one."""
+
+DATA_SEGMENTS_IN = struct.Struct("=152xI")
+"""The field ``tcpi_data_segs_in`` of Linux's ``struct tcp_info``."""
 
 HANDSHAKE = (
     "GET {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
@@ -56,6 +60,13 @@ class Seat:
         if PING in chunk:
             self.connection.send(PONG)
         return chunk
+
+    def segments(self) -> int:
+        """Segments with data that have arrived."""
+        found: tuple[int] = DATA_SEGMENTS_IN.unpack(
+            self.connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, DATA_SEGMENTS_IN.size)
+        )
+        return found[0]
 
 
 class Crowd:
@@ -106,6 +117,10 @@ class Crowd:
     def events(self) -> list[int]:
         """How many events each has received."""
         return [seat.events for seat in self.seats.values()]
+
+    def segments(self) -> int:
+        """Segments that have arrived, at all together: on this machine's loopback one for each write."""
+        return sum(seat.segments() for seat in self.seats.values())
 
     def noted(self, seconds: float) -> list[tuple[float, bytes]]:
         """What arrives within so many seconds."""

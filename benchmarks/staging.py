@@ -51,13 +51,13 @@ class Window(NamedTuple):
         cpu_s: CPU seconds of the server, all threads.
         steps: Steps of the world.
         step_bytes: What one viewer receives of a step.
-        system_writes: Calls of write(2) and its like by the server.
+        writes: Writes to a viewer.
     """
 
     cpu_s: float
     steps: int
     step_bytes: int
-    system_writes: int
+    writes: float
 
 
 class Stage:
@@ -97,11 +97,6 @@ class Stage:
         text = Path(f"/proc/{self._process_id}/status").read_text()
         return int(text.split("VmRSS:")[1].split()[0])
 
-    def system_writes(self) -> int:
-        """Calls of write(2) and its like so far."""
-        text = Path(f"/proc/{self._process_id}/io").read_text()
-        return int(text.split("syscw:")[1].split()[0])
-
     def window(self, seconds: float) -> Window:
         """Play for a while.
 
@@ -109,17 +104,18 @@ class Stage:
             RuntimeError: The viewers have not all received the same.
         """
         before, bytes_before = self.viewers.events(), self.viewers.received()
-        cpu, writes = self.cpu_s(), self.system_writes()
+        cpu, segments = self.cpu_s(), self.viewers.segments()
         self.say("resume")
         time.sleep(seconds)
         self.say("pause")
         self.viewers.settle()
-        spent, written = self.cpu_s() - cpu, self.system_writes() - writes
+        spent, writes = self.cpu_s() - cpu, self.viewers.segments() - segments
         got = [now - then for now, then in zip(self.viewers.events(), before, strict=True)]
         if min(got) != max(got):
             raise RuntimeError(f"viewers received from {min(got)} to {max(got)} events")
         steps = (got[0] - PAUSES) // self.events
-        return Window(spent, steps, (self.viewers.received() - bytes_before) // len(got) // steps, written)
+        step_bytes = (self.viewers.received() - bytes_before) // len(got) // steps
+        return Window(spent, steps, step_bytes, writes / len(got))
 
 
 @contextmanager

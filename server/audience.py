@@ -12,6 +12,7 @@ from spectator.clock import Clock
 from spectator.episodes.live import LiveEpisode
 
 from . import wire
+from .outlet import Outlet
 from .settings import Settings
 from .thoughts import Telling
 from .viewer import Carrier, Viewer
@@ -40,14 +41,16 @@ class Relay:
         live: The episode.
         subscription: Its events.
         clock: Waits.
+        outlet: Writes.
     """
 
-    def __init__(self, live: LiveEpisode, subscription: Subscription, clock: Clock) -> None:
+    def __init__(self, live: LiveEpisode, subscription: Subscription, clock: Clock, outlet: Outlet) -> None:
         self.viewers: dict[Viewer, None] = {}
         self.live = live
         self.telling = Telling(live.thinking)
         self._subscription = subscription
         self._clock = clock
+        self._outlet = outlet
         self._changed = asyncio.Event()
         self._turn = asyncio.Lock()
         self._snapshot: Frame | None = None
@@ -86,27 +89,17 @@ class Relay:
         """Hand over a frame that is no event: it may be lost, and nobody is closed for not taking it."""
         async with self._turn:
             for batch in wire.batches([frame]):
-                viewers = tuple(self.viewers)
-                for start in range(0, len(viewers), CHUNK):
-                    for viewer in viewers[start : start + CHUNK]:
-                        viewer.say(batch)
-                    await asyncio.sleep(0)
+                await self._hand_out(batch, Viewer.say)
 
     async def _hand_over(self, frames: Sequence[Frame]) -> None:
         async with self._turn:
             for batch in wire.batches(frames):
-                await self._hand_out(batch)
+                await self._hand_out(batch, Viewer.offer)
 
-    async def _hand_out(self, batch: Batch) -> None:
-        viewers, message = tuple(self.viewers), batch.message
-        first, last = (-1, -1) if batch.first is None or batch.last is None else (batch.first, batch.last)
+    async def _hand_out(self, batch: Batch, otherwise: Callable[[Viewer, Batch], None]) -> None:
+        viewers = tuple(self.viewers)
         for start in range(0, len(viewers), CHUNK):
-            for viewer in viewers[start : start + CHUNK]:
-                if viewer.caught_up and first > viewer.position:
-                    viewer.position = last  # as in Viewer.offer; a call less for each of thousands
-                    viewer.write(message)
-                else:
-                    viewer.offer(batch)
+            self._outlet.hand_out(viewers[start : start + CHUNK], batch, otherwise)
             if start + CHUNK < len(viewers):
                 await asyncio.sleep(0)
 
@@ -140,14 +133,18 @@ class Audience:
         tasks: The group that relays run in.
         clock: Waits.
         settings: How many viewers, and how far each may fall behind.
+        outlet: Writes to many at once.
     """
 
-    def __init__(self, *, bus: Bus, tasks: asyncio.TaskGroup, clock: Clock, settings: Settings) -> None:
+    def __init__(
+        self, *, bus: Bus, tasks: asyncio.TaskGroup, clock: Clock, settings: Settings, outlet: Outlet
+    ) -> None:
         self.closed: Counter[Close] = Counter()
         self._bus = bus
         self._tasks = tasks
         self._clock = clock
         self._settings = settings
+        self._outlet = outlet
         self._viewers: dict[Viewer, str] = {}
         self._addresses: Counter[str] = Counter()
         self._relays: dict[str, Relay] = {}
@@ -210,7 +207,7 @@ class Audience:
 
     def _open(self, live: LiveEpisode) -> Relay:
         subscription = self._bus.subscribe(live.episode_id, Overflow.CLOSE, capacity=RELAY_CAPACITY)
-        relay = Relay(live, subscription, self._clock)
+        relay = Relay(live, subscription, self._clock, self._outlet)
         self._relays[live.episode_id] = relay
         self._tasks.create_task(relay.run(), name=f"relay {live.episode_id}")
         return relay

@@ -99,6 +99,14 @@ class ViewerConnection(asyncio.Protocol):
         """Writes framed messages at once; see :class:`Carrier`."""
         return self._transport.write
 
+    @property
+    def descriptor(self) -> int | None:
+        """The socket, unless what is written must be encrypted first; open until :meth:`connection_lost`."""
+        if self._transport.get_extra_info("sslcontext") is not None:
+            return None
+        connection = self._transport.get_extra_info("socket")
+        return None if connection is None else connection.fileno()
+
     def free(self) -> bool:
         """Whether nothing is held back and the connection is open."""
         return self._free and not self._parted and not self._transport.is_closing()

@@ -117,6 +117,11 @@ class Settings(CapSettings):
         description="How long an episode stands still while its record cannot be written, as on a full disk, "
         "before it is ended with that reason",
     )
+    compiled_sends: bool = Field(
+        default=True,
+        description="Whether one compiled loop writes to many viewers, where it was built; if not, each "
+        "connection's transport writes",
+    )
     max_viewers: int = Field(default=10_000, ge=0, description="Viewers that may be connected at once")
     max_viewers_per_address: int = Field(
         default=0, ge=0, description="Viewers that may be connected at once from one address; 0 = no limit"

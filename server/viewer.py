@@ -16,6 +16,11 @@ class Carrier(Protocol):
         """Writes framed messages at once; called only while the viewer has caught up."""
         ...
 
+    @property
+    def descriptor(self) -> int | None:
+        """Its socket, where bytes may go past :attr:`write` while the viewer has caught up."""
+        ...
+
     def free(self) -> bool:
         """Whether the connection takes bytes now; :meth:`Viewer.hold` tells when it does not any more."""
         ...
@@ -45,6 +50,7 @@ class Viewer:
         "_expelled",
         "_waiting",
         "caught_up",
+        "descriptor",
         "over",
         "position",
         "write",
@@ -58,6 +64,7 @@ class Viewer:
         self.over = False
         """Nothing more comes after what waits."""
         self.write = carrier.write
+        self.descriptor = carrier.descriptor
         self._carrier = carrier
         self._backlog_bytes = backlog_bytes
         self._waiting: list[Frame] | None = None

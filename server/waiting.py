@@ -21,6 +21,10 @@ class WaitingCarrier:
         """Nothing is ever written; see :class:`server.viewer.Carrier`."""
         return _nowhere
 
+    @property
+    def descriptor(self) -> None:
+        """None, for the same reason."""
+
     def free(self) -> bool:
         """Never, so that everything waits for the task."""
         return False

@@ -42,6 +42,7 @@ from .guard import Guard
 from .housekeeping import Housekeeper
 from .keepalive import Keepalive
 from .narrating import Narration, open_narration
+from .outlet import open_outlet
 from .settings import Settings
 from .stage import Stage
 from .wall import Wall
@@ -123,7 +124,8 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
         supervisor = _supervisor(settings, journal, stage, clock, tasks, cast, till)
         stack.push_async_callback(supervisor.suspend)
         await recover(journal, clock, supervisor)
-        audience = Audience(bus=stage, tasks=tasks, clock=clock, settings=settings)
+        outlet = open_outlet(compiled_wanted=settings.compiled_sends)
+        audience = Audience(bus=stage, tasks=tasks, clock=clock, settings=settings, outlet=outlet)
         stack.push_async_callback(audience.send_away, settings.shutdown_grace_s)
         narration = open_narration(settings, clock)
         stack.push_async_callback(narration.aclose)

@@ -20,6 +20,7 @@ INSTALL = {
     "node": "apt-get install nodejs",
     "openenv": "make openenv-venv",
     "espeak-ng": "apt-get install espeak-ng",
+    "the compiled loop": "apt-get install gcc python3-dev; touch pyproject.toml; make install",
 }
 
 

@@ -12,6 +12,7 @@ from typing import Any
 from server import wire
 from server.audience import Audience
 from server.foyer import Foyer
+from server.outlet import Outlet
 from server.settings import Settings
 from server.show import Show
 from server.stage import Stage
@@ -69,7 +70,9 @@ class Play:
         self.events: list[RecordedEvent] = []
         self.stage = Stage(MemoryBus())
         self.clock = ManualClock()
-        self.audience = Audience(bus=self.stage, tasks=tasks, clock=self.clock, settings=Settings(**settings))
+        self.audience = Audience(
+            bus=self.stage, tasks=tasks, clock=self.clock, settings=Settings(**settings), outlet=Outlet()
+        )
         self.foyer = Foyer(self.stage, tasks)
         self.supervisor = self.journal = self
         self.reads = 0
@@ -142,6 +145,11 @@ class Seat:
         """Keeps what is written."""
         return self.written.append
 
+    @property
+    def descriptor(self) -> int | None:
+        """There is no socket."""
+        return None
+
     def free(self) -> bool:
         """As a test sets it."""
         return self.free_now
@@ -186,6 +194,11 @@ class Peer:
     def write(self) -> Callable[[bytes], None]:
         """Writes at once."""
         return self._write_straight
+
+    @property
+    def descriptor(self) -> int | None:
+        """There is no socket."""
+        return None
 
     def free(self) -> bool:
         """Whether nothing is held back."""

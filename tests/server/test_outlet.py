@@ -1,0 +1,288 @@
+"""The same bytes to many real sockets: compiled or not, nothing is lost, doubled or out of order."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import socket
+from collections.abc import Callable, Coroutine
+from typing import Any, cast
+
+import pytest
+
+from server import wire
+from server.outlet import Outlet, SendToEach, compiled, open_outlet
+from server.viewer import Viewer
+from server.wire import Batch, Close, Frame
+from tests.conftest import require
+
+LOOPS: list[Callable[[], asyncio.AbstractEventLoop]] = [asyncio.new_event_loop]
+try:
+    import uvloop
+except ImportError:  # not on Windows
+    pass
+else:
+    LOOPS.append(uvloop.new_event_loop)
+
+
+@pytest.fixture(name="send_to_each")
+def the_compiled_loop() -> SendToEach:
+    """The compiled loop."""
+    found = compiled()
+    require("the compiled loop", None if found is None else "built")
+    assert found is not None
+    return found
+
+
+@pytest.fixture(params=LOOPS, ids=lambda loop: loop.__module__)
+def run(request: pytest.FixtureRequest) -> Callable[[Coroutine[Any, Any, None]], None]:
+    """Runs a coroutine on each kind of loop."""
+
+    def run_on_it(work: Coroutine[Any, Any, None]) -> None:
+        with asyncio.Runner(loop_factory=request.param) as runner:
+            runner.run(asyncio.wait_for(work, 60))
+
+    return run_on_it
+
+
+def event(seq: int, size: int = 100) -> Batch:
+    """A batch of one event, whose message no other has."""
+    (one,) = wire.batches([Frame(f"{seq} ".ljust(size, "."), "epoch", seq)])
+    return one
+
+
+class Carried(asyncio.Protocol):
+    """A viewer's connection as a server has it, and what the other end has read."""
+
+    def __init__(self, *, small: bool = False) -> None:
+        self.transport: asyncio.Transport
+        self.viewer: Viewer
+        self.seen = bytearray()
+        self.free_now = True
+        self.descriptor_at_the_end = 0
+        self.lost = asyncio.Event()
+        self.ours, self.theirs = socket.socketpair()
+        self.theirs.setblocking(False)
+        if small:
+            self.ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+
+    async def open(self) -> Carried:
+        """Connect."""
+        self.ours.setblocking(False)
+        loop = asyncio.get_running_loop()
+        await loop.connect_accepted_socket(lambda: self, self.ours)
+        self.viewer = Viewer(self, 1 << 30)
+        assert self.viewer.take() is None and self.viewer.caught_up
+        return self
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """As :class:`server.connection.ViewerConnection` sets it."""
+        self.transport = cast(asyncio.Transport, transport)
+        self.transport.set_write_buffer_limits(high=0)
+
+    def pause_writing(self) -> None:
+        """Hold."""
+        self.free_now = False
+        self.viewer.hold()
+
+    def resume_writing(self) -> None:
+        """Take what waits."""
+        self.free_now = True
+        self.rouse()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """Look whether the socket is there yet."""
+        self.viewer.hold()
+        self.descriptor_at_the_end = os.fstat(self.ours.fileno()).st_ino
+        self.lost.set()
+
+    @property
+    def write(self) -> Callable[[bytes], None]:
+        """The transport's."""
+        return self.transport.write
+
+    @property
+    def descriptor(self) -> int | None:
+        """The socket's."""
+        return self.ours.fileno()
+
+    def free(self) -> bool:
+        """As the transport said."""
+        return self.free_now
+
+    def rouse(self) -> None:
+        """Write what waits until the transport holds something back, or nothing waits."""
+        while self.free_now and (taken := self.viewer.take()) is not None:
+            for frame in taken[1]:
+                self.transport.write(frame.message)
+
+    def expel(self, close: Close) -> None:
+        """Does not happen here."""
+        raise AssertionError(close)
+
+    def read(self, size: int = 1 << 20) -> bool:
+        """Read at the other end; whether anything was there."""
+        try:
+            chunk = self.theirs.recv(size)
+        except BlockingIOError:
+            return False
+        self.seen += chunk
+        return bool(chunk)
+
+    async def drain(self, until: int) -> None:
+        """Read until so many bytes were seen."""
+        while len(self.seen) < until:
+            self.read()
+            await asyncio.sleep(0)
+
+    async def close(self) -> None:
+        """Leave."""
+        self.transport.abort()
+        await self.lost.wait()
+        self.theirs.close()
+
+
+@pytest.mark.parametrize("is_compiled", [True, False], ids=["compiled", "transports"])
+@pytest.mark.parametrize("seed", range(4))
+def test_everybody_reads_every_byte_in_order_however_it_reads(
+    request: pytest.FixtureRequest, run: Any, is_compiled: bool, seed: int
+) -> None:
+    outlet = Outlet(request.getfixturevalue("send_to_each") if is_compiled else None)
+
+    async def play() -> None:
+        draw = random.Random(seed)
+        seats = [await Carried(small=place % 2 == 0).open() for place in range(6)]
+        expected = [bytearray() for _ in seats]
+        for seq in range(1, 200):
+            batch = event(seq, draw.choice((5, 200, 3_000, 90_000)))
+            outlet.hand_out([seat.viewer for seat in seats], batch, Viewer.offer)
+            for seat, bytes_so_far in zip(seats, expected, strict=True):
+                bytes_so_far += batch.message
+                if draw.random() < 0.2 and seat.viewer.caught_up:  # the answer to a ping
+                    seat.transport.write(b"pong")
+                    bytes_so_far += b"pong"
+                if draw.random() < 0.4:
+                    seat.read(draw.choice((1, 5_000, 1 << 20)))
+            if draw.random() < 0.5:
+                await asyncio.sleep(0)
+        for seat, bytes_so_far in zip(seats, expected, strict=True):
+            await seat.drain(len(bytes_so_far))
+            assert seat.seen == bytes_so_far
+            await seat.close()
+
+    run(play())
+
+
+def test_one_whose_connection_is_broken_disturbs_no_other(run: Any, send_to_each: SendToEach) -> None:
+    async def play() -> None:
+        first, gone, last = [await Carried().open() for _ in range(3)]
+        gone.theirs.close()
+        outlet = Outlet(send_to_each)
+        for seq in (1, 2, 3):
+            outlet.hand_out([seat.viewer for seat in (first, gone, last)], event(seq), Viewer.offer)
+        for seat in (first, last):
+            await seat.drain(3 * len(event(1).message))
+            await seat.close()
+        await gone.lost.wait()
+        assert not gone.viewer.caught_up
+
+    run(play())
+
+
+def test_a_socket_stays_open_until_its_viewer_was_told_to_hold(run: Any) -> None:
+    """Else its number could belong to another connection when the next event is sent."""
+
+    async def play() -> None:
+        for end in (asyncio.Transport.abort, asyncio.Transport.close, None):
+            seat = await Carried().open()
+            number = os.fstat(seat.ours.fileno()).st_ino
+            if end is None:
+                seat.theirs.close()
+            else:
+                getattr(seat.transport, end.__name__)()
+            await seat.lost.wait()
+            assert seat.descriptor_at_the_end == number
+            seat.theirs.close()
+
+    run(play())
+
+
+def test_who_has_it_already_or_is_behind_gets_it_otherwise(run: Any, send_to_each: SendToEach) -> None:
+    async def play() -> None:
+        ahead, behind, level = [await Carried().open() for _ in range(3)]
+        ahead.viewer.position = 5
+        behind.viewer.hold()
+        otherwise: list[Viewer] = []
+        viewers = [seat.viewer for seat in (ahead, behind, level)]
+        Outlet(send_to_each).hand_out(viewers, event(5), lambda viewer, batch: otherwise.append(viewer))
+        assert otherwise == [ahead.viewer, behind.viewer]
+        assert level.viewer.position == 5
+        await level.drain(len(event(5).message))
+        assert not ahead.read() and not behind.read()
+        for seat in (ahead, behind, level):
+            await seat.close()
+
+    run(play())
+
+
+def test_what_is_no_event_moves_nobody(run: Any, send_to_each: SendToEach) -> None:
+    async def play() -> None:
+        seat = await Carried().open()
+        seat.viewer.position = 7
+        (said,) = wire.batches([Frame('{"frame":"viewers"}')])
+        Outlet(send_to_each).hand_out([seat.viewer], said, Viewer.say)
+        assert seat.viewer.position == 7
+        await seat.drain(len(said.message))
+        await seat.close()
+
+    run(play())
+
+
+def test_the_compiled_loop_tells_who_did_not_take_all(send_to_each: SendToEach) -> None:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        assert send_to_each([ours.fileno()], b"few") == []
+        assert theirs.recv(10) == b"few"
+        assert send_to_each([], b"few") == []
+        ((place, taken),) = send_to_each([ours.fileno()], bytes(4_000_000))
+        assert place == 0 and 0 < taken < 4_000_000
+        assert send_to_each([ours.fileno()], b"more") == [(0, 0)]
+        theirs.close()
+        assert send_to_each([ours.fileno()], b"to nobody") == [(0, 0)], "and the process has had no SIGPIPE"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        (([-1], b"x"), ValueError),
+        (([2**40], b"x"), ValueError),
+        (([2**80], b"x"), OverflowError),
+        ((["1"], b"x"), TypeError),
+        (((1,), b"x"), TypeError),
+        (([1], "x"), TypeError),
+        (([1],), TypeError),
+    ],
+)
+def test_the_compiled_loop_refuses_what_it_cannot_send(
+    send_to_each: Any, arguments: Any, error: type[Exception]
+) -> None:
+    with pytest.raises(error):
+        send_to_each(*arguments)
+
+
+def test_the_compiled_loop_runs_no_code_of_others_while_it_reads_the_list(send_to_each: Any) -> None:
+    class Clears:
+        def fileno(self) -> int:
+            raise AssertionError("asked")
+
+        __index__ = fileno
+
+    with pytest.raises(TypeError, match="must be an int"):
+        send_to_each([Clears(), 1], b"")
+
+
+def test_the_setting_turns_it_off(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    assert open_outlet(compiled_wanted=False)
+    assert caplog.messages == ["viewers are written to by their transports, one by one"]

@@ -20,6 +20,7 @@ from spectator.llm.chat import ChatAnswer, ChatRequest, OnDelta
 from spectator.llm.retry import RetryPolicy, parse_retry_after
 from spectator.llm.secret import ApiKey, mask
 from spectator.llm.sse import EventReader
+from spectator.llm.time_limits import TimeLimits
 from spectator.llm.transport import HttpTransport, Reply, Transport
 from spectator.llm.wire import decode_json, encode_request, error_of
 
@@ -125,6 +126,7 @@ class ChatClient:
         self._retry = retry or RetryPolicy()
         self._breaker = breaker
         self._places = asyncio.Semaphore(limits.concurrency) if limits.concurrency else None
+        self._time = TimeLimits()
         self._first_asked: float | None = None
         self._headers = {
             "Content-Type": "application/json",
@@ -175,6 +177,7 @@ class ChatClient:
     async def aclose(self) -> None:
         """Close the connections."""
         await self._transport.aclose()
+        self._time.close()
 
     def __repr__(self) -> str:
         return f"ChatClient({type(self._address).__name__}, {self._limits})"
@@ -213,10 +216,10 @@ class ChatClient:
         began = self._clock.monotonic()
         limit = min(self._limits.request_s, asking.until - began)
         try:
-            async with asyncio.timeout(limit) as scope:
+            with self._time.within(limit) as scope:
                 return await self._exchange(asking, number, began)
         except TimeoutError:
-            if not scope.expired():
+            if not scope.expired:
                 raise
         raise EndpointTimeout(f"no answer within {max(0.0, limit):.3g} s")
 

@@ -51,9 +51,10 @@ def _shortcomings(results: Results) -> Iterator[str]:
         times = sum(one.asked.fallbacks.values())
         if one.source == "model" and times:
             reasons = ", ".join(f"{why} {count}" for why, count in one.asked.fallbacks.items())
+            whose = "the fallback's, not its own" if times == one.asked.decisions else "partly the fallback's"
             yield (
                 f"A fallback made {times} of the {one.asked.decisions} decisions of {label[one.name]} "
-                f"({reasons}); its figures are partly the fallback's."
+                f"({reasons}); its figures are {whose}."
             )
 
 

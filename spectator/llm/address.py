@@ -85,8 +85,8 @@ def check_base_url(base_url: str) -> str:
     """The base URL, if requests can be sent to it.
 
     Raises:
-        ConfigurationError: It is not an http or https URL with a host, or it carries a password or a query.
-            The message does not repeat it, because it may hold a secret.
+        ConfigurationError: It is not an http or https URL with a host, or it carries a password, a query, or
+            the path of completions. The message does not repeat it, because it may hold a secret.
     """
     try:
         parts = urlsplit(base_url)
@@ -97,6 +97,8 @@ def check_base_url(base_url: str) -> str:
         raise ConfigurationError("base_url must look like https://host/v1")
     if parts.username is not None or parts.password is not None:
         raise ConfigurationError("base_url must not carry a password; name the key's variable in api_key_env")
+    if parts.path.rstrip("/").endswith("/chat/completions"):
+        raise ConfigurationError("base_url must end before /chat/completions, which is appended to it")
     if parts.query or parts.fragment:
         raise ConfigurationError("base_url must not carry a query or a fragment")
     return base_url

@@ -12,7 +12,13 @@ from typing import Final, Self
 
 from spectator import __version__
 from spectator.clock import Clock
-from spectator.errors import EndpointError, EndpointMalformed, EndpointTimeout, EndpointUnavailable
+from spectator.errors import (
+    EndpointError,
+    EndpointMalformed,
+    EndpointResting,
+    EndpointTimeout,
+    EndpointUnavailable,
+)
 from spectator.llm.address import Address
 from spectator.llm.assembly import Assembly
 from spectator.llm.breaker import Breaker
@@ -167,7 +173,10 @@ class ChatClient:
             except EndpointError as error:
                 error.detail = mask(error.detail, self._key)
                 wait = attempts.wait_after(error)
-                logger.warning("a request to a model failed: %s (%s)", error, error.detail or error.kind)
+                severity = logging.DEBUG if isinstance(error, EndpointResting) else logging.WARNING
+                logger.log(
+                    severity, "a request to a model failed: %s (%s)", error, error.detail or error.kind
+                )
                 if wait is None or self._clock.monotonic() + wait >= until:
                     raise
             if on_delta is not None:

@@ -136,15 +136,17 @@ class _HttpReply:
 
 
 def _translate(error: Exception) -> EndpointError:
-    """This library's error for one of aiohttp's, in words that name no host."""
+    """This library's error for one of aiohttp's, in words that name no host; for the log, its own."""
     if isinstance(error, TimeoutError):
         if isinstance(error, aiohttp.ConnectionTimeoutError):
             return EndpointUnavailable("the endpoint could not be reached in time")
         return EndpointTimeout("the endpoint fell silent")
     if isinstance(error, aiohttp.ClientConnectorCertificateError | aiohttp.ClientSSLError):
-        return EndpointUnavailable("the endpoint's certificate is not to be trusted")
+        return EndpointUnavailable("the endpoint's certificate is not to be trusted", detail=str(error))
+    if isinstance(error, aiohttp.ClientConnectorDNSError):
+        return EndpointUnavailable("nobody knows the endpoint's host by its name", detail=str(error))
     if isinstance(error, aiohttp.ClientConnectorError):
-        return EndpointUnavailable("the endpoint could not be reached")
+        return EndpointUnavailable("the endpoint could not be reached", detail=str(error))
     if isinstance(error, aiohttp.ClientResponseError):
         return EndpointUnavailable("the endpoint does not speak HTTP")
     return EndpointUnavailable("the endpoint broke off")

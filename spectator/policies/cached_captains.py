@@ -10,10 +10,10 @@ from typing import Any, Final
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from spectator.errors import ConfigurationError, field_errors
+from spectator.errors import ConfigurationError
 from spectator.policies.base import Preset, ScriptedPolicy
 from spectator.policies.cached import CachedPolicy, OnMiss
-from spectator.policies.captains import PREFIX, Seat, read_user_file
+from spectator.policies.captains import PREFIX, Seat, read_user_file, table_problems
 from spectator.policies.decision_cache import DecisionCache
 
 CACHED: Final = "llm_cached"
@@ -74,8 +74,7 @@ def load_cached(user_file: Path | None) -> dict[str, CachedCaptain]:
         try:
             captains[PREFIX + key] = _captain(CachedTable.model_validate(table), user_file.parent)
         except ValidationError as error:
-            wrong = field_errors(error.errors(include_input=False), prefix=["captains", key])
-            problems += [f"{user_file}: {field.field}: {field.rule}" for field in wrong]
+            problems += table_problems(str(user_file), key, error, CachedTable)
     if problems:
         raise ConfigurationError("; ".join(problems))
     return captains

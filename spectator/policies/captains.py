@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
 import random
+import re
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -10,12 +12,12 @@ from importlib import import_module
 from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from spectator.clock import Clock
-from spectator.errors import ConfigurationError, field_errors
+from spectator.errors import ConfigurationError
 from spectator.llm.address import SessionAddress, StaticAddress, check_base_url
 from spectator.llm.breaker import Breaker
 from spectator.llm.retry import RetryPolicy
@@ -29,6 +31,12 @@ PREFIX: Final = "llm:"
 
 ANSWER_BYTES: Final = 1024 * 1024
 """Largest answer that is read in a live episode."""
+
+_VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
+_LIKE_A_KEY: Final = re.compile(
+    r"(?=.{20})(hf|sk|gsk|xai|ghp|pk|nvapi|r8)_|[0-9a-f]{32}|(?=.*[a-z])(?=.*[0-9])[A-Za-z0-9]{32}"
+)
+"""How keys begin or look that would else pass for names."""
 
 _NEEDS: Final = ("aiohttp", "orjson")
 
@@ -45,11 +53,7 @@ class ModelCaptain(BaseModel):
         default=False, description="Whether the endpoint keeps whole sessions, by name in the URL"
     )
     model: str = Field(min_length=1, max_length=200, description="Its name at its endpoint")
-    api_key_env: str | None = Field(
-        default=None,
-        pattern=r"^[A-Za-z_][A-Za-z0-9_]*$",
-        description="Name of the variable that holds the key",
-    )
+    api_key_env: str | None = Field(default=None, description="Name of the variable that holds the key")
     style: Style = Field(default="tools", description="How it is asked to act")
     temperature: float | None = Field(
         default=None, ge=0, le=2, description="Left to the endpoint when left out"
@@ -82,6 +86,27 @@ class ModelCaptain(BaseModel):
             return check_base_url(base_url)
         except ConfigurationError as error:
             raise ValueError(str(error)) from None
+
+    @field_validator("api_key_env")
+    @classmethod
+    def _name_of_a_variable(cls, name: str | None) -> str | None:
+        """Names are shown to everyone, so that a key in its place must not pass for one."""
+        if name is not None and (not _VARIABLE.fullmatch(name) or _LIKE_A_KEY.match(name)):
+            raise ValueError(
+                "must be the name of a variable, such as MY_KEY; the key itself stands nowhere here"
+            )
+        return name
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        if self.context_tokens <= self.max_tokens:
+            raise ValueError(
+                f"context_tokens ({self.context_tokens}) is for prompt and answer together, and must be more "
+                f"than max_tokens ({self.max_tokens})"
+            )
+        if self.tool_choice is not None and self.style != "tools":
+            raise ValueError(f"tool_choice is for the style 'tools', not {self.style!r}; leave it out")
+        return self
 
     @field_validator("extra")
     @classmethod
@@ -145,8 +170,10 @@ def parse_captains(text: str, name: str) -> dict[str, ModelCaptain]:
         raise ConfigurationError(f"{name} is not TOML: {error}") from error
     tables = document.pop("captains", {})
     problems = [f"{name}: {key}: only tables [captains.NAME] are known" for key in document]
+    if not isinstance(tables, dict):
+        raise ConfigurationError(f"{name}: captains: must be tables [captains.NAME]")
     captains: dict[str, ModelCaptain] = {}
-    for key, table in tables.items() if isinstance(tables, dict) else ():
+    for key, table in tables.items():
         if not _is_name(key):
             problems.append(f"{name}: captains.{key}: a name has 1 to 48 of the characters a-z 0-9 . _ -")
             continue
@@ -155,11 +182,33 @@ def parse_captains(text: str, name: str) -> dict[str, ModelCaptain]:
         try:
             captains[PREFIX + key] = ModelCaptain.model_validate(table)
         except ValidationError as error:
-            wrong = field_errors(error.errors(include_input=False), prefix=["captains", key])
-            problems += [f"{name}: {field.field}: {field.rule}" for field in wrong]
+            problems += table_problems(name, key, error, ModelCaptain)
     if problems:
         raise ConfigurationError("; ".join(problems))
     return captains
+
+
+def table_problems(name: str, key: str, error: ValidationError, table: type[BaseModel]) -> list[str]:
+    """What is wrong with the table ``[captains.KEY]`` of the file called ``name``, field by field.
+
+    The values are no part of it: one of them may be a key.
+    """
+    told = []
+    for problem in error.errors(include_input=False):
+        field, rule = ".".join(["captains", key, *map(str, problem["loc"])]), problem["msg"]
+        if problem["type"] == "extra_forbidden" and len(problem["loc"]) == 1:
+            rule = f"there is no such field{_nearest(str(problem['loc'][0]), table)}"
+        elif problem["type"] in ("model_type", "model_attributes_type"):
+            rule = f"must be a table [captains.{key}]"
+        told.append(f"{name}: {field}: {rule.removeprefix('Value error, ')}")
+    return told
+
+
+def _nearest(field: str, table: type[BaseModel]) -> str:
+    if field in ("api_key", "key", "token"):
+        return "; put the key into a variable, and name that in api_key_env"
+    near = difflib.get_close_matches(field, table.model_fields, n=1)
+    return f"; did you mean {near[0]}?" if near else f"; there are {', '.join(table.model_fields)}"
 
 
 def _is_name(key: str) -> bool:

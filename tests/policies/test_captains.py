@@ -104,6 +104,52 @@ def test_a_wrong_file_is_refused_by_field_and_rule(text: str, words: str) -> Non
     assert words in str(refused.value)
 
 
+SOUND = '[captains.x]\nlabel="x"\nmodel="m"\nbase_url="https://h/v1"\n'
+SECRET = "hf_SECRETsecretSECRETsecretSECRETse"
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("captains = 7", "mine.toml: captains: must be tables [captains.NAME]"),
+        ("[captains]\nx = 7", "captains.x: must be a table [captains.x]"),
+        ('[[captains.x]]\nlabel="x"', "captains.x: must be a table [captains.x]"),
+        (
+            f'{SOUND}api_key="{SECRET}"',
+            "captains.x.api_key: there is no such field; put the key into a variable",
+        ),
+        (f"{SOUND}max_token=9", "captains.x.max_token: there is no such field; did you mean max_tokens?"),
+        (f"{SOUND}colour=9", "captains.x.colour: there is no such field; there are label, summary"),
+        (f'{SOUND}api_key_env="{SECRET}"', "captains.x.api_key_env: must be the name of a variable"),
+        (f'{SOUND}api_key_env="sk-{SECRET}"', "captains.x.api_key_env: must be the name of a variable"),
+        (
+            f"{SOUND}context_tokens=1024",
+            "captains.x: context_tokens (1024) is for prompt and answer together",
+        ),
+        (f'{SOUND}style="json"\ntool_choice="auto"', "captains.x: tool_choice is for the style 'tools'"),
+        (SOUND.replace("/v1", "/v1/chat/completions"), "captains.x.base_url: base_url must end before"),
+        (
+            SOUND.replace("//h/", f"//h:{SECRET}@h/"),
+            "captains.x.base_url: base_url must not carry a password",
+        ),
+        (SOUND.replace("/v1", f"/v1?key={SECRET}"), "captains.x.base_url: base_url must not carry a query"),
+    ],
+)
+def test_what_people_write_by_mistake_is_told_with_what_would_be_right_and_no_secret(
+    text: str, words: str
+) -> None:
+    with pytest.raises(ConfigurationError) as refused:
+        parse_captains(text, "mine.toml")
+    assert words in str(refused.value) and SECRET not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "name", ["HF_TOKEN", "MY_KEY_2", "openai_key", "OPENAI_API_KEY_FOR_THE_EVALUATION_2026"]
+)
+def test_names_of_variables_do_not_pass_for_keys(name: str) -> None:
+    assert parse_captains(f'{SOUND}api_key_env="{name}"', "f")["llm:x"].api_key_env == name
+
+
 def test_every_wrong_field_is_named_at_once() -> None:
     with pytest.raises(ConfigurationError) as refused:
         parse_captains('[captains.x]\nlabel=""\nmodel=""\nbase_url="https://h/v1"\nmax_tokens=1', "f")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from array import array
+from collections.abc import Iterable
 from typing import Any, Final
 
 import orjson
@@ -19,6 +20,9 @@ from spectator.llm.wire import error_of
 
 MAX_TOOL_CALLS: Final = 64
 """Calls of one answer that are looked at."""
+
+MAX_TOLD: Final = 2_048
+"""Characters beyond which what came together is told in parts."""
 
 _VERSION_FIELDS: Final = frozenset({"metadata", "sglext", "weight_version"})
 _KNOWN: Final = frozenset(
@@ -51,15 +55,29 @@ class Assembly:
         self._model: str | None = None
         self._version: str | None = None
         self._tokens = _Tokens()
+        self._grown: list[str] = []
+        self._grown_kind: DeltaKind = "text"
+        self._grown_size = 0
         self.finish_reason: str | None = None
         self.begun = False
 
     def feed(self, piece: Any) -> None:
-        """Add a decoded completion, or a chunk of one.
+        """Add a decoded completion, or a chunk of one; see :meth:`feed_all`."""
+        self.feed_all((piece,))
+
+    def feed_all(self, pieces: Iterable[Any]) -> None:
+        """Add what came together: decoded completions, or chunks of one. What grew by it is told at once.
 
         Raises:
-            EndpointError: It reports an error instead, or is no completion at all.
+            EndpointError: A piece reports an error instead, or is no completion at all.
         """
+        try:
+            for piece in pieces:
+                self._add(piece)
+        finally:
+            self._tell_grown()
+
+    def _add(self, piece: Any) -> None:
         if not isinstance(piece, dict):
             raise EndpointMalformed("the endpoint answered something that is not a completion")
         if not _KNOWN.issuperset(piece) or (self._model is None and "model" in piece):
@@ -79,7 +97,8 @@ class Assembly:
             raise EndpointMalformed("the endpoint's answer holds no completion")
         if self._on_delta is not None:
             for kind, part in self._splitter.end():
-                self._on_delta(kind, self._clean(part))
+                self._tell(kind, part)
+            self._tell_grown()
         inline, text = split_thought("".join(self._text))
         apart, refusal = "".join(self._thought).strip(), "".join(self._refusal).strip()
         calls = [call.whole(self._clean) for _, call in sorted(self._calls.items())] if self._calls else ()
@@ -164,9 +183,19 @@ class Assembly:
             self._tell("tool", written)
 
     def _tell(self, kind: DeltaKind, text: str) -> None:
-        if self._on_delta is not None:
-            as_is = self._key is None and text.isascii()
-            self._on_delta(kind, text if as_is else self._clean(text))
+        if self._on_delta is None:
+            return
+        self._grown_size += len(text)
+        if kind != self._grown_kind or self._grown_size > MAX_TOLD:
+            self._tell_grown()
+            self._grown_kind, self._grown_size = kind, len(text)
+        self._grown.append(text)
+
+    def _tell_grown(self) -> None:
+        if self._grown and self._on_delta is not None:
+            grown, self._grown = "".join(self._grown), []
+            self._on_delta(self._grown_kind, self._clean(grown))
+        self._grown_size = 0
 
 
 class _CallParts:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Iterable
+from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Final, Self
 
 from spectator import __version__
@@ -285,22 +286,19 @@ class _Reading:
             self._count(piece)
             if is_first and piece.lstrip().startswith(b"{"):
                 return await self.whole(reply, piece)
-            if self._feed(events.feed(piece)):
+            came = events.feed(piece)
+            self._feed(came)
+            if DONE in came:
                 return await _linger(reply)
-        self._feed(events.end())
+        self._feed(list(events.end()))
         if self.assembly.begun and self.assembly.finish_reason is None:
             raise EndpointUnavailable("the endpoint broke off in the middle of its answer")
 
-    def _feed(self, events: Iterable[bytes]) -> bool:
-        """Take what arrived together; says whether the stream ends with it."""
-        feed = self.assembly.feed
-        for data in events:
-            if data == DONE:
-                return True
-            feed(decode_json(data))
-            if self.first_at is None and self.assembly.begun:
-                self.first_at = self._clock.monotonic()
-        return False
+    def _feed(self, events: Sequence[bytes]) -> None:
+        """Take what came together, up to the end of the stream."""
+        self.assembly.feed_all(decode_json(data) for data in takewhile(DONE.__ne__, events))
+        if self.first_at is None and self.assembly.begun:
+            self.first_at = self._clock.monotonic()
 
     async def whole(self, reply: Reply, begun: bytes = b"") -> None:
         """Read an answer that does not form; ``begun`` was read of it before."""

@@ -30,6 +30,11 @@ class ThoughtSplitter:
     def feed(self, piece: str) -> Iterator[tuple[Kind, str]]:
         """Parts of the text that are certain after ``piece``, in order."""
         text = self._held + piece
+        if "<" not in text:
+            self._held = ""
+            if text:
+                yield self._kind, text
+            return
         while found := (_OPENING if self._kind == "text" else _CLOSING).search(text):
             if found.start():
                 yield self._kind, text[: found.start()]

@@ -66,7 +66,7 @@ def ask(stream: bool) -> ChatRequest:
 def test_an_answer_with_all_that_the_endpoint_tells(stream: bool) -> None:
     async def run() -> None:
         heard: list[tuple[str, str]] = []
-        async with serving(hello) as fake:
+        async with serving(hello, [Mode.SLOW], pause_s=0.005) as fake:
             chat = client(fake)
             answer = await chat.complete(
                 ask(stream), deadline=10, on_delta=lambda kind, text: heard.append((kind, text))

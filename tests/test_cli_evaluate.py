@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -126,13 +127,15 @@ def told(out: Path) -> list[tuple[object, ...]]:
 
 
 def test_two_models_are_compared_and_a_finished_match_is_never_asked_for_again(
-    tmp_path: Path, offered: Callable[..., None]
+    tmp_path: Path, offered: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(sys.modules["spectator.cli.evaluate"], "TOLD_EVERY_S", 0.02)
     out = tmp_path / "two"
     with endpoint(batsman) as home, endpoint(obedient) as away:
         offered(home=home, away=away)
         code, said, progress = compare(out)
         assert code == 0, progress
+        assert re.search(r"0 of 2 matches; [\d,]+ tokens, [\d.]+ of money so far", progress)
         results = json.loads((out / "results.json").read_text())
         asked = {one["name"]: one["asked"] for one in results["captains"]}
         for name, fake in (("llm:home", home), ("llm:away", away)):
@@ -158,6 +161,7 @@ def test_two_models_are_compared_and_a_finished_match_is_never_asked_for_again(
         ([Mode.NO_QUOTA], "wants to be paid first"),
         ([Mode.OK] * 6 + [Mode.UNKNOWN], "knows no such address or model"),
         ([Mode.GARBAGE], "holds no completion"),
+        ([Mode.BUSY], "asks to wait, with so many matches at once"),
     ],
 )
 def test_an_endpoint_that_cannot_be_asked_is_told_at_once_and_the_same_command_plays_on(
@@ -176,8 +180,10 @@ def test_an_endpoint_that_cannot_be_asked_is_told_at_once_and_the_same_command_p
         code, _, progress = compare(out)
         assert code == 0, progress
     asked = {one["name"]: one["asked"] for one in json.loads((out / "results.json").read_text())["captains"]}
-    borne = {"malformed": 5} if modes == [Mode.GARBAGE] else {}
-    assert asked["llm:home"]["fallbacks"] == borne and asked["llm:away"]["fallbacks"] == {}
+    borne = {Mode.GARBAGE: {"malformed": 5}, Mode.BUSY: {"busy": 4}}.get(modes[0], {})
+    fallbacks = asked["llm:home"]["fallbacks"]
+    assert fallbacks.keys() == borne.keys() and asked["llm:away"]["fallbacks"] == {}
+    assert all(borne[kind] <= times <= 2 * borne[kind] for kind, times in fallbacks.items())
 
 
 def test_what_an_evaluation_may_spend_stops_it_and_it_plays_on_with_more_as_if_never_stopped(

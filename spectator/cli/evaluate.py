@@ -17,7 +17,7 @@ from spectator.cli.spending import spending_options, warn_unpriced
 if TYPE_CHECKING:
     from spectator.evaluation.results import Results
     from spectator.evaluation.schedule import Schedule
-    from spectator.policies.spending import Till
+    from spectator.policies.spending import Spent, Till
 
 AGAIN = "nothing is lost: the same command plays on from here"
 """What to do when not all was played."""
@@ -129,6 +129,7 @@ async def _run(schedule: Schedule, out: Path, jobs: int, till: Till) -> Results:
     total = len(schedule.matches)
     with click.progressbar(length=total, label="matches", file=sys.stderr, show_pos=True) as bar:
         progress = _Progress(bar)
+        telling = asyncio.create_task(_keep_telling(progress, till))
         try:
             run = await run_evaluation(
                 schedule, out, jobs=jobs, clock=SystemClock(), told=progress.tell, till=till
@@ -136,12 +137,22 @@ async def _run(schedule: Schedule, out: Path, jobs: int, till: Till) -> Results:
         except asyncio.CancelledError:
             click.echo(f"\ninterrupted: {progress.over} of {total} matches are played; {AGAIN}", err=True)
             raise
+        finally:
+            telling.cancel()
     if run.cut_short is not None and not schedule.whole(run.found).pairs:
         raise click.ClickException(
             f"{run.cut_short}; {len(run.found)} of {total} matches are played, too few to judge; {AGAIN}, "
             "once that is put right"
         )
     return await asyncio.to_thread(results_of, schedule, run.found, run.cut_short)
+
+
+async def _keep_telling(progress: _Progress, till: Till) -> None:
+    """Say now and then what asking models has taken: a match may last for minutes."""
+    while True:
+        await asyncio.sleep(TOLD_EVERY_S)
+        if till.whole.tokens:
+            progress.tell_spent(till.whole)
 
 
 class _Progress:
@@ -167,6 +178,16 @@ class _Progress:
             self._told = now
             left = (now - self._began) / max(1, over - self._before) * (total - over)
             click.echo(f"{over} of {total} matches, about {left:.0f} s to go", err=True)
+
+    def tell_spent(self, spent: Spent) -> None:
+        """Say what asking models has taken: beside the bar, or in a line."""
+        cost = f", {spent.cost:.4g} of money" if spent.cost else ""
+        taken = f"{spent.tokens:,} tokens{cost}"
+        if self._terminal:
+            self._bar.label = f"matches ({taken})"
+            self._bar.render_progress()
+        else:
+            click.echo(f"{self.over} of {self._bar.length} matches; {taken} so far", err=True)
 
 
 def _write(results: Results, out: Path) -> None:

@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import replace
 from typing import Final, Never
 
-from spectator.errors import EndpointError
+from spectator.errors import EndpointBusy, EndpointError
 from spectator.llm.breaker import HOPELESS
 from spectator.observations import Observation
 from spectator.policies.base import Decision, Policy, Preset
@@ -83,7 +83,8 @@ class WatchedPolicy:
         """Why a decision is not to count; ``None`` when it is."""
         self._unanswered = self._unanswered + 1 if _unanswered(decision) else 0
         if self._unanswered and (self._unanswered >= UNANSWERED or _hopeless(decision)):
-            return f"{self._name} cannot be asked: {_words(decision)}"
+            hint = ", with so many matches at once" if _kind(decision) == EndpointBusy.kind else ""
+            return f"{self._name} cannot be asked: {_words(decision)}{hint}"
         return self._halt.till.refusal() if _kind(decision) == SPENT else None
 
     def spend_from(self, purse: Allowance) -> None:

@@ -69,14 +69,17 @@ class Recollection:
             if self._kind == "unusable":
                 raise CallRefused(self._words)  # there was no time left to ask once more
             self._differs |= self._kind != EndpointResting.kind
-            raise EndpointResting(self._words)
+            raise self._failure()
         exchange = self._due.popleft()
         self.asked.append(request)
         self._differs |= exchange["request"] != fingerprint(request.messages, request.tools)
         if exchange["reply"] is not None:
             return answer_of(exchange["reply"])
         self._differs |= exchange["failure"] is None
-        raise _ERRORS.get(self._kind, EndpointResting)(self._words)
+        raise self._failure()
+
+    def _failure(self) -> EndpointError:
+        return _ERRORS.get(self._kind, EndpointResting)(self._words)
 
     def refusal(self) -> str | None:
         """The cap that was reached then, if one was."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
@@ -14,6 +13,7 @@ from spectator import __version__
 from spectator.environments.base import OUTCOME, SEALED_BIT
 from spectator.errors import ConfigurationError
 from spectator.evaluation import statistics
+from spectator.evaluation.asked import Asked, asked_of
 from spectator.evaluation.figures import EpisodeFigures, SeatFigures
 from spectator.evaluation.halting import SPENT
 from spectator.evaluation.measures import measures_of
@@ -48,17 +48,6 @@ class Tally(BaseModel):
     ties: int
     losses: int
     unfinished: int = Field(description="Matches that broke down; their whole pair is left out of the shares")
-
-
-class Asked(BaseModel):
-    """What was asked of one captain in all its matches, and what that took."""
-
-    decisions: int = Field(ge=0)
-    fallbacks: dict[str, int] = Field(
-        description="Decisions that somebody else made, by the first word of the reason (docs/captains.md)"
-    )
-    tokens: int = Field(ge=0, description="Prompt and answer together; 0 where no model was asked")
-    cost: float = Field(ge=0, description="By the prices of the captains' catalogue")
 
 
 class CaptainResult(BaseModel):
@@ -255,26 +244,12 @@ def _captain(
         or Estimate(value=0.5, low=0.0, high=1.0, n=0),
         tally=_tally(against),
         measures=_measured(schedule, found, ranked.name, rng),
-        asked=_asked(schedule, found, ranked.name),
-    )
-
-
-def _asked(schedule: Schedule, found: Found, name: str) -> Asked:
-    """The sums over this captain's seats, in matches that broke down too."""
-    mine = [
-        seat
-        for match in schedule.matches
-        for seat in found[match].seats
-        if _captain_of(match, seat, found[match]) == name
-    ]
-    fallbacks: Counter[str] = Counter()
-    for seat in mine:
-        fallbacks.update(seat.fallbacks)
-    return Asked(
-        decisions=sum(seat.decisions for seat in mine),
-        fallbacks=dict(sorted(fallbacks.items())),
-        tokens=round(sum(seat.figures.get("tokens", 0.0) for seat in mine)),
-        cost=round(sum(seat.figures.get("cost", 0.0) for seat in mine), 6),
+        asked=asked_of(
+            seat
+            for match in schedule.matches
+            for seat in found[match].seats
+            if _captain_of(match, seat, found[match]) == ranked.name
+        ),
     )
 
 

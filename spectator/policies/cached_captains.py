@@ -13,8 +13,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from spectator.errors import ConfigurationError
 from spectator.policies.base import Preset, ScriptedPolicy
 from spectator.policies.cached import CachedPolicy, OnMiss
-from spectator.policies.captains import PREFIX, Seat, read_user_file, table_problems
+from spectator.policies.captains import PREFIX, Seat, read_user_file
 from spectator.policies.decision_cache import DecisionCache
+from spectator.policies.tables import table_problems
 
 CACHED: Final = "llm_cached"
 """Name of the captain and opponent that decides from the cache of the table ``[captains.cached]``."""

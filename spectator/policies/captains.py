@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import difflib
 import random
-import re
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -25,18 +23,13 @@ from spectator.llm.secret import ApiKey
 from spectator.policies.base import Policy, Preset, ScriptedPolicy
 from spectator.policies.model import Asks, ModelPolicy, ModelSettings
 from spectator.policies.prompting import Briefing, Style
+from spectator.policies.tables import name_of_a_variable, table_problems
 
 PREFIX: Final = "llm:"
 """What the names of these presets begin with, before the name of their table."""
 
 ANSWER_BYTES: Final = 1024 * 1024
 """Largest answer that is read in a live episode."""
-
-_VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
-_LIKE_A_KEY: Final = re.compile(
-    r"(?=.{20})(hf|sk|gsk|xai|ghp|pk|nvapi|r8)_|[0-9a-f]{32}|(?=.*[a-z])(?=.*[0-9])[A-Za-z0-9]{32}"
-)
-"""How keys begin or look that would else pass for names."""
 
 _NEEDS: Final = ("aiohttp", "orjson")
 
@@ -90,12 +83,7 @@ class ModelCaptain(BaseModel):
     @field_validator("api_key_env")
     @classmethod
     def _name_of_a_variable(cls, name: str | None) -> str | None:
-        """Names are shown to everyone, so that a key in its place must not pass for one."""
-        if name is not None and (not _VARIABLE.fullmatch(name) or _LIKE_A_KEY.match(name)):
-            raise ValueError(
-                "must be the name of a variable, such as MY_KEY; the key itself stands nowhere here"
-            )
-        return name
+        return None if name is None else name_of_a_variable(name)
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
@@ -186,29 +174,6 @@ def parse_captains(text: str, name: str) -> dict[str, ModelCaptain]:
     if problems:
         raise ConfigurationError("; ".join(problems))
     return captains
-
-
-def table_problems(name: str, key: str, error: ValidationError, table: type[BaseModel]) -> list[str]:
-    """What is wrong with the table ``[captains.KEY]`` of the file called ``name``, field by field.
-
-    The values are no part of it: one of them may be a key.
-    """
-    told = []
-    for problem in error.errors(include_input=False):
-        field, rule = ".".join(["captains", key, *map(str, problem["loc"])]), problem["msg"]
-        if problem["type"] == "extra_forbidden" and len(problem["loc"]) == 1:
-            rule = f"there is no such field{_nearest(str(problem['loc'][0]), table)}"
-        elif problem["type"] in ("model_type", "model_attributes_type"):
-            rule = f"must be a table [captains.{key}]"
-        told.append(f"{name}: {field}: {rule.removeprefix('Value error, ')}")
-    return told
-
-
-def _nearest(field: str, table: type[BaseModel]) -> str:
-    if field in ("api_key", "key", "token"):
-        return "; put the key into a variable, and name that in api_key_env"
-    near = difflib.get_close_matches(field, table.model_fields, n=1)
-    return f"; did you mean {near[0]}?" if near else f"; there are {', '.join(table.model_fields)}"
 
 
 def _is_name(key: str) -> bool:

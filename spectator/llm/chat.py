@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -26,6 +26,23 @@ class SettledMessage(dict[str, Any]):
         """Its JSON, once made; see :mod:`spectator.llm.wire`."""
         self.hashed: tuple[Any, Any] | None = None
         """The hash before and after it, once made; see :mod:`spectator.llm.fingerprint`."""
+
+
+class SettledTools(list[Mapping[str, Any]]):
+    """Tools that change no more, so that what is made of them can be kept with them.
+
+    Args:
+        tools: The tools.
+    """
+
+    __slots__ = ("canonical", "encoded")
+
+    def __init__(self, tools: Iterable[Mapping[str, Any]]) -> None:
+        super().__init__(tools)
+        self.encoded: Any = None
+        """Their JSON, once made; see :mod:`spectator.llm.wire`."""
+        self.canonical: bytes | None = None
+        """The same with sorted keys; see :mod:`spectator.llm.fingerprint`."""
 
 
 DeltaKind = Literal["thought", "text", "tool", "restart"]

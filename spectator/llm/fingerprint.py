@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import orjson
 
-from spectator.llm.chat import Message, SettledMessage
+from spectator.llm.chat import Message, SettledMessage, SettledTools
 
 _BEGINNING: Final[hashlib._Hash] = hashlib.sha256(b'{"messages":[')
 
@@ -22,7 +22,7 @@ def hash_question(messages: Sequence[Message], tools: Sequence[Mapping[str, Any]
     """
     try:
         whole = _after(messages).copy()
-        whole.update(b'],"tools":' + _canonical(list(tools)) + b"}")
+        whole.update(b'],"tools":' + _canonical_tools(tools) + b"}")
     except orjson.JSONEncodeError:
         # Lone surrogates and integers beyond 64 bits: the standard library writes both.
         question = {"messages": list(messages), "tools": list(tools)}
@@ -45,6 +45,14 @@ def _after(messages: Sequence[Message]) -> hashlib._Hash:
         if settled is not None:
             settled.hashed = before, state
     return state
+
+
+def _canonical_tools(tools: Sequence[Mapping[str, Any]]) -> bytes:
+    if not isinstance(tools, SettledTools):
+        return _canonical(list(tools))
+    if tools.canonical is None:
+        tools.canonical = _canonical(tools)
+    return tools.canonical
 
 
 def _canonical(value: Any) -> bytes:

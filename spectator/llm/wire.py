@@ -14,7 +14,7 @@ from spectator.errors import (
     EndpointRefused,
     EndpointUnavailable,
 )
-from spectator.llm.chat import ChatRequest, SettledMessage
+from spectator.llm.chat import ChatRequest, SettledMessage, SettledTools
 
 _NO_MONEY: Final = ("insufficient_quota", "billing", "credit balance", "exceeded your current quota")
 
@@ -27,7 +27,8 @@ def encode_request(request: ChatRequest) -> bytes:
     """
     body: dict[str, Any] = {**request.extra, "model": request.model, "messages": ()}
     if request.tools:
-        body["tools"] = request.tools
+        tools = request.tools
+        body["tools"] = (tools.encoded or _encoded(tools)) if isinstance(tools, SettledTools) else tools
         if request.tool_choice is not None:
             body["tool_choice"] = request.tool_choice
     if request.temperature is not None:
@@ -47,24 +48,24 @@ def encode_request(request: ChatRequest) -> bytes:
     if request.stream:
         body |= {"stream": True, "stream_options": {"include_usage": True, **body.get("stream_options", {})}}
     body["messages"] = [
-        (message.encoded or _settled(message)) if isinstance(message, SettledMessage) else message
+        (message.encoded or _encoded(message)) if isinstance(message, SettledMessage) else message
         for message in request.messages
     ]
     try:
         return orjson.dumps(body)
     except orjson.JSONEncodeError:
         # Lone surrogates and integers beyond 64 bits: the standard library writes both.
-        body["messages"] = request.messages
-        return json.dumps(body, allow_nan=False, separators=(",", ":")).encode()
+        plain = {"messages": request.messages, **({"tools": request.tools} if request.tools else {})}
+        return json.dumps({**body, **plain}, allow_nan=False, separators=(",", ":")).encode()
 
 
-def _settled(message: SettledMessage) -> Any:
-    """The JSON of ``message``, which keeps it; the message itself where that cannot be made."""
+def _encoded(settled: SettledMessage | SettledTools) -> Any:
+    """The JSON of what changes no more, which keeps it; itself where that cannot be made."""
     try:
-        message.encoded = orjson.Fragment(orjson.dumps(message))
+        settled.encoded = orjson.Fragment(orjson.dumps(settled))
     except orjson.JSONEncodeError:
-        return message
-    return message.encoded
+        return settled
+    return settled.encoded
 
 
 def decode_json(data: bytes) -> Any:

@@ -11,7 +11,7 @@ from typing import Any, Final, Protocol
 from spectator.clock import Clock
 from spectator.errors import EndpointError, EndpointResting
 from spectator.events import encode_json
-from spectator.llm.chat import ChatAnswer, ChatRequest, DeltaKind, Message, OnDelta, Usage
+from spectator.llm.chat import ChatAnswer, ChatRequest, DeltaKind, Message, OnDelta, SettledTools, Usage
 from spectator.llm.exchange import answered, failed
 from spectator.llm.parsing import (
     Call,
@@ -294,7 +294,7 @@ class ModelPolicy:
     def _tools(self, legal: Sequence[LegalAction]) -> tuple[Sequence[Mapping[str, Any]], int]:
         """The tools and their size; worlds often offer the very same ones again."""
         if self._offered is None or self._offered[0] is not legal:
-            made = tools(legal)
+            made = SettledTools(tools(legal))
             self._offered = (legal, made, len(encode_json(made)))
         return self._offered[1:]
 

@@ -16,12 +16,13 @@ from hypothesis import strategies as st
 
 from spectator.errors import EndpointBusy
 from spectator.events import ModelExchange, encode_json
-from spectator.llm.chat import ChatAnswer, ChatRequest, SettledMessage, ToolCall, Usage
+from spectator.llm.chat import ChatAnswer, ChatRequest, SettledMessage, SettledTools, ToolCall, Usage
 from spectator.llm.exchange import MAX_REPLY, answer_of, answered, failed, fingerprint
 from spectator.llm.wire import encode_request
 
 MESSAGES = [{"role": "system", "content": "Décide."}, {"role": "user", "content": '{"next": 1}'}]
 TOOLS = [{"type": "function", "function": {"name": "say", "parameters": {"maximum": 1e-7, "minimum": 2**70}}}]
+TOOLS_OF_A_SEAT = [{"type": "function", "function": {"name": "say", "description": "Ü"}}]
 ASKED = ChatRequest(model="m", messages=MESSAGES, tools=TOOLS)
 
 
@@ -102,15 +103,16 @@ def test_a_failure_is_recorded_without_the_endpoints_own_words() -> None:
     assert "4711" not in kept.model_dump_json()
 
 
-@pytest.mark.parametrize("tools", [(), TOOLS])
+@pytest.mark.parametrize("tools", [(), TOOLS, TOOLS_OF_A_SEAT])
 @pytest.mark.parametrize("said", ["plain", "half a pair \ud800"])
 def test_settled_messages_make_the_same_question_time_after_time(said: str, tools: Any) -> None:
     messages = [*MESSAGES, {"role": "user", "content": said}]
     settled = [SettledMessage(message) for message in messages]
     body = encode_request(ChatRequest(model="m", messages=messages, tools=tools))
+    offered = SettledTools(tools)
     for _ in range(2):
-        assert fingerprint(settled, tools) == fingerprint(messages, tools)
-        assert encode_request(ChatRequest(model="m", messages=settled, tools=tools)) == body
+        assert fingerprint(settled, offered) == fingerprint(messages, tools)
+        assert encode_request(ChatRequest(model="m", messages=settled, tools=offered)) == body
 
 
 POOL = [

@@ -40,17 +40,18 @@ LINGER_S: Final = 5.0
 GOING_S: Final = 1.0
 """The same once the server goes."""
 
-FIRST_REQUEST_S: Final = 15.0
-"""How long a new connection may take to send the head of its first request."""
+REQUEST_S: Final = 15.0
+"""How long a connection may take to send the head of its first request; twice as long for a later one."""
 
 
 class HttpProtocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
-    """An HTTP connection of uvicorn's that is cut when it never asks for anything."""
+    """An HTTP connection of uvicorn's that is cut when it never asks for anything, or not to the end."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:
         """Begin the connection."""
         super().connection_made(transport)
-        self._patience = self.loop.call_later(FIRST_REQUEST_S, self._cut_when_silent)
+        self._answered: object = None
+        self._patience = self.loop.call_later(REQUEST_S, self._cut_when_silent)
 
     def handle_websocket_upgrade(self) -> None:
         """Make way for a WebSocket; nothing of ours outlives this."""
@@ -63,8 +64,15 @@ class HttpProtocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
         super().connection_lost(exc)
 
     def _cut_when_silent(self) -> None:
-        if self.cycle is None and self.transport.get_protocol() is self:
+        """Cut it when the request that was answered last is still the last one."""
+        if self.transport.get_protocol() is not self:
+            return
+        if self.cycle is self._answered:
             self.transport.abort()
+            return
+        if self.cycle.response_complete:
+            self._answered = self.cycle
+        self._patience = self.loop.call_later(REQUEST_S, self._cut_when_silent)
 
 
 class WebSocketProtocol(WebSocketsSansIOProtocol):

@@ -18,7 +18,7 @@ from tests.serving import Serving, serve, test_settings, without_errors
 @pytest.fixture
 def hasty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Serving]:
     """A server that waits one second for everything."""
-    monkeypatch.setattr(protocol, "FIRST_REQUEST_S", 1.0)
+    monkeypatch.setattr(protocol, "REQUEST_S", 1.0)
     monkeypatch.setattr(shield, "BODY_S", 1.0)
     with without_errors(), serve(test_settings(tmp_path)) as running:
         yield running
@@ -36,6 +36,26 @@ def test_half_a_request_is_cut(hasty: Serving, sent: bytes) -> None:
             assert peer.recv(1) == b""
         except ConnectionResetError:
             pass
+
+
+def test_half_of_a_later_request_is_cut_and_who_asks_again_and_again_is_not(hasty: Serving) -> None:
+    with connected(hasty) as peer, httpx.Client(base_url=hasty.base_url) as busy:
+        peer.sendall(b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+        assert peer.recv(65536).startswith(b"HTTP/1.1 200")
+        peer.settimeout(0.2)
+        deadline, ports, cut = time.monotonic() + 30, set(), False
+        while not cut:
+            assert time.monotonic() < deadline, "it is still served"
+            answer = busy.get("/health")
+            ports.add(answer.extensions["network_stream"].get_extra_info("client_addr"))
+            try:
+                peer.sendall(b"G")
+                cut = peer.recv(1) == b""
+            except TimeoutError:
+                continue
+            except OSError:
+                cut = True
+        assert len(ports) == 1
 
 
 def test_half_a_body_is_refused(hasty: Serving) -> None:

@@ -80,7 +80,7 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin the connection; comings and goings of viewers are figures, not log lines."""
-        self.logger = logger
+        self.logger = self.conn.logger = logger
         self._pings = Allowance(PINGS_PER_S, PING_BURST, SystemClock())
         self._early: list[bytes] | None = None
         super().connection_made(transport)

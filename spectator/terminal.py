@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from rich.console import Group, RenderableType
@@ -32,21 +32,57 @@ def draw(state: Mapping[str, Any], connection: str) -> RenderableType:
     if headline:
         parts.append(Panel(Text(_plain(headline, 200), style="bold")))
     parts += [_decisions(state.get("decisions", {})), _feed(state.get("feed", {}))]
-    if "result" in episode:
-        parts.append(Text(_plain(episode["result"], 200), style="bold green"))
-    elif "reason" in episode:
-        parts.append(Text(f"{episode['reason']}: {_plain(episode.get('detail', ''), 200)}", style="bold red"))
+    if "reason" in episode:
+        parts.append(_end(episode))
     return Group(*parts)
+
+
+class Tale:
+    """An episode told line by line, for whom nothing can be drawn twice: a pipe, a dumb terminal."""
+
+    def __init__(self) -> None:
+        self._connection = ""
+        self._episode = ""
+        self._told = ""
+        self._over = False
+
+    def news(self, state: Mapping[str, Any], connection: str) -> Iterator[str]:
+        """The lines that were not told before; see :func:`draw`."""
+        episode = state.get("episode", {})
+        if episode and episode["id"] != self._episode:
+            self._episode, self._told, self._over = episode["id"], "", False
+            yield _header(episode, connection).plain
+        elif connection != self._connection:
+            yield _plain(connection, 200)
+        self._connection = connection
+        feed = state.get("feed", {})
+        for key in sorted(key for key in feed if key > self._told):
+            self._told, line = key, feed[key]
+            parts = (
+                _plain(line.get("at", ""), 8),
+                _plain(line.get("label", ""), 8),
+                _plain(line["text"], 300),
+            )
+            yield " ".join(part for part in parts if part)
+        if "reason" in episode and not self._over:
+            self._over = True
+            yield _end(episode).plain
+
+
+def _end(episode: Mapping[str, Any]) -> Text:
+    if "result" in episode:
+        return Text(_plain(episode["result"], 200), style="bold green")
+    return Text(f"{episode['reason']}: {_plain(episode.get('detail', ''), 200)}", style="bold red")
 
 
 def _header(episode: Mapping[str, Any], connection: str) -> Text:
     if not episode:
-        return Text(connection, style="dim")
+        return Text(_plain(connection, 200), style="dim")
     seats = " v ".join(_plain(seat["label"], 40) for seat in episode.get("seats", {}).values())
     title = Text(_plain(episode["title"], 60), style="bold")
     title.append(f"  {seats}  seed {episode['seed']}  turn {episode['turn']}", style="dim")
     title.append(f"  {episode['status']}", style="bold red" if episode["status"] == "live" else "bold")
-    title.append(f"  {connection}", style="dim")
+    title.append(f"  {_plain(connection, 200)}", style="dim")
     return title
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import random
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from websockets.asyncio.client import connect
-from websockets.exceptions import ConnectionClosed, InvalidHandshake
+from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus
 
 from spectator.errors import ProtocolError
 from spectator.journal.base import Journal
@@ -19,6 +20,11 @@ from spectator.merge_patch import apply_patch
 
 FIRST_WAIT_S: Final = 0.5
 LONGEST_WAIT_S: Final = 15.0
+
+CONNECTED: Final = "connected"
+
+NEVER: Final = frozenset({400, 401, 403, 404, 405, 410})
+"""What a server answers that will not show anything later either."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,11 +35,13 @@ class Sight:
         state: The viewers' state.
         connection: State of the connection, in words.
         over: Whether nothing more will come.
+        failed: Whether that is so because it could not be shown.
     """
 
     state: Mapping[str, Any]
     connection: str
     over: bool = False
+    failed: bool = False
 
 
 def live_url(address: str) -> str:
@@ -61,28 +69,51 @@ class _Follower:
         self.state: Mapping[str, Any] = {}
         self.epoch: str | None = None
         self.seq = 0
-        self.reconnect = True
-        self.reason = ""
+        self.connection = CONNECTED
+        self.bye: Mapping[str, Any] = {}
 
     def position(self) -> str:
         """The query that asks for what is missing."""
         return f"?epoch={self.epoch}&seq={self.seq}" if self.epoch else ""
 
     def take(self, text: str | bytes) -> bool:
-        """Apply one frame; whether it changed what is seen."""
-        frame = json.loads(text)
+        """Apply one frame; whether it changed what is seen.
+
+        Raises:
+            ProtocolError: There is a gap in the events.
+            ValueError: It is no frame.
+        """
+        try:
+            return self._take(json.loads(text))
+        except (KeyError, TypeError, AttributeError) as error:
+            raise ValueError(f"no frame: {error!r}") from error
+
+    def _take(self, frame: Mapping[str, Any]) -> bool:
         match frame.get("frame"):
+            case "hello" if frame["epoch"] != self.epoch:
+                self.state, self.epoch, self.connection = {}, None, CONNECTED
             case "snapshot":
                 self.state, self.epoch, self.seq = frame["state"], frame["epoch"], frame["seq"]
             case "event" if frame["epoch"] == self.epoch and frame["seq"] == self.seq + 1:
                 self.state, self.seq = apply_patch(self.state, frame["patch"]), frame["seq"]
             case "event" if frame["epoch"] != self.epoch or frame["seq"] > self.seq:
                 raise ProtocolError("a gap in the events", close_code=4400)
+            case "trouble":
+                message = frame["message"]
+                self.connection = CONNECTED if message is None else f"play stands still: {message}"
+            case "waiting":
+                self.connection = "nothing is on; waiting for the next episode"
             case "bye":
-                self.reconnect, self.reason = frame["reconnect"], frame["reason"]
+                self.bye = frame
             case _:
                 return False
         return True
+
+    def sight(self) -> Sight:
+        """What is seen now."""
+        if self.bye and not self.bye["reconnect"]:
+            return Sight(self.state, self.bye["reason"], over=True, failed=self.bye["code"] != 1000)
+        return Sight(self.state, self.bye["reason"] if self.bye else self.connection)
 
 
 async def watch_live(url: str, *, rng: random.Random) -> AsyncIterator[Sight]:
@@ -92,25 +123,44 @@ async def watch_live(url: str, *, rng: random.Random) -> AsyncIterator[Sight]:
         url: As :func:`live_url` gives it.
         rng: Draws the jitter.
     """
-    follower, tries = _Follower(), 0
+    host, follower, tries = urlsplit(url).netloc, _Follower(), 0
+    yield Sight({}, f"connecting to {host}")
     while True:
+        follower.bye, lost = {}, "the connection was lost"
         try:
             async with connect(url + follower.position(), max_size=None) as channel:
+                follower.connection = CONNECTED
                 async for text in channel:
                     tries = 0
                     if follower.take(text):
-                        yield Sight(follower.state, "connected")
+                        yield (seen := follower.sight())
+                        if seen.over:
+                            return
         except ProtocolError:
             follower.epoch = None
-        except (OSError, TimeoutError, ConnectionClosed, InvalidHandshake) as error:
-            follower.reason = str(error)
-        if not follower.reconnect:
-            yield Sight(follower.state, follower.reason, over=True)
+        except ValueError:
+            yield Sight(follower.state, f"{host} does not speak the live protocol", over=True, failed=True)
             return
+        except InvalidStatus as error:
+            lost = f"{host} answers {error.response.status_code}"
+            if error.response.status_code in NEVER:
+                yield Sight(follower.state, f"{lost}: no live channel is there", over=True, failed=True)
+                return
+        except (OSError, TimeoutError, ConnectionClosed, InvalidHandshake) as error:
+            lost = f"{host}: {_in_words(error)}"
         wait = rng.uniform(0, min(LONGEST_WAIT_S, FIRST_WAIT_S * 2**tries))
         tries += 1
-        yield Sight(follower.state, f"no connection ({follower.reason or 'closed'}); again in {wait:.1f} s")
+        reason = follower.bye.get("reason", lost)
+        yield Sight(follower.state, f"no connection ({reason}); again in {wait:.1f} s")
         await asyncio.sleep(wait)
+
+
+def _in_words(error: Exception) -> str:
+    if isinstance(error, OSError) and error.errno:
+        return os.strerror(error.errno).lower()
+    if isinstance(error, ConnectionClosed):
+        return "the connection was lost"
+    return str(error) or type(error).__name__
 
 
 async def watch_recorded(journal: Journal, episode_id: str, *, wait_s: float) -> AsyncIterator[Sight]:

@@ -3,9 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import fcntl
 import io
 import json
+import os
+import pty
 import random
+import signal
+import struct
+import subprocess
+import sys
+import termios
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -18,8 +27,8 @@ from websockets.asyncio.server import ServerConnection, serve
 from spectator.cli import main
 from spectator.terminal import draw
 from spectator.watching import Sight, live_url, watch_live
+from tests.serving import PATIENCE_S, test_settings
 from tests.serving import serve as serve_app
-from tests.serving import test_settings
 
 
 @pytest.mark.parametrize(
@@ -61,6 +70,99 @@ def test_a_live_episode_is_followed_to_its_end(tmp_path: Path) -> None:
         "glance": {"step": 5, "progress": 1.0, "value": 5, "unit": "right"},
     }
     assert sights[-1].state["episode"]["status"] == "ended"
+
+
+def test_where_nothing_can_be_drawn_twice_it_is_told_line_by_line(tmp_path: Path) -> None:
+    with serve_app(test_settings(tmp_path)) as serving:
+        episode_id = serving.start(environment="counting", pace="fast", options={"turns": 5})
+        shown = CliRunner().invoke(main, ["watch", f"{serving.base_url}/watch/{episode_id}"])
+    lines = shown.stdout.splitlines()
+    assert shown.exit_code == 0
+    assert lines[0].startswith("connecting to 127.0.0.1")
+    assert lines[1] == "connected" and lines[2].startswith("Counting  Careful counter")
+    assert [line for line in lines if "5 of 5 right" in line] == ["end 5 of 5 right.", "5 of 5 right"]
+    assert "\x1b" not in shown.stdout
+
+
+def test_a_terminal_is_redrawn_and_left_as_it_was(tmp_path: Path) -> None:
+    terminal, slave = pty.openpty()
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+    with serve_app(test_settings(tmp_path)) as serving:
+        serving.start(environment="counting", pace="fast", options={"turns": 1000})
+        process = subprocess.Popen(
+            [sys.executable, "-m", "spectator.cli", "watch", serving.base_url],
+            env={**os.environ, "TERM": "xterm"},
+            stdin=slave,
+            stdout=slave,
+            stderr=slave,
+        )
+        os.close(slave)
+        screen = b""
+        while screen.count(b"Careful counter") < 3:
+            screen += os.read(terminal, 65_536)
+        process.send_signal(signal.SIGINT)
+        with contextlib.suppress(OSError):  # the terminal ends with its process
+            while more := os.read(terminal, 65_536):
+                screen += more
+        os.close(terminal)
+        assert process.wait(PATIENCE_S) == 130
+    assert screen.rstrip().endswith(b"\x1b[?25h"), "the cursor is shown again"
+    assert b"Traceback" not in screen
+
+
+def test_what_can_never_be_shown_ends_with_the_reason(tmp_path: Path) -> None:
+    with serve_app(test_settings(tmp_path)) as serving:
+        shown = CliRunner().invoke(main, ["watch", f"{serving.base_url}/watch/ep-01K9ZQ3V5M0000000000000000"])
+        (*_, last) = asyncio.run(follow(f"{serving.ws_url}/nowhere"))
+    assert shown.exit_code == 1 and "Error: no such episode" in shown.stderr
+    assert last.over and last.failed and "no live channel is there" in last.connection
+
+
+def test_a_server_of_another_kind_is_no_live_channel() -> None:
+    async def scenario(text: str) -> Sight:
+        async def channel(connection: ServerConnection) -> None:
+            await connection.send(text)
+
+        async with serve(channel, "127.0.0.1", 0) as listener:
+            port = next(iter(listener.sockets)).getsockname()[1]
+            return (await follow(f"ws://127.0.0.1:{port}/live"))[-1]
+
+    for text in ("hello", "[]", "7", '{"frame":"snapshot"}', '{"frame":"hello"}'):
+        last = asyncio.run(scenario(text))
+        assert last.failed and "does not speak the live protocol" in last.connection
+
+
+def test_what_stands_still_or_has_not_begun_says_so() -> None:
+    frames = [
+        {"frame": "waiting", "protocol": 1},
+        {"frame": "hello", "epoch": "e", "episode_id": "ep-1"},
+        {"frame": "snapshot", "epoch": "e", "seq": 1, "state": {"n": 1}},
+        {"frame": "trouble", "message": "the journal cannot be written: full", "since": "now"},
+        {"frame": "trouble", "message": None, "since": None},
+        {"frame": "hello", "epoch": "f", "episode_id": "ep-2"},
+        {"frame": "bye", "code": 1000, "reconnect": False, "reason": "ended"},
+    ]
+
+    async def channel(connection: ServerConnection) -> None:
+        for frame in frames:
+            await connection.send(json.dumps(frame))
+
+    async def scenario() -> list[Sight]:
+        async with serve(channel, "127.0.0.1", 0) as listener:
+            port = next(iter(listener.sockets)).getsockname()[1]
+            return (await follow(f"ws://127.0.0.1:{port}/live"))[1:]
+
+    sights = asyncio.run(scenario())
+    assert [sight.connection.partition(";")[0] for sight in sights] == [
+        "nothing is on",
+        "connected",
+        "connected",
+        "play stands still: the journal cannot be written: full",
+        "connected",
+        "connected",
+        "ended",
+    ]
+    assert [sight.state for sight in sights] == [{}, {}, {"n": 1}, {"n": 1}, {"n": 1}, {}, {}]
 
 
 def test_a_recorded_episode_is_shown_by_the_command(tmp_path: Path) -> None:

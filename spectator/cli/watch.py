@@ -7,10 +7,20 @@ import random
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
 import click
 
 from spectator.cli.recordings import recorded_episode
+from spectator.text import clean_text
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from spectator.watching import Sight
+
+REDRAW_S: Final = 0.1
+"""Least time between two pictures, so that a fast match does not fill a slow line."""
 
 
 @click.command()
@@ -32,18 +42,19 @@ def watch(source: str, data_dir: Path, turn_seconds: float) -> None:
     """
     try:
         from rich.console import Console
-        from rich.live import Live
 
-        from spectator import terminal, watching
+        from spectator import terminal, watching  # noqa: F401 - both are needed, and may be missing
     except ModuleNotFoundError as error:
         raise click.ClickException(
             f"{error.name} is not installed; watching needs: pip install 'openenv-spectator[watch]'"
         ) from error
 
     async def show(sights: AsyncIterator[watching.Sight]) -> None:
-        with Live(console=Console(), auto_refresh=False, vertical_overflow="crop") as screen:
-            async for sight in sights:
-                screen.update(terminal.draw(sight.state, sight.connection), refresh=True)
+        console = Console()
+        redraws = console.is_terminal and not console.is_dumb_terminal
+        last = await (_redraw(sights, console) if redraws else _tell(sights))
+        if last is not None and last.failed:
+            raise click.ClickException(clean_text(last.connection, 200))
 
     async def recorded() -> None:
         async with recorded_episode(source, data_dir) as journal:
@@ -58,3 +69,44 @@ def watch(source: str, data_dir: Path, turn_seconds: float) -> None:
         raise click.BadParameter(str(error)) from error
     except KeyboardInterrupt:
         sys.exit(130)
+
+
+async def _redraw(sights: AsyncIterator[Sight], console: Console) -> Sight | None:
+    """Draw each moment over the one before; returns the last."""
+    from rich.live import Live
+
+    from spectator import terminal
+
+    last: Sight | None = None
+    changed = asyncio.Event()
+
+    async def draw(screen: Live) -> None:
+        while True:
+            await changed.wait()
+            changed.clear()
+            if last is not None:
+                screen.update(terminal.draw(last.state, last.connection), refresh=True)
+            await asyncio.sleep(REDRAW_S)
+
+    with Live(console=console, auto_refresh=False, vertical_overflow="crop") as screen:
+        drawing = asyncio.create_task(draw(screen))
+        try:
+            async for sight in sights:
+                last = sight
+                changed.set()
+        finally:
+            drawing.cancel()
+            if last is not None:
+                screen.update(terminal.draw(last.state, last.connection))
+    return last
+
+
+async def _tell(sights: AsyncIterator[Sight]) -> Sight | None:
+    """Print what is new, line by line; returns the last moment."""
+    from spectator import terminal
+
+    tale, last = terminal.Tale(), None
+    async for last in sights:
+        for line in tale.news(last.state, last.connection):
+            click.echo(line)
+    return last

@@ -19,12 +19,13 @@ def conclusions(results: Results) -> Iterator[str]:
     """The findings, the most important first."""
     first = results.captains[0]
     interval = f"95 % interval {percent(first.share.low)} to {percent(first.share.high)}"
+    seeds = "1 seed" if results.seeds == 1 else f"{results.seeds} seeds"
     if results.head_to_head:
         won = f"{first.label} won {percent(first.share.value)} of its matches"
-        yield f"{won}, {interval}, over {results.seeds} seeds played from both seats."
+        yield f"{won}, {interval}, over {seeds} played from both seats."
     else:
         won = f"{first.label} did better on {percent(first.share.value)} of the comparisons"
-        yield f"{won}, {interval}, over {results.seeds} seeds."
+        yield f"{won}, {interval}, over {seeds}."
     yield _verdicts(results)
     yield from _shortcomings(results)
 

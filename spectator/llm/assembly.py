@@ -46,7 +46,7 @@ class Assembly:
     def __init__(self, key: ApiKey | None = None, on_delta: OnDelta | None = None) -> None:
         self._key = key
         self._on_delta = on_delta
-        self._splitter = ThoughtSplitter()
+        self._splitter = None if on_delta is None else ThoughtSplitter()
         self._text: list[str] = []
         self._thought: list[str] = []
         self._refusal: list[str] = []
@@ -54,7 +54,7 @@ class Assembly:
         self._usage: Usage | None = None
         self._model: str | None = None
         self._version: str | None = None
-        self._tokens = _Tokens()
+        self._tokens: _Tokens | None = None
         self._grown: list[str] = []
         self._grown_kind: DeltaKind = "text"
         self._grown_size = 0
@@ -95,13 +95,14 @@ class Assembly:
         """
         if not self.begun:
             raise EndpointMalformed("the endpoint's answer holds no completion")
-        if self._on_delta is not None:
+        if self._splitter is not None:
             for kind, part in self._splitter.end():
                 self._tell(kind, part)
             self._tell_grown()
         inline, text = split_thought("".join(self._text))
         apart, refusal = "".join(self._thought).strip(), "".join(self._refusal).strip()
         calls = [call.whole(self._clean) for _, call in sorted(self._calls.items())] if self._calls else ()
+        logprobs, token_ids, prompt = (None, None, None) if self._tokens is None else self._tokens.whole()
         return ChatAnswer(
             text=self._clean(text),
             thought=self._clean(f"{apart}\n\n{inline}" if apart and inline else apart or inline),
@@ -111,9 +112,9 @@ class Assembly:
             model=self._model,
             weight_version=self._version,
             usage=self._usage,
-            logprobs=self._tokens.logprobs or None,
-            token_ids=self._tokens.ids or None,
-            prompt_token_ids=self._tokens.prompt or None,
+            logprobs=logprobs,
+            token_ids=token_ids,
+            prompt_token_ids=prompt,
             latency_s=latency_s,
             first_token_s=first_token_s,
             attempts=attempts,
@@ -134,11 +135,17 @@ class Assembly:
             for holder in (piece.get("metadata"), piece.get("sglext"), piece):
                 self._weights(holder)
         if "prompt_token_ids" in piece:
-            self._tokens.prompt = _integers(piece["prompt_token_ids"]) or self._tokens.prompt
+            tokens = self._taken()
+            tokens.prompt = _integers(piece["prompt_token_ids"]) or tokens.prompt
 
     def _weights(self, holder: Any) -> None:
         if isinstance(holder, dict) and isinstance(holder.get("weight_version"), str | int):
             self._version = str(holder["weight_version"])
+
+    def _taken(self) -> _Tokens:
+        if self._tokens is None:
+            self._tokens = _Tokens()
+        return self._tokens
 
     def _choice(self, choice: dict[str, Any]) -> None:
         message = choice.get("delta") or choice.get("message")
@@ -148,7 +155,7 @@ class Assembly:
             self.finish_reason = _text(reason) or self.finish_reason
         if not _TOKEN_FIELDS.isdisjoint(choice):
             self._weights(choice.get("meta_info"))
-            self._tokens.add(choice)
+            self._taken().add(choice)
 
     def _message(self, message: dict[str, Any]) -> None:
         content = message.get("content")
@@ -160,7 +167,7 @@ class Assembly:
             self._tell("thought", thought)
         if content and (text := _content(content)):
             self._text.append(text)
-            if self._on_delta is not None:
+            if self._splitter is not None:
                 for kind, part in self._splitter.feed(text):
                     self._tell(kind, part)
         if _GROWS.issuperset(message):
@@ -233,6 +240,10 @@ class _Tokens:
         self.ids: array[int] = array("q")
         self.prompt: array[int] = array("q")
 
+    def whole(self) -> tuple[array[float] | None, array[int] | None, array[int] | None]:
+        """Log probabilities and ids of the answer, and ids of the prompt, as far as there are any."""
+        return self.logprobs or None, self.ids or None, self.prompt or None
+
     def add(self, choice: dict[str, Any]) -> None:
         """Take what a choice holds, in the form of OpenAI, vLLM or SGLang."""
         if "token_ids" in choice:
@@ -241,7 +252,7 @@ class _Tokens:
         content = logprobs.get("content") if isinstance(logprobs, dict) else None
         if isinstance(content, list):
             try:
-                self.logprobs.extend([token["logprob"] for token in content])
+                self.logprobs.fromlist([token["logprob"] for token in content])
             except (KeyError, TypeError) as error:
                 raise EndpointMalformed("the endpoint's log probabilities are not numbers") from error
         meta = choice.get("meta_info")
@@ -255,9 +266,9 @@ class _Tokens:
             logprobs = [row[0] for row in rows]
             ids = [row[1] for row in rows]
             if not self.logprobs:
-                self.logprobs.extend(logprobs)
+                self.logprobs.fromlist(logprobs)
             if not self.ids:
-                self.ids.extend(ids)
+                self.ids.fromlist(ids)
         except (KeyError, IndexError, TypeError, OverflowError) as error:
             raise EndpointMalformed("the endpoint's token ids are not integers") from error
 

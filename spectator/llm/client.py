@@ -206,7 +206,15 @@ class ChatClient:
             await self._take_place(self._places, asking)
         try:
             with _ALWAYS if self._breaker is None else self._breaker.request():
-                return await self._in_time(asking, number)
+                began = self._clock.monotonic()
+                limit = min(self._limits.request_s, asking.until - began)
+                try:
+                    with self._time.within(limit) as scope:
+                        return await self._exchange(asking, number, began)
+                except TimeoutError:
+                    if not scope.expired:
+                        raise
+                raise EndpointTimeout(f"no answer within {max(0.0, limit):.3g} s")
         finally:
             if self._places is not None:
                 self._places.release()
@@ -221,17 +229,6 @@ class ChatClient:
                 await places.acquire()
         except TimeoutError:
             raise EndpointTimeout("no place among the requests under way came free in time") from None
-
-    async def _in_time(self, asking: _Asking, number: int) -> ChatAnswer:
-        began = self._clock.monotonic()
-        limit = min(self._limits.request_s, asking.until - began)
-        try:
-            with self._time.within(limit) as scope:
-                return await self._exchange(asking, number, began)
-        except TimeoutError:
-            if not scope.expired:
-                raise
-        raise EndpointTimeout(f"no answer within {max(0.0, limit):.3g} s")
 
     async def _exchange(self, asking: _Asking, number: int, began: float) -> ChatAnswer:
         headers = self._headers

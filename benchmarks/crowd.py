@@ -35,10 +35,12 @@ class Seat:
 
     Args:
         connection: Its socket.
+        port: Its server's.
     """
 
-    def __init__(self, connection: socket.socket) -> None:
+    def __init__(self, connection: socket.socket, port: int) -> None:
         self.connection = connection
+        self.port = port
         self.bytes = 0  # pings left out
         self.events = 0
         self.open = True
@@ -86,7 +88,7 @@ class Crowd:
             if path is not None:
                 _shake_hands(connection, port, path)
             connection.setblocking(False)
-            self.seats[connection.fileno()] = Seat(connection)
+            self.seats[connection.fileno()] = Seat(connection, port)
             self._poll.register(connection, select.EPOLLIN)
 
     def run(self) -> None:
@@ -118,9 +120,9 @@ class Crowd:
         """How many events each has received."""
         return [seat.events for seat in self.seats.values()]
 
-    def segments(self) -> int:
-        """Segments that have arrived, at all together: on this machine's loopback one for each write."""
-        return sum(seat.segments() for seat in self.seats.values())
+    def segments(self, port: int) -> int:
+        """Segments from one server that have arrived: on this machine's loopback one for each write."""
+        return sum(seat.segments() for seat in self.seats.values() if seat.port == port)
 
     def noted(self, seconds: float) -> list[tuple[float, bytes]]:
         """What arrives within so many seconds."""

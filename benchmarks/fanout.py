@@ -9,48 +9,34 @@ from __future__ import annotations
 import contextlib
 import statistics
 import time
-from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from typing import Final, NamedTuple, Protocol
 
-from benchmarks import disturbance
-from benchmarks.crowd import crowd, stall
-from benchmarks.figures import Figure, ms, percentile
-from benchmarks.peers.driving import WAYS, NotHere, Peer, peer
+from benchmarks import beside, disturbance
+from benchmarks.crowd import stall
+from benchmarks.figures import Figure, ms, percentile, spread
 from benchmarks.sending import LOOP, SEND_TO_EACH
 from benchmarks.staging import (
     CALM_STEP_S,
     EVENTS,
-    PAUSES,
     QUICK_STEP_S,
     Stage,
-    Window,
     limit,
-    on_the_servers_core,
     stage,
+    unless_merged,
 )
 
 ROUNDS: Final = 5
 WINDOW_S: Final = 4.0
 SIZES: Final = (100, 1_000, 2_000, 5_000)
-PEER_VIEWERS: Final = 1_000
-MANY_EVENTS: Final = 10
-"""Events of a step where coalescing is looked at."""
-
+TRANSPORTS_VIEWERS: Final = 1_000
+"""Where the way without the compiled loop is measured."""
 QUICK_VIEWERS: Final = 2_000
 """At ten writes a second: 20,000 deliveries a second."""
 
-WHOLE: Final = 0.98
-"""Share of the steps that must have been writes of their own, or the row is refused."""
 
-
-IS_COMPILED: Final = SEND_TO_EACH is not None
-
-ONE_TARGET: Final = "<= 1.15 x" if IS_COMPILED else "<= 1.45 x"
-COALESCED_TARGET: Final = "<= 1.3 x" if IS_COMPILED else "<= 1.5 x"
-ONE_TARGETS: Final = {"FastAPI": ">= 4 x" if IS_COMPILED else ">= 3 x"}
-TEN_TARGETS: Final = {"FastAPI": ">= 13 x" if IS_COMPILED else ">= 12 x"}
+TARGET: Final = "<= 1.15 x" if SEND_TO_EACH is not None else "<= 1.45 x"
 
 
 class Sender(Protocol):
@@ -83,7 +69,7 @@ def cpu_per_delivery() -> list[Figure]:
     """CPU of a delivery, and what an idle viewer takes."""
     figures = []
     with stage() as ours, limit() as (bare, bare_viewers):
-        alone = _alone(ours)
+        alone = ours.alone(WINDOW_S, ROUNDS)
         empty_kb = 0
         for size in SIZES:
             ours.viewers.join(ours.port, size, "/live")
@@ -93,7 +79,7 @@ def cpu_per_delivery() -> list[Figure]:
             if size == SIZES[1]:  # from here on no memory of the start is left to be used up
                 empty_kb = ours.rss_kb()
             figures.append(
-                _beside_the_limit(_rounds(ours, [bare], size, alone), f"{size:,} viewers", EVENTS, ONE_TARGET)
+                _beside_the_limit(_rounds(ours, [bare], size, alone), f"{size:,} viewers", EVENTS, TARGET)
             )
         each_kb = (ours.rss_kb() - empty_kb) / (SIZES[-1] - SIZES[1])
         figures.append(_quick(ours))
@@ -106,91 +92,28 @@ def cpu_per_delivery() -> list[Figure]:
 def by_transports() -> Figure:
     """The same without the compiled loop."""
     with stage(SPECTATOR_COMPILED_SENDS="false") as ours, limit() as (bare, bare_viewers):
-        alone = _alone(ours)
-        ours.viewers.join(ours.port, PEER_VIEWERS, "/live")
-        bare_viewers.join(bare.port, PEER_VIEWERS)
-        bare.accept(PEER_VIEWERS)
+        alone = ours.alone(WINDOW_S, ROUNDS)
+        ours.viewers.join(ours.port, TRANSPORTS_VIEWERS, "/live")
+        bare_viewers.join(bare.port, TRANSPORTS_VIEWERS)
+        bare.accept(TRANSPORTS_VIEWERS)
         ours.viewers.settle(1.5)
-        rounds = _rounds(ours, [bare], PEER_VIEWERS, alone)
-    return _beside_the_limit(rounds, f"{PEER_VIEWERS:,} viewers, compiled_sends=false", EVENTS, "<= 1.45 x")
-
-
-def beside_peers() -> list[Figure]:
-    """We beside servers that others use, all at the same time: one message a step, and one an event."""
-    one, ten = _with_peers(EVENTS, messages=1), _with_peers(MANY_EVENTS, messages=MANY_EVENTS)
-    coalesced = next(iter(ten.values()), None)
-    figures = (
-        []
-        if coalesced is None
-        else [_beside_the_limit(coalesced, f"{PEER_VIEWERS:,} viewers", MANY_EVENTS, COALESCED_TARGET)]
+        rounds = _rounds(ours, [bare], TRANSPORTS_VIEWERS, alone)
+    return _beside_the_limit(
+        rounds, f"{TRANSPORTS_VIEWERS:,} viewers, compiled_sends=false", EVENTS, "<= 1.45 x"
     )
-    for name in WAYS:
-        figures.append(_beside_the_peer(one.get(name), EVENTS, f"{name}, one message a step", ONE_TARGETS))
-        figures.append(_beside_the_peer(ten.get(name), MANY_EVENTS, f"{name}, one an event", TEN_TARGETS))
-    return figures
 
 
-def _with_peers(events: int, messages: int) -> dict[str, Rounds]:
-    """Rounds with the limit first and one peer second, of each peer that is here."""
-    with (
-        stage(events) as ours,
-        limit() as (bare, bare_viewers),
-        crowd() as others,
-        contextlib.ExitStack() as stack,
-    ):
-        peers: dict[str, Peer] = {}
-        for name in WAYS:
-            with contextlib.suppress(NotHere):
-                peers[name] = stack.enter_context(peer(name, messages))
-                on_the_servers_core(peers[name].process_id)
-                others.join(peers[name].port, PEER_VIEWERS * len(peers), "/")
-                peers[name].rest()
-        alone = _alone(ours)
-        ours.viewers.join(ours.port, PEER_VIEWERS, "/live")
-        bare_viewers.join(bare.port, PEER_VIEWERS)
-        bare.accept(PEER_VIEWERS)
-        ours.viewers.settle(1.5)
-        rounds = _rounds(ours, [bare, *peers.values()], PEER_VIEWERS, alone)
-    least, *costs = rounds.theirs_s
-    return {
-        name: Rounds(rounds.ours_s, [least, cost], rounds.writes)
-        for name, cost in zip(peers, costs, strict=True)
-    }
-
-
-def _beside_the_peer(rounds: Rounds | None, events: int, how: str, targets: Mapping[str, str]) -> Figure:
-    what = f"a step of {events} events to one of {PEER_VIEWERS:,} beside {how}"
-    target = targets.get(how.partition(",")[0], "cheaper")
-    if rounds is None:
-        return Figure(what, "it is not on this machine", target, "-")
-    cheaper = [1 / ratio for ratio in rounds.ratios(1)]
-    ours, bare, theirs = (statistics.median(costs) for costs in (rounds.ours_s, *rounds.theirs_s))
-    value = f"{1e6 * ours:.1f} us beside {1e6 * theirs:.1f} us, {_spread(cheaper)} x cheaper"
-    return Figure(what, _unless_merged(rounds, value), target, f"{LOOP} {1e6 * bare:.1f} us")
-
-
-def _alone(ours: Stage) -> Window:
-    """The episode with one viewer; it stands still before and afterwards."""
-    ours.start(pace="broadcast")
-    ours.viewers.join(ours.port, 1, "/live")
-    ours.say("pause")
-    ours.viewers.settle(1.5)
-    windows = [ours.window(WINDOW_S) for _ in range(ROUNDS)]
-    return sorted(windows, key=lambda window: window.cpu_s / window.steps)[ROUNDS // 2]
-
-
-def _rounds(ours: Stage, others: list[Sender], size: int, alone: Window) -> Rounds:
+def _rounds(ours: Stage, others: list[Sender], size: int, alone_s: float) -> Rounds:
     """All at the same time on the one core: each step of the one falls between two sends of the others."""
     rounds = Rounds([], [[] for _ in others], [])
     times = round(WINDOW_S / CALM_STEP_S)
-    step_bytes = ours.window(WINDOW_S).step_bytes
+    step_bytes = ours.step(WINDOW_S).bytes
     with ThreadPoolExecutor(len(others)) as aside:
         for _ in range(ROUNDS):
             sent = [aside.submit(other.send, step_bytes, times, CALM_STEP_S) for other in others]
-            window = ours.window(WINDOW_S)
-            share = window.steps / alone.steps
-            rounds.ours_s.append((window.cpu_s - share * alone.cpu_s) / (size - 1) / (window.steps + PAUSES))
-            rounds.writes.append(window.writes / (window.steps + PAUSES))
+            step = ours.step(WINDOW_S)
+            rounds.ours_s.append((step.cpu_s - alone_s) / (size - 1))
+            rounds.writes.append(step.writes)
             for costs, result in zip(rounds.theirs_s, sent, strict=True):
                 costs.append(result.result() / times / size)
     return rounds
@@ -201,20 +124,10 @@ def _beside_the_limit(rounds: Rounds, viewers: str, events: int, target: str) ->
     value = f"{1e6 * cost:.1f} us ({1e6 * cost / events:.2f} us an event)"
     return Figure(
         f"CPU to write a step of {events} events to one of {viewers}",
-        _unless_merged(rounds, f"{value}, {_spread(rounds.ratios(0))} x the limit"),
+        unless_merged(rounds.writes, f"{value}, {spread(rounds.ratios(0))} x the limit"),
         target,
         f"{LOOP} {1e6 * least:.1f} us",
     )
-
-
-def _spread(values: list[float]) -> str:
-    return f"{statistics.median(values):.2f} ({min(values):.2f} to {max(values):.2f})"
-
-
-def _unless_merged(rounds: Rounds, value: str) -> str:
-    if min(rounds.writes) < WHOLE:
-        return f"refused: steps were merged, {min(rounds.writes):.2f} writes a viewer a step"
-    return value
 
 
 def _quick(ours: Stage) -> Figure:
@@ -315,7 +228,7 @@ def measure() -> list[Figure]:
     return [
         *cpu_per_delivery(),
         by_transports(),
-        *beside_peers(),
+        *beside.measure(),
         *disturbance.measure(),
         latency(),
         stalled(),

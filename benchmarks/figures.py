@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -44,3 +45,8 @@ HEADER = "| figure | measured | target | the machine's own limit, same run |\n|-
 def ms(seconds: float) -> str:
     """Seconds as milliseconds for people."""
     return f"{1000 * seconds:.2f} ms"
+
+
+def spread(values: Sequence[float]) -> str:
+    """The median, with the least and the greatest."""
+    return f"{statistics.median(values):.2f} ({min(values):.2f} to {max(values):.2f})"

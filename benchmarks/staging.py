@@ -7,6 +7,7 @@ does nothing else. CPU time is each one's own.
 from __future__ import annotations
 
 import os
+import statistics
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -40,23 +41,40 @@ QUICK_STEP_S = 0.1
 FIRST_CORE = min(os.sched_getaffinity(0))
 """The server's."""
 
+WHOLE = 0.98
+"""Share of the steps that must have been writes of their own, or a row is refused."""
+
 PAUSES = 2
-"""Writes of a window that are no steps: it is resumed, and paused."""
+"""Events of a window that are no steps: it is resumed, and paused."""
 
 
 class Window(NamedTuple):
-    """What happened while a match was played for a while.
+    """What happened from a resume to a pause.
 
     Args:
         cpu_s: CPU seconds of the server, all threads.
         steps: Steps of the world.
-        step_bytes: What one viewer receives of a step.
+        bytes: What one viewer has received.
         writes: Writes to a viewer.
     """
 
     cpu_s: float
     steps: int
-    step_bytes: int
+    bytes: float
+    writes: float
+
+
+class Step(NamedTuple):
+    """What one step of the world is to all viewers together; resuming and pausing are left out.
+
+    Args:
+        cpu_s: CPU seconds of the server, all threads.
+        bytes: What one viewer receives.
+        writes: Writes to a viewer.
+    """
+
+    cpu_s: float
+    bytes: int
     writes: float
 
 
@@ -104,29 +122,62 @@ class Stage:
             RuntimeError: The viewers have not all received the same.
         """
         before, bytes_before = self.viewers.events(), self.viewers.received()
-        cpu, segments = self.cpu_s(), self.viewers.segments()
+        cpu, segments = self.cpu_s(), self.viewers.segments(self.port)
         self.say("resume")
         time.sleep(seconds)
         self.say("pause")
         self.viewers.settle()
-        spent, writes = self.cpu_s() - cpu, self.viewers.segments() - segments
+        spent, writes = self.cpu_s() - cpu, self.viewers.segments(self.port) - segments
         got = [now - then for now, then in zip(self.viewers.events(), before, strict=True)]
         if min(got) != max(got):
             raise RuntimeError(f"viewers received from {min(got)} to {max(got)} events")
-        steps = (got[0] - PAUSES) // self.events
-        step_bytes = (self.viewers.received() - bytes_before) // len(got) // steps
-        return Window(spent, steps, step_bytes, writes / len(got))
+        received = (self.viewers.received() - bytes_before) / len(got)
+        return Window(spent, (got[0] - PAUSES) // self.events, received, writes / len(got))
+
+    def step(self, seconds: float) -> Step:
+        """Play for a while, and shortly: the difference is what steps are.
+
+        Raises:
+            RuntimeError: The viewers have not all received the same.
+        """
+        short, long = self.window(0.0), self.window(seconds)
+        cpu_s, steps, received, writes = (more - less for more, less in zip(long, short, strict=True))
+        return Step(cpu_s / steps, round(received / steps), writes / steps)
+
+    def alone(self, seconds: float, rounds: int) -> float:
+        """Start an episode for one viewer; CPU seconds of a step, the median. It stands still afterwards."""
+        self.start(pace="broadcast")
+        self.viewers.join(self.port, 1, "/live")
+        self.say("pause")
+        self.viewers.settle(1.5)
+        return statistics.median(self.step(seconds).cpu_s for _ in range(rounds))
+
+
+def unless_merged(writes: Sequence[float], value: str) -> str:
+    """``value``, unless steps were merged.
+
+    Args:
+        writes: Writes a viewer a step.
+        value: What is told then.
+    """
+    if min(writes) < WHOLE:
+        return f"refused: steps were merged, {min(writes):.2f} writes a viewer a step"
+    return value
 
 
 @contextmanager
 def stage(
-    events: int = EVENTS, *, nursery: Sequence[str] = ("benchmarks.nursery",), **settings: str
+    events: int = EVENTS,
+    *,
+    step_s: float = CALM_STEP_S,
+    nursery: Sequence[str] = ("benchmarks.nursery",),
+    **settings: str,
 ) -> Iterator[Stage]:
     """A server on the first core, the rest of us on the last."""
     cores = sorted(os.sched_getaffinity(0))
     with (
         TemporaryDirectory() as folder,
-        server_process(settings, python_path=_worlds(Path(folder), events), nursery=nursery) as (
+        server_process(settings, python_path=_worlds(Path(folder), events, step_s), nursery=nursery) as (
             base,
             process_id,
         ),
@@ -142,8 +193,8 @@ def stage(
                 os.sched_setaffinity(int(thread.name), cores)
 
 
-def _worlds(folder: Path, events: int) -> Path:
-    install_measured_world(folder, events, beats=CALM_STEP_S / BEAT_S)
+def _worlds(folder: Path, events: int, step_s: float) -> Path:
+    install_measured_world(folder, events, beats=step_s / BEAT_S)
     return folder
 
 

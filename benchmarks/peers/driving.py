@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
@@ -52,13 +52,21 @@ class Peer:
         time.sleep(seconds)
         self._idle = (time.clock_gettime(self._clock) - before) / seconds
 
-    def send(self, size: int, times: int, interval_s: float) -> float:
-        """Send ``size`` bytes to everybody so many times; returns CPU seconds, less what resting costs."""
+    def send(self, size: int, times: int, interval_s: float, settle: Callable[[], object]) -> float:
+        """Send to everybody so many times; returns CPU seconds, less what resting costs.
+
+        Args:
+            size: Bytes, each time.
+            times: How often.
+            interval_s: Seconds in between.
+            settle: Waits until everything has arrived.
+        """
         began, before = time.monotonic(), time.clock_gettime(self._clock)
         assert self._process.stdin is not None
         self._process.stdin.write(f"{self._messages} {size // self._messages} {times} {interval_s}\n")
         self._process.stdin.flush()
         self._answer()
+        settle()
         spent = time.clock_gettime(self._clock) - before
         return spent - self._idle * (time.monotonic() - began)
 

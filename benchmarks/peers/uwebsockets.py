@@ -1,6 +1,6 @@
 """Owns the way of ``socketify``, which is uWebSockets (C++) under Python: its own ``publish``.
 
-Its loop is turned by hand, once after each publication: left to itself it polls without a pause for a while.
+Its loop is turned by hand: left to itself it polls without a pause for a while after each publication.
 """
 
 from __future__ import annotations
@@ -42,8 +42,10 @@ def main() -> None:
         for messages in order.turns():
             for message in messages:
                 app.publish("all", message, socketify.OpCode.TEXT)
-            app.loop.uv_loop.run_nowait()
-            time.sleep(order.interval_s)
+            until = time.monotonic() + order.interval_s
+            while time.monotonic() < until:
+                app.loop.uv_loop.run_nowait()
+                time.sleep(LOOK_S)
         print("done", flush=True)
 
 

@@ -1,0 +1,158 @@
+"""A policy that is told what it decided asks on exactly as the one that decided it, whatever happened before."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from spectator.episodes.intake import checked_decision
+from spectator.errors import EndpointBusy, EndpointResting, EndpointTimeout
+from spectator.llm.chat import ChatAnswer, ChatRequest
+from spectator.llm.wire import encode_request
+from spectator.observations import Observation, Refusal
+from spectator.policies.base import Decision, Remembers, ScriptedPolicy
+from spectator.policies.cached import CachedPolicy
+from spectator.policies.model import ModelPolicy
+from spectator.policies.recollection import Recollection, at_once
+from spectator.policies.spending import Caps, Spent, Till
+from tests.fakes import ManualClock
+from tests.policies.seats import ScriptedClient, model_policy, observed, said
+from tests.policies.test_cached import SEEN, TASK, cache_of, line
+from tests.policies.test_model import LEGAL, PLAN
+
+
+class Numbered(ScriptedPolicy):
+    """A fallback with a state: it counts how often it decided."""
+
+    def __init__(self) -> None:
+        self.times = 0
+
+    def choose(self, observation: Observation) -> Decision:
+        self.times += 1
+        return Decision({"tool": "plan", "arguments": {"level": self.times / 10}}, "heuristic", "as it comes")
+
+
+def fact(decision: Decision) -> Mapping[str, Any]:
+    """The decision as its event has it."""
+    return checked_decision("home", decision, 0.0)[1].data
+
+
+def made(policy: ModelPolicy, observation: Observation) -> Decision:
+    return asyncio.run(policy.decide(observation, deadline=60))
+
+
+def seen(ball: int) -> Observation:
+    return observed(LEGAL, ball=ball)
+
+
+NONSENSE = said("I would rather talk about the weather")
+TURNS: dict[str, list[Any]] = {
+    "an answer": [said(PLAN)],
+    "a repair": [NONSENSE, said(PLAN)],
+    "two answers of no use": [NONSENSE, NONSENSE],
+    "an answer and a failure": [NONSENSE, EndpointBusy("the endpoint asks to wait", status=429)],
+    "a failure": [EndpointTimeout("no answer within 5 s")],
+    "a rest": [EndpointResting("the endpoint is left alone after failing: no answer within 5 s")],
+    "native calls": [said("Well.", ("plan", '{"level": 0.4, "reason": "so"}'))],
+}
+
+
+@pytest.mark.parametrize("happened", TURNS)
+@pytest.mark.parametrize("style", ["tools", "json"])
+def test_the_next_question_is_the_same(happened: str, style: str) -> None:
+    script = [said(PLAN), *TURNS[happened], said(PLAN)]
+    client, fallback = ScriptedClient(*script), Numbered()
+    policy = model_policy(client, fallback, style=style, clock=ManualClock())
+    decided = [made(policy, seen(ball)) for ball in (1, 2)]
+    after = ScriptedClient(said(PLAN))
+    again, other = Numbered(), model_policy(after, Numbered(), style=style, clock=ManualClock())
+    other = model_policy(after, again, style=style, clock=ManualClock())
+    for ball, decision in zip((1, 2), decided, strict=True):
+        recollection = other.remember(seen(ball), fact(decision))
+        assert recollection.asked_alike and recollection.decided_alike
+    assert after.requests == [], "nobody is asked"
+    assert again.times == fallback.times
+    made(policy, seen(3))
+    made(other, seen(3))
+    assert encode_request(after.requests[0]) == encode_request(client.requests[-1])
+
+
+def test_a_cap_a_refusal_by_the_world_and_an_answer_too_late_are_remembered() -> None:
+    clock = ManualClock()
+
+    def late(request: ChatRequest) -> ChatAnswer:
+        clock.advance(59.99)
+        return NONSENSE
+
+    client = ScriptedClient(said(PLAN), late, said(PLAN))
+    policy = model_policy(client, Numbered(), style="json", clock=clock)
+    till = Till(Caps(), Caps(tokens=220), clock)
+    sequence = [
+        seen(1),
+        seen(2),
+        Observation("home", LEGAL, {"ball": 2}, refused=Refusal("law", "no such field")),
+        Observation("home", LEGAL, {"ball": 2}, refused=Refusal("law", "nor this")),
+    ]
+    decided = [made(policy, one) for one in sequence]
+    assert [(one.fallback_reason or "-").partition(":")[0] for one in decided] == [
+        "-", "unusable", "-", "refused",
+    ]  # fmt: skip
+    policy.spend_from(till.purse(Spent(tokens=220)))
+    sequence.append(seen(3))
+    decided.append(made(policy, seen(3)))
+    assert (decided[-1].fallback_reason or "").startswith("spent: ")
+    policy.spend_from(till.purse())
+    made(policy, seen(4))
+    after = ScriptedClient(said(PLAN))
+    other = model_policy(after, Numbered(), style="json", clock=ManualClock())
+    purse = till.purse()
+    other.spend_from(purse)
+    for observation, decision in zip(sequence, decided, strict=True):
+        assert other.remember(observation, fact(decision)).decided_alike
+    assert purse.spent == Spent(), "what was paid then is not paid again"
+    made(other, seen(4))
+    assert encode_request(after.requests[0]) == encode_request(client.requests[-1])
+
+
+def test_a_record_without_exchanges_is_remembered_by_its_texts() -> None:
+    data = {**fact(made(model_policy(ScriptedClient(said(PLAN)), Numbered(), style="json"), seen(1)))}
+    del data["exchanges"]
+    client = ScriptedClient(said(PLAN))
+    policy = model_policy(client, Numbered(), style="json")
+    assert not policy.remember(seen(1), data).asked_alike
+    made(policy, seen(2))
+    told = [message["content"] for message in client.requests[0].messages if message["role"] == "assistant"]
+    assert told == [PLAN]
+
+
+def test_captains_who_change_are_asked_in_todays_words_and_keep_what_they_said() -> None:
+    data = fact(made(model_policy(ScriptedClient(said(PLAN)), Numbered(), style="json"), seen(1)))
+    client = ScriptedClient(said(PLAN))
+    policy = model_policy(client, Numbered(), style="xml")
+    recollection = policy.remember(seen(1), data)
+    assert not recollection.asked_alike
+    made(policy, seen(2))
+    assert [message["role"] for message in client.requests[0].messages] == [
+        "system", "user", "assistant", "user",
+    ]  # fmt: skip
+
+
+def test_a_cached_captain_counts_on_how_often_a_question_came_up() -> None:
+    cache = cache_of(line(SEEN, 0.1), line(SEEN, 0.2, occurrence=1))
+    policy = CachedPolicy(cache, TASK, on_miss="error", fallback=Numbered())
+    assert isinstance(policy, Remembers)
+    first = asyncio.run(policy.decide(SEEN, deadline=1))
+    other = CachedPolicy(cache, TASK, on_miss="error", fallback=Numbered())
+    other.remember(SEEN, fact(first))
+    assert asyncio.run(other.decide(SEEN, deadline=1)).action["arguments"]["level"] == 0.2
+
+
+def test_what_waits_for_something_is_not_remembered_by_accident() -> None:
+    with pytest.raises(RuntimeError, match="waits for something"):
+        at_once(asyncio.sleep(1))
+    assert not Recollection(
+        {"fallback_reason": None, "action": {}, "source": "model"}, Numbered()
+    ).decided_alike

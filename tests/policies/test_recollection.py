@@ -1,4 +1,4 @@
-"""A policy that is told what it decided asks on exactly as the one that decided it, whatever happened before."""
+"""A policy that is told what it decided asks on exactly as the one that decided it, whatever happened."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_the_next_question_is_the_same(happened: str, style: str) -> None:
     policy = model_policy(client, fallback, style=style, clock=ManualClock())
     decided = [made(policy, seen(ball)) for ball in (1, 2)]
     after = ScriptedClient(said(PLAN))
-    again, other = Numbered(), model_policy(after, Numbered(), style=style, clock=ManualClock())
+    again = Numbered()
     other = model_policy(after, again, style=style, clock=ManualClock())
     for ball, decision in zip((1, 2), decided, strict=True):
         recollection = other.remember(seen(ball), fact(decision))
@@ -152,7 +152,6 @@ def test_a_cached_captain_counts_on_how_often_a_question_came_up() -> None:
 
 def test_what_waits_for_something_is_not_remembered_by_accident() -> None:
     with pytest.raises(RuntimeError, match="waits for something"):
-        at_once(asyncio.sleep(1))
-    assert not Recollection(
-        {"fallback_reason": None, "action": {}, "source": "model"}, Numbered()
-    ).decided_alike
+        at_once(asyncio.sleep(0))
+    nothing: dict[str, Any] = {"fallback_reason": None, "action": {}, "source": "model"}
+    assert not Recollection(nothing, Numbered()).decided_alike

@@ -47,8 +47,8 @@ class Soak:
     def __init__(self, server: Server, seconds: float, lives: int, seed: int) -> None:
         self.witnesses: list[Witness] = []
         self.did: Counter[str] = Counter()
-        self.memory_kb: list[int] = []
-        """Resident memory of the server, taken once a second in the last, calm part."""
+        self.memory_kb: list[tuple[float, int]] = []
+        """Age of the last server in seconds and its resident memory, once a second in the last, calm part."""
         self._server = server
         self._seed = seed
         self._lives = lives
@@ -56,6 +56,7 @@ class Soak:
         self._calm_from = self._began + seconds * (1 - CALM)
         self._until = self._began + seconds
         self._episode_id = ""
+        self._born = self._began
 
     async def run(self, viewers: int) -> Counter[str]:
         """Let ``viewers`` do as they like; returns what was wrong."""
@@ -89,12 +90,14 @@ class Soak:
             await asyncio.sleep(max(1.0, moment - time.monotonic()))
             await asyncio.to_thread(self._server.kill)
             self._server.start()
+            self._born = time.monotonic()
             self.did["kills"] += 1
         await asyncio.to_thread(self._server.wait)
         while time.monotonic() < self._until:
             await asyncio.sleep(1.0)
             if time.monotonic() > self._calm_from:
-                self.memory_kb.append(_resident_kb(self._server.process_id))
+                age_s = time.monotonic() - self._born
+                self.memory_kb.append((age_s, _resident_kb(self._server.process_id)))
             left = self._until - time.monotonic()
             sys.stderr.write(f"\r{left:.0f} s left, {self.did.total():,} actions ")
 
@@ -169,12 +172,15 @@ async def soak(
 
 def _figure(trial: Soak, wrong: Mapping[str, int], seconds: float, viewers: int) -> Figure:
     found: dict[str, Any] = dict.fromkeys(("lost", "doubled", "reordered", "another state"), 0) | dict(wrong)
-    memory = trial.memory_kb or [0]
+    taken = trial.memory_kb or [(0.0, 0)]
+    memory = [
+        f"{taken[place][1] / 1024:.1f} MB {taken[place][0]:.0f} s" for place in (0, len(taken) // 2, -1)
+    ]
     value = (
         f"{', '.join(f'{count} {name}' for name, count in found.items())} of "
         f"{sum(witness.events for witness in trial.witnesses):,} events shown; "
-        f"{', '.join(f'{count:,} {name}' for name, count in trial.did.items())}; memory "
-        f"{memory[0] / 1024:.0f} MB when the calm last third begins, {memory[-1] / 1024:.0f} MB when it ends"
+        f"{', '.join(f'{count:,} {name}' for name, count in trial.did.items())}; memory of the "
+        f"last server {', '.join(memory)} after its start"
     )
     return Figure(f"soak of {seconds / 60:g} minutes, {viewers} viewers", value, "0 of each", "-")
 

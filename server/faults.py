@@ -12,7 +12,7 @@ from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 
 from spectator.errors import (
@@ -247,6 +247,11 @@ async def _http(request: Request, error: HTTPException) -> Response:
     return problem(kind, detail, instance=request.url.path, headers=error.headers)
 
 
+async def _gone(request: Request, error: ClientDisconnect) -> Response:
+    """Whoever leaves in the middle of a body is no fault of ours; the answer reaches nobody."""
+    return problem(MALFORMED, "The body broke off.", instance=request.url.path)
+
+
 async def _unexpected(request: Request, error: Exception) -> Response:
     logger.error("%s %s failed", request.method, request.url.path, exc_info=error)
     return problem(INTERNAL, "Something broke; it has been logged.", instance=request.url.path)
@@ -256,6 +261,7 @@ def install_faults(app: FastAPI) -> None:
     """Answer every error of ``app`` with a problem document."""
     handlers: Mapping[type[Exception], Handler] = {
         Refused: _refused,
+        ClientDisconnect: _gone,
         SpectatorError: _library,
         RequestValidationError: _validation,
         HTTPException: _http,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hmac
 from collections import deque
 from collections.abc import Mapping
+from ipaddress import IPv6Address, IPv6Network
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -163,9 +164,15 @@ class Origins:
 
 
 def address_of(connection: HTTPConnection) -> str:
-    """The client's address, an IPv6 one cut to its /64, for counting."""
+    """The client's address, an IPv6 one cut to its /64, which one household has whole; for counting."""
     host = connection.client.host if connection.client else "unknown"
-    return ":".join(host.split(":")[:4]) if host.count(":") > 3 else host
+    if ":" not in host:
+        return host
+    try:
+        address = IPv6Address(host)
+    except ValueError:
+        return host
+    return str(address.ipv4_mapped or IPv6Network((int(address), 64), strict=False))
 
 
 def _unauthenticated(detail: str, challenge: str) -> Refused:

@@ -44,14 +44,39 @@ REQUEST_S: Final = 15.0
 """How long a connection may take to send the head of its first request; twice as long for a later one."""
 
 
+HEAD_BYTES: Final = 64 * 1024
+"""Longest head of a request, and longest of whatever else in one belongs to no body."""
+
+UNBOUNDED: Final = hasattr(AutoHTTPProtocol, "on_body")
+"""Whether the parser takes heads of any length: httptools does; h11, where there is none, does not."""
+
+
 class HttpProtocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
-    """An HTTP connection of uvicorn's that is cut when it never asks for anything, or not to the end."""
+    """An HTTP connection of uvicorn's that is cut when it asks for nothing, or without an end."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:
         """Begin the connection."""
         super().connection_made(transport)
         self._answered: object = None
+        self._unread = 0
         self._patience = self.loop.call_later(REQUEST_S, self._cut_when_silent)
+
+    def data_received(self, data: bytes) -> None:
+        """Read what the peer says; a head without an end is refused."""
+        self._unread += len(data)
+        super().data_received(data)
+        if UNBOUNDED and self._unread > HEAD_BYTES and not self.transport.is_closing():
+            self.send_400_response(f"The head of a request may take {HEAD_BYTES} bytes.")
+
+    def on_headers_complete(self) -> None:
+        """A head was read."""
+        self._unread = 0
+        super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        """A part of a body was read."""
+        self._unread = 0
+        super().on_body(body)
 
     def handle_websocket_upgrade(self) -> None:
         """Make way for a WebSocket; nothing of ours outlives this."""

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from starlette.requests import HTTPConnection
 
-from server.guard import MAX_TRACKED, Origins, RateLimit
+from server.guard import MAX_TRACKED, Origins, RateLimit, address_of
 from server.settings import Settings
 from tests.fakes import ManualClock
 from tests.gate import Gate
@@ -18,6 +19,24 @@ TOKEN = "a-token-of-the-operator"
 RIGHT = {"Authorization": f"Bearer {TOKEN}"}
 WRONG = {"Authorization": "Bearer a-token-of-somebody-else"}
 LONG = {"pace": "broadcast", "options": {"turns": 1000}}
+
+
+@pytest.mark.parametrize(
+    ("client", "counted"),
+    [
+        ("10.1.2.3", "10.1.2.3"),
+        ("::ffff:10.1.2.3", "10.1.2.3"),
+        ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::/64"),
+        ("2001:db8:1:2::5", "2001:db8:1:2::/64"),
+        ("2001:db8::1", "2001:db8::/64"),
+        ("2001:db8::a:b:c:d", "2001:db8::/64"),
+        ("fe80::1%eth0", "fe80::/64"),
+        ("testclient", "testclient"),
+        ("x:y", "x:y"),
+    ],
+)
+def test_a_household_is_counted_as_one_however_it_writes_its_addresses(client: str, counted: str) -> None:
+    assert address_of(HTTPConnection({"type": "http", "client": (client, 1)})) == counted
 
 
 @pytest.fixture

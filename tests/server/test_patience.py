@@ -58,6 +58,35 @@ def test_half_of_a_later_request_is_cut_and_who_asks_again_and_again_is_not(hast
         assert len(ports) == 1
 
 
+ENDLESS = [
+    (b"GET /health HTTP/1.1\r\n", b"A: b\r\n" * 1000),
+    (b"GET /health HTTP/1.1\r\nX: ", b"a" * 4096),
+    (b"GET /", b"a" * 4096),
+    (b"POST /custom/pause HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nX: ", b"a" * 4096),
+    (b"POST /custom/pause HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n1;x=", b"a" * 4096),
+]
+
+
+@pytest.mark.parametrize(("begins", "goes_on"), ENDLESS)
+def test_a_head_without_an_end_is_refused(serving: Serving, begins: bytes, goes_on: bytes) -> None:
+    with connected(serving) as peer:
+        sent = 0
+        try:
+            peer.sendall(begins)
+            while sent < 16 * 1024 * 1024:
+                peer.sendall(goes_on)
+                sent += len(goes_on)
+        except OSError:
+            pass
+    assert sent < 16 * 1024 * 1024, "it is read for ever"
+
+
+def test_a_long_body_is_no_head(serving: Serving) -> None:
+    answer = serving.client.post("/custom/pause", content=b'{"episode_id":"' + b" " * 200_000 + b'"}')
+    assert answer.status_code == 413 and answer.headers["content-type"] == "application/problem+json"
+    assert serving.client.get("/health", headers={"X": "a" * 30_000}).status_code == 200
+
+
 def test_half_a_body_is_refused(hasty: Serving) -> None:
     with connected(hasty) as peer:
         peer.sendall(

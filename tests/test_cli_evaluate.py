@@ -154,6 +154,27 @@ def test_two_models_are_compared_and_a_finished_match_is_never_asked_for_again(
     assert CANARY not in said + progress and not any(CANARY.encode() in text for text in kept)
 
 
+def test_a_model_that_is_asked_otherwise_now_does_not_play_on_in_the_same_folder(
+    tmp_path: Path, offered: Callable[..., None]
+) -> None:
+    out, pair = tmp_path / "other", ("counting", "--matches", "2", "--option", "turns=2")
+    captains = tmp_path / "captains.toml"
+    with endpoint(counter) as fake:
+        offered(home=fake)
+        code, _, progress = evaluate(*pair, "--captains", "heuristic,random", "--out", str(out))
+        assert code == 0, progress
+        code, _, progress = evaluate(*pair, "--captains", "heuristic,llm:home", "--out", str(out))
+        assert code == 0, progress
+        before = captains.read_text()
+        captains.write_text(before + "\ntemperature = 0.9\nmax_tokens = 99")
+        code, _, progress = evaluate(*pair, "--captains", "heuristic,llm:home", "--out", str(out))
+        assert code == 1 and "llm:home: " in progress and "temperature was None, now 0.9" in progress
+        assert "max_tokens was 1024, now 99" in progress and "choose another folder" in progress
+        captains.write_text(before + "\nstream = false")
+        code, _, progress = evaluate(*pair, "--captains", "heuristic,llm:home", "--out", str(out))
+        assert code == 0 and "2 of 2 matches are there already" in progress
+
+
 @pytest.mark.parametrize(
     ("modes", "why"),
     [

@@ -13,12 +13,13 @@ from spectator.evaluation.figures import SeatFigures
 class Asked(BaseModel):
     """What was asked of one captain in all its matches, and what that took."""
 
-    decisions: int = Field(ge=0)
+    decisions: int = Field(default=0, ge=0)
     fallbacks: dict[str, int] = Field(
-        description="Decisions that somebody else made, by the first word of the reason (docs/captains.md)"
+        default_factory=dict,
+        description="Decisions that somebody else made, by the first word of the reason (docs/captains.md)",
     )
-    tokens: int = Field(ge=0, description="Prompt and answer together; 0 where no model was asked")
-    cost: float = Field(ge=0, description="By the prices of the captains' catalogue")
+    tokens: int = Field(default=0, ge=0, description="Prompt and answer together; 0 where no model was asked")
+    cost: float = Field(default=0.0, ge=0, description="By the prices of the captains' catalogue")
 
 
 def asked_of(seats: Iterable[SeatFigures]) -> Asked:

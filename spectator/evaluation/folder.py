@@ -12,6 +12,7 @@ from typing import Any, Final
 from spectator import __version__
 from spectator.errors import FieldError, InvalidRequest
 from spectator.evaluation.schedule import Schedule
+from spectator.policies.captains import ModelBuild
 
 MANIFEST: Final = "evaluation.json"
 JOURNAL: Final = "journal.db"
@@ -19,11 +20,18 @@ RESULTS: Final = "results.json"
 REPORT: Final = "report.html"
 PLOTS: Final = "plots"
 
+ASKED_BY: Final = {
+    "model", "style", "temperature", "max_tokens", "context_tokens", "actions_per_answer", "tool_choice",
+    "send_seed", "extra",
+}  # fmt: skip
+"""Fields of a model captain on which its answers may depend."""
+
 
 def keep_manifest(folder: Path, schedule: Schedule, now_ms: int) -> int:
     """Write down what is evaluated in ``folder``, or check that it is still the same.
 
-    Captains and matches may be added in a later run; what was played is not played again.
+    Captains and matches may be added in a later run; what was played is not played again. A model may move to
+    another endpoint, key or price, but is asked as it was in the first run.
 
     Args:
         folder: Made when it is not there.
@@ -37,7 +45,7 @@ def keep_manifest(folder: Path, schedule: Schedule, now_ms: int) -> int:
         InvalidRequest: The folder holds an evaluation of something else; names what differs.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    asked = _identity(schedule)
+    asked, models = _identity(schedule), _models(schedule)
     path = folder / MANIFEST
     if path.exists():
         kept = _read(path)
@@ -47,12 +55,17 @@ def keep_manifest(folder: Path, schedule: Schedule, now_ms: int) -> int:
             raise InvalidRequest(
                 [FieldError("out", f"{folder} holds another evaluation ({shown}); choose another folder")]
             )
+        known = kept.get("models", {})
+        _need_same(known, models, folder)
+        if models.keys() - known.keys():
+            write_text(path, json.dumps({**kept, "models": {**models, **known}}, indent=2))
         return int(kept["began_ms"])
     if (folder / JOURNAL).exists():
         raise InvalidRequest(
             [FieldError("out", f"{folder} holds a journal that is no evaluation's; choose another folder")]
         )
-    write_text(path, json.dumps({**asked, "began_ms": now_ms, "spectator_version": __version__}, indent=2))
+    kept = {**asked, "models": models, "began_ms": now_ms, "spectator_version": __version__}
+    write_text(path, json.dumps(kept, indent=2))
     return now_ms
 
 
@@ -73,6 +86,29 @@ def _identity(schedule: Schedule) -> Mapping[str, Any]:
         "options": dict(schedule.options),
         "first_seed": hashlib.sha256(first.encode()).hexdigest()[:16],
     }
+
+
+def _models(schedule: Schedule) -> dict[str, dict[str, Any]]:
+    """By captain, how a model is asked, as far as its answers may depend on it."""
+    found = {}
+    for name in schedule.captains:
+        build = schedule.world.captains[name].build
+        if isinstance(build, ModelBuild):
+            found[name] = build.captain.model_dump(mode="json", include=ASKED_BY)
+    return found
+
+
+def _need_same(known: Mapping[str, Any], models: Mapping[str, Mapping[str, Any]], folder: Path) -> None:
+    changed = [
+        f"{name}: {field} was {known[name].get(field)!r}, now {value!r}"
+        for name, asked in models.items()
+        if name in known
+        for field, value in asked.items()
+        if known[name].get(field) != value
+    ]
+    if changed:
+        rule = f"{folder} holds matches of other settings ({'; '.join(changed)}); choose another folder"
+        raise InvalidRequest([FieldError("out", rule)])
 
 
 def _read(path: Path) -> Mapping[str, Any]:

@@ -64,7 +64,7 @@ class CaptainResult(BaseModel):
     share: Estimate = Field(description="Share of matches won, against the whole field; ties are half")
     tally: Tally
     measures: dict[str, Estimate] = Field(description="By measure; what was not measured is missing")
-    asked: Asked
+    asked: Asked = Asked()
 
 
 class PairResult(BaseModel):
@@ -87,7 +87,8 @@ class PlayedMatch(BaseModel):
     outcome: float | None = Field(description="Home's: 1, 0.5 or 0; null without an outcome")
     result: str | None
     capped: list[str] = Field(
-        description="Captains that were not asked to the end, because the cap of an episode was reached"
+        default_factory=list,
+        description="Captains that were not asked to the end, because the cap of an episode was reached",
     )
 
 
@@ -107,9 +108,10 @@ class Results(BaseModel):
     spectator_version: str
     level: float = statistics.LEVEL
     draws: int = statistics.DRAWS
-    planned: int = Field(description="Matches that were to be played")
+    planned: int | None = Field(default=None, description="Matches that were to be played")
     cut_short: str | None = Field(
-        description="Why not all of them were; only seeds whose matches were all played are judged"
+        default=None,
+        description="Why not all of them were; only seeds whose matches were all played are judged",
     )
     captains: list[CaptainResult] = Field(description="Best first")
     pairs: list[PairResult]

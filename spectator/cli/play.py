@@ -83,7 +83,8 @@ def play(
     plan = plan_episode(request, draw_seed=lambda: 0, load=cast.load)
     models = [preset for preset in (plan.captain, plan.opponent) if preset is not None and preset.costs_money]
     warn_unpriced(models, max_cost)
-    ended = asyncio.run(_play(request, data_dir, cast, record_decisions, caps if models else None, account))
+    spending = caps if models else None
+    ended = asyncio.run(_play(request, data_dir, cast, record_decisions, spending, account, plan.patience_s))
     account.tell()
     click.echo(f"{ended.reason}: {ended.result or ended.detail or ''} (score {ended.score})", err=True)
     if ended.reason != "finished":
@@ -97,6 +98,7 @@ async def _play(
     decisions: Path | None,
     caps: CapSettings | None,
     account: Account,
+    patience_s: float,
 ) -> EpisodeEnded:
     from ulid import ULID
 
@@ -119,7 +121,7 @@ async def _play(
                     clock=clock,
                     tasks=tasks,
                     slots=1,
-                    limits=EpisodeLimits(),
+                    limits=EpisodeLimits.patient(patience_s),
                     new_id=lambda: f"ep-{ULID()}",
                     new_epoch=lambda: secrets.token_hex(4),
                     draw_seed=lambda: secrets.randbelow(2**32),

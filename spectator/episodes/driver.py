@@ -10,7 +10,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, Self
 
 from spectator.clock import Clock
 from spectator.environments.base import Environment
@@ -62,6 +62,11 @@ class EpisodeLimits:
     step_s: float = 30.0
     reset_s: float = 60.0
     episode_s: float = 6 * 3600.0
+
+    @classmethod
+    def patient(cls, decision_s: float) -> Self:
+        """The usual limits, but at least ``decision_s`` for a decision."""
+        return cls(decision_s=max(cls().decision_s, decision_s))
 
 
 class Emit(Protocol):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from pydantic import ValidationError
 
@@ -15,8 +15,12 @@ from spectator.episodes.pacing import Pace
 from spectator.errors import FieldError, InvalidRequest, field_errors
 from spectator.events import EpisodeStarted, Parent, Seat
 from spectator.policies.base import Policy, Preset
+from spectator.policies.captains import longest_wait_s
 
 _T = TypeVar("_T")
+
+SPARE_S: Final = 2.0
+"""Seconds beyond a model's own limit, in which its fallback decides."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +84,11 @@ class EpisodePlan:
         if actor == self.agent or self.opponent is None:
             return self.captain
         return self.opponent
+
+    @property
+    def patience_s(self) -> float:
+        """Seconds to wait for a decision where no operator sets them: for its slowest model."""
+        return longest_wait_s((self.captain, self.opponent)) + SPARE_S
 
     def seats(self) -> dict[str, Policy]:
         """New policies for all actors, each with a seed of its own."""

@@ -98,7 +98,7 @@ async def _play(plan: EpisodePlan, stream: EpisodeStream, venue: Venue, past: Pa
         emit=stream.emit,
         control=control,
         clock=venue.clock,
-        limits=EpisodeLimits(),
+        limits=EpisodeLimits.patient(plan.patience_s),
         past=past,
         purse=halt.till.purse(spent_before(stream.state)),
     )

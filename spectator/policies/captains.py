@@ -235,6 +235,12 @@ def model_presets(
     }
 
 
+def longest_wait_s(presets: Iterable[Preset | None]) -> float:
+    """Seconds that the slowest model among ``presets`` may take for a decision; 0 where there is none."""
+    builds = (preset.build for preset in presets if preset is not None)
+    return max((build.captain.timeout_s for build in builds if isinstance(build, ModelBuild)), default=0.0)
+
+
 def preload() -> None:
     """Import what asking a model needs; slow, so call it off the event loop, before an episode."""
     if not _lacking(find_spec):

@@ -9,13 +9,16 @@ from typing import Any
 import pytest
 
 from spectator.environments.base import MAX_SEED, Pack, World
+from spectator.environments.counting import WORLD as COUNTING
 from spectator.episodes import request as requests
+from spectator.episodes.driver import EpisodeLimits
 from spectator.episodes.pacing import Pace, beats_in, step_duration
 from spectator.episodes.request import EpisodeRequest, plan_episode
 from spectator.errors import InvalidRequest
 from spectator.events import Fact
 from spectator.policies.base import Preset
 from tests.fakes import FakePolicy, counted, world_with
+from tests.policies.seats import counting_led_by, endpoint_preset
 
 LEFT_OUT = EpisodeRequest("counting")
 
@@ -122,6 +125,16 @@ def test_an_empty_name_is_not_the_default(duel: World) -> None:
 
 def test_a_preset_that_is_not_available_says_what_is_missing(duel: World) -> None:
     assert wrong(captain="model") == {"captain_preset": "'model' is not available here: needs a key"}
+
+
+@pytest.mark.parametrize(("timeout_s", "waited"), [(10.0, 120.0), (600.0, 602.0)])
+def test_without_an_operator_a_slow_model_is_waited_for(timeout_s: float, waited: float) -> None:
+    """Such as one on a processor of one's own: its table says how long a decision may take."""
+    slow = endpoint_preset(COUNTING, "http://127.0.0.1:9/v1", timeout_s=timeout_s)
+    plan = plan_episode(
+        EpisodeRequest("counting"), draw_seed=lambda: 0, load=lambda name: counting_led_by(slow)
+    )
+    assert EpisodeLimits.patient(plan.patience_s).decision_s == waited
 
 
 def test_a_world_without_opponents_takes_none() -> None:

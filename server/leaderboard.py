@@ -257,7 +257,7 @@ def _world(name: str) -> tuple[str, Sequence[Measure]]:
 
 def _figures(row: BoardRow, measures: Sequence[Measure]) -> list[Figure]:
     return [
-        Figure(measure.label, _shown(measure, found.mean))
+        Figure(measure.label, measure.shown(found.mean))
         for measure in measures
         if (found := row.measures.get(measure.name)) is not None
     ]
@@ -274,19 +274,3 @@ def _glossary(rows: Sequence[BoardRow]) -> list[Measure]:
         if (world, measure.name) in shown
     }
     return list(known.values())
-
-
-def _shown(measure: Measure, value: float) -> str:
-    match measure.unit:
-        case "share":
-            return f"{value:.3f}"
-        case "points":
-            return f"{value:+.2f}"
-        case "s":
-            return f"{1000 * value:.3g} ms" if value < 1 else f"{value:.1f} s"
-        case "tokens":
-            return f"{value:,.0f}"
-        case "money":
-            return f"{value:.4f}"
-        case _:
-            return f"{value:.2f}"

@@ -105,15 +105,8 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
             writes the journal.
         JournalError: The journal cannot be opened.
     """
-    if settings.environment not in world_names():
-        raise ConfigurationError(
-            f"SPECTATOR_ENVIRONMENT: there is no world {settings.environment!r}; "
-            f"there are {', '.join(world_names())}"
-        )
     clock = SystemClock()
-    cast = read_cast(settings, clock)
-    await asyncio.to_thread(cast.load, settings.environment)
-    await run_in_threadpool(cast.preload)  # and with it the pool's own modules, before the first request
+    cast = await _loaded_cast(settings, clock)
     async with AsyncExitStack() as stack:
         till = settings.till(clock)
         journal, spent = await _journal(settings, clock, till.today)
@@ -132,8 +125,7 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
         scorekeeper = Scorekeeper(journal, FigureStore(settings.data_dir / FIGURES_FILE))
         stage.on_end(scorekeeper.note_ended)
         keepalive = Keepalive(clock)
-        keep = Keep(settings.keep_episodes, settings.keep_days, settings.keep_mb)
-        housekeeper = Housekeeper(journal, keep, clock)
+        housekeeper = Housekeeper(journal, _keep(settings), clock)
         for name, work in {
             "scorekeeper": scorekeeper.run(),
             "narration": narration.attend(stage, supervisor, audience),
@@ -159,6 +151,23 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
             scorekeeper=scorekeeper,
             housekeeper=housekeeper,
         )
+
+
+async def _loaded_cast(settings: Settings, clock: Clock) -> Cast:
+    """Who can play here, with the default world and the presets of all imported."""
+    if settings.environment not in world_names():
+        raise ConfigurationError(
+            f"SPECTATOR_ENVIRONMENT: there is no world {settings.environment!r}; "
+            f"there are {', '.join(world_names())}"
+        )
+    cast = read_cast(settings, clock)
+    await asyncio.to_thread(cast.load, settings.environment)
+    await run_in_threadpool(cast.preload)  # and with it the pool's own modules, before the first request
+    return cast
+
+
+def _keep(settings: Settings) -> Keep:
+    return Keep(settings.keep_episodes, settings.keep_days, settings.keep_mb)
 
 
 def _supervisor(

@@ -133,6 +133,22 @@ class Measure:
     range: tuple[float | None, float | None]
     blind: str
 
+    def shown(self, value: float) -> str:
+        """``value`` as people read it."""
+        match self.unit:
+            case "share":
+                return f"{value:.3f}"
+            case "points":
+                return f"{value:+.2f}"
+            case "s":
+                return f"{1000 * value:.3g} ms" if value < 1 else f"{value:.1f} s"
+            case "tokens":
+                return f"{value:,.0f}"
+            case "money":
+                return f"{value:.4f}"
+            case _:
+                return f"{value:.2f}"
+
 
 OUTCOME: Final = "outcome"
 """Name of the figure that says who won: 1 for a win, 0 for a loss, 0.5 for a tie; the seats add up to 1."""

@@ -178,23 +178,9 @@ def _asked(results: Results) -> str:
 def _measured(measure: Measure, estimate: Estimate | None) -> str:
     if estimate is None:
         return '<td class="quiet">none</td>'
-    low, high = (_figure_of(measure, value) for value in (estimate.low, estimate.high))
+    low, high = (measure.shown(value) for value in (estimate.low, estimate.high))
     interval = "" if low == high else f"<br><small>{low} to {high}</small>"
-    return f"<td>{_figure_of(measure, estimate.value)}{interval}</td>"
-
-
-def _figure_of(measure: Measure, value: float) -> str:
-    match measure.unit:
-        case "share":
-            return f"{value:.3f}"
-        case "s":
-            return f"{1000 * value:.3g} ms" if value < 1 else f"{value:.2f} s"
-        case "tokens":
-            return f"{value:,.0f}"
-        case "money":
-            return f"{value:.4f}"
-        case _:
-            return f"{value:.2f}"
+    return f"<td>{measure.shown(estimate.value)}{interval}</td>"
 
 
 def _unit(measure: Measure) -> str:

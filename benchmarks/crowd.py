@@ -43,6 +43,7 @@ class Seat:
         self.port = port
         self.bytes = 0  # pings left out
         self.events = 0
+        self.pings = 0
         self.open = True
         self._tail = b""
 
@@ -55,20 +56,22 @@ class Seat:
         except OSError:
             chunk = b""
         self.open = bool(chunk)
-        self.bytes += len(chunk) - len(PING) * chunk.count(PING)
+        pings = chunk.count(PING)
+        self.pings += pings
+        self.bytes += len(chunk) - len(PING) * pings
         data = self._tail + chunk
         self.events += data.count(EVENT)
         self._tail = data[1 - len(EVENT) :]
-        if PING in chunk:
+        if pings:
             self.connection.send(PONG)
         return chunk
 
     def segments(self) -> int:
-        """Segments with data that have arrived."""
+        """Segments with data that have arrived, pings left out."""
         found: tuple[int] = DATA_SEGMENTS_IN.unpack(
             self.connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, DATA_SEGMENTS_IN.size)
         )
-        return found[0]
+        return found[0] - self.pings
 
 
 class Crowd:
@@ -121,7 +124,7 @@ class Crowd:
         return [seat.events for seat in self.seats.values()]
 
     def segments(self, port: int) -> int:
-        """Segments from one server that have arrived: on this machine's loopback one for each write."""
+        """Segments from one server that have arrived: on the loopback one for each write."""
         return sum(seat.segments() for seat in self.seats.values() if seat.port == port)
 
     def noted(self, seconds: float) -> list[tuple[float, bytes]]:

@@ -97,6 +97,7 @@ def _contest(events: int, messages: int, step_s: float) -> Contest:
                 turns[name] = stack.enter_context(_peer(name, messages, step_s, others))
         ours.viewers.join(ours.port, VIEWERS, "/live")
         ours.viewers.settle(1.5)
+        ours.rest()
         step_bytes = ours.step(TURN_S).bytes
         costs: dict[str, list[Costs]] = {name: [] for name in turns}
         for _ in range(ROUNDS):

@@ -107,6 +107,7 @@ def _rounds(ours: Stage, others: list[Sender], size: int, alone_s: float) -> Rou
     """All at the same time on the one core: each step of the one falls between two sends of the others."""
     rounds = Rounds([], [[] for _ in others], [])
     times = round(WINDOW_S / CALM_STEP_S)
+    ours.rest()
     step_bytes = ours.step(WINDOW_S).bytes
     with ThreadPoolExecutor(len(others)) as aside:
         for _ in range(ROUNDS):

@@ -41,6 +41,9 @@ QUICK_STEP_S = 0.1
 FIRST_CORE = min(os.sched_getaffinity(0))
 """The server's."""
 
+REST_S = 6.0
+"""How long a server's rest is looked at."""
+
 WHOLE = 0.98
 """Share of the steps that must have been writes of their own, or a row is refused."""
 
@@ -94,6 +97,7 @@ class Stage:
         self.port = int(base.rpartition(":")[2])
         self._clock = (~process_id << 3) | 2  # the CPU clock of another process, see clock_getcpuclockid(3)
         self._process_id = process_id
+        self._resting = 0.0
         self.client = httpx.Client(base_url=base, timeout=30)
 
     def start(self, **body: object) -> str:
@@ -115,19 +119,26 @@ class Stage:
         text = Path(f"/proc/{self._process_id}/status").read_text()
         return int(text.split("VmRSS:")[1].split()[0])
 
+    def rest(self, seconds: float = REST_S) -> None:
+        """Learn what the server spends while nothing is played: it asks its viewers whether they live."""
+        before = self.cpu_s()
+        time.sleep(seconds)
+        self._resting = (self.cpu_s() - before) / seconds
+
     def window(self, seconds: float) -> Window:
-        """Play for a while.
+        """Play for a while; what resting costs is left out.
 
         Raises:
             RuntimeError: The viewers have not all received the same.
         """
         before, bytes_before = self.viewers.events(), self.viewers.received()
-        cpu, segments = self.cpu_s(), self.viewers.segments(self.port)
+        began, cpu, segments = time.monotonic(), self.cpu_s(), self.viewers.segments(self.port)
         self.say("resume")
         time.sleep(seconds)
         self.say("pause")
         self.viewers.settle()
-        spent, writes = self.cpu_s() - cpu, self.viewers.segments(self.port) - segments
+        spent = self.cpu_s() - cpu - self._resting * (time.monotonic() - began)
+        writes = self.viewers.segments(self.port) - segments
         got = [now - then for now, then in zip(self.viewers.events(), before, strict=True)]
         if min(got) != max(got):
             raise RuntimeError(f"viewers received from {min(got)} to {max(got)} events")
@@ -150,6 +161,7 @@ class Stage:
         self.viewers.join(self.port, 1, "/live")
         self.say("pause")
         self.viewers.settle(1.5)
+        self.rest()
         return statistics.median(self.step(seconds).cpu_s for _ in range(rounds))
 
 

@@ -102,10 +102,11 @@ class ViewerConnection(asyncio.Protocol):
     @property
     def descriptor(self) -> int | None:
         """The socket, unless what is written must be encrypted first; open until :meth:`connection_lost`."""
-        if self._transport.get_extra_info("sslcontext") is not None:
-            return None
         connection = self._transport.get_extra_info("socket")
-        return None if connection is None else connection.fileno()
+        if connection is None or self._transport.get_extra_info("sslcontext") is not None:
+            return None
+        descriptor: int = connection.fileno()
+        return descriptor if descriptor >= 0 else None
 
     def free(self) -> bool:
         """Whether nothing is held back and the connection is open."""

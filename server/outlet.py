@@ -11,7 +11,6 @@ from .wire import Batch
 SendToEach = Callable[[list[int], bytes], list[tuple[int, int]]]
 """Sends bytes to each socket without waiting; returns (place, bytes taken) of those that took not all."""
 
-
 logger = logging.getLogger(__name__)
 
 

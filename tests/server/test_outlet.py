@@ -6,12 +6,14 @@ import asyncio
 import os
 import random
 import socket
+import ssl
 from collections.abc import Callable, Coroutine
 from typing import Any, cast
 
 import pytest
 
 from server import wire
+from server.connection import ViewerConnection
 from server.outlet import Outlet, SendToEach, compiled, open_outlet
 from server.viewer import Viewer
 from server.wire import Batch, Close, Frame
@@ -280,6 +282,28 @@ def test_the_compiled_loop_runs_no_code_of_others_while_it_reads_the_list(send_t
 
     with pytest.raises(TypeError, match="must be an int"):
         send_to_each([Clears(), 1], b"")
+
+
+class Described:
+    """A transport of which only this is known."""
+
+    def __init__(self, **about: Any) -> None:
+        self.get_extra_info = about.get
+
+
+def test_bytes_go_past_no_transport_that_encrypts_or_is_closed() -> None:
+    connection = object.__new__(ViewerConnection)
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        for about, expected in [
+            ({"socket": ours}, ours.fileno()),
+            ({"socket": ours, "sslcontext": ssl.create_default_context()}, None),
+            ({}, None),
+        ]:
+            connection._transport = cast(asyncio.Transport, Described(**about))
+            assert connection.descriptor == expected
+    connection._transport = cast(asyncio.Transport, Described(socket=ours))
+    assert connection.descriptor is None
 
 
 def test_the_setting_turns_it_off(caplog: pytest.LogCaptureFixture) -> None:

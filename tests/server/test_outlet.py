@@ -295,11 +295,12 @@ def test_bytes_go_past_no_transport_that_encrypts_or_is_closed() -> None:
     connection = object.__new__(ViewerConnection)
     ours, theirs = socket.socketpair()
     with ours, theirs:
-        for about, expected in [
+        cases: list[tuple[dict[str, Any], int | None]] = [
             ({"socket": ours}, ours.fileno()),
             ({"socket": ours, "sslcontext": ssl.create_default_context()}, None),
             ({}, None),
-        ]:
+        ]
+        for about, expected in cases:
             connection._transport = cast(asyncio.Transport, Described(**about))
             assert connection.descriptor == expected
     connection._transport = cast(asyncio.Transport, Described(socket=ours))

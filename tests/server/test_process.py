@@ -178,6 +178,13 @@ def test_uvicorn_serves_the_application_by_its_name(tmp_path: Path) -> None:
         episode_id = start(base_url, pace="fast", options={"turns": 3})
         with watch(f"ws://127.0.0.1:{port}/live/{episode_id}") as watcher:
             assert watcher.to_the_end()[0] == 1000
+        with watch(f"ws://127.0.0.1:{port}/live/wall") as looker:
+            looker.until("wall")
+            other = start(base_url, pace="fast", options={"turns": 3})
+            while other not in looker.until("wall.changed")["tiles"]:
+                continue
+            looker.say(frame="nonsense")
+            assert looker.to_the_end()[0] == 4400
     finally:
         process.terminate()
         process.wait(PATIENCE_S)

@@ -114,9 +114,16 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
         """Read what the peer says; what comes before the handshake is answered waits."""
         if self._early is None:
             super().data_received(data)
+            if self.conn.handshake_exc is not None and not self.handshake_initiated:
+                self._refuse_handshake()
         else:
             self._early.append(data)
             self.transport.pause_reading()
+
+    def _refuse_handshake(self) -> None:
+        """Answer a handshake that could not be read, such as one with too long a path; uvicorn does not."""
+        self.transport.write(b"".join(self.conn.data_to_send()))
+        self.transport.close()
 
     def handle_connect(self, event: Request) -> None:
         """Begin the handshake."""

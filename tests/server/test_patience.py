@@ -87,6 +87,28 @@ def test_a_long_body_is_no_head(serving: Serving) -> None:
     assert serving.client.get("/health", headers={"X": "a" * 30_000}).status_code == 200
 
 
+UPGRADE = b"Host: a\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"
+
+
+@pytest.mark.parametrize(
+    ("head", "status"),
+    [
+        (b"GET /live?" + b"a" * 20_000 + b" HTTP/1.1\r\n" + UPGRADE, b"414"),
+        (b"GET /live HTTP/1.1\r\n" + UPGRADE + b"X: " + b"a" * 20_000 + b"\r\n", b"431"),
+        (b"GET /live HTTP/1.1\r\n" + UPGRADE + b"X: a\r\n" * 1000, b"431"),
+        (b"GET /live HTTP/1.1\r\n" + UPGRADE, b"400"),
+        (b"POST /live HTTP/1.1\r\n" + UPGRADE, b"405"),
+    ],
+)
+def test_a_handshake_that_cannot_be_read_is_refused(serving: Serving, head: bytes, status: bytes) -> None:
+    with connected(serving) as peer:
+        peer.sendall(head + b"\r\n")
+        answer = b""
+        while part := peer.recv(65536):
+            answer += part
+    assert answer.split(b" ")[1] == status
+
+
 def test_half_a_body_is_refused(hasty: Serving) -> None:
     with connected(hasty) as peer:
         peer.sendall(

@@ -15,6 +15,7 @@ import pytest
 from click.testing import CliRunner
 
 from spectator.cli import main
+from tests.episodes.harness import environment_threads
 from tests.llm.brains import batsman, counter, obedient
 from tests.llm.endpoints import endpoint, write_captains
 from tests.llm.fake_server import FakeModelServer, Mode
@@ -120,6 +121,14 @@ def compare(out: Path, *more: str) -> tuple[int, str, str]:
     return evaluate(*pair, "--out", str(out), *more)
 
 
+def wait_for_threads() -> None:
+    """Wait until every environment's thread has ended; one that is left over would never."""
+    deadline = time.monotonic() + 20
+    while left := environment_threads():
+        assert time.monotonic() < deadline, left
+        time.sleep(0.005)
+
+
 def told(out: Path) -> list[tuple[object, ...]]:
     """What came of every match."""
     results = json.loads((out / "results.json").read_text())
@@ -196,11 +205,18 @@ def test_an_endpoint_that_cannot_be_asked_is_told_at_once_and_the_same_command_p
         assert "llm:home cannot be asked" in progress and why in progress
         assert "the same command plays on from here" in progress and "Traceback" not in progress
         assert CANARY not in progress and len(home.received) <= 14
+        answered = 6 * (Mode.OK in modes)
+        for _ in range(4 * bool(answered)):
+            assert compare(out)[0] == 1, "tried again in vain, as often as somebody likes"
+            wait_for_threads()
     with endpoint(batsman) as home, endpoint(obedient) as away:
         offered(home=home, away=away)
         code, _, progress = compare(out)
         assert code == 0, progress
+        paid = len(home.received)
     asked = {one["name"]: one["asked"] for one in json.loads((out / "results.json").read_text())["captains"]}
+    decided = asked["llm:home"]["decisions"] - sum(asked["llm:home"]["fallbacks"].values())
+    assert 0 <= paid + answered - decided <= 1, "at most what was answered at the moment of the halt is lost"
     borne = {Mode.GARBAGE: {"malformed": 5}, Mode.BUSY: {"busy": 4}}.get(modes[0], {})
     fallbacks = asked["llm:home"]["fallbacks"]
     assert fallbacks.keys() == borne.keys() and asked["llm:away"]["fallbacks"] == {}

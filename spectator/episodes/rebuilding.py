@@ -71,7 +71,11 @@ class Rebuilt:
 
 
 async def rebuild(
-    recorded: Sequence[RecordedEvent], *, limit_s: float, load: LoadWorld | None = None
+    recorded: Sequence[RecordedEvent],
+    *,
+    limit_s: float,
+    load: LoadWorld | None = None,
+    attempts: float = MAX_ATTEMPTS,
 ) -> Rebuilt:
     """Play the record again on a thread of its own, comparing every event.
 
@@ -79,6 +83,7 @@ async def rebuild(
         recorded: All events of one unended episode, in order.
         limit_s: Seconds that it may take.
         load: Finds the world; the catalogue's own function when left out.
+        attempts: Recoveries in a row that may get nowhere; no limit where a person starts each of them.
 
     Raises:
         CannotRebuild: The record does not lead back, or leads to a death again and again.
@@ -87,8 +92,8 @@ async def rebuild(
     first, last = recorded[0].event, recorded[-1].event
     shown = replay_state(recorded).get("episode", {})
     attempt = 1 if shown.get("status") == "paused" else _next_attempt(recorded)
-    if attempt > MAX_ATTEMPTS:
-        raise CannotRebuild(f"the server died {MAX_ATTEMPTS} times at turn {last.turn}")
+    if attempt > attempts:
+        raise CannotRebuild(f"the server died {attempts:g} times at turn {last.turn}")
     plan = await asyncio.to_thread(_plan_again, first.data, load or load_world)
     stepper: Stepper[Environment] = Stepper(plan.world.environment, name=first.episode_id)
     try:

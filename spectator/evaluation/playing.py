@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import signal
 import threading
@@ -23,7 +24,7 @@ from spectator.episodes.spending import spent_before
 from spectator.episodes.stream import EpisodeStream
 from spectator.errors import EpisodeError, SpectatorError
 from spectator.evaluation.halting import Halt
-from spectator.events import EpisodeRecovered, RecordedEvent, core_fact
+from spectator.events import EpisodeRecovered, EventData, RecordedEvent, core_fact
 from spectator.journal.base import Journal
 from spectator.policies.spending import Caps, Till
 
@@ -54,8 +55,7 @@ async def play_here(plan: EpisodePlan, episode_id: str, venue: Venue) -> None:
     When cancelled the match is left without an end, for :func:`play_on`.
     """
     stream = _stream(episode_id, episode_id[-8:].lower(), plan, venue)
-    await stream.emit(0, [core_fact(plan.started())])
-    await _play(plan, stream, venue, None)
+    await _play(plan, stream, venue, plan.started())
 
 
 async def play_on(recorded: Sequence[RecordedEvent], venue: Venue) -> None:
@@ -65,12 +65,11 @@ async def play_on(recorded: Sequence[RecordedEvent], venue: Venue) -> None:
         CannotRebuild: The record does not lead back to where it stops.
         StepTimeout: Leading back took too long.
     """
-    rebuilt = await rebuild(recorded, limit_s=REBUILD_S, load=venue.load)
+    rebuilt = await rebuild(recorded, limit_s=REBUILD_S, load=venue.load, attempts=math.inf)
     stream = _stream(
         rebuilt.episode_id, rebuilt.epoch, rebuilt.plan, venue, state=rebuilt.state, head_seq=rebuilt.head_seq
     )
-    await stream.emit(rebuilt.past.turn, [core_fact(EpisodeRecovered(attempt=rebuilt.attempt))])
-    await _play(rebuilt.plan, stream, venue, rebuilt.past)
+    await _play(rebuilt.plan, stream, venue, EpisodeRecovered(attempt=rebuilt.attempt), rebuilt.past)
 
 
 def _stream(episode_id: str, epoch: str, plan: EpisodePlan, venue: Venue, **left: Any) -> EpisodeStream:
@@ -85,7 +84,9 @@ def _stream(episode_id: str, epoch: str, plan: EpisodePlan, venue: Venue, **left
     )
 
 
-async def _play(plan: EpisodePlan, stream: EpisodeStream, venue: Venue, past: Past | None) -> None:
+async def _play(
+    plan: EpisodePlan, stream: EpisodeStream, venue: Venue, opening: EventData, past: Past | None = None
+) -> None:
     control = Control(Pace.MAX, venue.clock)
     halt = venue.halt
     if past is not None:
@@ -102,6 +103,11 @@ async def _play(plan: EpisodePlan, stream: EpisodeStream, venue: Venue, past: Pa
         past=past,
         purse=halt.till.purse(spent_before(stream.state)),
     )
+    try:
+        await stream.emit(driver.turn, [core_fact(opening)])
+    except BaseException:
+        await driver.let_go()
+        raise
     await _drive(driver, control)
 
 

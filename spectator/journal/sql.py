@@ -217,6 +217,7 @@ class SqlJournal:
     def _prove_writable(self, connection: Connection) -> None:
         if self._database.anchor is not None:
             self._database.anchor.hold(connection)
+            connection.rollback()  # what was read until now may be old when the writer is done
         prove_writable(connection)
 
     async def aclose(self) -> None:

@@ -8,6 +8,7 @@ import sqlite3
 import subprocess
 import sys
 import textwrap
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -108,6 +109,15 @@ def test_by_size_as_much_goes_as_must_and_the_file_shrinks(tmp_path: Path) -> No
         assert 1_000_000 < after.bytes <= 2_050_000
         assert after.free_bytes < 50_000
         assert after.episodes == before.episodes - len(old)
+        for checkpoint in (False, True):
+            if checkpoint:
+                long = (tmp_path / "journal.db").stat().st_size
+                with closing(sqlite3.connect(tmp_path / "journal.db")) as other:
+                    other.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+                assert (tmp_path / "journal.db").stat().st_size < long
+            await journal.check()
+            name = f"ep-later-{checkpoint}"  # a file that shrinks in order is not one that was cut off
+            await journal.append([started(name)])
         await journal.aclose()
         assert (tmp_path / "journal.db").stat().st_size <= 2_100_000
 

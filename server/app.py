@@ -98,7 +98,15 @@ def create_app(settings: Settings) -> FastAPI:
     mount_assets(app)
     openenv = register_openenv(app, settings)
     app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
+    _build_routes(app)
     return app
+
+
+def _build_routes(app: FastAPI) -> None:
+    """Let FastAPI build the routes of every router now, and not on its first request, in the midst of play."""
+    nowhere = {"type": "http", "method": "GET", "path": "/-", "root_path": "", "headers": []}
+    for route in app.routes:
+        route.matches(dict(nowhere))
 
 
 def _openapi(app: FastAPI) -> dict[str, Any]:

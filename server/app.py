@@ -103,7 +103,7 @@ def create_app(settings: Settings) -> FastAPI:
 
 
 def _build_routes(app: FastAPI) -> None:
-    """Let FastAPI build the routes of every router now; it would on its first request, in the midst of play."""
+    """Let FastAPI build every route now; it would on the first requests, in the midst of play."""
     nowhere = {"type": "http", "method": "GET", "path": "/-", "root_path": "", "headers": []}
     for route in app.routes:
         route.matches(dict(nowhere))

@@ -89,7 +89,7 @@ def _contest(events: int, messages: int, step_s: float) -> Contest:
 
         def play(size: int) -> Costs:
             step = ours.step(TURN_S)
-            return Costs((step.cpu_s - alone_s) / (VIEWERS - 1), step.writes)
+            return Costs(step.per_write_s(alone_s, VIEWERS), step.writes)
 
         turns: dict[str, Turn] = {LOOP: stack.enter_context(_limit(step_s)), OURS: play}
         for name in WAYS:

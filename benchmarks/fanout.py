@@ -113,7 +113,7 @@ def _rounds(ours: Stage, others: list[Sender], size: int, alone_s: float) -> Rou
         for _ in range(ROUNDS):
             sent = [aside.submit(other.send, step_bytes, times, CALM_STEP_S) for other in others]
             step = ours.step(WINDOW_S)
-            rounds.ours_s.append((step.cpu_s - alone_s) / (size - 1))
+            rounds.ours_s.append(step.per_write_s(alone_s, size))
             rounds.writes.append(step.writes)
             for costs, result in zip(rounds.theirs_s, sent, strict=True):
                 costs.append(result.result() / times / size)

@@ -44,6 +44,9 @@ FIRST_CORE = min(os.sched_getaffinity(0))
 REST_S = 6.0
 """How long a server's rest is looked at."""
 
+SHORTER = 4
+"""A short play is so much shorter than a long one."""
+
 WHOLE = 0.98
 """Share of the steps that must have been writes of their own, or a row is refused."""
 
@@ -73,12 +76,16 @@ class Step(NamedTuple):
     Args:
         cpu_s: CPU seconds of the server, all threads.
         bytes: What one viewer receives.
-        writes: Writes to a viewer.
+        writes: Writes to a viewer; fewer than one when steps are merged, a little more when a pause was.
     """
 
     cpu_s: float
     bytes: int
     writes: float
+
+    def per_write_s(self, alone_s: float, viewers: int) -> float:
+        """CPU seconds of a write to one of ``viewers``, when a step with a single one takes ``alone_s``."""
+        return (self.cpu_s - alone_s) / (viewers - 1) / self.writes
 
 
 class Stage:
@@ -151,7 +158,7 @@ class Stage:
         Raises:
             RuntimeError: The viewers have not all received the same.
         """
-        short, long = self.window(0.0), self.window(seconds)
+        short, long = self.window(seconds / SHORTER), self.window(seconds)
         cpu_s, steps, received, writes = (more - less for more, less in zip(long, short, strict=True))
         return Step(cpu_s / steps, round(received / steps), writes / steps)
 

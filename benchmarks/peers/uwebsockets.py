@@ -25,7 +25,7 @@ def main() -> None:
     socketify: Any = importlib.import_module("socketify")
     port = free_port()
     app = socketify.App()
-    app.ws("/", {"open": lambda viewer: viewer.subscribe("all")})
+    app.ws("/", {"open": lambda viewer: viewer.subscribe("all"), "idle_timeout": 0})
     app.listen(port, lambda listening: None)
     lines: queue.SimpleQueue[str] = queue.SimpleQueue()
     threading.Thread(target=_read, args=(lines,), daemon=True).start()

@@ -1,134 +1,100 @@
 """Owns the figures of the fan-out to viewers: ``python -m benchmarks fanout``.
 
-What runs where, and what beside it, is in ``benchmarks.staging``. A step is one write. What the episode
-itself costs is measured with one viewer and taken off.
+What runs where is in ``benchmarks.staging``, what is compared and how in ``benchmarks.contest``.
 """
 
 from __future__ import annotations
 
 import contextlib
-import statistics
 import time
-from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
-from typing import Final, NamedTuple, Protocol
+from typing import Final
 
-from benchmarks import beside, disturbance
+from benchmarks import disturbance
+from benchmarks.contest import OURS, Contest, Course, contest
 from benchmarks.crowd import stall
-from benchmarks.figures import Figure, ms, percentile, spread
+from benchmarks.figures import Figure, ms, percentile
+from benchmarks.peers.driving import WAYS
 from benchmarks.sending import LOOP, SEND_TO_EACH
-from benchmarks.staging import (
-    CALM_STEP_S,
-    EVENTS,
-    QUICK_STEP_S,
-    Stage,
-    limit,
-    stage,
-    unless_merged,
-)
+from benchmarks.staging import QUICK_STEP_S, Stage, limit, stage
 
-ROUNDS: Final = 5
-WINDOW_S: Final = 4.0
-SIZES: Final = (100, 1_000, 2_000, 5_000)
-TRANSPORTS_VIEWERS: Final = 1_000
-"""Where the way without the compiled loop is measured."""
+SIZES: Final = (Course(1_000, 0.05), Course(2_000, 0.1), Course(5_000, 0.25))
+ONE_MESSAGE: Final = Course(1_000, 0.05)
+TEN_MESSAGES: Final = Course(1_000, 0.25, steps=10, events=10, messages=10)
+
+IDLE: Final = (1_000, 5_000)
+"""Between them the memory of an idle viewer is measured: with fewer some of the start's is used up."""
+
 QUICK_VIEWERS: Final = 2_000
 """At ten writes a second: 20,000 deliveries a second."""
 
-
-TARGET: Final = "<= 1.15 x" if SEND_TO_EACH is not None else "<= 1.45 x"
-
-
-class Sender(Protocol):
-    """Something to compare with."""
-
-    def send(self, size: int, times: int, interval_s: float) -> float:
-        """Send ``size`` bytes to everybody so many times; returns CPU seconds."""
-        ...
-
-
-class Rounds(NamedTuple):
-    """What rounds at the same time have shown; all lists have one entry a round.
-
-    Args:
-        ours_s: Our CPU seconds a write to one viewer.
-        theirs_s: The same of each of the others.
-        writes: Writes a viewer a step; below 1 when steps were merged.
-    """
-
-    ours_s: list[float]
-    theirs_s: list[list[float]]
-    writes: list[float]
-
-    def ratios(self, other: int) -> list[float]:
-        """We, as a multiple of one of the others."""
-        return [ours / theirs for ours, theirs in zip(self.ours_s, self.theirs_s[other], strict=True)]
+IS_COMPILED: Final = SEND_TO_EACH is not None
+TARGET: Final = "<= 1.15 x" if IS_COMPILED else "<= 1.45 x"
+COALESCED_TARGET: Final = "<= 1.3 x" if IS_COMPILED else "<= 1.5 x"
 
 
 def cpu_per_delivery() -> list[Figure]:
-    """CPU of a delivery, and what an idle viewer takes."""
-    figures = []
-    with stage() as ours, limit() as (bare, bare_viewers):
-        alone = ours.alone(WINDOW_S, ROUNDS)
-        empty_kb = 0
-        for size in SIZES:
-            ours.viewers.join(ours.port, size, "/live")
-            bare_viewers.join(bare.port, size)
-            bare.accept(size)
-            ours.viewers.settle(1.5)
-            if size == SIZES[1]:  # from here on no memory of the start is left to be used up
-                empty_kb = ours.rss_kb()
-            figures.append(
-                _beside_the_limit(_rounds(ours, [bare], size, alone), f"{size:,} viewers", EVENTS, TARGET)
-            )
-        each_kb = (ours.rss_kb() - empty_kb) / (SIZES[-1] - SIZES[1])
-        figures.append(_quick(ours))
-    figures.append(
-        Figure("memory of an idle viewer, the kernel's left out", f"{each_kb:.1f} KB", "< 20 KB", "-")
-    )
+    """CPU of a write to one viewer, beside the limit."""
+    figures = [_beside_the_limit(contest(course), TARGET) for course in SIZES]
+    by_transports = contest(ONE_MESSAGE, SPECTATOR_COMPILED_SENDS="false")
+    return [*figures, _beside_the_limit(by_transports, "<= 1.45 x", ", compiled_sends=false")]
+
+
+def beside_peers() -> list[Figure]:
+    """The same beside servers that others use: a message a step, and a message an event."""
+    one, ten = contest(ONE_MESSAGE, list(WAYS)), contest(TEN_MESSAGES, list(WAYS))
+    figures = [_beside_the_limit(ten, COALESCED_TARGET)]
+    for name in WAYS:
+        is_queues = name == next(iter(WAYS))
+        figures.append(_beside_the_peer(one, name, "a message a step", ">= 3 x" if is_queues else "> 1 x"))
+        figures.append(_beside_the_peer(ten, name, "a message an event", ">= 12 x" if is_queues else "> 1 x"))
     return figures
 
 
-def by_transports() -> Figure:
-    """The same without the compiled loop."""
-    with stage(SPECTATOR_COMPILED_SENDS="false") as ours, limit() as (bare, bare_viewers):
-        alone = ours.alone(WINDOW_S, ROUNDS)
-        ours.viewers.join(ours.port, TRANSPORTS_VIEWERS, "/live")
-        bare_viewers.join(bare.port, TRANSPORTS_VIEWERS)
-        bare.accept(TRANSPORTS_VIEWERS)
-        ours.viewers.settle(1.5)
-        rounds = _rounds(ours, [bare], TRANSPORTS_VIEWERS, alone)
-    return _beside_the_limit(
-        rounds, f"{TRANSPORTS_VIEWERS:,} viewers, compiled_sends=false", EVENTS, "<= 1.45 x"
-    )
-
-
-def _rounds(ours: Stage, others: list[Sender], size: int, alone_s: float) -> Rounds:
-    """All at the same time on the one core: each step of the one falls between two sends of the others."""
-    rounds = Rounds([], [[] for _ in others], [])
-    times = round(WINDOW_S / CALM_STEP_S)
-    ours.rest()
-    step_bytes = ours.step(WINDOW_S).bytes
-    with ThreadPoolExecutor(len(others)) as aside:
-        for _ in range(ROUNDS):
-            sent = [aside.submit(other.send, step_bytes, times, CALM_STEP_S) for other in others]
-            step = ours.step(WINDOW_S)
-            rounds.ours_s.append(step.per_write_s(alone_s, size))
-            rounds.writes.append(step.writes)
-            for costs, result in zip(rounds.theirs_s, sent, strict=True):
-                costs.append(result.result() / times / size)
-    return rounds
-
-
-def _beside_the_limit(rounds: Rounds, viewers: str, events: int, target: str) -> Figure:
-    cost, least = statistics.median(rounds.ours_s), statistics.median(rounds.theirs_s[0])
-    value = f"{1e6 * cost:.1f} us ({1e6 * cost / events:.2f} us an event)"
+def _beside_the_limit(found: Contest, target: str, how: str = "") -> Figure:
+    course, cost = found.course, found.cpu_us(OURS)
+    value = f"{cost:.1f} us ({cost / course.events:.2f} us an event), {found.ratios(OURS, LOOP)} x the limit"
     return Figure(
-        f"CPU to write a step of {events} events to one of {viewers}",
-        unless_merged(rounds.writes, f"{value}, {spread(rounds.ratios(0))} x the limit"),
+        f"CPU to write a step of {course.events} events to one of {course.viewers:,} viewers{how}",
+        found.refused(OURS) or value,
         target,
-        f"{LOOP} {1e6 * least:.1f} us",
+        f"{LOOP} {found.cpu_us(LOOP):.1f} us",
     )
+
+
+def _beside_the_peer(found: Contest, name: str, how: str, target: str) -> Figure:
+    return Figure(
+        f"a step of {found.course.events} events beside {name}, {how}",
+        _compared(found, name),
+        target,
+        f"{LOOP} {found.cpu_us(LOOP):.1f} us",
+    )
+
+
+def _compared(found: Contest, name: str) -> str:
+    if name not in found.costs:
+        return "it is not on this machine"
+    refused = found.refused(OURS) or found.refused(name)
+    value = f"{found.cpu_us(OURS):.1f} us beside {found.cpu_us(name):.1f} us"
+    return refused or f"{value}, {found.ratios(name, OURS)} x cheaper"
+
+
+def at_rest() -> list[Figure]:
+    """What an idle viewer takes, and how long other requests take while thousands are written to."""
+    with stage() as ours:
+        ours.start(pace="broadcast")
+        few, many = IDLE
+        ours.viewers.join(ours.port, few, "/live")
+        ours.say("pause")
+        ours.viewers.settle(1.5)
+        before_kb = ours.rss_kb()
+        ours.viewers.join(ours.port, many, "/live")
+        ours.viewers.settle(1.5)
+        each_kb = (ours.rss_kb() - before_kb) / (many - few)
+        memory = Figure(
+            "memory of an idle viewer, the kernel's left out", f"{each_kb:.1f} KB", "< 20 KB", "-"
+        )
+        return [_quick(ours), memory]
 
 
 def _quick(ours: Stage) -> Figure:
@@ -138,7 +104,7 @@ def _quick(ours: Stage) -> Figure:
     times = _answers(ours, 8.0)
     ours.say("pause")
     return Figure(
-        f"/health while every half second {SIZES[-1]:,} viewers are written to",
+        f"/health while every half second {IDLE[-1]:,} viewers are written to",
         f"median {ms(percentile(times, 0.5))}, p99 {ms(percentile(times, 0.99))} of {len(times):,}",
         "p99 < 50 ms",
         f"while paused: median {ms(percentile(calm, 0.5))}, p99 {ms(percentile(calm, 0.99))}",
@@ -228,8 +194,8 @@ def measure() -> list[Figure]:
     """All figures of the fan-out."""
     return [
         *cpu_per_delivery(),
-        by_transports(),
-        *beside.measure(),
+        *beside_peers(),
+        *at_rest(),
         *disturbance.measure(),
         latency(),
         stalled(),

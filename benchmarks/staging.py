@@ -7,7 +7,6 @@ does nothing else. CPU time is each one's own.
 from __future__ import annotations
 
 import os
-import statistics
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -43,6 +42,9 @@ FIRST_CORE = min(os.sched_getaffinity(0))
 
 REST_S = 6.0
 """How long a server's rest is looked at."""
+
+FEW = 200
+"""Viewers with whom a server knows its work: its data gives way to theirs in the processor's caches."""
 
 SHORTER = 4
 """A short play is so much shorter than a long one."""
@@ -83,9 +85,9 @@ class Step(NamedTuple):
     bytes: int
     writes: float
 
-    def per_write_s(self, alone_s: float, viewers: int) -> float:
-        """CPU seconds of a write to one of ``viewers``, when a step with a single one takes ``alone_s``."""
-        return (self.cpu_s - alone_s) / (viewers - 1) / self.writes
+    def slope_s(self, few: Step, viewers: int) -> float:
+        """CPU seconds of a write to one viewer, between :data:`FEW` viewers and so many."""
+        return (self.cpu_s - few.cpu_s) / (viewers - FEW) / self.writes
 
 
 class Stage:
@@ -162,26 +164,19 @@ class Stage:
         cpu_s, steps, received, writes = (more - less for more, less in zip(long, short, strict=True))
         return Step(cpu_s / steps, round(received / steps), writes / steps)
 
-    def alone(self, seconds: float, rounds: int) -> float:
-        """Start an episode for one viewer; CPU seconds of a step, the median. It stands still afterwards."""
+    def few(self, seconds: float, rounds: int) -> Step:
+        """Start an episode for :data:`FEW` viewers: the middle one of some steps. It stands still then."""
         self.start(pace="broadcast")
         self.viewers.join(self.port, 1, "/live")
         self.say("pause")
+        self.fill(FEW)
+        return sorted((self.step(seconds) for _ in range(rounds)), key=lambda step: step.cpu_s)[rounds // 2]
+
+    def fill(self, viewers: int) -> None:
+        """Let viewers come until there are so many, and see what their rest costs."""
+        self.viewers.join(self.port, viewers, "/live")
         self.viewers.settle(1.5)
         self.rest()
-        return statistics.median(self.step(seconds).cpu_s for _ in range(rounds))
-
-
-def unless_merged(writes: Sequence[float], value: str) -> str:
-    """``value``, unless steps were merged.
-
-    Args:
-        writes: Writes a viewer a step.
-        value: What is told then.
-    """
-    if min(writes) < WHOLE:
-        return f"refused: steps were merged, {min(writes):.2f} writes a viewer a step"
-    return value
 
 
 @contextmanager

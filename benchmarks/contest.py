@@ -1,0 +1,147 @@
+"""Owns the contest of fan-outs: ours, the bare limit, and servers that others use, one at a time, in turns.
+
+Each has the core for itself while its turn lasts. What the episode itself costs (the world, its journal, the
+encoding) drops out, since ours is the slope between few viewers and many.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import statistics
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final, NamedTuple
+
+from benchmarks.crowd import Crowd, crowd
+from benchmarks.figures import spread
+from benchmarks.peers.driving import NotHere, peer
+from benchmarks.sending import LOOP
+from benchmarks.staging import EVENTS, WHOLE, limit, on_the_servers_core, stage
+
+ROUNDS: Final = 5
+
+OURS: Final = "ours"
+
+
+class Course(NamedTuple):
+    """What everybody has to send.
+
+    Args:
+        viewers: To how many.
+        step_s: How often; long enough for everybody to be written to in between.
+        steps: How often in a turn.
+        events: Events of a step.
+        messages: Messages that a peer makes of a step.
+    """
+
+    viewers: int
+    step_s: float
+    steps: int = 24
+    events: int = EVENTS
+    messages: int = 1
+
+    @property
+    def turn_s(self) -> float:
+        """How long a turn lasts."""
+        return self.steps * self.step_s
+
+
+class Cost(NamedTuple):
+    """What a turn has shown.
+
+    Args:
+        cpu_s: CPU seconds of a step to one viewer.
+        writes: Writes of a step to one viewer.
+    """
+
+    cpu_s: float
+    writes: float
+
+
+Turn = Callable[[int], Cost]
+"""Sends so many bytes a step for a turn."""
+
+
+class Contest(NamedTuple):
+    """What all turns have shown.
+
+    Args:
+        course: What was to be sent.
+        costs: Of each server, and of the limit, one a round.
+    """
+
+    course: Course
+    costs: dict[str, list[Cost]]
+
+    def cpu_us(self, name: str) -> float:
+        """Microseconds of CPU a write to a viewer takes one of them; the median."""
+        return 1e6 * statistics.median(cost.cpu_s for cost in self.costs[name])
+
+    def ratios(self, name: str, to: str) -> str:
+        """One of them as a multiple of another: the median, the least and the greatest."""
+        pairs = zip(self.costs[name], self.costs[to], strict=True)
+        return spread([one.cpu_s / other.cpu_s for one, other in pairs])
+
+    def refused(self, name: str) -> str | None:
+        """Why a comparison means nothing: one that merges steps does less than the others."""
+        least = min(cost.writes for cost in self.costs[name])
+        return f"refused: {name} merged steps, {least:.2f} writes a viewer a step" if least < WHOLE else None
+
+
+def contest(course: Course, ways: Sequence[str] = (), **settings: str) -> Contest:
+    """Rounds in which the limit, we and each peer that is on this machine have a turn.
+
+    Args:
+        course: What is to be sent.
+        ways: Names of peers.
+        settings: Further variables of our server.
+    """
+    with (
+        stage(course.events, step_s=course.step_s, **settings) as ours,
+        crowd() as others,
+        contextlib.ExitStack() as stack,
+    ):
+        few = ours.few(course.turn_s, ROUNDS)
+
+        def play(size: int) -> Cost:
+            step = ours.step(course.turn_s)
+            return Cost(step.slope_s(few, course.viewers), step.writes)
+
+        turns: dict[str, Turn] = {LOOP: stack.enter_context(_limit(course)), OURS: play}
+        for name in ways:
+            with contextlib.suppress(NotHere):
+                turns[name] = stack.enter_context(_peer(name, course, others))
+        ours.fill(course.viewers)
+        return Contest(course, _rounds(turns, ours.step(course.turn_s).bytes))
+
+
+def _rounds(turns: dict[str, Turn], step_bytes: int) -> dict[str, list[Cost]]:
+    costs: dict[str, list[Cost]] = {name: [] for name in turns}
+    for _ in range(ROUNDS):
+        for name, turn in turns.items():
+            costs[name].append(turn(step_bytes))
+    return costs
+
+
+@contextlib.contextmanager
+def _limit(course: Course) -> Iterator[Turn]:
+    with limit() as (bare, viewers):
+        viewers.join(bare.port, course.viewers)
+        bare.accept(course.viewers)
+        writes = course.steps * course.viewers
+        yield lambda size: Cost(bare.send(size, course.steps, course.step_s) / writes, 1.0)
+
+
+@contextlib.contextmanager
+def _peer(name: str, course: Course, viewers: Crowd) -> Iterator[Turn]:
+    with peer(name, course.messages) as running:
+        on_the_servers_core(running.process_id)
+        viewers.join(running.port, len(viewers.seats) + course.viewers, "/")
+        running.rest()
+        writes = course.steps * course.viewers
+
+        def send(size: int) -> Cost:
+            before = viewers.segments(running.port)
+            cpu_s = running.send(size, course.steps, course.step_s, settle=viewers.settle)
+            return Cost(cpu_s / writes, (viewers.segments(running.port) - before) / writes)
+
+        yield send

@@ -19,6 +19,9 @@ from benchmarks.staging import EVENTS, WHOLE, limit, on_the_servers_core, stage
 
 ROUNDS: Final = 5
 
+BACKLOG: Final = 1_000
+"""Viewers of the limit that come before any is let in."""
+
 OURS: Final = "ours"
 
 
@@ -83,8 +86,8 @@ class Contest(NamedTuple):
 
     def refused(self, name: str) -> str | None:
         """Why a comparison means nothing: one that merges steps does less than the others."""
-        least = min(cost.writes for cost in self.costs[name])
-        return f"refused: {name} merged steps, {least:.2f} writes a viewer a step" if least < WHOLE else None
+        usual = statistics.median(cost.writes for cost in self.costs[name])
+        return f"refused: {name} merged steps, {usual:.2f} writes a viewer a step" if usual < WHOLE else None
 
 
 def contest(course: Course, ways: Sequence[str] = (), **settings: str) -> Contest:
@@ -125,8 +128,9 @@ def _rounds(turns: dict[str, Turn], step_bytes: int) -> dict[str, list[Cost]]:
 @contextlib.contextmanager
 def _limit(course: Course) -> Iterator[Turn]:
     with limit() as (bare, viewers):
-        viewers.join(bare.port, course.viewers)
-        bare.accept(course.viewers)
+        for count in (*range(BACKLOG, course.viewers, BACKLOG), course.viewers):
+            viewers.join(bare.port, count)
+            bare.accept(count)
         writes = course.steps * course.viewers
         yield lambda size: Cost(bare.send(size, course.steps, course.step_s) / writes, 1.0)
 

@@ -17,7 +17,8 @@ from spectator.events import encode_json
 from ..bodies import aside
 from . import rpc
 from .rpc import Call, RpcError
-from .sessions import Session, Sessions, SessionsFull
+from .session import Session
+from .sessions import Sessions, SessionsFull
 from .wire import ResetRequest, WireError, read_json, wrong_fields
 from .worlds import WireWorld
 

@@ -29,7 +29,8 @@ from ..settings import Settings
 from . import sockets
 from .mcp import McpDesk
 from .publishing import Publisher
-from .sessions import Session, SessionLimits, Sessions, SessionsFull
+from .session import Session, SessionLimits
+from .sessions import Sessions, SessionsFull
 from .wire import (
     EnvironmentsAnswer,
     MetadataAnswer,

@@ -11,7 +11,8 @@ from spectator import __version__
 from spectator.errors import EpisodeError, InvalidRequest
 from spectator.events import encode_json
 
-from .sessions import Session, SessionsFull
+from .session import Session
+from .sessions import SessionsFull
 from .worlds import WireWorld
 
 PROTOCOLS: Final = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")

@@ -13,7 +13,8 @@ from spectator.errors import EpisodeError, InvalidRequest, SpectatorError
 
 from ..protocol import farewell_of
 from . import rpc, wire
-from .sessions import Session, Sessions, SessionsFull
+from .session import Session
+from .sessions import Sessions, SessionsFull
 from .wire import Code, WireError
 from .worlds import WireWorlds
 

@@ -108,6 +108,10 @@ def evaluate(
     results = asyncio.run(_run(schedule, out, jobs, till))
     _write(results, out)
     _conclude(results, out)
+    _say_what_is_missing(results)
+
+
+def _say_what_is_missing(results: Results) -> None:
     if results.cut_short is not None:
         raise click.ClickException(f"{results.cut_short}; {AGAIN}, once that is put right")
     if any(match.reason != "finished" for match in results.matches):

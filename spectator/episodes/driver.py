@@ -10,6 +10,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, Protocol, Self
 
 from spectator.clock import Clock
@@ -29,6 +30,7 @@ from spectator.errors import (
     JournalError,
     PolicyError,
     StepTimeout,
+    typed_as,
 )
 from spectator.events import (
     EndReason,
@@ -279,13 +281,9 @@ class Driver:
 
     async def _decide(self, actor: str, observation: Observation) -> tuple[Action, Fact]:
         began = self._clock.monotonic()
-        try:
+        failed = partial(self._policy_failed, f"{actor} could not decide")
+        with typed_as(failed, passing=(EndRequested, DecisionTimeout)):
             decision = await self._ask(actor, observation)
-        except (EndRequested, DecisionTimeout):
-            raise
-        except Exception as error:
-            logger.exception("episode %s: the policy of %s failed", self._episode_id, actor)
-            raise PolicyError(f"{actor} could not decide: {type(error).__name__}: {error}") from error
         took = self._clock.monotonic() - began
         return checked_decision(actor, decision, took, observation.legal_actions)
 
@@ -313,14 +311,9 @@ class Driver:
 
     async def _in_world(self, limit_s: float, function: Callable[[Environment], Stepped]) -> Stepped:
         assert self._stepper is not None
-        try:
+        with typed_as(self._world_failed, passing=(EndRequested, EnvironmentFault)):
             async with self._control.waiting():
                 stepped = await self._stepper.call_within(limit_s, function)
-        except (EndRequested, EnvironmentFault):
-            raise
-        except Exception as error:
-            logger.exception("episode %s: the environment failed", self._episode_id)
-            raise EnvironmentFault(f"{type(error).__name__}: {error}") from error
         check_contract(stepped, self._plan.world)
         return stepped
 
@@ -336,12 +329,17 @@ class Driver:
         )
 
     def _take_seats(self) -> None:
-        try:
+        with typed_as(partial(self._policy_failed, "a policy could not be built"), passing=()):
             for actor in self._plan.world.actors:
                 self._seats[actor] = self._plan.policy(actor)
-        except Exception as error:
-            logger.exception("episode %s: a policy could not be built", self._episode_id)
-            raise PolicyError(f"a policy could not be built: {type(error).__name__}: {error}") from error
+
+    def _policy_failed(self, what: str, error: Exception) -> PolicyError:
+        logger.error("episode %s: %s", self._episode_id, what, exc_info=error)
+        return PolicyError(f"{what}: {type(error).__name__}: {error}")
+
+    def _world_failed(self, error: Exception) -> EnvironmentFault:
+        logger.error("episode %s: the environment failed", self._episode_id, exc_info=error)
+        return EnvironmentFault(f"{type(error).__name__}: {error}")
 
     async def let_go(self) -> None:
         """Close the environment and the policies; :meth:`run` does so itself."""

@@ -21,7 +21,8 @@ from spectator.llm.breaker import Breaker
 from spectator.llm.retry import RetryPolicy
 from spectator.llm.secret import ApiKey
 from spectator.policies.base import Policy, Preset, ScriptedPolicy
-from spectator.policies.model import Asks, ModelPolicy, ModelSettings
+from spectator.policies.model import Asks, ModelPolicy
+from spectator.policies.model_settings import ModelSettings
 from spectator.policies.prompting import Briefing, Style
 from spectator.policies.tables import name_of_a_variable, table_problems
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
 from spectator.clock import Clock
@@ -27,10 +26,10 @@ from spectator.observations import LegalAction, Observation
 from spectator.policies.asking import Asking, rejected, stated_reasoning, why_nothing, with_ids
 from spectator.policies.base import Decision, ScriptedPolicy
 from spectator.policies.history import History, TokenEstimate, Turn
+from spectator.policies.model_settings import ModelSettings
 from spectator.policies.prompting import (
     Briefing,
     KeptTexts,
-    Style,
     as_json,
     instructions,
     question,
@@ -83,43 +82,6 @@ class Asks(Protocol):
     async def aclose(self) -> None:
         """Let go of its connections."""
         ...
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelSettings:
-    """How a model is asked.
-
-    Args:
-        model: Its name at its endpoint.
-        style: How it is asked to act.
-        temperature: 0 .. 2; ``None`` leaves it to the endpoint.
-        max_tokens: Longest answer, thoughts included.
-        max_tokens_field: See :class:`ChatRequest`.
-        timeout_s: Longest time for a decision, second asking included.
-        context_tokens: Tokens of prompt and answer together; older turns are left out beyond it.
-        actions_per_answer: More than 1 lets it plan that many actions ahead in one answer.
-        tool_choice: ``auto`` or ``required``, for the style ``tools``.
-        stream: Whether its thoughts are to be heard while they form.
-        send_seed: Whether the endpoint takes a seed.
-        extra: Further fields of the request.
-        price_in: Price of a million prompt tokens; 0 where it is not known.
-        price_out: Price of a million answer tokens.
-    """
-
-    model: str
-    style: Style = "tools"
-    temperature: float | None = None
-    max_tokens: int = 1024
-    max_tokens_field: str = "max_tokens"
-    timeout_s: float = 60.0
-    context_tokens: int = 16_384
-    actions_per_answer: int = 1
-    tool_choice: str | None = None
-    stream: bool = True
-    send_seed: bool = True
-    extra: Mapping[str, Any] = field(default_factory=dict)
-    price_in: float = 0.0
-    price_out: float = 0.0
 
 
 class ModelPolicy:

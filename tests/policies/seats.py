@@ -16,7 +16,8 @@ from spectator.llm.chat import ChatAnswer, ChatRequest, OnDelta, ToolCall, Usage
 from spectator.observations import LegalAction, Observation
 from spectator.policies.base import Preset, ScriptedPolicy
 from spectator.policies.captains import ModelCaptain, Seat, model_presets
-from spectator.policies.model import ModelPolicy, ModelSettings
+from spectator.policies.model import ModelPolicy
+from spectator.policies.model_settings import ModelSettings
 from spectator.policies.prompting import Briefing, arguments_alone, tool_and_arguments
 
 KEY_VARIABLE = "FAKE_KEY"

@@ -1,0 +1,294 @@
+"""Owns one private environment, on a thread of its own."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Concatenate, ParamSpec, TypeVar
+
+from spectator.clock import Clock
+from spectator.episodes.request import EpisodePlan
+from spectator.episodes.single_agent import NoEpisode, SingleAgent
+from spectator.episodes.stepper import Stepper
+from spectator.episodes.stream import Step
+from spectator.errors import (
+    EnvironmentFault,
+    EpisodeError,
+    FieldError,
+    InvalidRequest,
+    typed_as,
+)
+from spectator.events import EpisodeEnded
+from spectator.observations import Observation
+
+from ..bodies import LARGE
+from .places import Places
+from .publishing import Publisher, Shown, not_allowed
+from .wire import MAX_TOLD, ResetRequest
+from .worlds import WireWorld, encode_answer, encode_observation, tool
+
+logger = logging.getLogger(__name__)
+
+_Result = TypeVar("_Result")
+_Arguments = ParamSpec("_Arguments")
+
+
+@dataclass(frozen=True, slots=True)
+class SessionLimits:
+    """How many environments may be open, and for how long anything may take.
+
+    Args:
+        sessions: Environments that may be open at once.
+        idle_s: Seconds of silence after which one is let go.
+        step_s: Seconds for one step, the other actors' decisions included.
+        reset_s: Seconds for a construction and for a reset, which may load data.
+    """
+
+    sessions: int
+    idle_s: float
+    step_s: float
+    reset_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What an agent gets to see.
+
+    Args:
+        text: The observation, its reward and whether it is done, as JSON.
+        refused: Whether the action was refused.
+    """
+
+    text: str
+    refused: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Played:
+    """An answer, and what its record would tell, where somebody wants to know."""
+
+    answer: Answer
+    plan: EpisodePlan | None = None
+    told: Sequence[Step] = ()
+    ended: EpisodeEnded | None = None
+
+
+class Session:
+    """One private environment.
+
+    Args:
+        session_id: Its id.
+        wire: Which world.
+        limits: How long anything may take.
+        clock: Measures silence.
+        places: Where it waits for its turn to compute.
+        kept: Whether it lives between requests, until it is closed or silent for too long.
+    """
+
+    def __init__(
+        self,
+        session_id: str,
+        wire: WireWorld,
+        limits: SessionLimits,
+        clock: Clock,
+        places: Places,
+        *,
+        kept: bool,
+    ) -> None:
+        self.session_id = session_id
+        self.wire = wire
+        self.kept = kept
+        self.publisher: Publisher | None = None
+        """Who shows its episodes, where its client may ask for that."""
+        self._display: Shown | None = None
+        self._limits = limits
+        self._clock = clock
+        self._places = places
+        self._used_at = clock.monotonic()
+        self._calls = 0
+        self._stepper = Stepper(
+            lambda: SingleAgent(wire.world.name), name=f"openenv-{session_id[:8]}", dispose=SingleAgent.close
+        )
+
+    @property
+    def given_up(self) -> bool:
+        """Whether a call missed its deadline: nothing more can be done with it."""
+        return self._stepper.given_up
+
+    @property
+    def expired(self) -> bool:
+        """Whether it is kept for nobody: silent for longer than the limit."""
+        return self.kept and not self._calls and self._clock.monotonic() - self._used_at > self._limits.idle_s
+
+    async def build(self) -> None:
+        """Construct the environment.
+
+        Raises:
+            EnvironmentFault: It cannot be constructed.
+        """
+        await self._run(self._limits.reset_s, _nothing)
+
+    async def read(self, text: str | None, reading: Callable[[str | None], _Result]) -> _Result:
+        """``reading(text)``, on the environment's thread when the text is large.
+
+        Raises:
+            WireError: It cannot be read.
+        """
+        if text is None or len(text) <= LARGE:
+            return reading(text)
+        return await self._run(self._limits.step_s, lambda agent: reading(text))
+
+    async def reset(self, request: ResetRequest) -> Answer:
+        """Begin an episode.
+
+        Raises:
+            InvalidRequest: A parameter is wrong; the episode under way goes on.
+            EpisodeError: The opponent or the world failed; the next reset begins afresh.
+        """
+        if request.publish and self.publisher is None:
+            raise not_allowed()
+        place = self.publisher.place() if self.publisher is not None and request.publish else None
+        try:
+            played = await self._run(self._limits.reset_s, _reset, request, place)
+        except InvalidRequest as error:
+            raise InvalidRequest(self._as_sent(wrong) for wrong in error.fields[:MAX_TOLD]) from error
+        except EpisodeError as error:
+            self._leave(f"the next episode failed to begin: {error}")
+            raise
+        self._leave("its client began another episode")
+        if self.publisher is not None and place is not None and "episode_id" in place and played.plan:
+            self._display = await self.publisher.show(place["episode_id"], played.plan, request.publish_as)
+        await self._tell(played)
+        return played.answer
+
+    async def step(self, sent: dict[str, Any], limit_s: float | None = None) -> Answer:
+        """Carry out an action.
+
+        Args:
+            sent: The action as the client sent it.
+            limit_s: Seconds that it may take, if fewer than the limit.
+
+        Raises:
+            InvalidRequest: It does not have the shape of an action; nothing was done.
+            NoEpisode: There is nothing to step.
+            EpisodeError: The opponent or the world failed; the next reset begins afresh.
+        """
+        limit = self._limits.step_s if limit_s is None else min(limit_s, self._limits.step_s)
+        try:
+            played = await self._run(limit, _step, self.wire, sent)
+        except InvalidRequest:
+            raise
+        except EpisodeError as error:
+            self._leave(str(error))
+            raise
+        await self._tell(played)
+        return played.answer
+
+    async def _tell(self, played: _Played) -> None:
+        if self._display is not None:
+            await self._display.tell(played.told, played.ended)
+
+    def _leave(self, detail: str) -> None:
+        """Show the episode that is shown, if one is, no further."""
+        if self._display is not None:
+            self._display.leave(detail)
+            self._display = None
+
+    async def state(self) -> str:
+        """The public state as JSON.
+
+        Raises:
+            NoEpisode: There is none.
+        """
+        return await self._run(self._limits.step_s, _state)
+
+    async def tools(self) -> list[dict[str, Any]]:
+        """What may be done now, as MCP tools; begins an episode when there is none."""
+        return await self._run(self._limits.reset_s, _tools)
+
+    def close(self) -> None:
+        """Let the environment go; a call that is under way ends on its own time."""
+        self._leave("its client went away before the end")
+        self._stepper.close()
+
+    def _as_sent(self, wrong: FieldError) -> FieldError:
+        """A wrong field under the name that an OpenEnv client gave it: options travel beside the seed."""
+        field = wrong.field.removeprefix("options.")
+        known = [*ResetRequest.model_fields, *self.wire.world.options_type.model_fields]
+        if field == wrong.field or field.split(".")[0] in known:
+            return FieldError(field, wrong.rule)
+        return FieldError(field, f"there is no such parameter; there are {', '.join(known)}")
+
+    async def _run(
+        self,
+        limit_s: float,
+        function: Callable[Concatenate[SingleAgent, _Arguments], _Result],
+        *arguments: _Arguments.args,
+        **named: _Arguments.kwargs,
+    ) -> _Result:
+        """Run ``function`` on the environment's thread; what the world raises becomes an EnvironmentFault."""
+        self._calls += 1
+        try:
+            with typed_as(self._failed):
+                async with self._places.take():
+                    return await self._stepper.call_within(limit_s, function, *arguments, **named)
+        finally:
+            self._calls -= 1
+            self._used_at = self._clock.monotonic()
+
+    def _failed(self, error: Exception) -> EnvironmentFault:
+        name = self.wire.world.name
+        logger.error("openenv session %s of %s failed", self.session_id, name, exc_info=error)
+        return EnvironmentFault(f"the environment failed: {type(error).__name__}")
+
+
+def _nothing(agent: SingleAgent) -> None:
+    """Constructing it was the point."""
+
+
+def _reset(agent: SingleAgent, request: ResetRequest, place: Mapping[str, Any] | None) -> _Played:
+    observation = agent.reset(
+        request.seed,
+        request.episode_id,
+        options=request.options,
+        opponent=request.opponent_choice,
+        pack=request.eval_pack_id,
+        tell=place is not None and "episode_id" in place,
+    )
+    if place is not None:
+        observation = replace(observation, metadata={**observation.metadata, "published": dict(place)})
+    return _played(agent, observation)
+
+
+def _step(agent: SingleAgent, wire: WireWorld, sent: dict[str, Any]) -> _Played:
+    action, metadata = wire.checked_action(sent), sent.get("metadata")
+    said = metadata.get("reasoning") if isinstance(metadata, dict) else None
+    return _played(agent, agent.step(action, reasoning=said if isinstance(said, str) else ""))
+
+
+def _played(agent: SingleAgent, observation: Observation) -> _Played:
+    answer = _shown(agent, observation)
+    told, ended = agent.take_told()
+    return _Played(answer, agent.plan, told, ended)
+
+
+def _state(agent: SingleAgent) -> str:
+    return encode_answer(agent.state)
+
+
+def _tools(agent: SingleAgent) -> list[dict[str, Any]]:
+    try:
+        observation = agent.observation
+    except NoEpisode:
+        observation = agent.reset()
+    return [tool(legal) for legal in observation.legal_actions]
+
+
+def _shown(agent: SingleAgent, observation: Observation) -> Answer:
+    """Encode what the agent sees; what cannot be encoded ends the episode."""
+    try:
+        return Answer(encode_observation(observation), observation.refused is not None)
+    except EnvironmentFault:
+        agent.abandon()
+        raise

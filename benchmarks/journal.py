@@ -13,7 +13,8 @@ from unittest import mock
 
 from benchmarks.figures import Figure
 from spectator.events import Event, RecordedEvent, record
-from spectator.journal import chain, database, writer
+from spectator.journal import chain, writer
+from spectator.journal.base import Synchronous
 from spectator.journal.sql import SqlJournal
 
 EVENTS = 3
@@ -28,15 +29,15 @@ ROUNDS = 5
 
 def measure() -> list[Figure]:
     """All figures, in alternating rounds."""
-    kinds = {
-        (1, "NORMAL", True): "one episode",
-        (64, "NORMAL", True): "64 episodes at once",
-        (64, "NORMAL", False): "64 episodes at once, without the chain",
-        (1, "FULL", True): "one episode, synchronous=FULL",
-        (64, "FULL", True): "64 episodes at once, synchronous=FULL",
+    kinds: dict[tuple[int, Synchronous, bool], str] = {
+        (1, "normal", True): "one episode",
+        (64, "normal", True): "64 episodes at once",
+        (64, "normal", False): "64 episodes at once, without the chain",
+        (1, "full", True): "one episode, synchronous=FULL",
+        (64, "full", True): "64 episodes at once, synchronous=FULL",
     }
-    ours: dict[tuple[int, str, bool], list[tuple[float, float]]] = {kind: [] for kind in kinds}
-    bare: dict[str, list[float]] = {"NORMAL": [], "FULL": []}
+    ours: dict[tuple[int, Synchronous, bool], list[tuple[float, float]]] = {kind: [] for kind in kinds}
+    bare: dict[Synchronous, list[float]] = {"normal": [], "full": []}
     for _ in range(ROUNDS):
         for kind, found in ours.items():
             found.append(_appends(*kind))
@@ -62,23 +63,18 @@ def _batch(name: str, first: int) -> list[RecordedEvent]:
     ]
 
 
-def _appends(episodes: int, synchronous: str, chained: bool) -> tuple[float, float]:
+def _appends(episodes: int, synchronous: Synchronous, chained: bool) -> tuple[float, float]:
     """Appends a second, and seconds of CPU of one, the making of the events left out."""
-    pragmas = tuple(
-        f"synchronous={synchronous}" if one.startswith("synchronous") else one
-        for one in database.WRITER_PRAGMAS
-    )
     extend = chain.extend if chained else lambda digest, text: digest
     with (
         TemporaryDirectory(prefix="spectator-") as folder,
-        mock.patch.object(database, "WRITER_PRAGMAS", pragmas),
         mock.patch.object(writer, "extend", extend),
     ):
-        return asyncio.run(_many(Path(folder), episodes))
+        return asyncio.run(_many(Path(folder), episodes, synchronous))
 
 
-async def _many(folder: Path, episodes: int) -> tuple[float, float]:
-    journal = await SqlJournal.open(f"sqlite:///{folder / 'journal.db'}")
+async def _many(folder: Path, episodes: int, synchronous: Synchronous) -> tuple[float, float]:
+    journal = await SqlJournal.open(f"sqlite:///{folder / 'journal.db'}", synchronous=synchronous)
     depth = max(20, 6000 // episodes)
     ready = [[_batch(f"ep-{n:03d}", 1 + EVENTS * k) for k in range(depth)] for n in range(episodes)]
     until = time.perf_counter() + SECONDS
@@ -99,7 +95,7 @@ async def _many(folder: Path, episodes: int) -> tuple[float, float]:
     return done / took, used / done
 
 
-def _bare(synchronous: str) -> float:
+def _bare(synchronous: Synchronous) -> float:
     """Commits of the same rows a second by SQLite alone."""
     with TemporaryDirectory(prefix="spectator-") as folder:
         connection = sqlite3.connect(Path(folder) / "bare.db", isolation_level=None)

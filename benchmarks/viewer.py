@@ -90,6 +90,7 @@ def _first_frame(buffer: bytes) -> tuple[int, bytes, int] | None:
 async def open_viewer(url: str) -> LightViewer:
     """Connect one viewer; returns once the server has greeted it."""
     parts = urlsplit(url)
+    assert parts.hostname is not None and parts.port is not None
     loop = asyncio.get_running_loop()
     _, viewer = await loop.create_connection(lambda: LightViewer(url), parts.hostname, parts.port)
     await viewer.greeted

@@ -16,14 +16,15 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import httpx
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, ConsoleMessage, Page, sync_playwright
 
 ROOT = Path(__file__).resolve().parent.parent
 SIZES = {"wide": (1440, 900), "phone": (390, 844), "vast": (2560, 1440)}
-LOOKS = ("dark", "light")
+Look = Literal["dark", "light"]
+LOOKS: tuple[Look, ...] = ("dark", "light")
 MOVING_STEPS = 6
 """Steps that the animated picture shows."""
 
@@ -98,13 +99,13 @@ def take_all(browser: Browser, url: str, out: Path, only: str) -> None:
     shoot("missing", "/watch/ep-nowhere")
 
 
-def take(browser: Browser, url: str, look: str, size: str, path: Path, *, full: bool = True) -> None:
+def take(browser: Browser, url: str, look: Look, size: str, path: Path, *, full: bool = True) -> None:
     """One picture; the page's errors are printed."""
     width, height = SIZES[size]
     context = browser.new_context(
         viewport={"width": width, "height": height},
         color_scheme=look,
-        has_touch=size == "phone",  # type: ignore[arg-type]
+        has_touch=size == "phone",
         device_scale_factor=2 if size == "phone" else 1,
     )
     page = context.new_page()
@@ -215,14 +216,17 @@ def events_of(client: httpx.Client, episode_id: str) -> list[dict[str, Any]]:
 
 def last_of_turn(client: httpx.Client, episode_id: str, turn: int) -> int:
     """Number of the last event of a turn."""
-    return max(event["seq"] for event in events_of(client, episode_id) if event["turn"] == turn)
+    return max(int(event["seq"]) for event in events_of(client, episode_id) if event["turn"] == turn)
 
 
 def watch_errors(page: Page) -> None:
     """Print what the page complains about."""
-    page.on(
-        "console", lambda message: message.type == "error" and print(page.url, message.text, file=sys.stderr)
-    )
+
+    def tell(message: ConsoleMessage) -> None:
+        if message.type == "error":
+            print(page.url, message.text, file=sys.stderr)
+
+    page.on("console", tell)
     page.on("pageerror", lambda error: print(page.url, error, file=sys.stderr))
 
 

@@ -22,6 +22,7 @@ from pydantic import (
 
 from spectator.cast import DEFAULT_LIVE, DEFAULT_PERSON_S
 from spectator.errors import ConfigurationError
+from spectator.journal.base import Synchronous
 from spectator.narration.voices.choice import CARTESIA_MODEL, CARTESIA_URL, CARTESIA_VOICE, VoiceName
 from spectator.policies.caps import CapSettings
 
@@ -116,6 +117,11 @@ class Settings(CapSettings):
         gt=0,
         description="How long an episode stands still while its record cannot be written, as on a full disk, "
         "before it is ended with that reason",
+    )
+    journal_synchronous: Synchronous = Field(
+        default="normal",
+        description="Whether every step waits for the disk: normal = no, a step survives the death of the "
+        "process, but a power cut may lose the last ones; full = yes, it survives that, too",
     )
     compiled_sends: bool = Field(
         default=True,

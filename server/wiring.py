@@ -29,7 +29,7 @@ from spectator.errors import ConfigurationError, JournalDamaged, JournalError
 from spectator.evaluation.scorekeeping import Scorekeeper
 from spectator.evaluation.store import FILE as FIGURES_FILE
 from spectator.evaluation.store import FigureStore
-from spectator.journal.base import EpisodeFilter, Journal
+from spectator.journal.base import EpisodeFilter, Journal, Synchronous
 from spectator.journal.damage import set_aside
 from spectator.journal.retention import Keep
 from spectator.journal.sql import SqlJournal
@@ -212,19 +212,19 @@ def read_cast(settings: Settings, clock: Clock) -> Cast:
 
 async def _journal(settings: Settings, clock: Clock, today: date) -> tuple[SqlJournal, Spent]:
     """The journal, and what was spent today; one that is damaged is set aside, and a new one begun."""
-    url = journal_url(settings)
+    url, synchronous = journal_url(settings), settings.journal_synchronous
     try:
-        return await _read(url, today)
+        return await _read(url, synchronous, today)
     except JournalDamaged as error:
         place = await asyncio.to_thread(set_aside, url, clock.now())
         logger.exception("the journal is damaged; it was set aside as %s and a new one is begun", place)
         if place is None:
             raise error from None
-    return await _read(url, today)
+    return await _read(url, synchronous, today)
 
 
-async def _read(url: str, today: date) -> tuple[SqlJournal, Spent]:
-    journal = await SqlJournal.open(url)
+async def _read(url: str, synchronous: Synchronous, today: date) -> tuple[SqlJournal, Spent]:
+    journal = await SqlJournal.open(url, synchronous=synchronous)
     try:
         await journal.episodes(EpisodeFilter(ended=False))  # what recovery reads: its index is whole
         return journal, await spent_on(journal, today)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,9 @@ from hypothesis import HealthCheck, settings
 settings.register_profile("steady", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("steady")
 """A busy machine must not fail a property that holds; how long drawing takes is no property of ours."""
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+"""A shell starts what runs in its background with SIGINT ignored, which the programs under test would inherit."""
 
 ROOT = Path(__file__).resolve().parent.parent
 

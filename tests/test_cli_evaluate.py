@@ -23,13 +23,6 @@ from tests.llm.fake_server import FakeModelServer, Mode
 ROOT = Path(__file__).resolve().parent.parent
 
 
-INTERRUPTIBLE = (
-    "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
-    "from spectator.cli import main; main()"
-)
-"""The command line; also where the tests run in the background, with interrupts ignored."""
-
-
 def evaluate(*arguments: str) -> tuple[int, str, str]:
     done = CliRunner().invoke(main, ["evaluate", *arguments])
     return done.exit_code, done.stdout, done.stderr
@@ -289,7 +282,7 @@ def test_interrupted_from_the_keyboard_it_says_how_to_go_on_and_does(
     """A real SIGINT in the middle of two matches: what was decided is not asked for again."""
     out = tmp_path / "interrupted"
     command = [
-        sys.executable, "-c", INTERRUPTIBLE, "evaluate", "--captains", "llm:home,llm:away",
+        sys.executable, "-m", "spectator.cli", "evaluate", "--captains", "llm:home,llm:away",
         "--matches", "2", "--overs", "1", "--jobs", "2", "--out", str(out),
     ]  # fmt: skip
     with endpoint(batsman, chunk=100) as home, endpoint(obedient, chunk=100) as away:

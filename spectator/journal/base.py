@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Literal, Protocol
 
 from spectator.events import EndReason, RecordedEvent
 from spectator.journal.chain import Link
+
+Synchronous = Literal["normal", "full"]
+"""Whether a commit waits for the disk: with ``full`` even a power cut loses none of them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,6 +25,7 @@ from sqlalchemy import (
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
 
 from spectator.errors import ConfigurationError, JournalDamaged, JournalError
+from spectator.journal.base import Synchronous
 from spectator.journal.migrations import OLD_VIEWS, migrate
 from spectator.journal.schema import SCHEMA_VERSION, metadata, schema
 
@@ -37,7 +39,6 @@ WRITER_PRAGMAS: Final = (
     "page_size=8192",
     "auto_vacuum=INCREMENTAL",
     "journal_mode=WAL",
-    "synchronous=NORMAL",
     "busy_timeout=2000",
     "journal_size_limit=67108864",
 )
@@ -127,8 +128,13 @@ class Database:
     anchor: Anchor | None = None
 
 
-def open_database(url: str, *, writable: bool) -> Database:
+def open_database(url: str, *, writable: bool, synchronous: Synchronous = "normal") -> Database:
     """Open the database at ``url``; one that may be written is made first where there is none.
+
+    Args:
+        url: As SQLAlchemy takes it.
+        writable: Whether this process appends.
+        synchronous: Whether a commit waits for the disk; for an embedded one that is written here.
 
     Raises:
         ConfigurationError: See :meth:`spectator.journal.sql.SqlJournal.open`.
@@ -146,6 +152,7 @@ def open_database(url: str, *, writable: bool) -> Database:
         return Database(_prepared(engine, url, writable))
     lock = _lock(path)
     event.listen(engine, "connect", _prepare_writer)
+    event.listen(engine, "connect", partial(_make_synchronous, synchronous))
     try:
         return Database(_prepared(engine, url, writable), lock, Anchor(path))
     except (ConfigurationError, JournalError):
@@ -224,6 +231,10 @@ def _prepare_writer(connection: sqlite3.Connection, _: object) -> None:
     connection.isolation_level = None
     for pragma in WRITER_PRAGMAS:
         connection.execute(f"PRAGMA {pragma}").close()
+
+
+def _make_synchronous(wanted: Synchronous, connection: sqlite3.Connection, _: object) -> None:
+    connection.execute(f"PRAGMA synchronous={wanted}").close()
 
 
 def _prepare_reader(connection: sqlite3.Connection, _: object) -> None:

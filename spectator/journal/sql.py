@@ -1,8 +1,8 @@
 """Owns the journal in a SQL database: SQLite with a write-ahead log where it is embedded.
 
-One thread writes; appends that wait are committed together. ``synchronous=NORMAL``: with a write-ahead
-log a commit survives the death of this process at any moment and the database is never corrupt, while
-a power cut may lose the last commits; that spares an fsync for every ball.
+One thread writes; appends that wait are committed together. ``synchronous=NORMAL``, unless asked otherwise:
+with a write-ahead log a commit survives the death of this process at any moment and the database is never
+corrupt, while a power cut may lose the last commits; that spares an fsync for every ball.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from sqlalchemy.exc import DatabaseError
 from spectator.errors import JournalDamaged, JournalError, JournalUnavailable
 from spectator.events import RecordedEvent, decode
 from spectator.journal import retention
-from spectator.journal.base import EpisodeFilter, EpisodeSummary
+from spectator.journal.base import EpisodeFilter, EpisodeSummary, Synchronous
 from spectator.journal.chain import Link
 from spectator.journal.database import (
     Database,
@@ -61,12 +61,13 @@ class SqlJournal:
         self._closed = False
 
     @classmethod
-    async def open(cls, url: str, *, writable: bool = True) -> Self:
+    async def open(cls, url: str, *, writable: bool = True, synchronous: Synchronous = "normal") -> Self:
         """Open the journal at ``url``; one that is to be written is made first where there is none.
 
         Args:
             url: As SQLAlchemy takes it, such as ``sqlite:///data/journal.db``.
             writable: Whether this process appends; one process at a time may, for an embedded journal.
+            synchronous: Whether a commit waits for the disk, for an embedded journal.
 
         Raises:
             ConfigurationError: The URL is not one of a durable database that can be used here, another
@@ -75,11 +76,12 @@ class SqlJournal:
             JournalDamaged: Its file is not a journal, or not all of one.
             JournalError: It cannot be opened, or not be written though it should.
         """
-        return await asyncio.to_thread(cls._open, url, writable)
+        return await asyncio.to_thread(cls._open, url, writable, synchronous)
 
     @classmethod
-    def _open(cls, url: str, writable: bool) -> Self:
-        return cls(open_database(url, writable=writable), writable=writable)
+    def _open(cls, url: str, writable: bool, synchronous: Synchronous) -> Self:
+        database = open_database(url, writable=writable, synchronous=synchronous)
+        return cls(database, writable=writable)
 
     async def append(self, events: Sequence[RecordedEvent]) -> None:
         """Record ``events`` of one episode, all or none."""

@@ -19,7 +19,8 @@ from sqlalchemy import create_engine, update
 
 from spectator.errors import ConfigurationError, JournalError, SequenceConflict
 from spectator.events import Event, RecordedEvent
-from spectator.journal.base import EpisodeFilter
+from spectator.journal.base import EpisodeFilter, Synchronous
+from spectator.journal.database import open_database
 from spectator.journal.schema import SCHEMA_VERSION, schema
 from spectator.journal.sql import SqlJournal
 from spectator.journal.writer import MAX_GROUP
@@ -502,6 +503,21 @@ def test_a_damaged_event_is_an_error_with_its_reason(tmp_path: Path) -> None:
         await journal.aclose()
 
     run(scenario())
+
+
+@pytest.mark.parametrize(("synchronous", "level"), [("normal", 1), ("full", 2)])
+def test_a_commit_waits_for_the_disk_where_that_is_asked_for(
+    tmp_path: Path, synchronous: Synchronous, level: int
+) -> None:
+    database = open_database(url_of(tmp_path), writable=True, synchronous=synchronous)
+    assert database.lock is not None
+    try:
+        for _ in range(2):
+            with database.engine.connect() as connection:
+                assert connection.exec_driver_sql("PRAGMA synchronous").scalar_one() == level
+            database.engine.dispose()
+    finally:
+        database.lock.release()
 
 
 def test_a_full_disk_is_an_error_with_its_reason_and_room_heals_it(tmp_path: Path) -> None:

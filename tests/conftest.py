@@ -15,7 +15,7 @@ settings.load_profile("steady")
 """A busy machine must not fail a property that holds; how long drawing takes is no property of ours."""
 
 signal.signal(signal.SIGINT, signal.default_int_handler)
-"""A shell starts what runs in its background with SIGINT ignored, which the programs under test would inherit."""
+"""What a shell runs in the background has SIGINT ignored, and so would the programs under test."""
 
 ROOT = Path(__file__).resolve().parent.parent
 

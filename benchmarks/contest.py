@@ -1,26 +1,25 @@
 """Owns the contest of fan-outs: ours, the bare limit, and servers that others use, one at a time, in turns.
 
-Each has the core for itself while its turn lasts. What the episode itself costs (the world, its journal, the
-encoding) drops out, since ours is the slope between few viewers and many.
+Each has the core for itself while its turn lasts; turns are short and many, since how fast a core is changes
+from second to second. What the episode itself costs (the world, its journal, the encoding) drops out, for
+ours is the slope between few viewers and many, on two servers with turns of their own.
 """
 
 from __future__ import annotations
 
 import contextlib
 import statistics
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Final, NamedTuple
 
 from benchmarks.crowd import Crowd, crowd
 from benchmarks.figures import spread
 from benchmarks.peers.driving import NotHere, peer
 from benchmarks.sending import LOOP
-from benchmarks.staging import EVENTS, WHOLE, limit, on_the_servers_core, stage
+from benchmarks.staging import EVENTS, FEW, QUIET_S, WHOLE, Stage, limit, on_the_servers_core, stage
 
-ROUNDS: Final = 5
-
-BACKLOG: Final = 1_000
-"""Viewers of the limit that come before any is let in."""
+ROUNDS: Final = 15
 
 OURS: Final = "ours"
 
@@ -38,7 +37,7 @@ class Course(NamedTuple):
 
     viewers: int
     step_s: float
-    steps: int = 24
+    steps: int = 4
     events: int = EVENTS
     messages: int = 1
 
@@ -99,25 +98,21 @@ def contest(course: Course, ways: Sequence[str] = (), **settings: str) -> Contes
         settings: Further variables of our server.
     """
     with (
-        stage(course.events, step_s=course.step_s, **settings) as ours,
+        stage(course.events, step_s=course.step_s, **settings) as few,
+        stage(course.events, step_s=course.step_s, **settings) as many,
         crowd() as others,
         contextlib.ExitStack() as stack,
     ):
-        few = ours.few(course.turn_s, ROUNDS)
-
-        def play(size: int) -> Cost:
-            step = ours.step(course.turn_s)
-            return Cost(step.slope_s(few, course.viewers), step.writes)
-
-        turns: dict[str, Turn] = {LOOP: stack.enter_context(_limit(course)), OURS: play}
+        few.show(FEW)
+        many.show(course.viewers)
+        turns = {LOOP: stack.enter_context(_limit(course)), OURS: _ours(few, many, course)}
         for name in ways:
             with contextlib.suppress(NotHere):
                 turns[name] = stack.enter_context(_peer(name, course, others))
-        ours.fill(course.viewers)
-        return Contest(course, _rounds(turns, ours.step(course.turn_s).bytes))
+        return Contest(course, _rounds(turns, many.turn(course.turn_s).bytes))
 
 
-def _rounds(turns: dict[str, Turn], step_bytes: int) -> dict[str, list[Cost]]:
+def _rounds(turns: Mapping[str, Turn], step_bytes: int) -> dict[str, list[Cost]]:
     costs: dict[str, list[Cost]] = {name: [] for name in turns}
     for _ in range(ROUNDS):
         for name, turn in turns.items():
@@ -125,12 +120,19 @@ def _rounds(turns: dict[str, Turn], step_bytes: int) -> dict[str, list[Cost]]:
     return costs
 
 
+def _ours(few: Stage, many: Stage, course: Course) -> Turn:
+    def play(size: int) -> Cost:
+        less, more = few.turn(course.turn_s), many.turn(course.turn_s)
+        slope_s = (more.cpu_s / more.writes - less.cpu_s / less.writes) / (course.viewers - FEW)
+        return Cost(slope_s, more.writes / more.steps)
+
+    return play
+
+
 @contextlib.contextmanager
 def _limit(course: Course) -> Iterator[Turn]:
     with limit() as (bare, viewers):
-        for count in (*range(BACKLOG, course.viewers, BACKLOG), course.viewers):
-            viewers.join(bare.port, count)
-            bare.accept(count)
+        bare.admit(viewers, course.viewers)
         writes = course.steps * course.viewers
         yield lambda size: Cost(bare.send(size, course.steps, course.step_s) / writes, 1.0)
 
@@ -145,7 +147,7 @@ def _peer(name: str, course: Course, viewers: Crowd) -> Iterator[Turn]:
 
         def send(size: int) -> Cost:
             before = viewers.segments(running.port)
-            cpu_s = running.send(size, course.steps, course.step_s, settle=viewers.settle)
+            cpu_s = running.send(size, course.steps, course.step_s, partial(viewers.settle, QUIET_S))
             return Cost(cpu_s / writes, (viewers.segments(running.port) - before) / writes)
 
         yield send

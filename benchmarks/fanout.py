@@ -18,9 +18,9 @@ from benchmarks.peers.driving import WAYS
 from benchmarks.sending import LOOP, SEND_TO_EACH
 from benchmarks.staging import QUICK_STEP_S, Stage, limit, stage
 
-SIZES: Final = (Course(1_000, 0.05), Course(2_000, 0.1), Course(5_000, 0.25))
-ONE_MESSAGE: Final = Course(1_000, 0.05)
-TEN_MESSAGES: Final = Course(1_000, 0.25, steps=10, events=10, messages=10)
+SIZES: Final = (Course(1_000, 0.15), Course(2_000, 0.15), Course(5_000, 0.25))
+ONE_MESSAGE: Final = SIZES[0]
+TEN_MESSAGES: Final = Course(1_000, 0.25, events=10, messages=10)
 
 IDLE: Final = (1_000, 5_000)
 """Between them the memory of an idle viewer is measured: with fewer some of the start's is used up."""
@@ -130,8 +130,7 @@ def latency() -> Figure:
         ours.viewers.settle(0.5)
         delays = _delays(ours.viewers.noted(5.0))
     with limit() as (bare, viewers):
-        viewers.join(bare.port, QUICK_VIEWERS)
-        bare.accept(QUICK_VIEWERS)
+        bare.admit(viewers, QUICK_VIEWERS)
         viewers.arrivals = []
         bare.send(2000, 20, QUICK_STEP_S)
         least = [arrived - float(chunk.split(b" ", 1)[0]) for arrived, chunk in viewers.arrivals]

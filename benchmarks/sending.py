@@ -9,9 +9,11 @@ import socket
 import subprocess
 import sys
 import time
+from array import array
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from benchmarks.crowd import Crowd
 from server.outlet import compiled
 
 SEND_TO_EACH = compiled()
@@ -31,14 +33,23 @@ def main() -> None:
     for line in sys.stdin:
         command, *numbers = line.split()
         if command == "accept":
-            viewers += [listener.accept()[0] for _ in range(int(numbers[0]) - len(viewers))]
+            viewers += [_accept(listener) for _ in range(int(numbers[0]) - len(viewers))]
             print("accepted", flush=True)
         else:
             print(_send(viewers, int(numbers[0]), int(numbers[1]), float(numbers[2])), flush=True)
 
 
+def _accept(listener: socket.socket) -> socket.socket:
+    """Take a viewer as a server would: its handshake is answered, and nothing of ours waits to be joined."""
+    viewer, _ = listener.accept()
+    viewer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    viewer.recv(4096)
+    viewer.sendall(b"HTTP/1.1 101 Switching Protocols\r\n\r\n")
+    return viewer
+
+
 def _send(viewers: list[socket.socket], size: int, times: int, interval_s: float) -> float:
-    descriptors = [viewer.fileno() for viewer in viewers]
+    descriptors = array("i", [viewer.fileno() for viewer in viewers])
     spent = 0.0
     for _ in range(times):
         message = f"{time.time():.6f} ".encode().ljust(size, b".")
@@ -49,7 +60,7 @@ def _send(viewers: list[socket.socket], size: int, times: int, interval_s: float
     return spent
 
 
-def _send_to_each(viewers: list[socket.socket], descriptors: list[int], message: bytes) -> None:
+def _send_to_each(viewers: list[socket.socket], descriptors: array[int], message: bytes) -> None:
     if SEND_TO_EACH is None:
         for viewer in viewers:
             viewer.sendall(message)
@@ -68,9 +79,10 @@ class Sending:
         self.process = process
         self.port = int(self._answer())
 
-    def accept(self, count: int) -> None:
-        """Take connections until there are ``count`` of them."""
+    def admit(self, viewers: Crowd, count: int) -> None:
+        """Let viewers connect until there are ``count`` of them."""
         self._say(f"accept {count}")
+        viewers.join(self.port, count, "/")
         self._answer()
 
     def send(self, size: int, times: int, interval_s: float) -> float:

@@ -1,12 +1,13 @@
 """Owns the stage of a measurement of the fan-out: a server on the first core, its viewers on the last.
 
-At the same time, on the server's core, a process sends the same bytes to as many sockets at the same pace and
-does nothing else. CPU time is each one's own.
+On the server's core, too, a process sends the same bytes to as many sockets at the same pace and does nothing
+else. Whoever has no turn is stopped, or rests. CPU time is each one's own.
 """
 
 from __future__ import annotations
 
 import os
+import signal
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -46,48 +47,30 @@ REST_S = 6.0
 FEW = 200
 """Viewers with whom a server knows its work: its data gives way to theirs in the processor's caches."""
 
-SHORTER = 4
-"""A short play is so much shorter than a long one."""
+WARM_S = 2.0
+"""A server's first turn, which does not count."""
 
 WHOLE = 0.98
 """Share of the steps that must have been writes of their own, or a row is refused."""
 
-PAUSES = 2
-"""Events of a window that are no steps: it is resumed, and paused."""
+QUIET_S = 0.15
+"""Nothing arrives for so long once a turn is over."""
 
 
-class Window(NamedTuple):
-    """What happened from a resume to a pause.
+class Turn(NamedTuple):
+    """What a turn has been, to all viewers together.
 
     Args:
-        cpu_s: CPU seconds of the server, all threads.
-        steps: Steps of the world.
-        bytes: What one viewer has received.
+        cpu_s: CPU seconds of the server, all threads; what its rest would have cost is left out.
+        steps: Steps of the world that a viewer has seen; a part of one where it was cut short.
         writes: Writes to a viewer.
+        bytes: What one viewer has received of a step.
     """
 
     cpu_s: float
-    steps: int
-    bytes: float
+    steps: float
     writes: float
-
-
-class Step(NamedTuple):
-    """What one step of the world is to all viewers together; resuming and pausing are left out.
-
-    Args:
-        cpu_s: CPU seconds of the server, all threads.
-        bytes: What one viewer receives.
-        writes: Writes to a viewer; fewer than one when steps are merged, a little more when a pause was.
-    """
-
-    cpu_s: float
     bytes: int
-    writes: float
-
-    def slope_s(self, few: Step, viewers: int) -> float:
-        """CPU seconds of a write to one viewer, between :data:`FEW` viewers and so many."""
-        return (self.cpu_s - few.cpu_s) / (viewers - FEW) / self.writes
 
 
 class Stage:
@@ -134,49 +117,39 @@ class Stage:
         time.sleep(seconds)
         self._resting = (self.cpu_s() - before) / seconds
 
-    def window(self, seconds: float) -> Window:
-        """Play for a while; what resting costs is left out.
-
-        Raises:
-            RuntimeError: The viewers have not all received the same.
-        """
-        before, bytes_before = self.viewers.events(), self.viewers.received()
-        began, cpu, segments = time.monotonic(), self.cpu_s(), self.viewers.segments(self.port)
-        self.say("resume")
-        time.sleep(seconds)
-        self.say("pause")
-        self.viewers.settle()
-        spent = self.cpu_s() - cpu - self._resting * (time.monotonic() - began)
-        writes = self.viewers.segments(self.port) - segments
-        got = [now - then for now, then in zip(self.viewers.events(), before, strict=True)]
-        if min(got) != max(got):
-            raise RuntimeError(f"viewers received from {min(got)} to {max(got)} events")
-        received = (self.viewers.received() - bytes_before) / len(got)
-        return Window(spent, (got[0] - PAUSES) // self.events, received, writes / len(got))
-
-    def step(self, seconds: float) -> Step:
-        """Play for a while, and shortly: the difference is what steps are.
-
-        Raises:
-            RuntimeError: The viewers have not all received the same.
-        """
-        short, long = self.window(seconds / SHORTER), self.window(seconds)
-        cpu_s, steps, received, writes = (more - less for more, less in zip(long, short, strict=True))
-        return Step(cpu_s / steps, round(received / steps), writes / steps)
-
-    def few(self, seconds: float, rounds: int) -> Step:
-        """Start an episode for :data:`FEW` viewers: the middle one of some steps. It stands still then."""
+    def show(self, viewers: int) -> None:
+        """Start an episode for so many, see what their rest costs, and stop the server until its turns."""
         self.start(pace="broadcast")
         self.viewers.join(self.port, 1, "/live")
         self.say("pause")
-        self.fill(FEW)
-        return sorted((self.step(seconds) for _ in range(rounds)), key=lambda step: step.cpu_s)[rounds // 2]
-
-    def fill(self, viewers: int) -> None:
-        """Let viewers come until there are so many, and see what their rest costs."""
         self.viewers.join(self.port, viewers, "/live")
         self.viewers.settle(1.5)
         self.rest()
+        self.say("resume")
+        self.turn(WARM_S)
+
+    def turn(self, seconds: float) -> Turn:
+        """Let the server, and with it the episode, go on for a while."""
+        before = self._sums()
+        cpu_s = self.cpu_s()
+        os.kill(self._process_id, signal.SIGCONT)
+        time.sleep(seconds)
+        os.kill(self._process_id, signal.SIGSTOP)
+        self.viewers.settle(QUIET_S)
+        spent = self.cpu_s() - cpu_s - self._resting * seconds
+        events, writes, received = (
+            (now - then) / len(self.viewers.seats) for now, then in zip(self._sums(), before, strict=True)
+        )
+        steps = events / self.events
+        return Turn(spent, steps, writes, round(received / steps))
+
+    def release(self) -> None:
+        """Let the server run from now on."""
+        os.kill(self._process_id, signal.SIGCONT)
+
+    def _sums(self) -> tuple[int, int, int]:
+        viewers = self.viewers
+        return sum(viewers.events()), viewers.segments(self.port), viewers.received()
 
 
 @contextmanager
@@ -200,9 +173,11 @@ def stage(
         on_the_servers_core(process_id)
         for thread in Path("/proc/self/task").iterdir():
             os.sched_setaffinity(int(thread.name), {cores[-1]})
+        on_stage = Stage(base, process_id, viewers, events)
         try:
-            yield Stage(base, process_id, viewers, events)
+            yield on_stage
         finally:
+            on_stage.release()
             for thread in Path("/proc/self/task").iterdir():
                 os.sched_setaffinity(int(thread.name), cores)
 

@@ -7,17 +7,12 @@
 #include <Python.h>
 
 #include <errno.h>
-#include <limits.h>
+#include <string.h>
 #include <sys/socket.h>
 
 #ifndef MSG_NOSIGNAL /* macOS; the interpreter ignores SIGPIPE anyway */
 #define MSG_NOSIGNAL 0
 #endif
-
-typedef struct {
-    int descriptor;
-    Py_ssize_t taken;
-} Receiver;
 
 static Py_ssize_t send_some(int descriptor, const char *bytes, Py_ssize_t size)
 {
@@ -28,33 +23,25 @@ static Py_ssize_t send_some(int descriptor, const char *bytes, Py_ssize_t size)
     return taken < 0 ? 0 : taken;
 }
 
-/* Plain integers only: code of anybody's that ran here could change the list. */
-static int read_descriptors(PyObject *descriptors, Receiver *receivers, Py_ssize_t count)
+static int read_descriptors(PyObject *descriptors, Py_buffer *view)
 {
-    for (Py_ssize_t place = 0; place < count; place++) {
-        PyObject *item = PyList_GetItem(descriptors, place);
-        if (!PyLong_Check(item)) {
-            PyErr_SetString(PyExc_TypeError, "a descriptor must be an int");
-            return -1;
-        }
-        long descriptor = PyLong_AsLong(item);
-        if (descriptor < 0 || descriptor > INT_MAX) {
-            if (!PyErr_Occurred())
-                PyErr_SetString(PyExc_ValueError, "a descriptor must be from 0 to the largest int of C");
-            return -1;
-        }
-        receivers[place].descriptor = (int)descriptor;
+    if (PyObject_GetBuffer(descriptors, view, PyBUF_FORMAT | PyBUF_ND) < 0)
+        return -1;
+    if (view->format == NULL || strcmp(view->format, "i") != 0) {
+        PyErr_SetString(PyExc_TypeError, "descriptors must be an array of C ints");
+        PyBuffer_Release(view);
+        return -1;
     }
     return 0;
 }
 
-static PyObject *those_behind(const Receiver *receivers, Py_ssize_t count, Py_ssize_t size)
+static PyObject *those_behind(const Py_ssize_t *taken, Py_ssize_t count, Py_ssize_t size)
 {
     PyObject *behind = PyList_New(0);
     for (Py_ssize_t place = 0; behind != NULL && place < count; place++) {
-        if (receivers[place].taken == size)
+        if (taken[place] == size)
             continue;
-        PyObject *pair = Py_BuildValue("(nn)", place, receivers[place].taken);
+        PyObject *pair = Py_BuildValue("(nn)", place, taken[place]);
         if (pair == NULL || PyList_Append(behind, pair) < 0)
             Py_CLEAR(behind);
         Py_XDECREF(pair);
@@ -65,31 +52,34 @@ static PyObject *those_behind(const Receiver *receivers, Py_ssize_t count, Py_ss
 static PyObject *send_to_each(PyObject *module, PyObject *arguments)
 {
     PyObject *descriptors, *message, *behind = NULL;
+    Py_buffer view;
     char *bytes;
     Py_ssize_t size;
-    if (!PyArg_ParseTuple(arguments, "O!S:send_to_each", &PyList_Type, &descriptors, &message)
-        || PyBytes_AsStringAndSize(message, &bytes, &size) < 0)
+    if (!PyArg_ParseTuple(arguments, "OS:send_to_each", &descriptors, &message)
+        || PyBytes_AsStringAndSize(message, &bytes, &size) < 0 || read_descriptors(descriptors, &view) < 0)
         return NULL;
-    Py_ssize_t count = PyList_Size(descriptors);
-    Receiver *receivers = PyMem_Calloc((size_t)count + 1, sizeof *receivers);
-    if (receivers == NULL)
-        return PyErr_NoMemory();
-    if (read_descriptors(descriptors, receivers, count) == 0) {
+    Py_ssize_t count = view.len / (Py_ssize_t)sizeof(int);
+    Py_ssize_t *taken = PyMem_Malloc(((size_t)count + 1) * sizeof *taken);
+    if (taken == NULL) {
+        PyErr_NoMemory();
+    } else {
+        const int *descriptor = view.buf;
         Py_BEGIN_ALLOW_THREADS
         for (Py_ssize_t place = 0; place < count; place++)
-            receivers[place].taken = send_some(receivers[place].descriptor, bytes, size);
+            taken[place] = send_some(descriptor[place], bytes, size);
         Py_END_ALLOW_THREADS
-        behind = those_behind(receivers, count, size);
+        behind = those_behind(taken, count, size);
     }
-    PyMem_Free(receivers);
+    PyMem_Free(taken);
+    PyBuffer_Release(&view);
     return behind;
 }
 
 static PyMethodDef methods[] = {
     {"send_to_each", send_to_each, METH_VARARGS,
      PyDoc_STR("send_to_each(descriptors, message, /)\n--\n\n"
-               "Send message to every socket of the list, waiting for none.\n\n"
-               "Returns (place in the list, bytes taken) of each that did not take all of it; an error of one\n"
+               "Send message to every socket of an array of C ints, waiting for none.\n\n"
+               "Returns (place in the array, bytes taken) of each that did not take all of it; an error of one\n"
                "socket counts as no byte taken.")},
     {NULL, NULL, 0, NULL},
 };

@@ -13,6 +13,7 @@ from spectator.episodes.live import LiveEpisode
 
 from . import wire
 from .outlet import Outlet
+from .rows import Rows
 from .settings import Settings
 from .thoughts import Telling
 from .viewer import Carrier, Viewer
@@ -21,11 +22,8 @@ from .wire import Batch, Close, Frame
 RELAY_CAPACITY: Final = 8192
 """Events that may wait for the relay itself; it only ever lags within one turn of the loop."""
 
-CHUNK: Final = 200
-"""Viewers that are written to before others of the process get a turn: 1 to 2 ms."""
-
 WAKE_CHUNK: Final = 25
-"""The same for what costs more a viewer than a write: a beginning, an end, a farewell."""
+"""Viewers for whom more than a write is done before others of the process get a turn: a beginning, an end."""
 
 MATCH_TURNS: Final = 3
 """Turns of the loop that the match has to go on after a publication, before its viewers are written to."""
@@ -45,7 +43,7 @@ class Relay:
     """
 
     def __init__(self, live: LiveEpisode, subscription: Subscription, clock: Clock, outlet: Outlet) -> None:
-        self.viewers: dict[Viewer, None] = {}
+        self.viewers = Rows()
         self.live = live
         self.telling = Telling(live.thinking)
         self._subscription = subscription
@@ -97,10 +95,10 @@ class Relay:
                 await self._hand_out(batch, Viewer.offer)
 
     async def _hand_out(self, batch: Batch, otherwise: Callable[[Viewer, Batch], None]) -> None:
-        viewers = tuple(self.viewers)
-        for start in range(0, len(viewers), CHUNK):
-            self._outlet.hand_out(viewers[start : start + CHUNK], batch, otherwise)
-            if start + CHUNK < len(viewers):
+        rows = self.viewers.seat()
+        for row in rows:
+            self._outlet.hand_out(row, batch, otherwise)
+            if row is not rows[-1]:
                 await asyncio.sleep(0)
 
     async def _tell_trouble(self) -> None:
@@ -185,13 +183,13 @@ class Audience:
         """Let ``viewer`` have every event of ``live`` that is published from here on."""
         viewer.begin()
         relay = self._relays.get(live.episode_id) or self._open(live)
-        relay.viewers[viewer] = None
+        relay.viewers.add(viewer)
         relay.count_changed()
         return relay
 
     def unwatch(self, viewer: Viewer, relay: Relay) -> None:
         """Let ``viewer`` have nothing more of an episode."""
-        relay.viewers.pop(viewer, None)
+        relay.viewers.discard(viewer)
         relay.count_changed()
         if not relay.viewers and self._relays.get(relay.live.episode_id) is relay:
             del self._relays[relay.live.episode_id]

@@ -34,6 +34,14 @@ class Carrier(Protocol):
         ...
 
 
+class Company(Protocol):
+    """Those who are in step with a viewer."""
+
+    def break_step(self) -> None:
+        """One of them is not any more."""
+        ...
+
+
 class Viewer:
     """The way to one viewer: straight to its connection while it keeps up, else through what waits for it.
 
@@ -50,6 +58,7 @@ class Viewer:
         "_expelled",
         "_waiting",
         "caught_up",
+        "company",
         "descriptor",
         "over",
         "position",
@@ -58,9 +67,11 @@ class Viewer:
 
     def __init__(self, carrier: Carrier, backlog_bytes: int) -> None:
         self.position = 0
-        """It was sent everything up to here."""
+        """It was sent everything up to here; while it has :attr:`company`, that knows better."""
         self.caught_up = False
         """Nothing waits, and its connection takes bytes: write."""
+        self.company: Company | None = None
+        """Those it is in step with, if it is with any."""
         self.over = False
         """Nothing more comes after what waits."""
         self.write = carrier.write
@@ -80,10 +91,16 @@ class Viewer:
     def hold(self) -> None:
         """The connection holds bytes back, or is gone: what comes now waits until it is taken."""
         self.caught_up = False
+        if self.company is not None:
+            self.company.break_step()
+
+    def is_ready_for(self, batch: Batch) -> bool:
+        """Whether it can be written to now, and has not what is in ``batch`` yet."""
+        return self.caught_up and (batch.first is None or batch.first > self.position)
 
     def offer(self, batch: Batch) -> None:
         """Write ``batch``, or let it wait behind what does; a viewer too far behind is expelled instead."""
-        if self.caught_up and (batch.first is None or batch.first > self.position):
+        if self.is_ready_for(batch):
             self.position = batch.last or self.position
             self.write(batch.message)
             return
@@ -119,7 +136,7 @@ class Viewer:
 
     def expel(self, close: Close) -> None:
         """End the connection; what waits is forgotten."""
-        self.caught_up = False
+        self.hold()
         self._forget()
         if not self._expelled:
             self._expelled = True
@@ -127,7 +144,7 @@ class Viewer:
 
     def rouse(self) -> None:
         """There may be something to show."""
-        self.caught_up = False
+        self.hold()
         self._carrier.rouse()
 
     def take(self) -> tuple[Position | None, Sequence[Frame]] | None:

@@ -6,6 +6,7 @@ import asyncio
 import functools
 import inspect
 import json
+from array import array
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
@@ -64,6 +65,9 @@ class Play:
         settings: How the audience is set.
     """
 
+    by_sockets = False
+    """Whether peers are written to as by the compiled loop, past their carriers."""
+
     def __init__(self, tasks: asyncio.TaskGroup, **settings: Any) -> None:
         self.episode_id, self.epoch, self.state = EPISODE, EPOCH, dict[str, Any]()
         self.ended = self.end_recorded = False
@@ -71,8 +75,13 @@ class Play:
         self.stage = Stage(MemoryBus())
         self.clock = ManualClock()
         self.audience = Audience(
-            bus=self.stage, tasks=tasks, clock=self.clock, settings=Settings(**settings), outlet=Outlet()
+            bus=self.stage,
+            tasks=tasks,
+            clock=self.clock,
+            settings=Settings(**settings),
+            outlet=Outlet(self._send_to_each if self.by_sockets else None),
         )
+        self._sockets: list[Peer] = []
         self.foyer = Foyer(self.stage, tasks)
         self.supervisor = self.journal = self
         self.reads = 0
@@ -122,6 +131,15 @@ class Play:
         viewer = self.audience.enter(address, seat)
         assert viewer is not None
         return viewer, seat
+
+    def socket_of(self, peer: Peer) -> int | None:
+        """A number by which a peer is written to."""
+        self._sockets.append(peer)
+        return len(self._sockets) - 1 if self.by_sockets else None
+
+    def _send_to_each(self, descriptors: array[int], message: bytes) -> list[tuple[int, int]]:
+        takes = [self._sockets[number].takes(message) for number in descriptors]
+        return [(place, 0) for place, taken in enumerate(takes) if not taken]
 
     def _next(self, padding: int) -> RecordedEvent:
         seq = self.head_seq + 1
@@ -197,8 +215,14 @@ class Peer:
 
     @property
     def descriptor(self) -> int | None:
-        """There is no socket."""
-        return None
+        """What stands for its socket."""
+        return self.play.socket_of(self)
+
+    def takes(self, data: bytes) -> bool:
+        """Take what is sent past the carrier; whether there was room for it."""
+        if not self._stalled:
+            self._write_straight(data)
+        return not self._stalled
 
     def free(self) -> bool:
         """Whether nothing is held back."""

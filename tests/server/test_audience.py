@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from server import audience as rooms
+from server.rows import SEATS
 from server.show import Show
 from server.viewer import Viewer
 from server.waiting import WaitingCarrier
@@ -60,7 +61,7 @@ async def test_the_number_of_viewers_is_told_at_most_once_a_second(tasks: asynci
 @in_tasks
 async def test_every_viewer_is_given_the_same_frame(tasks: asyncio.TaskGroup) -> None:
     play = Play(tasks)
-    viewers = [play.enter()[0] for _ in range(rooms.CHUNK + 5)]
+    viewers = [play.enter()[0] for _ in range(SEATS + 5)]
     relays = {play.audience.watch(viewer, play) for viewer in viewers}  # type: ignore[arg-type]
     play.publish()
     await settle()

@@ -8,12 +8,16 @@ import random
 
 import pytest
 
-from server import audience as rooms
-from server import wire
+from server import rows, wire
 from server.show import MAX_MISSING
 from server.viewer import Viewer
 from server.wire import Batch, Close, Frame, Position
 from tests.server.playing import EPOCH, Peer, Play, Seat, in_tasks, seated, settle, unframed
+
+
+@pytest.fixture(autouse=True, params=[False, True], ids=["by transports", "by sockets"])
+def _both_ways(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Play, "by_sockets", request.param)
 
 
 def batch(text: str) -> Batch:
@@ -113,7 +117,7 @@ async def test_who_stalls_is_closed_within_its_bound_while_others_miss_nothing(
 async def test_who_catches_up_while_events_are_on_their_way_is_not_told_them_twice(
     tasks: asyncio.TaskGroup, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rooms, "CHUNK", 1)
+    monkeypatch.setattr(rows, "SEATS", 1)
     play = Play(tasks)
     play.publish()
     peers = await seated(play, 30)

@@ -98,14 +98,18 @@ def test_a_terminal_is_redrawn_and_left_as_it_was(tmp_path: Path) -> None:
         )
         os.close(slave)
         screen = b""
-        while screen.count(b"Careful counter") < 3:
-            screen += os.read(terminal, 65_536)
-        process.send_signal(signal.SIGINT)
-        with contextlib.suppress(OSError):  # the terminal ends with its process
-            while more := os.read(terminal, 65_536):
-                screen += more
-        os.close(terminal)
-        assert process.wait(PATIENCE_S) == 130
+        try:
+            while screen.count(b"Careful counter") < 3:
+                screen += os.read(terminal, 65_536)
+            process.send_signal(signal.SIGINT)
+            with contextlib.suppress(OSError):  # the terminal ends with its process
+                while more := os.read(terminal, 65_536):
+                    screen += more
+            assert process.wait(PATIENCE_S) == 130
+        finally:
+            process.kill()
+            process.wait()
+            os.close(terminal)
     assert screen.rstrip().endswith(b"\x1b[?25h"), "the cursor is shown again"
     assert b"Traceback" not in screen
 

@@ -114,21 +114,26 @@ def test_two_runs_in_one_folder_do_not_meet(tmp_path: Path) -> None:
     asyncio.run(second())
 
 
-def test_a_captain_that_waits_is_journaled_as_it_goes_and_played_on(waiting: str, tmp_path: Path) -> None:
-    """Interrupted in the middle of a match: the decisions that were paid for are not asked for again."""
-    schedule = plan_evaluation(EvaluationRequest(waiting, ("slow", "steady"), matches=2))
+def cut_short(schedule: Schedule, folder: Path) -> None:
+    """Run an evaluation until the fifth question to a captain that waits; then interrupt it."""
     GATE.update(open=False, after=4)
 
-    async def cut_short() -> None:
+    async def scenario() -> None:
         running = asyncio.create_task(
-            run_evaluation(schedule, tmp_path, jobs=2, clock=SystemClock(), told=lambda *_: None)
+            run_evaluation(schedule, folder, jobs=2, clock=SystemClock(), told=lambda *_: None)
         )
         await until(lambda: GATE["asked"] > 4, what="the fifth question")
         running.cancel()
         with pytest.raises(asyncio.CancelledError):
             await running
 
-    asyncio.run(cut_short())
+    asyncio.run(scenario())
+
+
+def test_a_captain_that_waits_is_journaled_as_it_goes_and_played_on(waiting: str, tmp_path: Path) -> None:
+    """Interrupted in the middle of a match: the decisions that were paid for are not asked for again."""
+    schedule = plan_evaluation(EvaluationRequest(waiting, ("slow", "steady"), matches=2))
+    cut_short(schedule, tmp_path)
     assert [reason for _, reason, which in recorded(tmp_path) if which.endswith("slow")] == [None]
     GATE.update(open=True, asked=0)
     found = run(schedule, tmp_path)
@@ -150,17 +155,7 @@ def test_a_captain_that_waits_is_journaled_as_it_goes_and_played_on(waiting: str
 
 def test_what_cannot_be_played_on_is_played_again_under_another_id(waiting: str, tmp_path: Path) -> None:
     schedule = plan_evaluation(EvaluationRequest(waiting, ("slow", "steady"), matches=2))
-    GATE.update(open=False, after=4)
-
-    async def cut_short() -> None:
-        running = asyncio.create_task(
-            run_evaluation(schedule, tmp_path, jobs=2, clock=SystemClock(), told=lambda *_: None)
-        )
-        await until(lambda: GATE["asked"] > 4, what="the fifth question")
-        running.cancel()
-        await asyncio.gather(running, return_exceptions=True)
-
-    asyncio.run(cut_short())
+    cut_short(schedule, tmp_path)
     with sqlite3.connect(tmp_path / "journal.db") as database:
         changed = database.execute(
             "UPDATE events SET text = replace(text, '\"correct\":true', '\"correct\":false') "

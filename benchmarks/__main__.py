@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from benchmarks import fanout, journal, kills, leaderboard, live, soak, voice, wall
 from benchmarks.figures import HEADER, Figure
 
-PARTS: Final[Mapping[str, Callable[[], list[Figure]]]] = {
+PARTS: Final[Mapping[str, Callable[[], Iterable[Figure]]]] = {
     "live": lambda: asyncio.run(live.measure()),
     "fanout": fanout.measure,
     "voice": lambda: asyncio.run(voice.measure()),
@@ -30,10 +30,10 @@ def main() -> None:
     wanted = sys.argv[1:] or [name for name in PARTS if name not in LONG]
     if unknown := [name for name in wanted if name not in PARTS]:
         sys.exit(f"benchmarks: there is no part {unknown[0]!r}; there are {', '.join(PARTS)}")
-    print(HEADER)
+    print(HEADER, flush=True)
     for name in wanted:
         for figure in PARTS[name]():
-            print(figure.row())
+            print(figure.row(), flush=True)
 
 
 if __name__ == "__main__":

@@ -29,6 +29,7 @@ from spectator.errors import (
     EpisodeOver,
     JournalError,
     PolicyError,
+    SpectatorError,
     StepTimeout,
     typed_as,
 )
@@ -187,10 +188,11 @@ class Driver:
     async def _tell_end(self, ended: EpisodeEnded) -> None:
         self._ended = self._ended or ended
         try:
-            await self._emit(self._turn, [core_fact(ended)])
+            with typed_as(partial(_unrecorded, self._episode_id)):
+                await self._emit(self._turn, [core_fact(ended)])
         except EpisodeOver:  # cancelled while the end was being told
             return
-        except Exception:
+        except SpectatorError:
             logger.exception("episode %s: the end (%s) could not be recorded", self._episode_id, ended.reason)
         logger.info(
             "episode %s ended: %s after %d turns, score %s",
@@ -381,3 +383,7 @@ def _forget(task: asyncio.Task[Any]) -> None:
     """Take note of an error that nobody else will."""
     if not task.cancelled():
         task.exception()
+
+
+def _unrecorded(episode_id: str, error: Exception) -> JournalError:
+    return JournalError(f"the end of {episode_id} could not be recorded: {type(error).__name__}: {error}")

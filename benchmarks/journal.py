@@ -33,8 +33,8 @@ def measure() -> list[Figure]:
         (1, "normal", True): "one episode",
         (64, "normal", True): "64 episodes at once",
         (64, "normal", False): "64 episodes at once, without the chain",
-        (1, "full", True): "one episode, synchronous=FULL",
-        (64, "full", True): "64 episodes at once, synchronous=FULL",
+        (1, "full", True): "one episode, synchronous=full",
+        (64, "full", True): "64 episodes at once, synchronous=full",
     }
     ours: dict[tuple[int, Synchronous, bool], list[tuple[float, float]]] = {kind: [] for kind in kinds}
     bare: dict[Synchronous, list[float]] = {"normal": [], "full": []}

@@ -13,16 +13,34 @@ const EVERY_MS = 4_000;
 const root = pageRoot();
 const state = byId("state");
 const onNow = mountOnNow(byId("on"), root);
-const feed = new WallFeed({ root, onTiles: onNow.show, onPhase() { /* the header says whether the server is there */ } });
+const feed = new WallFeed({ root, onTiles, onPhase() { /* the header says whether the server is there */ } });
 const played = mountPlayed(byId("played"), root);
 const form = mountStartForm(byId("start"), root, played.offer);
 let known = "";
+let away = false;
+let onAir = "";
+
+/** The header says what the tiles below it show, in the same moment; only whether the server is there is asked for. */
+function tell() {
+  setText(state, away ? "Server away" : onAir ? "On air" : "Ready");
+  setAttribute(state, "data-tone", away ? "bad" : onAir ? "live" : null);
+}
+
+/** @param {Record<string, import("./live/wall.js").Tile>} tiles */
+function onTiles(tiles) {
+  onNow.show(tiles);
+  const now = Object.keys(tiles).filter((id) => tiles[id].status !== "ended").sort().join();
+  if (now === onAir) return;
+  onAir = now;
+  tell();
+  void refresh();
+}
 
 async function refresh() {
   if (document.hidden) return;
   const status = await get(root, "custom/status");
-  setText(state, status.ok ? (status.body.running.length ? "On air" : "Ready") : "Server away");
-  setAttribute(state, "data-tone", status.ok ? (status.body.running.length ? "live" : null) : "bad");
+  away = !status.ok;
+  tell();
   onNow.update(status);
   if (!status.ok) return;
   const running = status.body.running.map((/** @type {any} */ one) => one.episode_id).join();

@@ -74,6 +74,21 @@ def test_what_is_on_is_told_live(quiet_app: Serving, open_page: Opener) -> None:
     expect(page.locator("#state")).to_have_text("Finished")
 
 
+def test_the_header_changes_with_the_tiles_not_with_the_next_question(
+    quiet_app: Serving, open_page: Opener
+) -> None:
+    """No page says "On air" above "Nothing is on": the header follows with every later status withheld."""
+    page = open_page(f"{quiet_app.base_url}/")
+    expect(page.locator("#state")).to_have_text("Ready")
+    page.route("**/custom/status", lambda route: None)
+    episode_id = quiet_app.start(pace="broadcast", max_overs=1)
+    expect(page.locator("#state")).to_have_text("On air")
+    expect(page.locator("#state")).to_have_attribute("data-tone", "live")
+    quiet_app.client.post("/custom/stop_episode", json={"episode_id": episode_id})
+    expect(page.locator("#state")).to_have_text("Ready")
+    expect(page.locator(".tile")).to_have_count(0)
+
+
 def test_what_was_played_is_searched_and_turned_over(tmp_path: Path, open_page: Opener) -> None:
     """More than a page of them: older ones on request, and a search through all that is shown."""
     with serve(test_settings(tmp_path)) as app:

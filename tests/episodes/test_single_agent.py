@@ -236,7 +236,7 @@ def test_an_opponent_who_waits_runs_on_a_loop_of_its_own_and_is_closed(offer: Of
 def test_an_opponent_who_fails_ends_the_episode(
     offer: Offer, policy: FakePolicy, error: type[Exception]
 ) -> None:
-    agent = SingleAgent(offer(duel(lambda seed: policy)), decision_s=0.01)
+    agent = SingleAgent(offer(duel(lambda seed: policy)), decision_s=0.01 if error is DecisionTimeout else 20)
     agent.reset(1, "ep")
     with pytest.raises(error) as failure:
         agent.step(say(1))

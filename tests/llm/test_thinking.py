@@ -68,6 +68,6 @@ def test_nothing_is_held_back_longer_than_a_mark() -> None:
 
 @pytest.mark.parametrize("text", ["</think>" * 100, "<think>" * 20_000, "</think>" * 20_000, "<" * 200_000])
 def test_a_hostile_text_takes_no_time(text: str) -> None:
-    began = time.perf_counter()
+    began = time.thread_time()
     split_thought(text)
-    assert time.perf_counter() - began < 1.0
+    assert time.thread_time() - began < 1.0

@@ -116,7 +116,7 @@ def test_a_service_that_takes_too_long_is_given_up() -> None:
             unspoken = await voice.speak(LINE)
             assert isinstance(unspoken, Unspoken)
             assert unspoken.reason == "slow"
-            assert len(fake.requests) == 1
+            assert len(fake.requests) <= 1, "it is not asked again"
 
     asyncio.run(scenario())
 

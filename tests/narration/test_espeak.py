@@ -72,7 +72,7 @@ def test_a_program_that_is_gone() -> None:
 
 def test_a_program_that_hangs_is_killed(tmp_path: Path) -> None:
     pid = tmp_path / "pid"
-    speak(program(tmp_path, f"echo $$ > {pid}; exec sleep 60"), longest_s=0.5)
+    speak(program(tmp_path, f"echo $$ > {pid}; exec sleep 60"), longest_s=2)
     assert not Path(f"/proc/{pid.read_text().strip()}").exists()
 
 

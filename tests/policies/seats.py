@@ -95,11 +95,18 @@ def seat_of(world: World) -> Seat:
 
 
 def endpoint_preset(
-    world: World, base_url: str, *, clock: Clock | None = None, key: str = "sk-fake-0123456789", **table: Any
+    world: World,
+    base_url: str,
+    *,
+    clock: Clock | None = None,
+    key: str = "sk-fake-0123456789",
+    timeout_s: float = 10.0,
+    **table: Any,
 ) -> Preset:
-    """A preset that asks the endpoint at ``base_url``."""
-    fields = {"label": "Fake", "model": "fake-1", "retries": 1, "timeout_s": 10.0, **table}
+    """A preset that asks the endpoint at ``base_url``; ``timeout_s`` may be less than an operator may set."""
+    fields = {"label": "Fake", "model": "fake-1", "retries": 1, **table}
     captain = ModelCaptain(base_url=base_url, api_key_env=KEY_VARIABLE, **fields)
+    captain = captain.model_copy(update={"timeout_s": timeout_s})
     presets = model_presets(
         {"llm:fake": captain},
         seat_of(world),

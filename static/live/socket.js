@@ -11,6 +11,8 @@ import { backoff, parseFrame } from "./protocol.js";
 const PING_EVERY_MS = 5_000;
 /** Attempts without an answer after which the next way is tried. */
 const TRIES_A_WAY = 2;
+/** After how long on a lesser way the better one is taken again: chance parts those whom one restart sent here together. */
+const BACK_AFTER_MS = { least: 2_000, most: 12_000 };
 
 /** What the connection needs from the browser; tests bring their own. */
 export const browserPorts = {
@@ -25,6 +27,8 @@ export class Connection {
   /** @type {Line | null} */ #socket = null;
   /** @type {any} */ #retry = null;
   /** @type {any} */ #pulse = null;
+  /** @type {any} */ #back = null;
+  /** The best way that was ever answered here; a better one may be shut by something between. */ #proven = Infinity;
   #attempt = 0;
   #way = 0;
   #unanswered = 0;
@@ -109,14 +113,24 @@ export class Connection {
     this.#attempt = 0;
     this.#unanswered = 0;
     this.#reason = "";
+    if (this.#way <= this.#proven) this.#proven = this.#way;
+    else this.#back = this.#ports.setTimer(() => this.#takeBetterWay(), BACK_AFTER_MS.least + this.#ports.random() * (BACK_AFTER_MS.most - BACK_AFTER_MS.least));
     this.#report("open");
     this.#ping();
+  }
+
+  /** Once, and at the first miss away again: what was open before the server was away may be shut now. */
+  #takeBetterWay() {
+    this.#way = this.#proven;
+    this.#proven = Infinity;
+    this.#unanswered = TRIES_A_WAY - 1;
+    this.resync();
   }
 
   /** @param {string} reason */
   #lost(reason) {
     this.#socket = null;
-    this.#ports.clearTimer(this.#pulse);
+    this.#stopTimers();
     this.#reason ||= reason;
     if (this.#final) return this.#report("closed");
     if (!this.#greeted) this.#tryAnotherWay();
@@ -149,8 +163,13 @@ export class Connection {
     }
   }
 
-  #drop() {
+  #stopTimers() {
     this.#ports.clearTimer(this.#pulse);
+    this.#ports.clearTimer(this.#back);
+  }
+
+  #drop() {
+    this.#stopTimers();
     const socket = this.#socket;
     this.#socket = null;
     socket?.close();

@@ -2,7 +2,7 @@
 // Owns the sentence that starts an episode.
 
 import { call, get, rememberSeat, rememberToken } from "../live/api.js";
-import { h, replace, setText } from "./dom.js";
+import { h, replace, setAttribute, setText } from "./dom.js";
 import { blank, optionControl, presetOptions, readControl } from "./form_parts.js";
 import { showRefusal } from "./refusal.js";
 import { clip, plain, words } from "./text.js";
@@ -53,6 +53,7 @@ export function mountStartForm(form, root, onCatalog) {
     const pack = world.packs.find((/** @type {any} */ one) => one.name === controls.eval_pack_id?.value);
     setText(about, [world.summary, chosen && `${chosen.label}: ${chosen.summary}`, pack?.summary].filter(Boolean).map((text) => clip(plain(text), 200)).join(" "));
     for (const [name, value] of Object.entries(pack?.options ?? {})) if (controls[`options.${name}`]) controls[`options.${name}`].value = String(value);
+    for (const control of Object.values(controls)) fit(control);
   };
 
   const clearWrong = () => {
@@ -116,7 +117,14 @@ export function mountStartForm(form, root, onCatalog) {
 }
 
 /** @param {Element} control */
-const slot = (control) => h("span", { class: "blank" }, control);
+const slot = (control) => h("span", { class: control instanceof HTMLSelectElement ? "blank blank--choice" : "blank" }, control);
+
+/** Tells the styles what a blank shows, so that it is as wide as that. @param {HTMLInputElement | HTMLSelectElement} control */
+function fit(control) {
+  const place = control.closest(".blank");
+  const text = control instanceof HTMLSelectElement ? control.selectedOptions[0]?.text : control.value || control.placeholder;
+  if (place) setAttribute(place, "data-shown", text ?? "");
+}
 
 /** @param {Record<string, HTMLInputElement | HTMLSelectElement>} controls */
 function requestFields(controls) {

@@ -42,6 +42,23 @@ def test_wrong_fields_are_named_and_nothing_starts(quiet_app: Serving, open_page
     expect(overs).not_to_have_attribute("aria-invalid", "true")
 
 
+def test_a_blank_is_as_wide_as_what_it_shows(quiet_app: Serving, open_page: Opener) -> None:
+    """By its own means: browsers without ``field-sizing`` would make it as wide as its longest choice."""
+    page = open_page(f"{quiet_app.base_url}/")
+    captain = page.get_by_label("Captain", exact=True)
+    expect(captain).to_have_css("field-sizing", "fixed")
+    narrow = captain.bounding_box()
+    page.evaluate("document.querySelector('#captain_preset').options[0].text += ' of many words'")
+    captain.select_option(index=0)
+    wide = captain.bounding_box()
+    assert narrow and wide and narrow["width"] < wide["width"] < 2.5 * narrow["width"]
+    overs = page.get_by_label("max overs")
+    before = overs.bounding_box()
+    overs.fill("200")
+    after = overs.bounding_box()
+    assert before and after and before["width"] <= after["width"] < 80
+
+
 def test_a_busy_house_shows_the_way_to_what_is_on(quiet_app: Serving, open_page: Opener) -> None:
     """409 names the running ones with links that work."""
     running = [quiet_app.start(pace="broadcast", max_overs=5) for _ in range(2)]

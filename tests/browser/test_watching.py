@@ -130,6 +130,35 @@ def test_where_no_socket_opens_the_page_takes_a_stream(quiet_app: Serving, open_
     assert page.locator("#feed li").count() >= 12
 
 
+def test_a_page_that_a_restart_sent_to_the_stream_comes_back_to_the_socket(
+    quiet_app: Serving, open_page: Opener
+) -> None:
+    """What a server's absence looks like from a browser: the socket ends, two more are not answered."""
+    opened: list[WebSocketRoute] = []
+
+    def away_for_two(route: WebSocketRoute) -> None:
+        opened.append(route)
+        if len(opened) in (2, 3):
+            route.close(code=1006)
+        else:
+            route.connect_to_server()
+
+    episode_id = quiet_app.start(pace="broadcast", max_overs=2, seed=6)
+    page = open_page("")
+    page.route_web_socket("**/live/**", away_for_two)
+    page.goto(f"{quiet_app.base_url}/watch/{episode_id}")
+    expect(page.locator("#state")).to_have_text("Live")
+    opened[0].close(code=1012)
+    expect(page.locator("#state")).to_have_text("Live, by stream")
+    expect(page.locator("#state")).to_have_text("Live")
+    assert len(opened) == 4
+    quiet_app.client.post("/custom/pace", json={"episode_id": episode_id, "pace": "max"})
+    ended(page)
+    clean = open_page(f"{quiet_app.base_url}/watch/{episode_id}")
+    ended(clean)
+    assert board(page) == board(clean)
+
+
 def test_where_no_stream_opens_either_the_page_polls(quiet_app: Serving, open_page: Opener) -> None:
     """A proxy that breaks streams too costs freshness, not the match."""
     episode_id = quiet_app.start(pace="fast", max_overs=1, seed=6)

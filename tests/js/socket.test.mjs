@@ -179,6 +179,51 @@ test("a way that is not answered twice gives way to the next, and the one that a
   assert.equal(ways().at(-1), "socket", "then the first is tried again");
 });
 
+/** A socket was answered, the server went away for two attempts, and the stream was answered. */
+function sentToTheStream() {
+  const it = connect(() => "", ["socket", "stream"]);
+  it.hear(hello);
+  for (let attempt = 0; attempt < 3; attempt += 1) {
+    it.last().onclose({ reason: "" });
+    it.pass(5_000);
+  }
+  it.hear(hello);
+  assert.deepEqual([it.phase(), it.statuses.at(-1).way], ["open", "stream"]);
+  return it;
+}
+
+test("who was sent to a lesser way by a restart comes back to the better one", () => {
+  const it = sentToTheStream();
+  const stream = it.last();
+  it.pass(12_000);
+  assert.ok(stream.closed, "never two at once");
+  it.hear(hello);
+  assert.deepEqual([it.phase(), it.statuses.at(-1).way], ["open", "socket"]);
+  const opened = it.sockets.length;
+  it.pass(19_000);
+  assert.equal(it.sockets.length, opened, "and stays");
+});
+
+test("a better way that is shut by then is tried once", () => {
+  const it = sentToTheStream();
+  it.pass(12_000);
+  it.last().onclose({ reason: "" });
+  it.pass(5_000);
+  it.hear(hello);
+  assert.deepEqual([it.phase(), it.statuses.at(-1).way], ["open", "stream"]);
+  const opened = it.sockets.length;
+  it.pass(40_000);
+  assert.equal(it.sockets.length, opened);
+});
+
+test("the better way is not taken by what ended meanwhile", () => {
+  const it = sentToTheStream();
+  it.connection.close("over");
+  const opened = it.sockets.length;
+  it.pass(60_000);
+  assert.equal(it.sockets.length, opened);
+});
+
 test("each way has its own patience with silence", () => {
   const it = connect(() => "", ["stream"]);
   it.hear(hello);

@@ -168,9 +168,13 @@ def _asked(request: Request) -> Position | None:
 
 
 async def _tell(send: Send, frames: Sequence[Frame]) -> None:
-    for frame in frames:
-        mark = "" if frame.seq is None else f"id: {frame.epoch}:{frame.seq}\n"
-        await _write(send, f"{mark}data: {frame.text}\n\n")
+    for batch in wire.batches(frames):
+        await _write(send, "".join(map(_event_of, batch.frames)))
+
+
+def _event_of(frame: Frame) -> str:
+    mark = "" if frame.seq is None else f"id: {frame.epoch}:{frame.seq}\n"
+    return f"{mark}data: {frame.text}\n\n"
 
 
 async def _write(send: Any, text: str) -> None:

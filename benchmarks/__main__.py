@@ -7,12 +7,13 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
-from benchmarks import fanout, journal, kills, leaderboard, live, soak, voice, wall
+from benchmarks import fanout, holding, journal, kills, leaderboard, live, soak, voice, wall
 from benchmarks.figures import HEADER, Figure
 
 PARTS: Final[Mapping[str, Callable[[], Iterable[Figure]]]] = {
     "live": lambda: asyncio.run(live.measure()),
     "fanout": fanout.measure,
+    "holding": holding.measure,
     "voice": lambda: asyncio.run(voice.measure()),
     "leaderboard": leaderboard.measure,
     "kills": kills.measure,

@@ -41,33 +41,37 @@ class Outlet:
         A viewer that has caught up has nothing in its transport's buffer, so bytes that go past the transport
         overtake nothing. What the kernel does not take goes to the transport, which tells the viewer to hold.
         """
-        send_to_each, first = self._send_to_each, batch.first
-        if send_to_each is None or row.descriptors is None or (first is not None and first <= row.position):
-            self._one_by_one(row, batch, otherwise)
-            return
+        if batch.first is not None and batch.first <= row.position:
+            row.disband()
+        apart = tuple(row.apart)
         row.position = batch.last or row.position
-        if behind := send_to_each(row.descriptors, batch.message):
-            _leave_the_rest(tuple(row.viewers), batch, behind)
+        if self._send_to_each is not None and row.in_step:
+            behind = self._send_to_each(row.descriptors, batch.message)
+            if behind:
+                _leave_the_rest(tuple(row.in_step), batch, behind)
+        if apart:
+            self._one_by_one(row, apart, batch, otherwise)
 
-    def _one_by_one(self, row: Row, batch: Batch, otherwise: Callable[[Viewer, Batch], None]) -> None:
-        row.break_step()
+    def _one_by_one(
+        self, row: Row, apart: Iterable[Viewer], batch: Batch, otherwise: Callable[[Viewer, Batch], None]
+    ) -> None:
         last, send_to_each = batch.last, self._send_to_each
         straight, descriptors = [], array("i")
-        for viewer in tuple(row.viewers):
+        for viewer in apart:
             if not viewer.is_ready_for(batch):
                 otherwise(viewer, batch)
                 continue
             viewer.position = last or viewer.position
-            if send_to_each is None or viewer.descriptor is None:
+            if send_to_each is None or (descriptor := viewer.descriptor) is None:
                 viewer.write(batch.message)
             else:
                 straight.append(viewer)
-                descriptors.append(viewer.descriptor)
-        if send_to_each is not None:
+                descriptors.append(descriptor)
+        if send_to_each is not None and straight:
             behind = send_to_each(descriptors, batch.message)
+            if last is not None:
+                row.fall_in(straight, descriptors)
             _leave_the_rest(straight, batch, behind)
-            if last is not None and not behind and len(straight) == len(row.viewers):
-                row.fall_in(descriptors, last)
 
 
 def _leave_the_rest(viewers: Sequence[Viewer], batch: Batch, behind: Iterable[tuple[int, int]]) -> None:

@@ -1,9 +1,9 @@
-"""Owns the rows of an episode's viewers: who is written to in one go, and whether they are in step."""
+"""Owns the rows of an episode's viewers: who is written to in one go, and who in them is in step."""
 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from .viewer import Viewer
@@ -13,33 +13,44 @@ SEATS: Final = 200
 
 
 class Row:
-    """Viewers who are written to in one go.
+    """Viewers who are written to in one go: those in step by their sockets alone, the others singly.
 
-    They are in step while each has everything up to the same event and takes bytes. Their sockets stand side
-    by side then, and nobody is looked at singly when something is sent; who falls behind breaks the step.
+    In step is who has everything up to the same event as the others in step, and takes bytes. Their sockets
+    stand side by side, and nobody is looked at when something is sent; who falls behind parts from them.
     """
 
-    __slots__ = ("descriptors", "position", "viewers")
+    __slots__ = ("apart", "descriptors", "in_step", "position")
 
     def __init__(self) -> None:
-        self.viewers: dict[Viewer, None] = {}
-        self.descriptors: array[int] | None = None
-        """Of all its viewers, in their order, while they are in step."""
+        self.apart: dict[Viewer, None] = {}
+        self.in_step: list[Viewer] = []
+        self.descriptors: array[int] = array("i")
+        """Of those in step, in their order."""
         self.position = 0
-        """What all have everything up to, while they are in step."""
+        """What those in step have everything up to."""
 
-    def fall_in(self, descriptors: array[int], position: int) -> None:
-        """All are in step from now on."""
-        self.descriptors, self.position = descriptors, position
-        for viewer in self.viewers:
+    def __len__(self) -> int:
+        return len(self.apart) + len(self.in_step)
+
+    def fall_in(self, viewers: Iterable[Viewer], descriptors: Iterable[int]) -> None:
+        """Let ``viewers`` of this row, who have what those in step have, be in step from now on."""
+        for viewer in viewers:
+            del self.apart[viewer]
+            self.in_step.append(viewer)
             viewer.company = self
+        self.descriptors.extend(descriptors)
 
-    def break_step(self) -> None:
-        """Each must be looked at singly; safe to call at any time."""
-        if self.descriptors is not None:
-            self.descriptors = None
-            for viewer in self.viewers:
-                viewer.company, viewer.position = None, self.position
+    def part_with(self, viewer: Viewer) -> None:
+        """One in step is not any more."""
+        place = self.in_step.index(viewer)
+        del self.in_step[place], self.descriptors[place]
+        self.apart[viewer] = None
+        viewer.company, viewer.position = None, self.position
+
+    def disband(self) -> None:
+        """Nobody is in step any more."""
+        for viewer in tuple(self.in_step):
+            self.part_with(viewer)
 
 
 class Rows:
@@ -68,11 +79,13 @@ class Rows:
         """Let a viewer go, if it is here."""
         self._newcomers.pop(viewer, None)
         row = self._row_of.pop(viewer, None)
-        if row is not None:
-            row.break_step()
-            del row.viewers[viewer]
-            if not row.viewers:
-                self._rows.remove(row)
+        if row is None:
+            return
+        if viewer.company is not None:
+            viewer.company.part_with(viewer)
+        del row.apart[viewer]
+        if not row:
+            self._rows.remove(row)
 
     def seat(self) -> tuple[Row, ...]:
         """Let all newcomers sit down, and tell the rows."""
@@ -81,14 +94,13 @@ class Rows:
         return tuple(self._rows)
 
     def _seat_newcomers(self) -> None:
-        free = [row for row in self._rows if len(row.viewers) < SEATS]
+        free = [row for row in self._rows if len(row) < SEATS]
         for viewer in self._newcomers:
             if not free:
                 free.append(Row())
                 self._rows.append(free[-1])
             row = self._row_of[viewer] = free[-1]
-            row.break_step()
-            row.viewers[viewer] = None
-            if len(row.viewers) == SEATS:
+            row.apart[viewer] = None
+            if len(row) == SEATS:
                 free.pop()
         self._newcomers.clear()

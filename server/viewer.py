@@ -37,8 +37,8 @@ class Carrier(Protocol):
 class Company(Protocol):
     """Those who are in step with a viewer."""
 
-    def break_step(self) -> None:
-        """One of them is not any more."""
+    def part_with(self, viewer: Viewer) -> None:
+        """It is not in step any more; its position is told to it."""
         ...
 
 
@@ -92,7 +92,7 @@ class Viewer:
         """The connection holds bytes back, or is gone: what comes now waits until it is taken."""
         self.caught_up = False
         if self.company is not None:
-            self.company.break_step()
+            self.company.part_with(self)
 
     def is_ready_for(self, batch: Batch) -> bool:
         """Whether it can be written to now, and has not what is in ``batch`` yet."""

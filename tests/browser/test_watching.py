@@ -150,7 +150,7 @@ def test_a_page_that_a_restart_sent_to_the_stream_comes_back_to_the_socket(
     expect(page.locator("#state")).to_have_text("Live")
     opened[0].close(code=1012)
     expect(page.locator("#state")).to_have_text("Live, by stream")
-    expect(page.locator("#state")).to_have_text("Live")
+    expect(page.locator("#state")).to_have_text("Live", timeout=40_000)
     assert len(opened) == 4
     quiet_app.client.post("/custom/pace", json={"episode_id": episode_id, "pace": "max"})
     ended(page)

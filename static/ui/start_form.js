@@ -39,7 +39,7 @@ export function mountStartForm(form, root, onCatalog) {
     if (world.packs.length > 1) parts.push(", from the pack ", slot(pick("eval_pack_id", "Evaluation pack", world.packs.map((/** @type {any} */ pack) => ({ value: pack.name, label: words(pack.name) })))));
     controls.seed = seed;
     parts.push(", seed ", h("span", { class: "blank blank--wide" }, seed), ".");
-    replace(sentence, ...parts);
+    replace(sentence, ...withItsMark(parts));
     const rest = scalars.filter((one) => one !== main);
     for (const one of rest) controls[`options.${one.name}`] = one.control;
     replace(more.lastElementChild, ...rest.map((one) => h("div", { class: "field" }, h("label", { for: one.control.id }, words(one.name)), one.control, h("small", {}, one.about))));
@@ -118,6 +118,13 @@ export function mountStartForm(form, root, onCatalog) {
 
 /** @param {Element} control */
 const slot = (control) => h("span", { class: control instanceof HTMLSelectElement ? "blank blank--choice" : "blank" }, control);
+
+/** Keeps the mark after a blank on its line. @param {(string | Element)[]} parts */
+const withItsMark = (parts) => parts.map((part, place) => {
+  if (typeof part === "string") return typeof parts[place - 1] === "object" ? part.replace(/^[,.]/, "") : part;
+  const next = parts[place + 1];
+  return h("span", { class: "start__kept" }, part, typeof next === "string" && /^[,.]/.test(next) ? next[0] : null);
+});
 
 /** Tells the styles what a blank shows, so that it is as wide as that. @param {HTMLInputElement | HTMLSelectElement} control */
 function fit(control) {

@@ -45,6 +45,9 @@ def test_wrong_fields_are_named_and_nothing_starts(quiet_app: Serving, open_page
 def test_a_blank_is_as_wide_as_what_it_shows(quiet_app: Serving, open_page: Opener) -> None:
     """By its own means: browsers without ``field-sizing`` would make it as wide as its longest choice."""
     page = open_page(f"{quiet_app.base_url}/")
+    sentence = page.locator(".start__sentence")
+    expect(sentence).to_contain_text("pace, from the pack")
+    expect(page.locator(".start__kept").last).to_have_text(".")
     captain = page.get_by_label("Captain", exact=True)
     expect(captain).to_have_css("field-sizing", "fixed")
     narrow = captain.bounding_box()

@@ -98,13 +98,13 @@ def test_a_live_match_stands_still_but_for_its_figures(
     assert paint < 5_000
     assert shifts < 0.05
     assert len(shown) >= 6
-    assert statistics.median(shown) < 2_000
+    assert statistics.median(shown) < 500
 
 
 def test_a_long_match_at_full_speed_stays_small(
     quiet_app: Serving, open_page: Opener, browser: Browser
 ) -> None:
-    """20 overs at full speed: heap under 30 MB, under 3,000 nodes, no endless task (100 ms when quiet)."""
+    """20 overs at full speed: heap under 30 MB, under 3,000 nodes, no task over 100 ms of computing."""
     episode_id = quiet_app.start(pace="broadcast", max_overs=20, seed=7)
     page = open_page("")
     browser.start_tracing(page=page, categories=["toplevel"])
@@ -122,7 +122,7 @@ def test_a_long_match_at_full_speed_stays_small(
     )
     assert figures["JSHeapUsedSize"] < 30e6
     assert nodes < 3_000
-    assert computed[-1] < 500
+    assert computed[-1] < 100
 
 
 def test_five_hundred_events_are_caught_up_with_at_once(quiet_app: Serving, open_page: Opener) -> None:
@@ -143,7 +143,7 @@ def test_five_hundred_events_are_caught_up_with_at_once(quiet_app: Serving, open
     expect(page.locator("#state")).to_have_text("Finished")
     assert entry["head_seq"] > 500
     print(f"{entry['head_seq']} events back to the newest in {took:.0f} ms")
-    assert took < 5_000
+    assert took < 1_500
 
 
 def test_far_away_and_with_a_wrong_clock_it_is_the_same_match(quiet_app: Serving, open_page: Opener) -> None:

@@ -178,7 +178,7 @@ def test_a_slow_constructor_and_a_step_that_hangs_do_not_block_health(start: Sta
         began = time.monotonic()
         assert serving.client.get("/health").status_code == 200
         took.append(time.monotonic() - began)
-    assert sorted(took)[10] < 1, "some milliseconds on a quiet machine"
+    assert sorted(took)[10] < 0.1
     threads[1].join(PATIENCE_S)
     gate.open()
     threads[0].join(PATIENCE_S)

@@ -15,11 +15,11 @@ from contextlib import ExitStack
 from typing import Final
 
 from benchmarks.figures import Figure
-from server import wire
-from server.outlet import Outlet, SendToEach, compiled
-from server.rows import SEATS, Rows
-from server.viewer import Viewer
-from server.wire import Batch, Close, Frame
+from server.viewers import wire
+from server.viewers.broadcaster import Outlet, SendToEach, compiled
+from server.viewers.shard import SEATS, Rows
+from server.viewers.viewer import Viewer
+from server.viewers.wire import Batch, Close, Frame
 
 VIEWERS: Final = 5 * SEATS
 HOLDING: Final = (0, 1, 4, 20)

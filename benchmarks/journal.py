@@ -13,9 +13,10 @@ from unittest import mock
 
 from benchmarks.figures import Figure
 from spectator.events import Event, RecordedEvent, record
-from spectator.journal import chain, writer
+from spectator.journal import chain
 from spectator.journal.base import Synchronous
-from spectator.journal.sql import SqlJournal
+from spectator.journal.stores import writer
+from spectator.journal.stores.sqlite import SqlJournal
 
 EVENTS = 3
 """Events of one append: a decision, what happened, the step."""

@@ -17,7 +17,7 @@ from spectator.catalog import load_world
 from spectator.evaluation.figures import figures_of
 from spectator.evaluation.playing import Job, play_apart
 from spectator.events import RecordedEvent, decode, record
-from spectator.journal.sql import SqlJournal
+from spectator.journal.stores.sqlite import SqlJournal
 
 EPISODES = 10_000
 LOOKS = 200

@@ -15,10 +15,10 @@ from typing import Any
 
 from benchmarks import nursery
 from spectator.environments.base import Environment
-from spectator.episodes import supervisor
-from spectator.episodes.budget import Budget
-from spectator.episodes.driver import Driver
-from spectator.episodes.intake import Stepped
+from spectator.episodes.host import supervisor
+from spectator.episodes.run.contract_checks import Stepped
+from spectator.episodes.run.driver import Driver
+from spectator.episodes.run.time_budget import Budget
 from spectator.events import Fact
 from spectator.observations import Observation
 

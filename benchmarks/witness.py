@@ -15,7 +15,7 @@ import httpx
 from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidHandshake, WebSocketException
 
-from server.show import MAX_MISSING
+from server.viewers.feed import MAX_MISSING
 from spectator.merge_patch import apply_patch
 
 LOST_CONNECTION = (OSError, WebSocketException, InvalidHandshake, httpx.TransportError, TimeoutError)

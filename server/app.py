@@ -19,20 +19,21 @@ from spectator import __version__
 from spectator.clock import SystemClock
 from spectator.errors import ConfigurationError, SpectatorError
 
-from . import archive, audio, catalogue, control, health, leaderboard, live, publish, seats, sse, wall_routes
-from .assets import mount_assets
-from .bodies import Body
-from .control import ChooseEpisode, ChoosePace
-from .faults import Problem, install_faults
+from .http import archive, audio, catalogue, control, health, leaderboard, publish, seats
+from .http.assets import mount_assets
+from .http.control import ChooseEpisode, ChoosePace
+from .http.pages import pages_router
+from .http.reference import reference_router
+from .http.seats import Act
+from .http.starting import ForkEpisode, StartEpisode
 from .logs import configure_logging
 from .openenv import register_openenv
-from .pages import pages_router
-from .protocol import HttpProtocol, WebSocketProtocol
-from .reference import reference_router
-from .seats import Act
+from .security.bodies import Body
+from .security.faults import Problem, install_faults
+from .security.shield import BODY_BYTES, BodyLimit, OriginShield, SecurityHeaders
 from .settings import Settings, read_environment
-from .shield import BODY_BYTES, BodyLimit, OriginShield, SecurityHeaders
-from .starting import ForkEpisode, StartEpisode
+from .transport.protocol import HttpProtocol, WebSocketProtocol
+from .viewers import live, sse, wall_routes
 from .wiring import Services, open_services, read_cast
 
 try:

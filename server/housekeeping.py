@@ -7,8 +7,8 @@ from typing import Final
 
 from spectator.clock import Clock
 from spectator.errors import JournalError
-from spectator.journal.retention import Figures, Keep
-from spectator.journal.sql import SqlJournal
+from spectator.journal.stores.retention import Figures, Keep
+from spectator.journal.stores.sqlite import SqlJournal
 
 logger = logging.getLogger(__name__)
 

@@ -48,5 +48,5 @@ def configure_logging(settings: Settings) -> None:
     )
     logging.basicConfig(level=settings.log_level.upper(), handlers=[handler], force=True)
     logging.getLogger("uvicorn.error").addFilter(Reason())
-    for chatty in ("uvicorn.access", "server.protocol", "spectator.server.protocol"):
+    for chatty in ("uvicorn.access", "server.transport.protocol", "spectator.server.protocol"):
         logging.getLogger(chatty).setLevel(logging.WARNING)

@@ -10,9 +10,9 @@ from typing import Final, Literal
 
 from spectator.bus.base import Overflow
 from spectator.clock import Clock
-from spectator.episodes.live import LiveEpisode
-from spectator.episodes.pacing import Pace
-from spectator.episodes.supervisor import Supervisor
+from spectator.episodes.host.handle import LiveEpisode
+from spectator.episodes.host.supervisor import Supervisor
+from spectator.episodes.run.pacing import Pace
 from spectator.events import NarrationClip
 from spectator.narration.clips import ClipStore, StoredClip
 from spectator.narration.narrator import Booth, Narrator, Tally
@@ -21,9 +21,9 @@ from spectator.narration.voices.choice import Chosen, choose_voices
 from spectator.narration.voices.espeak import EspeakVoice
 from spectator.narration.voices.unheard import BrowserVoice, SilentVoice
 
-from .audience import Audience
 from .settings import Settings
-from .stage import Stage
+from .viewers.audience import Audience
+from .viewers.episode_signals import Stage
 
 LISTENING: Final = 256
 """Events that may wait for a narrator; older ones give way."""

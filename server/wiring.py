@@ -21,31 +21,31 @@ from spectator.cast import Cast
 from spectator.catalog import world_names
 from spectator.clock import Clock, SystemClock
 from spectator.environments.base import MAX_SEED
-from spectator.episodes.driver import EpisodeLimits
-from spectator.episodes.recovery import recover
-from spectator.episodes.spending import spent_on
-from spectator.episodes.supervisor import Supervisor
+from spectator.episodes.host.recovery import recover
+from spectator.episodes.host.supervisor import Supervisor
+from spectator.episodes.record.usage import spent_on
+from spectator.episodes.run.driver import EpisodeLimits
 from spectator.errors import ConfigurationError, JournalDamaged, JournalError
 from spectator.evaluation.scorekeeping import Scorekeeper
 from spectator.evaluation.store import FILE as FIGURES_FILE
 from spectator.evaluation.store import FigureStore
 from spectator.journal.base import EpisodeFilter, Journal, Synchronous
-from spectator.journal.damage import set_aside
-from spectator.journal.retention import Keep
-from spectator.journal.sql import SqlJournal
+from spectator.journal.stores.damage import set_aside
+from spectator.journal.stores.retention import Keep
+from spectator.journal.stores.sqlite import SqlJournal
 from spectator.policies.spending import Spent, Till
 
-from .audience import Audience
-from .finals import FinalStates
-from .foyer import Foyer
-from .guard import Guard
 from .housekeeping import Housekeeper
-from .keepalive import Keepalive
 from .narrating import Narration, open_narration
-from .outlet import open_outlet
+from .security.guard import Guard
 from .settings import Settings
-from .stage import Stage
-from .wall import Wall
+from .transport.keepalive import Keepalive
+from .viewers.audience import Audience
+from .viewers.broadcaster import open_outlet
+from .viewers.episode_signals import Stage
+from .viewers.finals import FinalStates
+from .viewers.next_episode import Foyer
+from .viewers.wall import Wall
 
 logger = logging.getLogger(__name__)
 

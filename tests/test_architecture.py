@@ -15,18 +15,37 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("spectator.observations",),
     ("spectator.events",),
     ("spectator.journal", "spectator.bus", "spectator.llm"),
+    ("spectator.journal.stores",),
     ("spectator.policies", "spectator.narration"),
     ("spectator.environments.base", "spectator.environments"),
     ("spectator.environments.conformance",),
     ("spectator.environments.*",),
     ("spectator.catalog",),
     ("spectator.cast",),
-    ("spectator.episodes",),
+    ("spectator.steppers",),
+    ("spectator.episodes", "spectator.episodes.run"),
+    ("spectator.episodes.record",),
+    ("spectator.episodes.replay", "spectator.episodes.single_agent"),
+    ("spectator.episodes.host",),
     ("spectator.watchable", "spectator.terminal", "spectator.watching", "spectator.evaluation"),
     ("spectator.rollouts", "server"),
     ("spectator.cli",),
 )
 """Lower floors first. A room imports lower floors and itself; rooms on one floor do not know each other."""
+
+CRICKET = "spectator.environments.cricket"
+CRICKET_FLOORS: tuple[tuple[str, ...], ...] = (
+    ("laws",),
+    ("people",),
+    ("ball",),
+    ("forecast",),
+    ("match", "events"),
+    ("show", "captaincy", "grading"),
+    ("environment", "simulate", "packs"),
+    ("oracle",),
+    ("world",),
+)
+"""The same for the rooms of the cricket world."""
 
 WEB = {"fastapi", "starlette", "jinja2", "uvicorn"}
 RULES_MAY_IMPORT = {"numpy"}
@@ -86,6 +105,30 @@ def test_arrows_point_down(path: Path) -> None:
         assert other == room or other_floor < floor, f"{path}:{line}: {room} may not import {other}"
 
 
+def inner_floor(module: str, package: str, floors: tuple[tuple[str, ...], ...]) -> tuple[int, str] | None:
+    """Floor and room of a module inside ``package``; ``None`` for the package itself."""
+    if not module.startswith(package + "."):
+        return None
+    room = module.removeprefix(package + ".").split(".")[0]
+    return next(((floor, room) for floor, rooms in enumerate(floors) if room in rooms), None)
+
+
+@pytest.mark.parametrize(("package", "floors"), [(CRICKET, CRICKET_FLOORS)])
+def test_arrows_inside_a_room_point_down(package: str, floors: tuple[tuple[str, ...], ...]) -> None:
+    folder = ROOT.joinpath(*package.split("."))
+    for path in sorted(folder.rglob("*.py")):
+        here = inner_floor(module_of(path), package, floors)
+        if module_of(path) == package:
+            continue
+        assert here is not None, f"{path} has no room in {package}"
+        for name, line in imports_of(path):
+            there = inner_floor(name, package, floors)
+            if there is not None:
+                assert there[1] == here[1] or there[0] < here[0], (
+                    f"{path}:{line}: {here[1]} imports {there[1]}"
+                )
+
+
 @pytest.mark.parametrize("path", sources(), ids=lambda path: str(path.relative_to(ROOT)))
 def test_only_the_edge_knows_the_web(path: Path) -> None:
     if path.is_relative_to(ROOT / "server"):
@@ -133,10 +176,10 @@ def broad_handlers(path: Path) -> list[int]:
 def test_errors_are_caught_broadly_only_where_the_plan_says() -> None:
     allowed = {
         "spectator/errors.py": "leaves as the one typed error of a boundary",
-        "spectator/episodes/driver.py": "becomes the episode's end",
-        "spectator/episodes/stepper.py": "carries the error to its caller untouched",
+        "spectator/episodes/run/driver.py": "becomes the episode's end",
+        "spectator/steppers/thread.py": "carries the error to its caller untouched",
         "spectator/narration/narrator.py": "costs a line its sound and nothing else",
-        "server/faults.py": "becomes a problem document",
+        "server/security/faults.py": "becomes a problem document",
     }
     found = {str(path.relative_to(ROOT)) for path in sources() if broad_handlers(path)}
     assert found <= set(allowed), f"broad handlers in {sorted(found - set(allowed))}"
@@ -160,8 +203,8 @@ def test_every_module_says_what_it_owns() -> None:
 
 def test_the_plan_itself_has_teeth(tmp_path: Path) -> None:
     """The checks above see an upward import and a relative one."""
-    sample = ROOT / "spectator" / "episodes" / "driver.py"
+    sample = ROOT / "spectator" / "episodes" / "run" / "driver.py"
     assert any(name == "spectator.clock" for name, _ in imports_of(sample))
     assert room_of("spectator.environments.counting.world")[1] == "spectator.environments.counting"
-    assert room_of("spectator.journal.sql")[0] < room_of("spectator.episodes.driver")[0]
+    assert room_of("spectator.journal.stores.sqlite")[0] < room_of("spectator.episodes.run.driver")[0]
     assert room_of("spectator.environments.base")[0] < room_of("spectator.environments.counting")[0]

@@ -14,7 +14,7 @@ from starlette.responses import Response
 from spectator.errors import EpisodeError, InvalidRequest
 from spectator.events import encode_json
 
-from ..bodies import aside
+from ..security.bodies import aside
 from . import rpc
 from .rpc import Call, RpcError
 from .session import Session

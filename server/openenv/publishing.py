@@ -8,17 +8,17 @@ from typing import Any
 
 from starlette.requests import HTTPConnection
 
-from spectator.episodes.guest import GuestDriver
-from spectator.episodes.request import EpisodePlan
-from spectator.episodes.stream import Step
-from spectator.episodes.supervisor import Supervisor
+from spectator.episodes.host.external import GuestDriver
+from spectator.episodes.host.supervisor import Supervisor
+from spectator.episodes.record.stream import Step
+from spectator.episodes.run.plan import EpisodePlan
 from spectator.errors import EpisodeError, FieldError, InvalidRequest
 from spectator.events import EpisodeEnded
 from spectator.policies.base import Policy, Preset
 from spectator.text import clean_text
 
-from ..faults import Refused
-from ..guard import Guard
+from ..security.faults import Refused
+from ..security.guard import Guard
 
 MAX_LABEL = 64
 

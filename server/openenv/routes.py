@@ -17,14 +17,14 @@ from starlette.websockets import WebSocket
 from spectator import __version__
 from spectator.catalog import world_names
 from spectator.clock import Clock, SystemClock
-from spectator.episodes.supervisor import Supervisor
+from spectator.episodes.host.supervisor import Supervisor
 from spectator.errors import FieldError, InvalidRequest
 
-from .. import faults
-from ..bodies import aside, read_object
-from ..faults import Kind, Problem, Refused, documented, install_faults, problem
-from ..guard import Guard
-from ..health import Health, health
+from ..http.health import Health, health
+from ..security import faults
+from ..security.bodies import aside, read_object
+from ..security.faults import Kind, Problem, Refused, documented, install_faults, problem
+from ..security.guard import Guard
 from ..settings import Settings
 from . import sockets
 from .mcp import McpDesk

@@ -8,10 +8,9 @@ from dataclasses import dataclass, replace
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from spectator.clock import Clock
-from spectator.episodes.request import EpisodePlan
+from spectator.episodes.record.stream import Step
+from spectator.episodes.run.plan import EpisodePlan
 from spectator.episodes.single_agent import NoEpisode, SingleAgent
-from spectator.episodes.stepper import Stepper
-from spectator.episodes.stream import Step
 from spectator.errors import (
     EnvironmentFault,
     EpisodeError,
@@ -21,8 +20,9 @@ from spectator.errors import (
 )
 from spectator.events import EpisodeEnded
 from spectator.observations import Observation
+from spectator.steppers.thread import Stepper
 
-from ..bodies import LARGE
+from ..security.bodies import LARGE
 from .places import Places
 from .publishing import Publisher, Shown, not_allowed
 from .wire import MAX_TOLD, ResetRequest

@@ -11,7 +11,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from spectator.errors import EpisodeError, InvalidRequest, SpectatorError
 
-from ..protocol import farewell_of
+from ..transport.protocol import farewell_of
 from . import rpc, wire
 from .session import Session
 from .sessions import Sessions, SessionsFull

@@ -12,7 +12,7 @@ from spectator.environments.base import MAX_SEED
 from spectator.errors import FieldError, InvalidRequest, SpectatorError, field_errors
 from spectator.events import encode_json
 
-from ..bodies import encodable, excess, parse_json
+from ..security.bodies import encodable, excess, parse_json
 
 MAX_MESSAGE_BYTES: Final = 1024 * 1024
 """Longest message either way, that of the OpenEnv validator."""

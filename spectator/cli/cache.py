@@ -72,8 +72,14 @@ async def record(
     Raises:
         ConfigurationError: They cannot be vouched for, or ``out`` holds those of another model or style.
     """
-    from spectator.episodes.caching import Recording, head_of, models_in, one_captain, record_decisions
-    from spectator.episodes.reasking import ask_again
+    from spectator.episodes.replay.decision_caching import (
+        Recording,
+        head_of,
+        models_in,
+        one_captain,
+        record_decisions,
+    )
+    from spectator.episodes.replay.prompts import ask_again
     from spectator.errors import ConfigurationError
     from spectator.policies.decision_cache import DecisionCache
 

@@ -21,7 +21,7 @@ from spectator.errors import ConfigurationError, SpectatorError
 
 if TYPE_CHECKING:
     from spectator.cast import Cast
-    from spectator.episodes.request import EpisodeRequest
+    from spectator.episodes.run.plan import EpisodeRequest
     from spectator.events import EpisodeEnded, RecordedEvent
     from spectator.journal.base import Journal
     from spectator.policies.caps import CapSettings
@@ -69,8 +69,8 @@ def play(
     Example: spectator play cricket --seed 7 --option max_overs=20 > match.ndjson
              HF_TOKEN=... spectator play cricket --captain llm:hf --max-cost 0.5 > match.ndjson
     """
-    from spectator.episodes.pacing import Pace
-    from spectator.episodes.request import EpisodeRequest, plan_episode
+    from spectator.episodes.run.pacing import Pace
+    from spectator.episodes.run.plan import EpisodeRequest, plan_episode
 
     request = EpisodeRequest(
         environment, captain, opponent, pack, seed, Pace(pace), narration=False, options=options
@@ -105,9 +105,9 @@ async def _play(
     from spectator.bus.base import Overflow
     from spectator.bus.memory import MemoryBus
     from spectator.clock import SystemClock
-    from spectator.episodes.driver import EpisodeLimits
-    from spectator.episodes.supervisor import Supervisor
-    from spectator.journal.sql import SqlJournal
+    from spectator.episodes.host.supervisor import Supervisor
+    from spectator.episodes.run.driver import EpisodeLimits
+    from spectator.journal.stores.sqlite import SqlJournal
 
     with TemporaryDirectory(prefix="spectator-") as scratch:
         journal = await SqlJournal.open(f"sqlite:///{(data_dir or Path(scratch)) / JOURNAL_FILE}")
@@ -155,7 +155,7 @@ async def _open_till(till: Till, journal: Journal) -> Till:
     Raises:
         ConfigurationError: The day's cap is reached, so that no model may be asked.
     """
-    from spectator.episodes.spending import spent_on
+    from spectator.episodes.record.usage import spent_on
 
     till.add(await spent_on(journal, till.today))
     if (refusal := till.refusal()) is not None:

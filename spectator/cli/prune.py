@@ -13,7 +13,7 @@ import click
 from spectator.cli.recordings import journal_folder, recorded_journal
 
 if TYPE_CHECKING:
-    from spectator.journal.retention import Keep
+    from spectator.journal.stores.retention import Keep
 
 
 @click.command()
@@ -35,7 +35,7 @@ def prune(
     \b
     Example: spectator prune --keep-days 30 --keep-mb 2000 --dry-run
     """
-    from spectator.journal.retention import Keep
+    from spectator.journal.stores.retention import Keep
 
     keep = Keep(keep_episodes, keep_days, keep_mb)
     if keep == Keep() and not compact:

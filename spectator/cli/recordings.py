@@ -13,7 +13,7 @@ import click
 
 if TYPE_CHECKING:
     from spectator.journal.base import EpisodeFilter, EpisodeSummary, Journal
-    from spectator.journal.sql import SqlJournal
+    from spectator.journal.stores.sqlite import SqlJournal
 
 JOURNAL_FILE = "journal.db"
 
@@ -30,7 +30,7 @@ journal_folder = click.option(
 @asynccontextmanager
 async def recorded_journal(data_dir: Path, *, writable: bool = False) -> AsyncIterator[SqlJournal]:
     """The journal that is in ``data_dir``."""
-    from spectator.journal.sql import SqlJournal
+    from spectator.journal.stores.sqlite import SqlJournal
 
     path = data_dir / JOURNAL_FILE
     if not await asyncio.to_thread(path.exists):

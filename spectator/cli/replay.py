@@ -14,7 +14,7 @@ from spectator.cli.environment import read_cast
 from spectator.cli.recordings import journal_folder, recorded_episode
 
 if TYPE_CHECKING:
-    from spectator.episodes.reasking import Reasked
+    from spectator.episodes.replay.prompts import Reasked
 
 REASON_LENGTH = 160
 
@@ -77,7 +77,7 @@ async def _serve(episode_id: str, data_dir: Path, host: str, port: int) -> None:
         raise click.ClickException(
             f"{error.name} is not installed; an endpoint needs: pip install 'openenv-spectator[models]'"
         ) from error
-    from spectator.episodes.reasking import ask_again
+    from spectator.episodes.replay.prompts import ask_again
     from spectator.llm.playback import Playback
 
     async with recorded_episode(episode_id, data_dir) as journal:

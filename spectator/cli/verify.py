@@ -135,7 +135,7 @@ def _conclude(episode_id: str, chain: Chain, found: bool) -> None:
 
 
 async def _replay(episode_id: str, recorded: AsyncIterator[RecordedEvent]) -> None:
-    from spectator.episodes.verify import verify as replay_and_compare
+    from spectator.episodes.replay.verify import verify as replay_and_compare
 
     try:
         found = await replay_and_compare(recorded)

@@ -12,11 +12,11 @@ from typing import Any, Final
 
 from spectator.catalog import load_world
 from spectator.environments.base import MAX_SEED, Environment, World
-from spectator.episodes.intake import Stepped, check_contract, checked_decision
-from spectator.episodes.pacing import Pace
-from spectator.episodes.request import EpisodePlan, EpisodeRequest, plan_episode
-from spectator.episodes.stream import Step
-from spectator.episodes.telling import facts_of_step, finished
+from spectator.episodes.record.stream import Step
+from spectator.episodes.run.contract_checks import Stepped, check_contract, checked_decision
+from spectator.episodes.run.pacing import Pace
+from spectator.episodes.run.plan import EpisodePlan, EpisodeRequest, plan_episode
+from spectator.episodes.run.step_events import facts_of_step, finished
 from spectator.errors import DecisionTimeout, EpisodeError, FieldError, InvalidRequest, PolicyError, typed_as
 from spectator.events import EpisodeEnded, Fact
 from spectator.observations import Observation, Refusal

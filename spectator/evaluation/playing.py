@@ -15,13 +15,13 @@ from typing import Any
 from spectator.bus.memory import MemoryBus
 from spectator.catalog import LoadWorld, load_world
 from spectator.clock import Clock, SystemClock
-from spectator.episodes.control import Control, EndRequest
-from spectator.episodes.driver import Driver, EpisodeLimits, Past
-from spectator.episodes.pacing import Pace
-from spectator.episodes.rebuilding import rebuild
-from spectator.episodes.request import EpisodePlan
-from spectator.episodes.spending import spent_before
-from spectator.episodes.stream import EpisodeStream
+from spectator.episodes.record.stream import EpisodeStream
+from spectator.episodes.record.usage import spent_before
+from spectator.episodes.replay.restore import rebuild
+from spectator.episodes.run.controls import Control, EndRequest
+from spectator.episodes.run.driver import Driver, EpisodeLimits, Past
+from spectator.episodes.run.pacing import Pace
+from spectator.episodes.run.plan import EpisodePlan
 from spectator.errors import EpisodeError, SpectatorError
 from spectator.evaluation.halting import Halt
 from spectator.events import EpisodeRecovered, EventData, RecordedEvent, core_fact

@@ -22,9 +22,9 @@ from typing import Final
 
 from spectator.catalog import load_world
 from spectator.clock import Clock
-from spectator.episodes.rebuilding import CannotRebuild
-from spectator.episodes.recovery import interrupted
-from spectator.episodes.spending import spent_on
+from spectator.episodes.host.recovery import interrupted
+from spectator.episodes.record.usage import spent_on
+from spectator.episodes.replay.restore import CannotRebuild
 from spectator.errors import EpisodeError, JournalError, SpectatorError, StepTimeout
 from spectator.evaluation.figures import EpisodeFigures, figures_of
 from spectator.evaluation.folder import JOURNAL, keep_manifest
@@ -34,7 +34,7 @@ from spectator.evaluation.schedule import Match, Schedule
 from spectator.evaluation.store import FILE, FigureStore
 from spectator.events import RecordedEvent, decode
 from spectator.journal.base import EpisodeFilter, EpisodeSummary
-from spectator.journal.sql import SqlJournal
+from spectator.journal.stores.sqlite import SqlJournal
 from spectator.policies.spending import Caps, Spent, Till
 
 logger = logging.getLogger(__name__)

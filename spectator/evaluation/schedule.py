@@ -12,8 +12,8 @@ from ulid import ULID
 
 from spectator.catalog import LoadWorld, load_world, unknown_name
 from spectator.environments.base import SEALED_BIT, Pack, World, derive_seed, sealed_seeds
-from spectator.episodes.pacing import Pace
-from spectator.episodes.request import EpisodePlan, EpisodeRequest, plan_episode
+from spectator.episodes.run.pacing import Pace
+from spectator.episodes.run.plan import EpisodePlan, EpisodeRequest, plan_episode
 from spectator.errors import FieldError, InvalidRequest
 from spectator.events import encode_json
 

@@ -36,7 +36,7 @@ from spectator.policies.prompting import (
     situation,
     tools,
 )
-from spectator.policies.recollection import PATIENCE_S, Recollection, at_once
+from spectator.policies.recorded_endpoint import PATIENCE_S, Recollection, at_once
 from spectator.policies.spending import Allowance, Spent
 from spectator.policies.thoughts import THOUGHT_LIMIT, Thought
 from spectator.text import clean_text

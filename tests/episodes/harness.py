@@ -15,14 +15,14 @@ import pytest
 from spectator.bus.memory import MemoryBus
 from spectator.clock import Clock, SystemClock
 from spectator.environments.base import World
-from spectator.episodes import request as requests
-from spectator.episodes.control import Control
-from spectator.episodes.driver import Driver, EpisodeLimits
-from spectator.episodes.pacing import Pace
-from spectator.episodes.projection import State, replay_state
-from spectator.episodes.request import EpisodePlan, EpisodeRequest
-from spectator.episodes.stream import EpisodeStream
-from spectator.episodes.supervisor import Supervisor
+from spectator.episodes.host.supervisor import Supervisor
+from spectator.episodes.record.stream import EpisodeStream
+from spectator.episodes.record.view import State, replay_state
+from spectator.episodes.run import plan as requests
+from spectator.episodes.run.controls import Control
+from spectator.episodes.run.driver import Driver, EpisodeLimits
+from spectator.episodes.run.pacing import Pace
+from spectator.episodes.run.plan import EpisodePlan, EpisodeRequest
 from spectator.events import EpisodeEnded, RecordedEvent, core_fact
 from tests.fakes import RecordingJournal, until
 

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from spectator.environments.counting.environment import CountingEnvironment
-from spectator.episodes import driver as drivers
-from spectator.episodes.control import EndRequest
-from spectator.episodes.driver import EpisodeLimits
-from spectator.episodes.pacing import Pace
+from spectator.episodes.run import driver as drivers
+from spectator.episodes.run.controls import EndRequest
+from spectator.episodes.run.driver import EpisodeLimits
+from spectator.episodes.run.pacing import Pace
 from spectator.errors import JournalError
 from spectator.events import Fact
 from spectator.observations import Observation, Refusal

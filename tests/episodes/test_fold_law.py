@@ -20,7 +20,7 @@ from spectator.bus.base import Overflow
 from spectator.bus.memory import MemoryBus
 from spectator.catalog import load_world, world_names
 from spectator.environments.base import World
-from spectator.episodes.projection import FEED_LENGTH, fold, replay_state, without_nulls
+from spectator.episodes.record.view import FEED_LENGTH, fold, replay_state, without_nulls
 from spectator.errors import EpisodeNotFound, EpisodeOver
 from spectator.events import (
     CORE_EVENTS,

@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 
 from spectator.clock import SystemClock
-from spectator.episodes.forking import ForkRequest
-from spectator.episodes.pacing import Pace
-from spectator.episodes.recovery import Recovered, recover
-from spectator.episodes.verify import verify
+from spectator.episodes.host.recovery import Recovered, recover
+from spectator.episodes.replay.fork import ForkRequest
+from spectator.episodes.replay.verify import verify
+from spectator.episodes.run.pacing import Pace
 from spectator.errors import EpisodeBusy, EpisodeNotFound, InvalidRequest
 from spectator.events import RecordedEvent, record
-from spectator.journal.sql import SqlJournal
+from spectator.journal.stores.sqlite import SqlJournal
 from tests.episodes.harness import Stage, end_of, no_environment_threads, supervising
 from tests.episodes.test_playing_on import step_ends, told, url_of
 

@@ -15,11 +15,11 @@ from spectator.catalog import load_world
 from spectator.clock import SystemClock
 from spectator.environments.base import World
 from spectator.environments.counting import WORLD as COUNTING
-from spectator.episodes import rebuilding
-from spectator.episodes.reasking import Reasked, ask_again
-from spectator.episodes.recovery import recover
+from spectator.episodes.host.recovery import recover
+from spectator.episodes.replay import restore as rebuilding
+from spectator.episodes.replay.prompts import Reasked, ask_again
 from spectator.events import RecordedEvent
-from spectator.journal.sql import SqlJournal
+from spectator.journal.stores.sqlite import SqlJournal
 from spectator.llm.playback import Playback
 from spectator.llm.playback_server import serving_playback
 from tests.episodes.harness import supervising

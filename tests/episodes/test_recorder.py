@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from spectator.episodes.recorder import LONGEST_PAUSE_S, Recorder
+from spectator.episodes.record.recorder import LONGEST_PAUSE_S, Recorder
 from spectator.errors import JournalError, JournalUnavailable, SequenceConflict
 from spectator.events import Event, RecordedEvent, record
 from tests.fakes import ManualClock, until

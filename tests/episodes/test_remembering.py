@@ -16,12 +16,12 @@ from spectator.catalog import load_world
 from spectator.clock import SystemClock
 from spectator.environments.base import World
 from spectator.environments.counting import WORLD as COUNTING
-from spectator.episodes.forking import ForkRequest
-from spectator.episodes.pacing import Pace
-from spectator.episodes.reasking import ask_again
-from spectator.episodes.recovery import recover
+from spectator.episodes.host.recovery import recover
+from spectator.episodes.replay.fork import ForkRequest
+from spectator.episodes.replay.prompts import ask_again
+from spectator.episodes.run.pacing import Pace
 from spectator.events import RecordedEvent
-from spectator.journal.sql import SqlJournal
+from spectator.journal.stores.sqlite import SqlJournal
 from tests.episodes.harness import Stage, supervising
 from tests.episodes.test_playing_on import step_ends, url_of
 from tests.episodes.test_reasking import thoughtful

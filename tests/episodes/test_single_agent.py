@@ -14,15 +14,15 @@ import pytest
 from spectator.environments.base import World
 from spectator.environments.counting.environment import CountingEnvironment
 from spectator.environments.counting.world import CarefulCounter
-from spectator.episodes import request as requests
 from spectator.episodes import single_agent
-from spectator.episodes.request import EpisodeRequest, plan_episode
+from spectator.episodes.run import plan as requests
+from spectator.episodes.run.plan import EpisodeRequest, plan_episode
 from spectator.episodes.single_agent import NoEpisode, SingleAgent
-from spectator.episodes.stepper import Stepper
 from spectator.errors import DecisionTimeout, EnvironmentFault, InvalidRequest, PolicyError
 from spectator.events import encode_json
 from spectator.observations import Observation
 from spectator.policies.base import Action, Decision, Policy, Preset, ScriptedPolicy
+from spectator.steppers.thread import Stepper
 from tests.episodes.harness import drive
 from tests.fakes import FakePolicy, LyingEnvironment, failing, forever, world_with
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from spectator.episodes.stepper import Stepper
 from spectator.errors import EnvironmentFault, StepTimeout
+from spectator.steppers.thread import Stepper
 from tests.fakes import until
 
 

@@ -16,13 +16,13 @@ from hypothesis import strategies as st
 from spectator.bus.base import Overflow
 from spectator.bus.memory import MemoryBus
 from spectator.catalog import load_world
-from spectator.episodes import driver as drivers
-from spectator.episodes import request as requests
-from spectator.episodes.driver import EpisodeLimits
-from spectator.episodes.pacing import Pace
-from spectator.episodes.projection import replay_state
-from spectator.episodes.request import EpisodeRequest
-from spectator.episodes.supervisor import Supervisor
+from spectator.episodes.host.supervisor import Supervisor
+from spectator.episodes.record.view import replay_state
+from spectator.episodes.run import driver as drivers
+from spectator.episodes.run import plan as requests
+from spectator.episodes.run.driver import EpisodeLimits
+from spectator.episodes.run.pacing import Pace
+from spectator.episodes.run.plan import EpisodeRequest
 from spectator.errors import (
     EnvironmentFault,
     EpisodeBusy,
@@ -33,7 +33,7 @@ from spectator.errors import (
     JournalError,
 )
 from spectator.events import RecordedEvent
-from spectator.journal.sql import SqlJournal
+from spectator.journal.stores.sqlite import SqlJournal
 from tests.episodes.harness import (
     end_of,
     environment_threads,

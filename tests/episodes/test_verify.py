@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 from spectator.cli import main
-from spectator.episodes.verify import Discrepancy, verify
+from spectator.episodes.replay.verify import Discrepancy, verify
 from spectator.events import RecordedEvent, decode, record
 
 Forge = Callable[[list[RecordedEvent]], list[RecordedEvent]]

@@ -23,7 +23,7 @@ from spectator.evaluation.results import results_of
 from spectator.evaluation.running import run_evaluation
 from spectator.evaluation.schedule import EvaluationRequest, Match, Schedule, plan_evaluation
 from spectator.journal.base import EpisodeFilter
-from spectator.journal.sql import SqlJournal
+from spectator.journal.stores.sqlite import SqlJournal
 from tests.evaluation.worlds import GATE
 from tests.fakes import until
 

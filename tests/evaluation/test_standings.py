@@ -18,7 +18,7 @@ from spectator.evaluation.scorekeeping import Scorekeeper
 from spectator.evaluation.standings import Standings
 from spectator.evaluation.store import FigureStore
 from spectator.events import RecordedEvent, decode
-from spectator.journal.sql import SqlJournal
+from spectator.journal.stores.sqlite import SqlJournal
 from tests.fakes import until
 
 

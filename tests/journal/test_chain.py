@@ -14,7 +14,7 @@ from click.testing import CliRunner, Result
 
 from spectator.cli import main
 from spectator.journal.chain import Chain, Link, extend
-from spectator.journal.sql import SqlJournal
+from spectator.journal.stores.sqlite import SqlJournal
 from tests.journal.records import ended, run, said, started, url_of
 
 LENGTH = 12

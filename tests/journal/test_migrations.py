@@ -15,8 +15,8 @@ import pytest
 from spectator.errors import ConfigurationError
 from spectator.journal.base import EpisodeFilter
 from spectator.journal.chain import GENESIS, extend
-from spectator.journal.schema import SCHEMA_VERSION
-from spectator.journal.sql import SqlJournal
+from spectator.journal.stores.schema import SCHEMA_VERSION
+from spectator.journal.stores.sqlite import SqlJournal
 from tests.journal.records import ended, run, said, seqs, started, url_of
 
 VERSION_1 = """
@@ -143,8 +143,8 @@ def test_an_old_journal_that_is_only_read_is_not_touched(tmp_path: Path) -> None
 
 KILLED = """
     import asyncio, os, signal, sys
-    from spectator.journal import migrations
-    from spectator.journal.sql import SqlJournal
+    from spectator.journal.stores import migrations
+    from spectator.journal.stores.sqlite import SqlJournal
     chain = migrations._chain
     def die(connection, episode_id):
         if episode_id == "ep-2":

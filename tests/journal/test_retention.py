@@ -20,8 +20,8 @@ from spectator.cli import main
 from spectator.clock import timestamp
 from spectator.events import Event, RecordedEvent, record
 from spectator.journal.base import EpisodeFilter
-from spectator.journal.retention import BATCH, Keep
-from spectator.journal.sql import SqlJournal
+from spectator.journal.stores.retention import BATCH, Keep
+from spectator.journal.stores.sqlite import SqlJournal
 from tests.journal.records import run, said, seqs, started, url_of
 from tests.journal.test_migrations import make_version_1
 
@@ -152,8 +152,8 @@ def test_appends_go_on_while_a_long_episode_is_removed(tmp_path: Path) -> None:
 
 KILLED = """
     import asyncio, os, signal, sys
-    from spectator.journal import retention
-    from spectator.journal.sql import SqlJournal
+    from spectator.journal.stores import retention
+    from spectator.journal.stores.sqlite import SqlJournal
     go_on, batches = retention.go_on_removing, []
     def die(connection, episode_id):
         batches.append(episode_id)

@@ -20,10 +20,10 @@ from sqlalchemy import create_engine, update
 from spectator.errors import ConfigurationError, JournalError, SequenceConflict
 from spectator.events import Event, RecordedEvent
 from spectator.journal.base import EpisodeFilter, Synchronous
-from spectator.journal.database import open_database
-from spectator.journal.schema import SCHEMA_VERSION, schema
-from spectator.journal.sql import SqlJournal
-from spectator.journal.writer import MAX_GROUP
+from spectator.journal.stores.database import open_database
+from spectator.journal.stores.schema import SCHEMA_VERSION, schema
+from spectator.journal.stores.sqlite import SqlJournal
+from spectator.journal.stores.writer import MAX_GROUP
 from tests.journal.records import ended, run, said, seqs, started, url_of
 
 
@@ -339,7 +339,7 @@ def test_a_second_writer_is_refused_while_the_first_lives_and_readers_are_not(tm
 def test_a_second_process_is_refused_and_a_dead_one_leaves_no_lock(tmp_path: Path) -> None:
     script = """
         import asyncio, sys
-        from spectator.journal.sql import SqlJournal
+        from spectator.journal.stores.sqlite import SqlJournal
         async def main():
             journal = await SqlJournal.open(sys.argv[1])
             print("open", flush=True)
@@ -422,7 +422,7 @@ def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
 AS_NOBODY = """
     import asyncio, os, sys
     from spectator.errors import SpectatorError
-    from spectator.journal.sql import SqlJournal
+    from spectator.journal.stores.sqlite import SqlJournal
     from spectator.events import Event, record
     async def main():
         try:
@@ -558,7 +558,7 @@ def _limit_pages(journal: SqlJournal, pages: int) -> None:
 WRITER = """
     import asyncio, sys
     from spectator.events import Event, record
-    from spectator.journal.sql import SqlJournal
+    from spectator.journal.stores.sqlite import SqlJournal
     async def author(journal, name):
         seq = 0
         while True:

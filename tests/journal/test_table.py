@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from pyarrow import parquet
 
 from spectator.cli import main
-from spectator.journal.sql import SqlJournal
+from spectator.journal.stores.sqlite import SqlJournal
 from spectator.journal.table import COLUMNS, ROW_GROUP, Table
 from tests.journal.records import run, said, started, url_of
 

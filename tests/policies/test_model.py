@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spectator.episodes.intake import checked_decision
+from spectator.episodes.run.contract_checks import checked_decision
 from spectator.errors import EndpointBusy, EndpointRefused, EndpointResting
 from spectator.llm.chat import ChatAnswer, ChatRequest
 from spectator.llm.wire import encode_request

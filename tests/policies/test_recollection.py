@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from spectator.episodes.intake import checked_decision
+from spectator.episodes.run.contract_checks import checked_decision
 from spectator.errors import EndpointBusy, EndpointResting, EndpointTimeout
 from spectator.llm.chat import ChatAnswer, ChatRequest
 from spectator.llm.wire import encode_request
@@ -16,7 +16,7 @@ from spectator.observations import Observation, Refusal
 from spectator.policies.base import Decision, Remembers, ScriptedPolicy
 from spectator.policies.cached import CachedPolicy
 from spectator.policies.model import ModelPolicy
-from spectator.policies.recollection import Recollection, at_once
+from spectator.policies.recorded_endpoint import Recollection, at_once
 from spectator.policies.spending import Caps, Spent, Till
 from tests.fakes import ManualClock
 from tests.policies.seats import ScriptedClient, model_policy, observed, said

@@ -10,17 +10,17 @@ from array import array
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from server import wire
-from server.audience import Audience
-from server.foyer import Foyer
-from server.outlet import Outlet
 from server.settings import Settings
-from server.show import Show
-from server.stage import Stage
-from server.viewer import Viewer
-from server.wire import Close, Frame, Position
+from server.viewers import wire
+from server.viewers.audience import Audience
+from server.viewers.broadcaster import Outlet
+from server.viewers.episode_signals import Stage
+from server.viewers.feed import Show
+from server.viewers.next_episode import Foyer
+from server.viewers.viewer import Viewer
+from server.viewers.wire import Close, Frame, Position
 from spectator.bus.memory import MemoryBus
-from spectator.episodes.thinking import Thinking
+from spectator.episodes.run.partial_decision import Thinking
 from spectator.events import Event, RecordedEvent, record
 from spectator.merge_patch import apply_patch
 from tests.fakes import ManualClock

@@ -11,16 +11,16 @@ from typing import Any
 
 import pytest
 
-from server import audience as rooms
-from server.rows import SEATS
-from server.show import Show
-from server.viewer import Viewer
-from server.waiting import WaitingCarrier
-from server.wire import Close, Frame, Position
+from server.transport.task_transport import WaitingCarrier
+from server.viewers import audience as rooms
+from server.viewers.feed import Show
+from server.viewers.shard import SEATS
+from server.viewers.viewer import Viewer
+from server.viewers.wire import Close, Frame, Position
 from server.wiring import open_services
-from spectator.episodes.pacing import Pace
-from spectator.episodes.projection import replay_state
-from spectator.episodes.request import EpisodeRequest
+from spectator.episodes.record.view import replay_state
+from spectator.episodes.run.pacing import Pace
+from spectator.episodes.run.plan import EpisodeRequest
 from spectator.merge_patch import apply_patch
 from tests.server.playing import Peer, Play, in_tasks, seated, settle
 from tests.serving import test_settings

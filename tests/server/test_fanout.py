@@ -8,10 +8,11 @@ import random
 
 import pytest
 
-from server import rows, wire
-from server.show import MAX_MISSING
-from server.viewer import Viewer
-from server.wire import Batch, Close, Frame, Position
+from server.viewers import shard as rows
+from server.viewers import wire
+from server.viewers.feed import MAX_MISSING
+from server.viewers.viewer import Viewer
+from server.viewers.wire import Batch, Close, Frame, Position
 from tests.server.playing import EPOCH, Peer, Play, Seat, in_tasks, seated, settle, unframed
 
 

@@ -11,8 +11,8 @@ import pytest
 from starlette.exceptions import HTTPException
 
 from server.app import create_app
-from server.faults import CLOSES, FAULTS, close_of, kind_of
-from server.wire import Close
+from server.security.faults import CLOSES, FAULTS, close_of, kind_of
+from server.viewers.wire import Close
 from spectator import errors
 from spectator.errors import (
     ConfigurationError,
@@ -67,7 +67,7 @@ def test_an_error_becomes_a_problem_document(
     assert answer.headers["content-type"] == "application/problem+json"
     assert "/secret/path" not in answer.text and "Traceback" not in answer.text
     assert answer.json()["instance"] == "/boom/now"
-    logged = [record for record in caplog.records if record.name == "server.faults"]
+    logged = [record for record in caplog.records if record.name == "server.security.faults"]
     assert bool(logged) == (status >= 500), "what is ours to mend is logged"
     if isinstance(error, InvalidRequest):
         assert answer.json()["errors"] == [{"field": "a.b", "rule": "must be right"}]

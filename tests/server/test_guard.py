@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from starlette.requests import HTTPConnection
 
-from server.guard import MAX_TRACKED, Origins, RateLimit, address_of
+from server.security.guard import MAX_TRACKED, Origins, RateLimit, address_of
 from server.settings import Settings
 from tests.fakes import ManualClock
 from tests.gate import Gate

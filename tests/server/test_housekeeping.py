@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from server.housekeeping import Housekeeper
-from spectator.journal.retention import Keep
-from spectator.journal.sql import SqlJournal
+from spectator.journal.stores.retention import Keep
+from spectator.journal.stores.sqlite import SqlJournal
 from tests.fakes import ManualClock
 from tests.journal.records import run, url_of
 from tests.journal.test_retention import fill, names

@@ -7,8 +7,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from websockets.frames import Frame, Opcode
 
-from server.incoming import MAX_FRAGMENTS, Incoming, Unreadable
-from server.wire import MAX_MESSAGE_BYTES, Close, close_frame, framed
+from server.transport.inbound import MAX_FRAGMENTS, Incoming, Unreadable
+from server.viewers.wire import MAX_MESSAGE_BYTES, Close, close_frame, framed
 
 
 def sent(opcode: Opcode, data: bytes, *, fin: bool = True) -> bytes:

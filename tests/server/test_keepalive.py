@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from server.keepalive import GROUPS, INTERVAL_S, Keepalive
+from server.transport.keepalive import GROUPS, INTERVAL_S, Keepalive
 from tests.fakes import ManualClock
 from tests.server.playing import in_tasks, settle
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
-from server import keepalive
+from server.transport import keepalive
 from tests.by_hand import masked
 from tests.gate import Gate
 from tests.server.watching import Watcher, open_by_hand, watch

@@ -13,12 +13,12 @@ from typing import Any, cast
 
 import pytest
 
-from server import wire
-from server.connection import ViewerConnection
-from server.outlet import Outlet, SendToEach, compiled, open_outlet
-from server.rows import SEATS, Row, Rows
-from server.viewer import Viewer
-from server.wire import Batch, Close, Frame
+from server.transport.connection import ViewerConnection
+from server.viewers import wire
+from server.viewers.broadcaster import Outlet, SendToEach, compiled, open_outlet
+from server.viewers.shard import SEATS, Row, Rows
+from server.viewers.viewer import Viewer
+from server.viewers.wire import Batch, Close, Frame
 from tests.conftest import require
 
 LOOPS: list[Callable[[], asyncio.AbstractEventLoop]] = [asyncio.new_event_loop]
@@ -95,7 +95,7 @@ class Carried(asyncio.Protocol):
         return self
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """As :class:`server.connection.ViewerConnection` sets it."""
+        """As :class:`server.transport.connection.ViewerConnection` sets it."""
         self.transport = cast(asyncio.Transport, transport)
         self.transport.set_write_buffer_limits(high=0)
 

@@ -9,8 +9,8 @@ from urllib.parse import urljoin
 
 import pytest
 
-from server.assets import folder
-from server.pages import ErrorPage, LobbyPage, WatchPage
+from server.http.assets import folder
+from server.http.pages import ErrorPage, LobbyPage, WatchPage
 from tests.serving import Serving
 
 TEMPLATES = {"lobby.html": LobbyPage, "watch.html": WatchPage, "error.html": ErrorPage}

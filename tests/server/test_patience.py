@@ -10,7 +10,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from server import connection, protocol, shield
+from server.security import shield
+from server.transport import connection, protocol
 from tests.server.watching import open_by_hand, watch
 from tests.serving import Serving, serve, test_settings, without_errors
 

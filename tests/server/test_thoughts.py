@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from websockets.sync.client import connect
 
-from server.thoughts import INTERVAL_S, WHOLE_EVERY, Telling
-from server.wire import Frame
-from spectator.episodes.thinking import KEPT, Thinking
+from server.viewers.thoughts import INTERVAL_S, WHOLE_EVERY, Telling
+from server.viewers.wire import Frame
+from spectator.episodes.run.partial_decision import KEPT, Thinking
 from spectator.llm.chat import DeltaKind
 from spectator.policies.thoughts import Thought
 from tests.fakes import FakePolicy, ManualClock, counted, until

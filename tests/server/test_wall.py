@@ -14,10 +14,10 @@ import pytest
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection, connect
 
-from server.viewer import Viewer
-from server.wall import AFTERGLOW_S, INTERVAL_S, Wall, WallShow
-from server.wire import Frame
-from spectator.episodes.pacing import Pace
+from server.viewers.viewer import Viewer
+from server.viewers.wall import AFTERGLOW_S, INTERVAL_S, Wall, WallShow
+from server.viewers.wire import Frame
+from spectator.episodes.run.pacing import Pace
 from spectator.merge_patch import apply_patch
 from tests.episodes.harness import supervising
 from tests.fakes import ManualClock, until

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from websockets.frames import Opcode
 from websockets.streams import StreamReader
 
-from server import wire
-from server.wire import Close, Frame, Ping, Position
+from server.viewers import wire
+from server.viewers.wire import Close, Frame, Ping, Position
 from spectator.errors import ProtocolError
 from spectator.events import Event, record
 

@@ -10,19 +10,19 @@ from typing import Any, Final, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
 
 from spectator.environments.base import ObservationModel, OptionsModel, StateModel, derive_seed
-from spectator.environments.cricket import snapshots
-from spectator.environments.cricket.arguments import TOOLS
-from spectator.environments.cricket.engine import load_model
-from spectator.environments.cricket.formats import MAX_OVERS, format_of
-from spectator.environments.cricket.game import Game
-from spectator.environments.cricket.innings import LawBroken
-from spectator.environments.cricket.models import SIDES, Side
-from spectator.environments.cricket.reward import rubric
-from spectator.environments.cricket.squads import draw_fixture
-from spectator.environments.cricket.starts import START_NAMES, play_to_start
-from spectator.environments.cricket.team import teams_of
-from spectator.environments.cricket.tools import legal_actions, legal_tools, use
-from spectator.environments.cricket.view import content
+from spectator.environments.cricket.captaincy.arguments import TOOLS
+from spectator.environments.cricket.captaincy.tools import legal_actions, legal_tools, use
+from spectator.environments.cricket.captaincy.view import content
+from spectator.environments.cricket.grading.reward import rubric
+from spectator.environments.cricket.laws.deliveries import SIDES, Side
+from spectator.environments.cricket.laws.formats import MAX_OVERS, format_of
+from spectator.environments.cricket.laws.innings import LawBroken
+from spectator.environments.cricket.match import snapshots
+from spectator.environments.cricket.match.engine import load_model
+from spectator.environments.cricket.match.game import Game
+from spectator.environments.cricket.match.starts import START_NAMES, play_to_start
+from spectator.environments.cricket.people.squads import draw_fixture
+from spectator.environments.cricket.people.team import teams_of
 from spectator.events import Fact
 from spectator.observations import Observation, Refusal
 from spectator.policies.base import Action

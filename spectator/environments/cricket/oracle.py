@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from spectator.environments.cricket.captains import STYLES, StyledCaptain
+from spectator.environments.cricket.captaincy.captains import STYLES, StyledCaptain
 from spectator.environments.cricket.environment import CricketEnvironment
 from spectator.observations import Observation
 from spectator.policies.base import Decision, Preset

@@ -8,17 +8,23 @@ from functools import cache
 from typing import Any
 
 from spectator.environments.base import derive_seed
-from spectator.environments.cricket.advice import usual_bowler
-from spectator.environments.cricket.ball import BallModel
-from spectator.environments.cricket.captains import STYLES, StyledCaptain
-from spectator.environments.cricket.engine import BattingIntent, BowlingIntent, Match, Played, load_model
-from spectator.environments.cricket.field import standard_field
-from spectator.environments.cricket.formats import format_of
-from spectator.environments.cricket.laws import may_bat
-from spectator.environments.cricket.models import Side
-from spectator.environments.cricket.result import other
-from spectator.environments.cricket.squads import draw_fixture
-from spectator.environments.cricket.team import teams_of
+from spectator.environments.cricket.ball.sampler import BallModel
+from spectator.environments.cricket.captaincy.captains import STYLES, StyledCaptain
+from spectator.environments.cricket.laws.deliveries import Side
+from spectator.environments.cricket.laws.formats import format_of
+from spectator.environments.cricket.laws.result import other
+from spectator.environments.cricket.laws.scorer import may_bat
+from spectator.environments.cricket.match.advice import usual_bowler
+from spectator.environments.cricket.match.engine import (
+    BattingIntent,
+    BowlingIntent,
+    Match,
+    Played,
+    load_model,
+)
+from spectator.environments.cricket.match.field import standard_field
+from spectator.environments.cricket.people.squads import draw_fixture
+from spectator.environments.cricket.people.team import teams_of
 from spectator.errors import FieldError, InvalidRequest
 
 

@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from spectator.environments.base import World
-from spectator.environments.cricket.captains import CAPTAINS, OPPONENTS
-from spectator.environments.cricket.commentary import comment
+from spectator.environments.cricket.captaincy.captains import CAPTAINS, OPPONENTS
 from spectator.environments.cricket.environment import (
     CricketAction,
     CricketEnvironment,
@@ -16,13 +15,14 @@ from spectator.environments.cricket.environment import (
     CricketOptions,
     CricketState,
 )
-from spectator.environments.cricket.happenings import BEATS, EVENTS
-from spectator.environments.cricket.meter import MEASURES, CricketMeter
+from spectator.environments.cricket.events import BEATS, EVENTS
+from spectator.environments.cricket.grading.meter import MEASURES, CricketMeter
 from spectator.environments.cricket.oracle import ORACLE
 from spectator.environments.cricket.packs import PACKS
-from spectator.environments.cricket.projection import project
+from spectator.environments.cricket.show.commentary import comment
+from spectator.environments.cricket.show.projection import project
+from spectator.environments.cricket.show.spoken import spoken
 from spectator.environments.cricket.simulate import simulate
-from spectator.environments.cricket.spoken import spoken
 
 _PANEL = Path(__file__).parent / "panel"
 

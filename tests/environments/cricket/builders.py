@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from spectator.environments.cricket import laws
-from spectator.environments.cricket.formats import Format, format_of
-from spectator.environments.cricket.laws import Innings
-from spectator.environments.cricket.models import Ball
+from spectator.environments.cricket.laws import scorer as laws
+from spectator.environments.cricket.laws.deliveries import Ball
+from spectator.environments.cricket.laws.formats import Format, format_of
+from spectator.environments.cricket.laws.scorer import Innings
 
 DOT = Ball()
 FOUR = Ball(bat=4, boundary=True)

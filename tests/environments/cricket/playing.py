@@ -9,7 +9,7 @@ from typing import Any
 from spectator.environments.base import derive_seed
 from spectator.environments.cricket import WORLD
 from spectator.environments.cricket.environment import CricketEnvironment
-from spectator.episodes.projection import FEED_LENGTH
+from spectator.episodes.record.view import FEED_LENGTH
 from spectator.events import Event, Fact
 from spectator.merge_patch import apply_patch
 from spectator.narration.base import Line

@@ -14,10 +14,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spectator.environments.cricket.ball import BallModel, DeliveryPlan, Situation
-from spectator.environments.cricket.ball_field import OPEN_FIELD, POWERPLAY_FIELD
-from spectator.environments.cricket.ball_intent import WICKET_COST
-from spectator.environments.cricket.ball_plans import (
+from spectator.environments.cricket.ball.fielding import OPEN_FIELD, POWERPLAY_FIELD
+from spectator.environments.cricket.ball.intent import WICKET_COST
+from spectator.environments.cricket.ball.plans import (
     LENGTHS,
     LINES,
     PACES,
@@ -25,9 +24,10 @@ from spectator.environments.cricket.ball_plans import (
     SHOTS,
     FieldShape,
 )
-from spectator.environments.cricket.ball_tables import CATEGORIES, NO_BALL, RUN_OUT, SIX, WICKET, WIDE, rhythm
-from spectator.environments.cricket.models import NO_BALL_DISMISSALS, WIDE_DISMISSALS
-from spectator.environments.cricket.players import Player
+from spectator.environments.cricket.ball.sampler import BallModel, DeliveryPlan, Situation
+from spectator.environments.cricket.ball.tables import CATEGORIES, NO_BALL, RUN_OUT, SIX, WICKET, WIDE, rhythm
+from spectator.environments.cricket.laws.deliveries import NO_BALL_DISMISSALS, WIDE_DISMISSALS
+from spectator.environments.cricket.people.players import Player
 
 MODEL = BallModel.load()
 BATTER = Player("s", "Ada Striker", "batter", 3)
@@ -138,8 +138,8 @@ def test_one_seed_draws_the_same_balls_in_another_process() -> None:
     """No hash order, clock or global generator takes part."""
     code = (
         "import random\n"
-        "from spectator.environments.cricket.ball import BallModel, Situation\n"
-        "from spectator.environments.cricket.squads import draw_fixture\n"
+        "from spectator.environments.cricket.ball.sampler import BallModel, Situation\n"
+        "from spectator.environments.cricket.people.squads import draw_fixture\n"
         "m, (a, b), r = BallModel.load(), draw_fixture(1), random.Random(5)\n"
         "print([m.bowl(Situation(i, 120, 0, None, a.players[0], i, b.players[10]), r) for i in range(60)])"
     )

@@ -10,9 +10,9 @@ from typing import Any
 import jsonschema
 import pytest
 
-from spectator.environments.cricket.arguments import OVERHEAD, TOOLS
-from spectator.environments.cricket.field import POSITIONS, PRESETS, check_field, custom_field
-from spectator.environments.cricket.seats import CALLS_A_TURN, FREE_CALLS
+from spectator.environments.cricket.captaincy.arguments import OVERHEAD, TOOLS
+from spectator.environments.cricket.match.field import POSITIONS, PRESETS, check_field, custom_field
+from spectator.environments.cricket.match.seats import CALLS_A_TURN, FREE_CALLS
 from spectator.events import encode_json
 from spectator.observations import Observation
 from tests.environments.cricket.playing import advance, begin, play, tools_of

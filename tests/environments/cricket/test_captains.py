@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 
 import pytest
 
 from spectator.environments.cricket import WORLD
-from spectator.environments.cricket.prompt import render_prompt
-from spectator.environments.cricket.reasons import hurried
-from spectator.environments.cricket.resources import chase_chance, runs_to_come
+from spectator.environments.cricket.captaincy.reasons import hurried
+from spectator.environments.cricket.forecast.resources import chase_chance, runs_to_come
 from spectator.environments.cricket.simulate import open_match, play_out
 from tests.environments.cricket.playing import begin, captain, play
 
@@ -142,15 +140,3 @@ def test_the_chance_of_a_chase_falls_with_the_runs_needed() -> None:
     assert chances == sorted(chances, reverse=True)
     assert chase_chance(10, 5, 0) == 1.0
     assert chase_chance(0, 5, 1) == chase_chance(30, 10, 1) == 0.0
-
-
-def test_the_prompt_tells_what_is_to_be_decided_and_nothing_of_the_rival() -> None:
-    told = play(9, "tactician", "aggressive", max_overs=2)
-    for observation in told.observations[:-1]:
-        prompt = render_prompt(observation)
-        assert observation.content["task"] in prompt
-        assert all(f"- {legal['tool']}(" in prompt for legal in observation.legal_actions)
-        assert 1500 < len(prompt) < 6000
-        rival = "away" if observation.actor == "home" else "home"
-        summary = WORLD.captains["aggressive" if rival == "away" else "tactician"].summary
-        assert json.dumps(summary)[1:-1] not in prompt

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from spectator.environments.cricket import WORLD, phrases
-from spectator.environments.cricket.field import preset_field
-from spectator.environments.cricket.recall import telling_part
+from spectator.environments.cricket import WORLD
+from spectator.environments.cricket.match.field import preset_field
+from spectator.environments.cricket.show import phrases
+from spectator.environments.cricket.show.recall import telling_part
 from spectator.events import Event
 from tests.environments.cricket.playing import Told, play
 

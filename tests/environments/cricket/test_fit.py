@@ -8,26 +8,17 @@ import re
 import numpy as np
 import pytest
 
-from spectator.environments.cricket import fit
-from spectator.environments.cricket.ball_file import MODEL_FILE, PROFILES, load_tables, tables_of
-from spectator.environments.cricket.ball_plans import LENGTHS, SECTORS
-from spectator.environments.cricket.ball_tables import (
-    rate_place,
-)
-from spectator.environments.cricket.fitting import (
-    assembly,
-    counts,
-    deliveries,
-    dismissals,
-    people,
-    raking,
-    situations,
-)
-from spectator.environments.cricket.fitting.population import draw_population
-from spectator.environments.cricket.fitting.raking import Spread, Tallies
-from spectator.environments.cricket.fitting.regression import fit_log_rates
-from spectator.environments.cricket.fitting.selection import Selection
-from spectator.environments.cricket.futures import compile_tables
+from spectator.environments.cricket.ball.model_file import MODEL_FILE, PROFILES, load_tables, tables_of
+from spectator.environments.cricket.ball.plans import LENGTHS, SECTORS
+from spectator.environments.cricket.ball.tables import rate_place
+from spectator.environments.cricket.forecast.futures import compile_tables
+from tools.cricket_model import fit
+from tools.cricket_model.fitting import assembly, counts, deliveries, dismissals, people, raking, situations
+from tools.cricket_model.fitting.counts import DATA
+from tools.cricket_model.fitting.population import draw_population
+from tools.cricket_model.fitting.raking import Spread, Tallies
+from tools.cricket_model.fitting.regression import fit_log_rates
+from tools.cricket_model.fitting.selection import Selection
 
 AVERAGE = Selection(np.zeros(20), np.zeros(20), np.full(20, 0.38))
 
@@ -148,9 +139,14 @@ def test_the_shipped_lengths_lines_and_directions_are_the_assumed_ones() -> None
 
 
 def test_every_table_is_read_or_named_as_a_source() -> None:
-    package = MODEL_FILE.parent.parent
-    code = "".join(path.read_text(encoding="utf-8") for path in package.rglob("*.py"))
-    tables = [path.name for path in MODEL_FILE.parent.iterdir() if path.suffix in (".csv", ".json")]
+    folders = (MODEL_FILE.parent.parent, DATA.parent)
+    code = "".join(path.read_text(encoding="utf-8") for folder in folders for path in folder.rglob("*.py"))
+    tables = [
+        path.name
+        for folder in folders
+        for path in (folder / "data").iterdir()
+        if path.suffix in (".csv", ".json")
+    ]
     assert tables
     assert [name for name in tables if not re.search(rf"\b{re.escape(name)}\b", code)] == []
 

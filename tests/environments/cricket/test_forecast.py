@@ -2,34 +2,30 @@
 
 from __future__ import annotations
 
-import csv
-import json
 import random
 import time
 from dataclasses import replace
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from spectator.environments.cricket import ball_tables
-from spectator.environments.cricket.ball import BallModel, Situation
-from spectator.environments.cricket.ball_tables import LEVER_OF, daring, phase_of
-from spectator.environments.cricket.forecast import (
+from spectator.environments.cricket.ball.sampler import BallModel, Situation
+from spectator.environments.cricket.ball.tables import LEVER_OF, daring, phase_of
+from spectator.environments.cricket.forecast.futures import Compiled, Innings, People, compiled_of
+from spectator.environments.cricket.forecast.innings import play
+from spectator.environments.cricket.forecast.simulation import (
     ForecastState,
     decision_value,
     forecast,
     next_ball_values,
     plan_overs,
 )
-from spectator.environments.cricket.futures import Compiled, Innings, People, compiled_of
-from spectator.environments.cricket.futures_play import play
-from spectator.environments.cricket.players import Player
-from spectator.environments.cricket.squads import draw_fixture
+from spectator.environments.cricket.people.players import Player
+from spectator.environments.cricket.people.squads import draw_fixture
+from tools.cricket_model.fitting.counts import read_json, read_rows
 
-DATA = Path(ball_tables.__file__).parent / "data"
 MODEL = BallModel.load()
 HOME, AWAY = draw_fixture(1)
 
@@ -139,8 +135,7 @@ def test_the_forecast_agrees_with_the_fitted_logistic() -> None:
     """On the cells of win_prob_cells.csv: no bias, and nearer to what happened than the 6-parameter
     logistic."""
     rng = np.random.default_rng(1)
-    with (DATA / "win_prob_cells.csv").open(encoding="utf-8") as file:
-        cells = [row for row in csv.DictReader(file) if int(row["n_states"]) >= 60]
+    cells = [row for row in read_rows("win_prob_cells.csv") if int(row["n_states"]) >= 60]
     seen, logistic, real, weight = (np.empty(len(cells)) for _ in range(4))
     for k, row in enumerate(cells):
         middle = {
@@ -168,8 +163,8 @@ def test_the_forecast_agrees_with_the_fitted_logistic() -> None:
 
 
 def chance_by_logistic(overs: float, lost: int, required: int) -> float:
-    model = json.loads((DATA / "win_prob_model.json").read_text())
-    resources = json.loads((DATA / "resources_model.json").read_text())
+    model = read_json("win_prob_model.json")
+    resources = read_json("resources_model.json")
     factor = resources["F"][lost]
     to_come = resources["Z0"] * factor * (1 - np.exp(-resources["b"] * overs / factor))
     z = (to_come - required) / np.sqrt(max(4.0, 9 * overs))

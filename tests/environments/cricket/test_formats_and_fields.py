@@ -8,7 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spectator.environments.cricket.field import (
+from spectator.environments.cricket.laws.deliveries import overs_text
+from spectator.environments.cricket.laws.formats import SUPER_OVER, format_of
+from spectator.environments.cricket.laws.scorer import LawBroken
+from spectator.environments.cricket.match.field import (
     BOUNDARY_M,
     POSITIONS,
     PRESET_NAMES,
@@ -22,9 +25,6 @@ from spectator.environments.cricket.field import (
     standard_field,
     zone_of,
 )
-from spectator.environments.cricket.formats import SUPER_OVER, format_of
-from spectator.environments.cricket.laws import LawBroken
-from spectator.environments.cricket.models import overs_text
 from tests.environments.cricket.builders import DOT, NO_BALL, WIDE, bowl, fresh
 
 # T20I playing conditions from July 2025: overs of a shortened innings and of its powerplay.

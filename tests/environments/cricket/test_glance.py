@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from spectator.environments.cricket.glance import glance
-from spectator.environments.cricket.projection import project
+from spectator.environments.cricket.show.glance import glance
+from spectator.environments.cricket.show.projection import project
 from spectator.events import Event
 from spectator.merge_patch import apply_patch
 from tests.environments.cricket.playing import play

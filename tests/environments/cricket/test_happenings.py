@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from spectator.environments.cricket.happenings import EVENTS
+from spectator.environments.cricket.events import EVENTS
 from spectator.events import SCHEMA_VERSION, Fact, decode, record
 from tests.environments.cricket.playing import play
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from spectator.environments.cricket import laws
-from spectator.environments.cricket.innings import BowlerLine, LawBroken
-from spectator.environments.cricket.models import Ball, mark, overs_text
+from spectator.environments.cricket.laws import scorer as laws
+from spectator.environments.cricket.laws.deliveries import Ball, mark, overs_text
+from spectator.environments.cricket.laws.innings import BowlerLine, LawBroken
 from tests.environments.cricket.builders import (
     BOWLED,
     CAUGHT,

@@ -7,10 +7,10 @@ import random
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from spectator.environments.cricket import laws
-from spectator.environments.cricket.formats import SUPER_OVER, Format, format_of
-from spectator.environments.cricket.laws import Innings, LawBroken
-from spectator.environments.cricket.models import DISMISSALS, Ball
+from spectator.environments.cricket.laws import scorer as laws
+from spectator.environments.cricket.laws.deliveries import DISMISSALS, Ball
+from spectator.environments.cricket.laws.formats import SUPER_OVER, Format, format_of
+from spectator.environments.cricket.laws.scorer import Innings, LawBroken
 from tests.environments.cricket.builders import everything, fresh, ready
 
 KINDS = sorted(DISMISSALS)

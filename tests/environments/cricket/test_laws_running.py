@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from spectator.environments.cricket import laws
-from spectator.environments.cricket.formats import SUPER_OVER
-from spectator.environments.cricket.laws import Innings, LawBroken
-from spectator.environments.cricket.models import Ball
+from spectator.environments.cricket.laws import scorer as laws
+from spectator.environments.cricket.laws.deliveries import Ball
+from spectator.environments.cricket.laws.formats import SUPER_OVER
+from spectator.environments.cricket.laws.scorer import Innings, LawBroken
 from tests.environments.cricket.builders import (
     BOWLED,
     CAUGHT,

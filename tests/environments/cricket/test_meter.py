@@ -8,7 +8,7 @@ import pytest
 
 from spectator.environments.base import OUTCOME, derive_seed
 from spectator.environments.cricket import WORLD
-from spectator.environments.cricket.meter import MEASURES, CricketMeter, specificity
+from spectator.environments.cricket.grading.meter import MEASURES, CricketMeter, specificity
 from spectator.events import Event
 from tests.environments.cricket.playing import options
 

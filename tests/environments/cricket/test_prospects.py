@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from spectator.environments.cricket.engine import BattingIntent, BowlingIntent, Match
 from spectator.environments.cricket.environment import CricketEnvironment
-from spectator.environments.cricket.field import standard_field
-from spectator.environments.cricket.prospects import decision_values, forecast_state
+from spectator.environments.cricket.match.engine import BattingIntent, BowlingIntent, Match
+from spectator.environments.cricket.match.field import standard_field
+from spectator.environments.cricket.match.win_chance import decision_values, forecast_state
 from spectator.environments.cricket.simulate import open_match, play_out
 from tests.environments.cricket.playing import begin, play
 

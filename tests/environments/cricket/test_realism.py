@@ -6,9 +6,9 @@ import math
 
 import pytest
 
-from spectator.environments.cricket.fitting.targets import real_statistics
-from spectator.environments.cricket.realism import MatchLog, read_matches, spread_of, statistics
 from spectator.environments.cricket.simulate import simulate_matches
+from tools.cricket_model.fitting.targets import real_statistics
+from tools.cricket_model.realism import MatchLog, read_matches, spread_of, statistics
 
 MATCHES = 300
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from spectator.environments.cricket import result
-from spectator.environments.cricket.formats import SUPER_OVER
-from spectator.environments.cricket.laws import Innings, LawBroken, give_ball
-from spectator.environments.cricket.models import Ball, Side
+from spectator.environments.cricket.laws import result
+from spectator.environments.cricket.laws.deliveries import Ball, Side
+from spectator.environments.cricket.laws.formats import SUPER_OVER
+from spectator.environments.cricket.laws.scorer import Innings, LawBroken, give_ball
 from tests.environments.cricket.builders import BOWLED, DOT, FOUR, SIX, WIDE, bowl, fresh, ready, runs
 
 

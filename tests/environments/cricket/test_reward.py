@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from spectator.environments.base import derive_seed
-from spectator.environments.cricket import reward
+from spectator.environments.cricket.grading import reward
 from spectator.observations import Observation
 from tests.environments.cricket.playing import Chooser, captain, last_of, play, tools_of
 

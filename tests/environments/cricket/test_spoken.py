@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spectator.environments.cricket import WORLD
-from spectator.environments.cricket.spoken import number_in_words, spoken
+from spectator.environments.cricket.show.spoken import number_in_words, spoken
 from tests.environments.cricket.playing import play
 
 

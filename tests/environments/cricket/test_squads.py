@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spectator.environments.cricket.names import GIVEN, SURNAMES, TEAMS, name_fault, valid_name
-from spectator.environments.cricket.squads import Squad, draw_fixture, draw_squad
+from spectator.environments.cricket.people.names import GIVEN, SURNAMES, TEAMS, name_fault, valid_name
+from spectator.environments.cricket.people.squads import Squad, draw_fixture, draw_squad
 
 
 @given(st.integers(-(2**63), 2**63))
@@ -28,7 +28,7 @@ def test_any_seed_draws_a_side_that_can_play(seed: int) -> None:
 
 
 def test_a_seed_draws_the_same_squad_in_another_process() -> None:
-    code = "from spectator.environments.cricket.squads import draw_fixture; print(draw_fixture(7))"
+    code = "from spectator.environments.cricket.people.squads import draw_fixture; print(draw_fixture(7))"
     other = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, env={"PYTHONHASHSEED": "4"}
     )

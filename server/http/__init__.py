@@ -1,0 +1,1 @@
+"""Routes and pages: control, history, catalogue, health, audio, leaderboard."""

@@ -1,0 +1,175 @@
+"""Owns the history of episodes: ``/api/episodes*``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator
+from typing import Annotated, Final
+
+from fastapi import APIRouter, Depends, Query
+from pydantic import BaseModel, Field
+from starlette.responses import StreamingResponse
+
+from spectator.errors import EpisodeNotFound
+from spectator.events import EndReason
+from spectator.journal.base import EpisodeFilter, EpisodeSummary, Journal
+
+from ..security import faults
+from ..security.faults import documented
+from ..wiring import Services, services_of
+from .usage import SeatUsage, usage_of
+
+EPISODE_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+NDJSON: Final = "application/x-ndjson"
+READ_EVENTS: Final = 64
+"""Events that are read and sent at once, since each may be large."""
+
+DIGEST_HEADER: Final = "Spectator-Digest"
+
+MAX_SEQ: Final = 2**53 - 1
+
+
+class EpisodeEntry(BaseModel):
+    """An episode in the history."""
+
+    episode_id: str
+    epoch: str = Field(description="Identity of its numbering")
+    environment: str
+    title: str
+    captain: str = Field(description="Preset in the agent's seat")
+    captain_label: str
+    opponent: str = Field(description="Preset in the other seats; empty in worlds without opponents")
+    pack: str
+    seed: int
+    started_at: str = Field(description="RFC 3339")
+    ended_at: str | None = Field(description="RFC 3339; null while it has not ended")
+    reason: EndReason | None = Field(description="Why it ended")
+    score: float | None = Field(description="The agent's score in [0, 1], when it finished")
+    result: str | None = Field(description="The result in words, when it finished")
+    turns: int | None = Field(description="Turns taken, once it has ended")
+    head_seq: int = Field(description="Number of its last event")
+    detail: str | None = Field(description="What went wrong, when something did, once it has ended")
+    digest: str | None = Field(
+        description="The chain's digest up to its last event, 64 hexadecimal digits; see docs/journal.md"
+    )
+    parent: str | None = Field(description="The episode that it was forked from; null for most")
+
+
+class EpisodeDetail(EpisodeEntry):
+    """An episode by itself."""
+
+    usage: dict[str, SeatUsage] = Field(description="What models took, by actor")
+
+
+class EpisodePage(BaseModel):
+    """A page of the history, newest first."""
+
+    episodes: list[EpisodeEntry]
+    next: str | None = Field(description="`before` of the next page; null on the last")
+
+
+ServicesDep = Annotated[Services, Depends(services_of)]
+PROBLEMS: Final = documented(faults.NO_EPISODE, faults.INVALID, faults.NO_JOURNAL)
+STREAMED: Final = {
+    **PROBLEMS,
+    200: {"description": "One event envelope a line", "content": {NDJSON: {"schema": {"type": "string"}}}},
+}
+
+router = APIRouter(prefix="/api/episodes", tags=["history"])
+
+
+@router.get("", responses=documented(faults.INVALID, faults.NO_JOURNAL))
+async def list_episodes(
+    services: ServicesDep,
+    environment: Annotated[str | None, Query(max_length=64, description="Only of this world")] = None,
+    captain: Annotated[str | None, Query(max_length=64, description="Only with this captain")] = None,
+    opponent: Annotated[str | None, Query(max_length=64, description="Only against this opponent")] = None,
+    pack: Annotated[str | None, Query(max_length=64, description="Only of this evaluation pack")] = None,
+    seed: Annotated[int | None, Query(ge=0, le=MAX_SEQ, description="Only with this seed")] = None,
+    reason: Annotated[EndReason | None, Query(description="Only those that ended for this reason")] = None,
+    parent: Annotated[str | None, Query(max_length=64, description="Only forks of this episode")] = None,
+    text: Annotated[
+        str | None,
+        Query(min_length=1, max_length=100, description="Only those whose result, names, seed or id hold it"),
+    ] = None,
+    ended: Annotated[bool | None, Query(description="Only ended ones, or only unended ones")] = None,
+    before: Annotated[
+        str | None, Query(pattern=f"^{EPISODE_ID.pattern}$", description="`next` of the page before")
+    ] = None,
+    limit: Annotated[int, Query(ge=1, le=200, description="Most episodes on the page")] = 50,
+) -> EpisodePage:
+    """Episodes that ran or run, newest first."""
+    wanted = EpisodeFilter(
+        environment=environment,
+        captain=captain,
+        opponent=opponent,
+        pack=pack,
+        seed=seed,
+        reason=reason,
+        parent=parent,
+        text=text,
+        ended=ended,
+        before=before,
+        limit=limit + 1,
+    )
+    found = await services.journal.episodes(wanted)
+    following = found[limit - 1].episode_id if len(found) > limit else None
+    return EpisodePage(episodes=[_entry(summary) for summary in found[:limit]], next=following)
+
+
+@router.get("/{episode_id}", responses=PROBLEMS)
+async def get_episode(episode_id: str, services: ServicesDep) -> EpisodeDetail:
+    """One episode."""
+    summary = await summary_of(services, episode_id)
+    entry = _entry(summary)
+    return EpisodeDetail(**dict(entry), usage=await usage_of(summary, services))
+
+
+@router.get("/{episode_id}/events", response_class=StreamingResponse, responses=STREAMED)
+async def get_events(
+    episode_id: str,
+    services: ServicesDep,
+    after_seq: Annotated[int, Query(ge=0, le=MAX_SEQ, description="Only later events")] = 0,
+) -> StreamingResponse:
+    """What is recorded of an episode: its event envelopes, byte for byte, one a line."""
+    await summary_of(services, episode_id)
+    return StreamingResponse(
+        _lines(services.journal, episode_id, after_seq),
+        media_type=NDJSON,
+        headers={"Cache-Control": "no-cache"},
+    )
+
+
+@router.get("/{episode_id}/export", response_class=StreamingResponse, responses=STREAMED)
+async def export_events(episode_id: str, services: ServicesDep) -> StreamingResponse:
+    """The same, as a file; of an ended one, `Spectator-Digest` tells the last digest."""
+    summary = await summary_of(services, episode_id)
+    headers = {
+        "Cache-Control": "no-cache",
+        "Content-Disposition": f'attachment; filename="{episode_id}.ndjson"',
+    }
+    if summary.ended_at is not None and summary.digest is not None:
+        headers[DIGEST_HEADER] = summary.digest
+    return StreamingResponse(_lines(services.journal, episode_id, 0), media_type=NDJSON, headers=headers)
+
+
+async def summary_of(services: Services, episode_id: str) -> EpisodeSummary:
+    """What the journal knows of an episode.
+
+    Raises:
+        EpisodeNotFound: Nothing.
+    """
+    summary = await services.journal.episode(episode_id) if EPISODE_ID.fullmatch(episode_id) else None
+    if summary is None:
+        raise EpisodeNotFound(episode_id[:64])
+    return summary
+
+
+async def _lines(journal: Journal, episode_id: str, after_seq: int) -> AsyncIterator[str]:
+    while batch := await journal.read(episode_id, after_seq=after_seq, limit=READ_EVENTS):
+        yield "".join(f"{recorded.text}\n" for recorded in batch)
+        after_seq = batch[-1].event.seq
+
+
+def _entry(summary: EpisodeSummary) -> EpisodeEntry:
+    return EpisodeEntry(**{name: getattr(summary, name) for name in EpisodeEntry.model_fields})

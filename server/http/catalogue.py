@@ -1,0 +1,110 @@
+"""Owns the answer to what can be asked for: ``/custom/catalog``."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends
+from pydantic import BaseModel, Field
+
+from spectator.catalog import world_names
+from spectator.environments.base import World
+from spectator.episodes.run.pacing import Pace
+from spectator.events import DecisionSource
+from spectator.policies.base import Preset
+
+from ..wiring import Services, services_of
+from .starting import PaceName
+
+router = APIRouter(prefix="/custom", tags=["control"])
+
+
+class CatalogPreset(BaseModel):
+    """Somebody who can decide."""
+
+    name: str
+    label: str
+    summary: str
+    source: DecisionSource
+    available: bool
+    missing: str | None = Field(description="What is needed before it can be used here")
+    costs_money: bool = Field(description="Whether starting it needs the operator")
+
+
+class CatalogPack(BaseModel):
+    """An evaluation pack."""
+
+    name: str
+    version: str
+    summary: str
+    options: dict[str, Any] = Field(description="Option values that it fixes")
+
+
+class CatalogWorld(BaseModel):
+    """A world that can be played."""
+
+    name: str
+    version: str
+    title: str
+    summary: str
+    actors: list[str] = Field(description="Who may have to decide; the first is the agent's own seat")
+    options: dict[str, Any] = Field(description="JSON schema of the world's options")
+    captains: list[CatalogPreset]
+    opponents: list[CatalogPreset]
+    default_captain: str
+    default_opponent: str | None
+    packs: list[CatalogPack]
+
+
+class Catalog(BaseModel):
+    """Everything that can be asked for."""
+
+    default_environment: str
+    environments: list[CatalogWorld]
+    paces: list[PaceName]
+
+
+@router.get("/catalog")
+async def catalog(services: Annotated[Services, Depends(services_of)]) -> Catalog:
+    """Worlds, captains, opponents and packs that can be asked for."""
+    load = services.cast.load
+    worlds = await asyncio.to_thread(lambda: [_catalog_world(load(name)) for name in world_names()])
+    return Catalog(
+        default_environment=services.settings.environment,
+        environments=worlds,
+        paces=[pace.value for pace in Pace],
+    )
+
+
+def _catalog_world(world: World) -> CatalogWorld:
+    return CatalogWorld(
+        name=world.name,
+        version=world.version,
+        title=world.title,
+        summary=world.summary,
+        actors=list(world.actors),
+        options=world.options_type.model_json_schema(),
+        captains=[_catalog_preset(preset) for preset in world.captains.values()],
+        opponents=[_catalog_preset(preset) for preset in world.opponents.values()],
+        default_captain=world.default_captain,
+        default_opponent=world.default_opponent if world.opponents else None,
+        packs=[
+            CatalogPack(
+                name=pack.name, version=pack.version, summary=pack.summary, options=dict(pack.options)
+            )
+            for pack in world.packs.values()
+        ],
+    )
+
+
+def _catalog_preset(preset: Preset) -> CatalogPreset:
+    return CatalogPreset(
+        name=preset.name,
+        label=preset.label,
+        summary=preset.summary,
+        source=preset.source,
+        available=preset.missing is None,
+        missing=preset.missing,
+        costs_money=preset.costs_money,
+    )

@@ -1,0 +1,261 @@
+"""Owns the control of episodes: ``/custom/*``."""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine
+from typing import Annotated, Any, Final
+
+from fastapi import APIRouter, Depends, Response
+from pydantic import BaseModel, Field
+from starlette.requests import HTTPConnection, Request
+
+from spectator.clock import timestamp
+from spectator.episodes.host.handle import LiveEpisode
+from spectator.episodes.replay.fork import check_fork
+from spectator.episodes.run.pacing import Pace
+from spectator.episodes.run.plan import EpisodePlan, plan_episode
+from spectator.errors import EpisodeBusy, EpisodeNotFound, EpisodeOver, FieldError, InvalidRequest
+from spectator.events import EndReason
+
+from ..security import faults
+from ..security.bodies import Body, body_of, documented_body, read_object
+from ..security.faults import Refused, documented
+from ..wiring import Services, services_of
+from .starting import ForkEpisode, PaceName, StartEpisode, wanted_episode, wanted_fork
+from .usage import DayUsage, SeatUsage, usage_in, usage_today
+
+
+class ChooseEpisode(Body):
+    """Which episode is meant."""
+
+    episode_id: str | None = Field(
+        default=None, max_length=64, description="The episode; the newest one that runs when left out"
+    )
+
+
+class ChoosePace(ChooseEpisode):
+    """Which pace is wanted."""
+
+    pace: PaceName = Field(default="broadcast", description="How fast to play from now on")
+
+
+class StartedEpisode(BaseModel):
+    """An episode that has begun."""
+
+    episode_id: str
+    watch_url: str = Field(description="Path of the page that shows it")
+    live_url: str = Field(description="Path of the WebSocket that tells it")
+
+
+class RunningEpisode(BaseModel):
+    """An episode that runs."""
+
+    episode_id: str
+    environment: str
+    captain_preset: str
+    opponent_choice: str | None = Field(description="null in worlds without opponents")
+    started_at: str = Field(description="RFC 3339")
+    turn: int = Field(ge=0, description="Actions taken or refused so far")
+    pace: PaceName
+    paused: bool
+    trouble: str | None = Field(
+        description="What keeps its record from being written; play stands still meanwhile. null as a rule"
+    )
+    viewers: int = Field(ge=0, description="How many watch it on this server")
+    usage: dict[str, SeatUsage] = Field(description="What models took so far, by actor")
+
+
+class StoppedEpisode(BaseModel):
+    """An episode that was ended."""
+
+    episode_id: str
+    reason: EndReason
+    turns: int = Field(ge=0)
+
+
+class Status(BaseModel):
+    """What runs here."""
+
+    running: list[RunningEpisode]
+    slots: int = Field(ge=1, description="Episodes that may run at once")
+    models_today: DayUsage
+    shown: list[RunningEpisode] = Field(
+        description="Episodes that are played elsewhere and only shown here; they hold no slot"
+    )
+
+
+CHOSEN: Final = documented_body(ChooseEpisode)
+ALWAYS: Final = (
+    faults.MALFORMED,
+    faults.UNAUTHENTICATED,
+    faults.FOREIGN_ORIGIN,
+    faults.TOO_LARGE,
+    faults.NOT_JSON,
+    faults.INVALID,
+    faults.TOO_MANY,
+    faults.NO_JOURNAL,
+)
+START_PROBLEMS: Final = documented(*ALWAYS, faults.NOT_HERE, faults.BUSY, faults.SPENT)
+FORK_PROBLEMS: Final = documented(*ALWAYS, faults.NOT_HERE, faults.BUSY, faults.SPENT, faults.NO_EPISODE)
+CHANGE_PROBLEMS: Final = documented(*ALWAYS, faults.NO_EPISODE, faults.OVER, faults.ELSEWHERE)
+
+ServicesDep = Annotated[Services, Depends(services_of)]
+ChosenDep = Annotated[ChooseEpisode, Depends(body_of(ChooseEpisode))]
+
+router = APIRouter(prefix="/custom", tags=["control"])
+
+
+def operator(connection: HTTPConnection) -> str:
+    """Who asks; whoever may not stop or slow an episode is refused."""
+    return services_of(connection).guard.require_operator(connection)
+
+
+OperatorDep = Annotated[str, Depends(operator)]
+
+
+@router.post(
+    "/start_episode",
+    status_code=202,
+    responses=START_PROBLEMS,
+    openapi_extra=documented_body(StartEpisode),
+)
+async def start_episode(request: Request, response: Response, services: ServicesDep) -> StartedEpisode:
+    """Start an episode; the answer comes once its first event is recorded."""
+    services.guard.admit_start(request)
+    load = services.cast.load
+    wanted = await wanted_episode(await read_object(request), services.settings.environment, load)
+    _may_play(plan_episode(wanted, draw_seed=lambda: 0, load=load), request, services)
+    return await _started(services.supervisor.start(wanted), request, response, services)
+
+
+@router.post(
+    "/fork",
+    status_code=202,
+    responses=FORK_PROBLEMS,
+    openapi_extra=documented_body(ForkEpisode),
+)
+async def fork_episode(request: Request, response: Response, services: ServicesDep) -> StartedEpisode:
+    """Play on from within an episode with other captains; the answer comes once its past is retold."""
+    services.guard.admit_start(request)
+    wanted = wanted_fork(await read_object(request))
+    _may_play(await check_fork(services.journal, wanted, load=services.cast.load), request, services)
+    return await _started(services.supervisor.fork(wanted), request, response, services)
+
+
+def _may_play(plan: EpisodePlan, request: Request, services: Services) -> None:
+    """Let whoever may have these captains play through; see :class:`Guard`."""
+    if plan.captain.costs_money or (plan.opponent is not None and plan.opponent.costs_money):
+        services.guard.require_purse(request)
+        _need_allowance(services)
+    if any(seat is not None and seat.source == "human" for seat in (plan.captain, plan.opponent)):
+        services.guard.require_operator(request)
+
+
+def _need_allowance(services: Services) -> None:
+    """Refuse what costs money once the day's allowance is spent."""
+    refusal = services.till.refusal()
+    if refusal is not None:
+        wait_s = round(services.till.until_tomorrow_s()) + 1
+        raise Refused(
+            faults.SPENT,
+            f"No episode with a model can be started today: {refusal}. Days are UTC; raise "
+            "SPECTATOR_MODEL_DAY_* to allow more, or choose a scripted captain.",
+            headers={"Retry-After": str(wait_s)},
+        )
+
+
+async def _started(
+    starting: Coroutine[Any, Any, LiveEpisode], request: Request, response: Response, services: Services
+) -> StartedEpisode:
+    try:
+        live = await starting
+    except EpisodeBusy as error:
+        running = [one.model_dump(mode="json") for one in _running(services)]
+        raise Refused(faults.BUSY, str(error), extra={"running": running}) from error
+    root = request.scope.get("root_path", "")
+    response.headers["Location"] = f"{root}/api/episodes/{live.episode_id}"
+    return StartedEpisode(
+        episode_id=live.episode_id,
+        watch_url=f"{root}/watch/{live.episode_id}",
+        live_url=f"{root}/live/{live.episode_id}",
+    )
+
+
+@router.post("/stop_episode", responses=CHANGE_PROBLEMS, openapi_extra=CHOSEN)
+async def stop_episode(chosen: ChosenDep, by: OperatorDep, services: ServicesDep) -> StoppedEpisode:
+    """End an episode; the answer comes once its end is recorded."""
+    live = await find_live(services, chosen.episode_id)
+    ended = await services.supervisor.stop(live.episode_id, by=by)
+    return StoppedEpisode(episode_id=live.episode_id, reason=ended.reason, turns=ended.turns)
+
+
+@router.post("/pause", responses=CHANGE_PROBLEMS, openapi_extra=CHOSEN)
+async def pause(chosen: ChosenDep, by: OperatorDep, services: ServicesDep) -> RunningEpisode:
+    """Let an episode stand still before its next step; twice changes nothing."""
+    live = await find_live(services, chosen.episode_id)
+    return _described(await services.supervisor.pause(live.episode_id, by=by), services)
+
+
+@router.post("/resume", responses=CHANGE_PROBLEMS, openapi_extra=CHOSEN)
+async def resume(chosen: ChosenDep, by: OperatorDep, services: ServicesDep) -> RunningEpisode:
+    """Let an episode go on; twice changes nothing."""
+    live = await find_live(services, chosen.episode_id)
+    return _described(await services.supervisor.resume(live.episode_id, by=by), services)
+
+
+@router.post("/pace", responses=CHANGE_PROBLEMS, openapi_extra=documented_body(ChoosePace))
+async def pace(
+    chosen: Annotated[ChoosePace, Depends(body_of(ChoosePace))], by: OperatorDep, services: ServicesDep
+) -> RunningEpisode:
+    """Play an episode at another pace, from the current wait on."""
+    if "pace" not in chosen.model_fields_set:
+        raise InvalidRequest([FieldError("pace", f"is needed: {', '.join(Pace)}")])
+    live = await find_live(services, chosen.episode_id)
+    return _described(await services.supervisor.set_pace(live.episode_id, Pace(chosen.pace), by=by), services)
+
+
+@router.get("/status")
+async def status(services: ServicesDep) -> Status:
+    """What runs here, oldest first."""
+    return Status(
+        running=_running(services),
+        slots=services.supervisor.slots,
+        shown=[_described(live, services) for live in services.supervisor.guests()],
+        models_today=usage_today(services),
+    )
+
+
+async def find_live(services: Services, episode_id: str | None) -> LiveEpisode:
+    """The episode if it runs; one that is only recorded is over.
+
+    Raises:
+        EpisodeNotFound: There is none.
+        EpisodeOver: It has ended.
+    """
+    try:
+        return services.supervisor.find(episode_id)
+    except EpisodeNotFound:
+        if episode_id is None or await services.journal.episode(episode_id) is None:
+            raise
+        raise EpisodeOver(episode_id) from None
+
+
+def _running(services: Services) -> list[RunningEpisode]:
+    return [_described(live, services) for live in services.supervisor.running()]
+
+
+def _described(live: LiveEpisode, services: Services) -> RunningEpisode:
+    opponent = live.plan.opponent
+    return RunningEpisode(
+        episode_id=live.episode_id,
+        environment=live.plan.world.name,
+        captain_preset=live.plan.captain.name,
+        opponent_choice=None if opponent is None else opponent.name,
+        started_at=timestamp(live.started_at),
+        turn=live.turn,
+        pace=live.pace.value,
+        paused=live.paused,
+        trouble=None if live.trouble is None else live.trouble.message,
+        viewers=services.audience.count(live.episode_id),
+        usage=usage_in(live.state),
+    )

@@ -1,0 +1,276 @@
+"""Owns the leaderboard: what captains have shown over all that is recorded, for people and for programs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Final
+
+from fastapi import APIRouter, Depends, Query
+from pydantic import BaseModel, Field
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import Response
+
+from spectator.catalog import load_world, world_names
+from spectator.environments.base import OUTCOME, Measure
+from spectator.errors import ConfigurationError
+from spectator.evaluation.measures import measures_of
+from spectator.evaluation.standings import Standing, Sums
+
+from ..security import faults
+from ..security.faults import documented
+from ..wiring import Services, services_of
+from .pages import Page, Templates, static_path
+
+NAME_LENGTH: Final = 64
+
+
+class BoardShare(BaseModel):
+    """A share of matches with Wilson's 95 % interval; a tie is half a win."""
+
+    value: float = Field(ge=0, le=1)
+    low: float = Field(ge=0, le=1)
+    high: float = Field(ge=0, le=1)
+
+
+class BoardMeasure(BaseModel):
+    """A mean over episodes."""
+
+    mean: float
+    episodes: int = Field(description="In how many it was measured")
+
+
+class BoardOpponent(BaseModel):
+    """What was played against one opponent."""
+
+    opponent: str
+    label: str
+    wins: int
+    ties: int
+    losses: int
+
+
+class BoardRow(BaseModel):
+    """One captain in one world, version and pack."""
+
+    environment: str
+    environment_version: str
+    pack: str
+    captain: str
+    label: str
+    source: str = Field(description="Kind of decision maker")
+    episodes: int = Field(description="All that ended, forks left out")
+    mirrored: int = Field(description="Of these, against itself; they count for no share")
+    unfinished: int = Field(description="Of these, cut short; they count for no share and no measure")
+    wins: int
+    ties: int
+    losses: int
+    share: BoardShare | None = Field(description="Won against others; null when there was nobody to beat")
+    measures: dict[str, BoardMeasure] = Field(description="By measure; docs/evaluation.md explains each")
+    against: list[BoardOpponent] = Field(description="The most played first")
+    recent: list[str] = Field(description="Its newest episodes, the newest first")
+    last_ended_at: str = Field(description="RFC 3339")
+
+
+class Leaderboard(BaseModel):
+    """What captains have shown over all episodes recorded here."""
+
+    rows: list[BoardRow] = Field(
+        description="By world, version and pack; within these by the lower end of the share's interval"
+    )
+    episodes: int = Field(description="Episodes in all of it, whatever was asked for")
+    owed: int = Field(description="Ended episodes that are not in it yet")
+
+
+ServicesDep = Annotated[Services, Depends(services_of)]
+NameQuery = Annotated[str | None, Query(max_length=NAME_LENGTH)]
+
+router = APIRouter(tags=["history"])
+
+
+@router.get("/api/leaderboard", responses=documented(faults.INVALID))
+async def leaderboard(
+    services: ServicesDep, environment: NameQuery = None, pack: NameQuery = None, opponent: NameQuery = None
+) -> Leaderboard:
+    """Captains by what they have shown: of one world, of one pack, against one opponent, or all."""
+    keeper = services.scorekeeper
+    found = keeper.standings.look(environment or None, pack or None, opponent or None)
+    return Leaderboard(
+        rows=[_row(standing, services) for standing in found],
+        episodes=keeper.standings.episodes,
+        owed=keeper.owed,
+    )
+
+
+def _row(standing: Standing, services: Services) -> BoardRow:
+    sums, share = standing.sums, standing.share
+    return BoardRow(
+        **standing.place._asdict(),
+        captain=standing.captain,
+        label=sums.label,
+        source=sums.source,
+        episodes=sums.episodes,
+        mirrored=sums.mirrored,
+        unfinished=sums.unfinished,
+        wins=sums.wins,
+        ties=sums.ties,
+        losses=sums.losses,
+        share=None if share is None else BoardShare(value=share.value, low=share.low, high=share.high),
+        measures={
+            name: BoardMeasure(mean=total / count, episodes=count)
+            for name, (total, count) in sums.totals.items()
+            if name != OUTCOME
+        },
+        against=[_against(name, one, services) for name, one in standing.against],
+        recent=[episode_id for _, episode_id in reversed(sums.recent)],
+        last_ended_at=sums.last,
+    )
+
+
+def _against(name: str, sums: Sums, services: Services) -> BoardOpponent:
+    label = services.scorekeeper.standings.label(name)
+    return BoardOpponent(opponent=name, label=label, wins=sums.wins, ties=sums.ties, losses=sums.losses)
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A measure as the page shows it.
+
+    Args:
+        label: Its name for people.
+        shown: Its value in words.
+    """
+
+    label: str
+    shown: str
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One captain on the page.
+
+    Args:
+        row: What is known.
+        figures: Its measures.
+    """
+
+    row: BoardRow
+    figures: Sequence[Figure]
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """One world, version and pack on the page.
+
+    Args:
+        title: What is played.
+        environment: Name of the world.
+        version: Its version.
+        pack: The pack.
+        lines: The captains, the best first.
+    """
+
+    title: str
+    environment: str
+    version: str
+    pack: str
+    lines: Sequence[Line]
+
+
+@dataclass(frozen=True, slots=True)
+class LeaderboardPage(Page):
+    """What ``leaderboard.html`` is given.
+
+    Args:
+        board: What was found.
+        groups: The same, group by group.
+        glossary: The measures in it.
+        environments: Worlds that can be chosen, with their titles.
+        packs: Packs likewise.
+        opponents: Opponents likewise, with their labels.
+        asked: What was chosen, by field.
+    """
+
+    board: Leaderboard
+    groups: Sequence[Group]
+    glossary: Sequence[Measure]
+    environments: Sequence[tuple[str, str]]
+    packs: Sequence[tuple[str, str]]
+    opponents: Sequence[tuple[str, str]]
+    asked: dict[str, str]
+
+
+def leaderboard_page() -> APIRouter:
+    """The route ``/leaderboard``; it works without a script."""
+    pages = APIRouter(include_in_schema=False)
+    templates = Templates()
+
+    @pages.get("/leaderboard")
+    async def show(
+        request: Request, environment: NameQuery = None, pack: NameQuery = None, opponent: NameQuery = None
+    ) -> Response:
+        services = services_of(request)
+        board = await leaderboard(services, environment, pack, opponent)
+        standings = services.scorekeeper.standings
+        places = standings.places()
+        page = LeaderboardPage(
+            root="./",
+            static=f"./{static_path(request)}",
+            title="Leaderboard · Spectator",
+            board=board,
+            groups=await run_in_threadpool(_groups, board.rows),
+            glossary=await run_in_threadpool(_glossary, board.rows),
+            environments=sorted({(place.environment, _world(place.environment)[0]) for place in places}),
+            packs=sorted({(place.pack, place.pack) for place in places}),
+            opponents=[(name, standings.label(name)) for name in standings.opponents()],
+            asked={"environment": environment or "", "pack": pack or "", "opponent": opponent or ""},
+        )
+        return await run_in_threadpool(templates.render, "leaderboard.html", page)
+
+    return pages
+
+
+def _groups(rows: Sequence[BoardRow]) -> list[Group]:
+    grouped: dict[tuple[str, str, str], list[BoardRow]] = {}
+    for row in rows:
+        grouped.setdefault((row.environment, row.environment_version, row.pack), []).append(row)
+    return [_group(*place, of) for place, of in grouped.items()]
+
+
+def _group(environment: str, version: str, pack: str, rows: Sequence[BoardRow]) -> Group:
+    title, measures = _world(environment)
+    lines = [Line(row, [*_figures(row, measures)]) for row in rows]
+    return Group(title, environment, version, pack, lines)
+
+
+def _world(name: str) -> tuple[str, Sequence[Measure]]:
+    """Title and measures; of a world that is not here any more, its name and the measures of all."""
+    if name not in world_names():
+        return name, measures_of(None)
+    try:
+        world = load_world(name)
+    except ConfigurationError:
+        return name, measures_of(None)
+    return world.title, measures_of(world)
+
+
+def _figures(row: BoardRow, measures: Sequence[Measure]) -> list[Figure]:
+    return [
+        Figure(measure.label, measure.shown(found.mean))
+        for measure in measures
+        if (found := row.measures.get(measure.name)) is not None
+    ]
+
+
+def _glossary(rows: Sequence[BoardRow]) -> list[Measure]:
+    """Every measure that a row has, once."""
+    shown = {(row.environment, name) for row in rows for name in row.measures}
+    worlds = dict.fromkeys(row.environment for row in rows)
+    known = {
+        measure.name: measure
+        for world in worlds
+        for measure in _world(world)[1]
+        if (world, measure.name) in shown
+    }
+    return list(known.values())

@@ -1,0 +1,247 @@
+"""Owns the HTML pages: which template, with which context."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Final
+from urllib.parse import quote, urlencode
+
+from fastapi import APIRouter
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+
+from spectator import __version__
+from spectator.catalog import load_world, world_names
+from spectator.environments.base import World
+from spectator.text import clean_text
+
+from ..wiring import services_of
+from .assets import Panels, folder
+
+EPISODE_ID: Final = re.compile(r"[0-9A-Za-z-]{1,64}")
+"""What an episode's id looks like."""
+
+SEQ: Final = re.compile(r"\d{1,16}")
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """What every template is given.
+
+    Args:
+        root: Relative path from the page to the lobby, right under any prefix.
+        static: Relative path to the pages' files.
+        title: The page's title.
+    """
+
+    root: str
+    static: str
+    title: str
+
+
+@dataclass(frozen=True, slots=True)
+class LobbyPage(Page):
+    """What ``lobby.html`` is given.
+
+    Args:
+        version: Version of this software.
+        modules: What the page's script imports.
+    """
+
+    version: str
+    modules: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class ScriptPage(Page):
+    """What ``wall.html`` and ``compare.html`` are given.
+
+    Args:
+        modules: What the page's script imports.
+    """
+
+    modules: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class WatchPage(Page):
+    """What ``watch.html`` is given.
+
+    Args:
+        episode_id: Which episode.
+        world_title: Its world's name as shown to people.
+        panel: Relative path to the folder of its world's panel; ``None`` without one.
+        beats: How many beats each event type lasts.
+        chapters: What people call the stretch that each of these event types ends.
+        running: Whether it runs here.
+        replay: Whether it is shown from the beginning.
+        modules: What the page's script imports.
+        panel_modules: The same of the panel, its entry first.
+    """
+
+    episode_id: str
+    world_title: str
+    panel: str | None
+    beats: str
+    chapters: str
+    running: bool
+    replay: bool
+    modules: list[str]
+    panel_modules: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorPage(Page):
+    """What ``error.html`` is given.
+
+    Args:
+        status: The HTTP status.
+        message: What to do now.
+    """
+
+    status: int
+    message: str
+
+
+class Templates:
+    """The pages' templates; a context that lacks a field is an error, and everything is escaped."""
+
+    def __init__(self) -> None:
+        self._environment = Environment(
+            loader=FileSystemLoader(folder("templates")), autoescape=True, undefined=StrictUndefined
+        )
+
+    def render(self, template: str, page: Page, *, status: int = 200) -> HTMLResponse:
+        """The page, never kept: it names the digests of the files it needs."""
+        html = self._environment.get_template(template).render(page=page)
+        return HTMLResponse(html, status_code=status, headers={"Cache-Control": "no-cache"})
+
+
+def pages_router() -> APIRouter:
+    """Routes ``/``, ``/web``, ``/wall``, ``/compare``, ``/watch/{episode_id}``, ``/replay/{episode_id}``."""
+    router = APIRouter(include_in_schema=False)
+    templates = Templates()
+
+    @router.get("/")
+    @router.get("/web")
+    def lobby(request: Request) -> Response:
+        deep_link = _deep_link(request.query_params)
+        if deep_link is not None:
+            return RedirectResponse(deep_link, status_code=303)
+        page = LobbyPage(
+            root="./",
+            static=f"./{static_path(request)}",
+            title="Spectator: watch agents play",
+            version=__version__,
+            modules=request.app.state.modules["lobby.js"],
+        )
+        return templates.render("lobby.html", page)
+
+    @router.get("/wall")
+    def wall(request: Request) -> Response:
+        return _script_page(request, templates, "wall", "The wall")
+
+    @router.get("/compare")
+    def compare(request: Request) -> Response:
+        return _script_page(request, templates, "compare", "Side by side")
+
+    @router.get("/watch/{episode_id}")
+    async def watch(request: Request, episode_id: str) -> Response:
+        return await _episode_page(request, templates, episode_id, replay=False)
+
+    @router.get("/replay/{episode_id}")
+    async def replay(request: Request, episode_id: str) -> Response:
+        return await _episode_page(request, templates, episode_id, replay=True)
+
+    return router
+
+
+def _script_page(request: Request, templates: Templates, name: str, title: str) -> Response:
+    page = ScriptPage(
+        root="./",
+        static=f"./{static_path(request)}",
+        title=f"{title} · Spectator",
+        modules=request.app.state.modules[f"{name}.js"],
+    )
+    return templates.render(f"{name}.html", page)
+
+
+async def _episode_page(request: Request, templates: Templates, episode_id: str, *, replay: bool) -> Response:
+    services = services_of(request)
+    running = services.supervisor.live(episode_id)
+    if running is not None:
+        environment, title = running.plan.world.name, running.plan.world.title
+    else:
+        summary = await services.journal.episode(episode_id) if EPISODE_ID.fullmatch(episode_id) else None
+        if summary is None:
+            return await run_in_threadpool(_not_found, request, templates, episode_id)
+        environment, title = summary.environment, summary.title
+    return await run_in_threadpool(
+        _watch_page, request, templates, episode_id, environment, title, running is not None, replay
+    )
+
+
+def _watch_page(
+    request: Request,
+    templates: Templates,
+    episode_id: str,
+    environment: str,
+    title: str,
+    running: bool,
+    replay: bool,
+) -> Response:
+    world = load_world(environment) if environment in world_names() else None
+    page = WatchPage(
+        root="../",
+        static=f"../{static_path(request)}",
+        title=f"{title} · Spectator",
+        episode_id=episode_id,
+        world_title=title,
+        panel=_panel(request, world),
+        beats=json.dumps({} if world is None else dict(world.beats)),
+        chapters=json.dumps({} if world is None else dict(world.chapters)),
+        running=running,
+        replay=replay,
+        modules=request.app.state.modules["watch.js"],
+        panel_modules=[] if world is None else request.app.state.panels.modules(world.name),
+    )
+    return templates.render("watch.html", page)
+
+
+def _not_found(request: Request, templates: Templates, episode_id: str) -> Response:
+    page = ErrorPage(
+        root="../",
+        static=f"../{static_path(request)}",
+        title="There is no such episode",
+        status=HTTPStatus.NOT_FOUND,
+        message=f"Nothing is kept here under {clean_text(episode_id, 64)}. It may have been played on "
+        "another server, or the link was cut short. The lobby lists what is on and what was played.",
+    )
+    return templates.render("error.html", page, status=HTTPStatus.NOT_FOUND)
+
+
+def _deep_link(query: Mapping[str, str]) -> str | None:
+    """The page that ``?ep=&seq=`` means: a Space hands only its query on to the lobby in its frame."""
+    episode_id, seq = query.get("ep", ""), query.get("seq", "")
+    if not EPISODE_ID.fullmatch(episode_id):
+        return None
+    place = f"?{urlencode({'seq': seq})}" if SEQ.fullmatch(seq) else ""
+    return f"./watch/{quote(episode_id)}{place}"
+
+
+def static_path(request: Request) -> str:
+    """Path of the pages' files under their digest, from the root."""
+    path: str = request.app.state.static_path
+    return path
+
+
+def _panel(request: Request, world: World | None) -> str | None:
+    panels: Panels = request.app.state.panels
+    path = None if world is None else panels.path(world.name)
+    return None if path is None else f"../{path}"

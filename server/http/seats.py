@@ -1,0 +1,209 @@
+"""Owns the seats that people play: what one is asked, and the answer to it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final
+
+from fastapi import APIRouter, Depends, Query, Response
+from pydantic import BaseModel, Field
+
+from spectator.episodes.host.handle import LiveEpisode
+from spectator.errors import FieldError, InvalidRequest, NotAsked
+from spectator.llm.parsing import CallRefused, WrittenCall
+from spectator.llm.schema import UnsupportedSchema
+from spectator.policies.human import HumanPolicy
+from spectator.policies.prompting import as_json, instructions, question, situation
+from spectator.text import clean_text
+
+from ..security import faults
+from ..security.bodies import Body, body_of, documented_body
+from ..security.faults import documented
+from .control import CHANGE_PROBLEMS, OperatorDep, ServicesDep, find_live
+
+MAX_REASON: Final = 1000
+"""Characters of a reason that a person may give."""
+
+
+class ToolCall(Body):
+    """One of the legal actions, with its arguments."""
+
+    tool: str = Field(default="", max_length=64, description="Name of a legal action")
+    arguments: dict[str, Any] = Field(default_factory=dict, description="As its JSON schema has them")
+
+
+class Act(Body):
+    """What ``POST /custom/act`` takes."""
+
+    episode_id: str | None = Field(
+        default=None, max_length=64, description="The episode; the newest one that runs when left out"
+    )
+    actor: str | None = Field(
+        default=None, max_length=64, description="Whose seat; the one that is asked when left out"
+    )
+    turn: int | None = Field(default=None, ge=1, description="The turn that is decided, as it was asked")
+    action: ToolCall = Field(default_factory=ToolCall, description="What to do; needed")
+    reason: str = Field(default="", max_length=MAX_REASON, description="Why, for those who watch")
+
+
+class LegalCall(BaseModel):
+    """One kind of action that would be accepted now."""
+
+    tool: str
+    arguments: dict[str, Any] = Field(description="JSON schema of its arguments")
+
+
+class AskedSeat(BaseModel):
+    """What a person is asked now."""
+
+    actor: str = Field(description="Whose seat")
+    turn: int = Field(ge=1, description="The turn to be decided")
+    limit_s: float = Field(ge=0, description="Seconds for this decision")
+    left_s: float = Field(ge=0, description="Seconds left of them; they stand still during a pause")
+    legal_actions: list[LegalCall]
+    situation: dict[str, Any] = Field(description="What this actor sees, as the world tells it")
+    refused: dict[str, str] | None = Field(description="{rule, message} when the last action was refused")
+    prompt: str = Field(description="The same as a language model would be asked it")
+
+
+class Seats(BaseModel):
+    """The seats of an episode that people play."""
+
+    episode_id: str
+    seats: list[str] = Field(description="Actors that a person plays")
+    deciding: str | None = Field(description="The actor whose decision is waited for now")
+    turn: int = Field(ge=0, description="Turns that are over")
+    paused: bool
+    asked: AskedSeat | None = Field(description="null while no person is asked")
+
+
+class Acted(BaseModel):
+    """An action that was taken; the world may still refuse it by a rule of its own."""
+
+    episode_id: str
+    actor: str
+    turn: int
+    action: ToolCall
+
+
+router = APIRouter(prefix="/custom", tags=["control"])
+
+
+@router.get("/asked", responses=CHANGE_PROBLEMS)
+async def asked(
+    response: Response,
+    by: OperatorDep,
+    services: ServicesDep,
+    episode_id: Annotated[str | None, Query(max_length=64)] = None,
+) -> Seats:
+    """What is asked of the people who play here; asking says that the seat is taken."""
+    live = await find_live(services, episode_id)
+    response.headers["Cache-Control"] = "no-store"
+    people = _people(live)
+    for policy in people.values():
+        policy.attend()
+    return Seats(
+        episode_id=live.episode_id,
+        seats=list(people),
+        deciding=live.deciding,
+        turn=live.turn,
+        paused=live.paused,
+        asked=next((told for actor in people if (told := _asked(live, actor, people[actor]))), None),
+    )
+
+
+@router.post(
+    "/act",
+    responses=CHANGE_PROBLEMS | documented(faults.NOT_ASKED, faults.OVER),
+    openapi_extra=documented_body(Act),
+)
+async def act(sent: Annotated[Act, Depends(body_of(Act))], by: OperatorDep, services: ServicesDep) -> Acted:
+    """Decide for a seat; each turn is decided once, whoever comes first."""
+    if wrong := _missing(sent):
+        raise InvalidRequest(wrong)
+    live = await find_live(services, sent.episode_id)
+    actor, policy = _seat(live, sent.actor)
+    if sent.turn != live.turn + 1 or policy.asked is None:
+        raise NotAsked(_whose_turn(live, actor, sent.turn))
+    action = WrittenCall(sent.action.tool, sent.action.arguments, clean_text(sent.reason, MAX_REASON))
+    try:
+        policy.act(action)
+    except (CallRefused, UnsupportedSchema) as error:
+        raise InvalidRequest([_broken(str(error), sent.action)]) from error
+    return Acted(episode_id=live.episode_id, actor=actor, turn=live.turn + 1, action=sent.action)
+
+
+def _people(live: LiveEpisode) -> dict[str, HumanPolicy]:
+    seats = {actor: live.policy(actor) for actor in live.plan.world.actors}
+    return {actor: policy for actor, policy in seats.items() if isinstance(policy, HumanPolicy)}
+
+
+def _asked(live: LiveEpisode, actor: str, policy: HumanPolicy) -> AskedSeat | None:
+    now = policy.asked
+    if now is None:
+        return None
+    observation = now.observation
+    legal = observation.legal_actions
+    briefing = policy.briefing
+    shown = briefing.render(observation) if briefing.render else as_json(situation(observation))
+    return AskedSeat(
+        actor=actor,
+        turn=live.turn + 1,
+        limit_s=now.limit_s,
+        left_s=round(now.left_s, 3),
+        legal_actions=[LegalCall(tool=one["tool"], arguments=dict(one["arguments"])) for one in legal],
+        situation=dict(observation.content),
+        refused=None if observation.refused is None else observation.refused.to_json(),
+        prompt="\n\n".join(
+            (instructions(actor, briefing.task, "json", 1), question(shown, legal, "json", ""))
+        ),
+    )
+
+
+def _missing(sent: Act) -> list[FieldError]:
+    wrong = []
+    if sent.turn is None:
+        wrong.append(FieldError("turn", "is needed: the turn that GET /custom/asked names"))
+    if not sent.action.tool:
+        wrong.append(FieldError("action.tool", "is needed: the name of a legal action"))
+    return wrong
+
+
+def _seat(live: LiveEpisode, wanted: str | None) -> tuple[str, HumanPolicy]:
+    """The seat that is meant.
+
+    Raises:
+        InvalidRequest: No person plays it.
+    """
+    people = _people(live)
+    if not people:
+        raise InvalidRequest([FieldError("episode_id", "nobody in this episode is played by a person")])
+    actor = wanted or (live.deciding if live.deciding in people else next(iter(people)))
+    if actor not in people:
+        rule = f"no person plays {actor!r}; people play {', '.join(people)}"
+        raise InvalidRequest([FieldError("actor", rule)])
+    return actor, people[actor]
+
+
+def _whose_turn(live: LiveEpisode, actor: str, turn: int | None) -> str:
+    now, deciding = live.turn + 1, live.deciding
+    if turn is not None and turn < now:
+        so_far = f"Turn {turn} is decided already"
+    elif turn is not None and turn > now:
+        so_far = f"Turn {turn} has not come yet"
+    else:
+        so_far = f"Nothing is asked of {actor} now"
+    if deciding is None:
+        return f"{so_far}; the world is at work on turn {now}."
+    return f"{so_far}; turn {now} is for {deciding} ({live.plan.preset(deciding).name}) to decide."
+
+
+def _broken(rule: str, action: ToolCall) -> FieldError:
+    """The rule beside the argument that broke it, where it names one."""
+    sentence = rule.removeprefix(f"{action.tool}: ")
+    where, found, said = sentence.partition(": ")
+    name = where.partition(".")[0].partition("[")[0]
+    if found and name in action.arguments:
+        return FieldError(f"action.arguments.{where}", said)
+    if sentence != rule:
+        return FieldError("action.arguments", sentence)
+    return FieldError("action.tool", rule)

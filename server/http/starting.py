@@ -1,0 +1,176 @@
+"""Owns the request to start an episode: read from a body, checked as a whole, put in the library's words."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Final, Literal
+
+from pydantic import Field
+
+from spectator.catalog import LoadWorld
+from spectator.environments.base import MAX_SEED, World
+from spectator.episodes.replay.fork import ForkRequest
+from spectator.episodes.run.pacing import Pace
+from spectator.episodes.run.plan import EpisodeRequest, plan_episode
+from spectator.errors import FieldError, InvalidRequest
+
+from ..security.bodies import Body, read_fields, unknown_field
+
+DEFAULT_OVERS: Final = 5
+"""Length when none is asked for, in worlds that have an option of the name ``max_overs``."""
+
+PaceName = Literal["broadcast", "fast", "max"]
+
+
+class StartEpisode(Body):
+    """What ``POST /custom/start_episode`` takes; everything may be left out."""
+
+    environment: str | None = Field(
+        default=None, min_length=1, max_length=64, description="World; the server's default when left out"
+    )
+    captain_preset: str = Field(
+        default="heuristic", min_length=1, max_length=64, description="Who takes the agent's seat"
+    )
+    opponent_choice: str = Field(
+        default="heuristic",
+        min_length=1,
+        max_length=64,
+        description="Who takes the other seats, in worlds that have any",
+    )
+    max_overs: int = Field(
+        default=DEFAULT_OVERS,
+        description="Short for the option of this name; a world without it takes only the default",
+    )
+    eval_pack_id: str = Field(default="default", min_length=1, max_length=64, description="Evaluation pack")
+    enable_tts: bool = Field(default=True, description="Whether the commentary is spoken")
+    seed: int | None = Field(
+        default=None, ge=0, le=MAX_SEED, description="Seed; null to have one drawn and recorded"
+    )
+    pace: PaceName = Field(
+        default="broadcast",
+        description="`broadcast`: about 2 s a beat; `fast`: ten steps a second; `max`: no waiting",
+    )
+    options: dict[str, Any] = Field(
+        default_factory=dict, description="The world's own options, see /custom/catalog"
+    )
+
+
+class ForkEpisode(Body):
+    """What ``POST /custom/fork`` takes; ``episode_id`` and ``seq`` are needed."""
+
+    episode_id: str = Field(default="", max_length=64, description="The episode to play on from within")
+    seq: int = Field(
+        default=0,
+        ge=0,
+        le=MAX_SEED,
+        description="Its last event that is kept: the last of a step, before the end of the game",
+    )
+    captain_preset: str | None = Field(
+        default=None, min_length=1, max_length=64, description="Who takes the agent's seat; as before"
+    )
+    opponent_choice: str | None = Field(
+        default=None, min_length=1, max_length=64, description="Who takes the other seats; as before"
+    )
+    pace: PaceName = Field(default="broadcast", description="How fast to play on")
+    seed: int | None = Field(
+        default=None,
+        ge=0,
+        le=MAX_SEED,
+        description="Seed of the captains, as before when null; the world keeps its own luck",
+    )
+
+
+def wanted_fork(sent: dict[str, Any]) -> ForkRequest:
+    """What a body asks for.
+
+    Raises:
+        InvalidRequest: Names every wrong field.
+    """
+    reading = read_fields(ForkEpisode, sent)
+    wrong, fields = list(reading.wrong), reading.fields
+    named = {field.field for field in wrong}
+    if not fields.episode_id and "episode_id" not in named:
+        wrong.append(FieldError("episode_id", "is needed: the episode to play on from within"))
+    if fields.seq < 1 and "seq" not in named:
+        wrong.append(FieldError("seq", "is needed: the last event to keep, 1 or more"))
+    if wrong:
+        raise InvalidRequest(wrong)
+    return ForkRequest(
+        fields.episode_id,
+        fields.seq,
+        captain=fields.captain_preset,
+        opponent=fields.opponent_choice,
+        seed=fields.seed,
+        pace=Pace(fields.pace),
+    )
+
+
+async def wanted_episode(sent: dict[str, Any], default_environment: str, load: LoadWorld) -> EpisodeRequest:
+    """The request in the library's words.
+
+    Args:
+        sent: The body.
+        default_environment: World when none is named.
+        load: Finds worlds.
+
+    Raises:
+        InvalidRequest: Names every wrong field.
+    """
+    reading = read_fields(StartEpisode, sent)
+    wrong = list(reading.wrong)
+    fields = reading.fields
+    name = default_environment if fields.environment is None else fields.environment
+    try:
+        world = await asyncio.to_thread(load, name)
+    except InvalidRequest as error:
+        raise InvalidRequest([*wrong, *error.fields]) from error
+    options = dict(fields.options)
+    if any(field.field == "environment" for field in wrong):
+        raise InvalidRequest(wrong)
+    shorthand = _spread_overs(world, fields, options, wrong)
+    request = EpisodeRequest(
+        environment=name,
+        captain=fields.captain_preset,
+        opponent=fields.opponent_choice,
+        pack=fields.eval_pack_id,
+        seed=fields.seed,
+        pace=Pace(fields.pace),
+        narration=fields.enable_tts,
+        options=options,
+    )
+    try:
+        plan_episode(request, draw_seed=lambda: 0, load=load)
+    except InvalidRequest as error:
+        wrong += [_as_spelt(field, world, shorthand) for field in error.fields]
+    if wrong:
+        raise InvalidRequest(wrong)
+    return request
+
+
+def _spread_overs(
+    world: World, fields: StartEpisode, options: dict[str, Any], wrong: list[FieldError]
+) -> bool:
+    """Put ``max_overs`` into ``options`` where the world has it; whether it was put there."""
+    explicit = "max_overs" in fields.model_fields_set
+    if "max_overs" not in world.options_type.model_fields:
+        if explicit and fields.max_overs != DEFAULT_OVERS:
+            wrong.append(FieldError("max_overs", f"{world.name} has no such option; leave it out"))
+        return False
+    if "max_overs" in options:
+        if explicit and options["max_overs"] != fields.max_overs:
+            wrong.append(FieldError("max_overs", "contradicts options.max_overs; send one of them"))
+        return False
+    options["max_overs"] = fields.max_overs
+    return True
+
+
+def _as_spelt(wrong: FieldError, world: World, shorthand: bool) -> FieldError:
+    """``wrong`` by the name that the request used, unknown options with the nearest one there is."""
+    where, _, option = wrong.field.partition(".")
+    if where != "options" or not option:
+        return wrong
+    if shorthand and option == "max_overs":
+        return FieldError("max_overs", wrong.rule)
+    if "." not in option and option not in world.options_type.model_fields:
+        return FieldError(wrong.field, unknown_field(option, world.options_type))
+    return wrong

@@ -1,0 +1,271 @@
+"""Owns the one table from what went wrong to what a client is told: problem documents, close codes."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Any, Final
+
+from fastapi import FastAPI
+from fastapi.exceptions import RequestValidationError
+from pydantic import BaseModel, Field
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, Response
+
+from spectator.errors import (
+    ConfigurationError,
+    EpisodeBusy,
+    EpisodeElsewhere,
+    EpisodeNotFound,
+    EpisodeOver,
+    FieldError,
+    InvalidRequest,
+    JournalError,
+    NotAsked,
+    ProtocolError,
+    SpectatorError,
+    field_errors,
+)
+from spectator.text import clean_text
+
+from ..viewers.wire import Close
+
+logger = logging.getLogger(__name__)
+
+MEDIA_TYPE: Final = "application/problem+json"
+
+MAX_DETAIL: Final = 2000
+"""Characters of a detail, which may quote what the client sent."""
+
+
+class WrongField(BaseModel):
+    """One wrong field of a request."""
+
+    field: str = Field(description="Dotted path of the field, as the request spelt it")
+    rule: str = Field(description="The rule it broke, as a sentence that says what would be right")
+
+
+class Problem(BaseModel):
+    """What went wrong, as RFC 9457 has it."""
+
+    type: str = Field(description="A stable name of the kind of problem, such as `/problems/episode-busy`")
+    title: str = Field(description="The kind of problem in words; the same for every occurrence")
+    status: int = Field(description="The HTTP status")
+    detail: str = Field(description="What went wrong this time, for people")
+    instance: str | None = Field(default=None, description="The path that was asked for")
+    errors: list[WrongField] | None = Field(
+        default=None, description="Every wrong field, when fields are wrong"
+    )
+    running: list[dict[str, Any]] | None = Field(
+        default=None, description="The episodes that hold the slots, when all are taken, as in /custom/status"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind of problem.
+
+    Args:
+        name: Last part of its ``type``.
+        status: HTTP status that answers it.
+        title: What it is, in words.
+    """
+
+    name: str
+    status: int
+    title: str
+
+
+class Refused(Exception):
+    """The edge itself refuses a request.
+
+    Args:
+        kind: Which kind of problem.
+        detail: What went wrong this time.
+        headers: Further response headers.
+        extra: Further members of the problem document.
+    """
+
+    def __init__(
+        self,
+        kind: Kind,
+        detail: str,
+        *,
+        headers: Mapping[str, str] | None = None,
+        extra: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.kind = kind
+        self.detail = detail
+        self.headers = dict(headers or {})
+        self.extra = dict(extra or {})
+        super().__init__(detail)
+
+
+MALFORMED: Final = Kind("malformed-body", 400, "The body is not JSON")
+UNAUTHENTICATED: Final = Kind("token-needed", 401, "The operator's token is needed")
+NOT_HERE: Final = Kind("not-allowed-here", 403, "This is not allowed here")
+FOREIGN_ORIGIN: Final = Kind("foreign-origin", 403, "A page of another site may not do this")
+NOT_FOUND: Final = Kind("not-found", 404, "There is nothing here")
+NO_EPISODE: Final = Kind("episode-not-found", 404, "There is no such episode")
+METHOD: Final = Kind("method-not-allowed", 405, "This method is not allowed here")
+BUSY: Final = Kind("episode-busy", 409, "Every slot is taken")
+NOT_ASKED: Final = Kind("not-asked", 409, "It is not this seat's turn")
+ELSEWHERE: Final = Kind("episode-elsewhere", 409, "The episode is played elsewhere")
+OVER: Final = Kind("episode-over", 409, "The episode has ended")
+TOO_LARGE: Final = Kind("body-too-large", 413, "The body is too large")
+NOT_JSON: Final = Kind("not-json", 415, "The content type must be application/json")
+INVALID: Final = Kind("invalid-request", 422, "Fields of the request are wrong")
+TOO_MANY: Final = Kind("too-many-requests", 429, "Too many requests")
+SPENT: Final = Kind("allowance-spent", 429, "What models may use up today is spent")
+INTERNAL: Final = Kind("internal-error", 500, "The server failed")
+NO_JOURNAL: Final = Kind("journal-unavailable", 503, "The journal cannot be used now")
+NO_VOICE: Final = Kind("no-voice", 503, "Nobody can speak this line now")
+FULL: Final = Kind("too-many-viewers", 503, "There is no room for another viewer")
+
+FAULTS: Final[Mapping[type[SpectatorError], Kind]] = {
+    InvalidRequest: INVALID,
+    EpisodeNotFound: NO_EPISODE,
+    EpisodeBusy: BUSY,
+    EpisodeOver: OVER,
+    EpisodeElsewhere: ELSEWHERE,
+    NotAsked: NOT_ASKED,
+    JournalError: NO_JOURNAL,
+    ConfigurationError: INTERNAL,
+    SpectatorError: INTERNAL,
+}
+"""What answers each error of the library; the nearest class in its ancestry decides."""
+
+CLOSES: Final[Mapping[type[SpectatorError], Close]] = {
+    EpisodeNotFound: Close.NOT_FOUND,
+    ProtocolError: Close.BAD_MESSAGE,
+    SpectatorError: Close.RESTARTING,
+}
+"""How a viewer's connection ends by each error; the nearest class in its ancestry decides."""
+
+BY_STATUS: Final[Mapping[int, Kind]] = {
+    kind.status: kind
+    for kind in (MALFORMED, UNAUTHENTICATED, NOT_FOUND, METHOD, TOO_LARGE, NOT_JSON, TOO_MANY)
+}
+
+
+def problem(
+    kind: Kind,
+    detail: str,
+    *,
+    instance: str | None = None,
+    errors: Sequence[FieldError] = (),
+    headers: Mapping[str, str] | None = None,
+    extra: Mapping[str, Any] | None = None,
+) -> JSONResponse:
+    """The response that tells a problem."""
+    document = Problem(
+        type=f"/problems/{kind.name}",
+        title=kind.title,
+        status=kind.status,
+        detail=clean_text(detail, MAX_DETAIL),
+        instance=None if instance is None else clean_text(instance, MAX_DETAIL),
+        errors=[_wrong_field(wrong) for wrong in errors] or None,
+        **(extra or {}),
+    )
+    return JSONResponse(
+        document.model_dump(mode="json", exclude_none=True),
+        status_code=kind.status,
+        headers={"Cache-Control": "no-store", **(headers or {})},
+        media_type=MEDIA_TYPE,
+    )
+
+
+def _wrong_field(wrong: FieldError) -> WrongField:
+    return WrongField(field=clean_text(wrong.field, MAX_DETAIL), rule=clean_text(wrong.rule, MAX_DETAIL))
+
+
+def kind_of(error: SpectatorError) -> Kind:
+    """The kind of problem that an error of the library is."""
+    return next(FAULTS[base] for base in type(error).__mro__ if base in FAULTS)
+
+
+def close_of(error: SpectatorError) -> tuple[Close, str]:
+    """How an error of the library ends a viewer's connection, and the reason it is given."""
+    close = next(CLOSES[base] for base in type(error).__mro__ if base in CLOSES)
+    if close is Close.RESTARTING:
+        logger.error("a viewer is sent away: %s", error)
+        return close, "the record cannot be read now; come back later"
+    return close, str(error)
+
+
+def documented(*kinds: Kind) -> dict[int | str, dict[str, Any]]:
+    """``responses=`` of a route that may answer with these problems."""
+    described: dict[int, list[str]] = {}
+    for kind in kinds:
+        described.setdefault(kind.status, []).append(kind.title)
+    return {
+        status: {
+            "description": "; ".join(titles),
+            "content": {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}},
+        }
+        for status, titles in described.items()
+    }
+
+
+Handler = Callable[[Request, Any], Awaitable[Response]]
+
+
+async def _refused(request: Request, error: Refused) -> Response:
+    return problem(
+        error.kind, error.detail, instance=request.url.path, headers=error.headers, extra=error.extra
+    )
+
+
+async def _library(request: Request, error: SpectatorError) -> Response:
+    kind = kind_of(error)
+    if kind is INTERNAL:
+        return await _unexpected(request, error)
+    if kind is NO_JOURNAL:
+        logger.error("%s %s: %s", request.method, request.url.path, error)
+        return problem(kind, "The journal cannot be used now; try again soon.", instance=request.url.path)
+    errors = error.fields if isinstance(error, InvalidRequest) else ()
+    return problem(kind, str(error), instance=request.url.path, errors=errors)
+
+
+async def _validation(request: Request, error: RequestValidationError) -> Response:
+    errors = [
+        FieldError(wrong.field.partition(".")[2] or wrong.field, wrong.rule)
+        for wrong in field_errors(error.errors())
+    ]
+    detail = "; ".join(f"{wrong.field}: {wrong.rule}" for wrong in errors)
+    return problem(INVALID, detail, instance=request.url.path, errors=errors)
+
+
+async def _http(request: Request, error: HTTPException) -> Response:
+    known = BY_STATUS.get(error.status_code)
+    phrase = HTTPStatus(error.status_code).phrase
+    kind = known or Kind(phrase.lower().replace(" ", "-"), error.status_code, phrase)
+    detail = kind.title if error.detail == phrase else str(error.detail)
+    return problem(kind, detail, instance=request.url.path, headers=error.headers)
+
+
+async def _gone(request: Request, error: ClientDisconnect) -> Response:
+    """Whoever leaves in the middle of a body is no fault of ours; the answer reaches nobody."""
+    return problem(MALFORMED, "The body broke off.", instance=request.url.path)
+
+
+async def _unexpected(request: Request, error: Exception) -> Response:
+    logger.error("%s %s failed", request.method, request.url.path, exc_info=error)
+    return problem(INTERNAL, "Something broke; it has been logged.", instance=request.url.path)
+
+
+def install_faults(app: FastAPI) -> None:
+    """Answer every error of ``app`` with a problem document."""
+    handlers: Mapping[type[Exception], Handler] = {
+        Refused: _refused,
+        ClientDisconnect: _gone,
+        SpectatorError: _library,
+        RequestValidationError: _validation,
+        HTTPException: _http,
+        Exception: _unexpected,
+    }
+    for error, handler in handlers.items():
+        app.add_exception_handler(error, handler)

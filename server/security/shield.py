@@ -1,0 +1,150 @@
+"""Owns what every request passes: the origin check, the limit of bodies, the security headers."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from ..settings import Settings
+from ..viewers.wire import Close
+from .faults import FOREIGN_ORIGIN, TOO_LARGE, problem
+from .guard import Origins
+
+CONTROL_BODY_BYTES: Final = 64 * 1024
+"""Longest body of a control request."""
+
+BODY_BYTES: Final = 1024 * 1024
+"""Longest body of any other request, that of an OpenEnv action."""
+
+BODY_S: Final = 20.0
+"""How long a client may take between two pieces of a body."""
+
+SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+
+
+class OriginShield:
+    """Refuses what changes something, and every socket, when a page of another site asks.
+
+    Args:
+        app: The application behind it.
+        settings: Which origins are ours.
+    """
+
+    def __init__(self, app: ASGIApp, settings: Settings) -> None:
+        self._app = app
+        self._origins = Origins(settings)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the request on, or refuse it."""
+        guarded = scope["type"] == "websocket" or (
+            scope["type"] == "http" and scope["method"] not in SAFE_METHODS
+        )
+        if not guarded or self._origins.allows(Headers(scope=scope)):
+            await self._app(scope, receive, send)
+        elif scope["type"] == "http" or "websocket.http.response" in scope.get("extensions", {}):
+            detail = "Open this from the server's own pages, or list the origin in SPECTATOR_ALLOWED_ORIGINS."
+            await problem(FOREIGN_ORIGIN, detail, instance=scope["path"])(scope, receive, send)
+        else:
+            await send({"type": "websocket.close", "code": Close.FOREIGN_ORIGIN.code, "reason": ""})
+
+
+class BodyLimit:
+    """Refuses bodies that are too long, whether they say so or not.
+
+    Args:
+        app: The application behind it.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the request on with its body counted."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        limit = CONTROL_BODY_BYTES if scope["path"].startswith("/custom/") else BODY_BYTES
+        declared = Headers(scope=scope).get("content-length", "")
+        if declared.isdigit() and int(declared) > limit:
+            await problem(TOO_LARGE, _too_large(limit), instance=scope["path"])(scope, receive, send)
+            return
+        await self._app(scope, _counted(receive, limit), send)
+
+
+class SecurityHeaders:
+    """Puts the security headers on every response.
+
+    Args:
+        app: The application behind it.
+        settings: Who may frame the pages.
+    """
+
+    def __init__(self, app: ASGIApp, settings: Settings) -> None:
+        self._app = app
+        self._headers = {
+            "Content-Security-Policy": content_security_policy(settings),
+            "X-Content-Type-Options": "nosniff",
+            "Referrer-Policy": "same-origin",
+            "Permissions-Policy": "camera=(), geolocation=(), microphone=(), payment=(), usb=()",
+        }
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the request on; its response gets the headers."""
+
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] in ("http.response.start", "websocket.http.response.start"):
+                headers = MutableHeaders(scope=message)
+                for name, value in self._headers.items():
+                    headers.setdefault(name, value)
+            await send(message)
+
+        await self._app(scope, receive, send_with_headers)
+
+
+def content_security_policy(settings: Settings) -> str:
+    """The policy: our own files only, no inline script, and strings never become markup."""
+    return "; ".join(
+        (
+            "default-src 'none'",
+            "script-src 'self'",
+            "style-src 'self'",
+            "connect-src 'self'",
+            "img-src 'self' data:",
+            "media-src 'self' blob:",
+            "font-src 'self'",
+            "manifest-src 'self'",
+            "base-uri 'none'",
+            "form-action 'self'",
+            f"frame-ancestors {' '.join(settings.frame_ancestors)}",
+            "require-trusted-types-for 'script'",
+            "trusted-types 'none'",
+        )
+    )
+
+
+def _counted(receive: Receive, limit: int) -> Receive:
+    seen = 0
+    complete = False
+
+    async def counted() -> Message:
+        nonlocal seen, complete
+        try:
+            async with asyncio.timeout(None if complete else BODY_S):
+                message = await receive()
+        except TimeoutError:
+            raise HTTPException(408, f"Nothing more of the body came for {BODY_S:g} s.") from None
+        complete = not message.get("more_body", False)
+        seen += len(message.get("body", b""))
+        if seen > limit:
+            raise HTTPException(TOO_LARGE.status, _too_large(limit))
+        return message
+
+    return counted
+
+
+def _too_large(limit: int) -> str:
+    return f"The body may hold at most {limit} bytes."

@@ -1,0 +1,1 @@
+"""Viewers' connections: uvicorn's socket taken over after the handshake, and the compiled send loop."""

@@ -1,0 +1,244 @@
+"""Owns our connections: uvicorn's, with small messages and an end to whoever sends or reads nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Any, Final, cast
+
+from starlette.requests import HTTPConnection
+from uvicorn._types import ASGISendEvent
+from uvicorn.protocols.http.auto import AutoHTTPProtocol
+from uvicorn.protocols.utils import ClientDisconnected
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+from websockets.frames import Frame
+from websockets.http11 import Request
+
+from spectator.clock import SystemClock
+
+from ..security.token_bucket import Allowance
+from .inbound import MAX_FRAGMENTS
+
+logger = logging.getLogger(__name__)
+
+EXTENSION: Final = "spectator.connection"
+"""Key of the :class:`WebSocketProtocol` itself in the scope's extensions."""
+
+UNREAD_BYTES: Final = 64 * 1024
+"""What may wait for a peer that goes on sending pings."""
+
+PINGS_PER_S: Final = 10.0
+"""Pings that a peer may send in a second, over any length of time."""
+
+PING_BURST: Final = 100.0
+"""Pings that it may send at once."""
+
+LINGER_S: Final = 5.0
+"""How long a closed connection may take to read what was written, before it is cut."""
+
+GOING_S: Final = 1.0
+"""The same once the server goes."""
+
+REQUEST_S: Final = 15.0
+"""How long a connection may take to send the head of its first request; twice as long for a later one."""
+
+
+HEAD_BYTES: Final = 64 * 1024
+"""Longest head of a request, and longest of whatever else in one belongs to no body."""
+
+UNBOUNDED: Final = hasattr(AutoHTTPProtocol, "on_body")
+"""Whether the parser takes heads of any length: httptools does; h11, where there is none, does not."""
+
+
+class HttpProtocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
+    """An HTTP connection of uvicorn's that is cut when it asks for nothing, or without an end."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:
+        """Begin the connection."""
+        super().connection_made(transport)
+        self._answered: object = None
+        self._unread = 0
+        self._patience = self.loop.call_later(REQUEST_S, self._cut_when_silent)
+
+    def data_received(self, data: bytes) -> None:
+        """Read what the peer says; a head without an end is refused."""
+        self._unread += len(data)
+        super().data_received(data)
+        if UNBOUNDED and self._unread > HEAD_BYTES and not self.transport.is_closing():
+            self.send_400_response(f"The head of a request may take {HEAD_BYTES} bytes.")
+
+    def on_headers_complete(self) -> None:
+        """A head was read."""
+        self._unread = 0
+        super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        """A part of a body was read."""
+        self._unread = 0
+        super().on_body(body)
+
+    def handle_websocket_upgrade(self) -> None:
+        """Make way for a WebSocket; nothing of ours outlives this."""
+        self._patience.cancel()
+        super().handle_websocket_upgrade()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """End the connection."""
+        self._patience.cancel()
+        super().connection_lost(exc)
+
+    def _cut_when_silent(self) -> None:
+        """Cut it when the request that was answered last is still the last one."""
+        if self.transport.get_protocol() is not self:
+            return
+        if self.cycle is self._answered:
+            self.transport.abort()
+            return
+        if self.cycle.response_complete:
+            self._answered = self.cycle
+        self._patience = self.loop.call_later(REQUEST_S, self._cut_when_silent)
+
+
+class WebSocketProtocol(WebSocketsSansIOProtocol):
+    """A WebSocket of uvicorn's that never waits for ever."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Begin the connection; comings and goings of viewers are figures, not log lines."""
+        self.logger = self.conn.logger = logger
+        self._pings = Allowance(PINGS_PER_S, PING_BURST, SystemClock())
+        self._early: list[bytes] | None = None
+        super().connection_made(transport)
+
+    def data_received(self, data: bytes) -> None:
+        """Read what the peer says; what comes before the handshake is answered waits."""
+        if self._early is None:
+            super().data_received(data)
+            if self.conn.handshake_exc is not None and not self.handshake_initiated:
+                self._refuse_handshake()
+        else:
+            self._early.append(data)
+            self.transport.pause_reading()
+
+    def _refuse_handshake(self) -> None:
+        """Answer a handshake that could not be read, such as one with too long a path; uvicorn does not."""
+        self.transport.write(b"".join(self.conn.data_to_send()))
+        self.transport.close()
+
+    def handle_connect(self, event: Request) -> None:
+        """Begin the handshake."""
+        self._early = []
+        super().handle_connect(event)
+        if hasattr(self, "scope"):
+            extensions: dict[str, Any] = self.scope["extensions"]
+            extensions[EXTENSION] = self
+
+    def hand_over(self, make: Callable[[asyncio.Transport, set[Any]], asyncio.Protocol]) -> None:
+        """Let another protocol have the connection, if it is still there, and forget everything about it.
+
+        To be called in the same turn in which the handshake was answered.
+
+        Args:
+            make: Makes the successor from the transport and the server's set of open connections.
+        """
+        transport = self.transport
+        if self.disconnected or self.close_sent or transport.is_closing():
+            return
+        self.stop_keepalive()
+        self.connections.discard(self)
+        successor = make(transport, self.connections)
+        transport.set_protocol(successor)
+        self.transport = cast(asyncio.Transport, _HandedOver())
+        del self.scope["extensions"][EXTENSION]  # the two held each other
+        self._read_early(transport, successor)
+
+    def _read_early(self, transport: asyncio.Transport, reader: asyncio.Protocol) -> None:
+        early, self._early = self._early, None
+        for data in early or ():
+            reader.data_received(data)
+        if early and not transport.is_closing():
+            transport.resume_reading()
+
+    def farewell(self, text: str, code: int, reason: str) -> None:
+        """Write a last message and the close, even to one who does not read; cut it off a while later."""
+        if self.close_sent or self.disconnected or self.transport.is_closing():
+            return
+        self.conn.send_text(text.encode())
+        self.conn.send_close(code, reason)
+        self.transport.write(b"".join(self.conn.data_to_send()))
+        self.close_sent = True
+        self.stop_keepalive()
+        if self.read_paused:
+            self.read_paused = False
+            self.transport.resume_reading()
+        self.close_timer = self.loop.call_later(LINGER_S, self.transport.abort)
+
+    async def send(self, message: ASGISendEvent) -> None:
+        """Send to the peer; one whose connection we have closed is gone, as one who left is."""
+        await self.writable.wait()
+        if self.close_sent:
+            raise ClientDisconnected
+        await super().send(message)
+        if message["type"] == "websocket.accept":
+            del self.request, self.response  # a connection lasts for hours; its handshake need not
+            self.loop.call_soon(self._read_early, self.transport, self)  # unless it is handed over till then
+        if message["type"] == "websocket.http.response.body" and not message.get("more_body", False):
+            self.handshake_complete = True  # or uvicorn logs a refusal as a failure of the application
+
+    def handle_ping(self) -> None:
+        """Answer a ping; one who sends countless ones, or reads no answers, is cut off."""
+        if self._pings.spend(1.0) and self.transport.get_write_buffer_size() < UNREAD_BYTES:
+            super().handle_ping()
+        else:
+            self.transport.abort()
+
+    def handle_cont(self, event: Frame) -> None:
+        """Take a fragment; a message in countless ones is refused."""
+        if len(self.frames) >= MAX_FRAGMENTS:
+            self._fail(1009, "too many fragments")
+            return
+        super().handle_cont(event)
+
+    def send_receive_event_to_app(self) -> None:
+        """Hand a message over; text that is not UTF-8 ends the connection without a trace in the log."""
+        try:
+            if self.curr_msg_data_type == "text":
+                b"".join(self.frames).decode()
+        except UnicodeDecodeError:
+            self._fail(1007, "not UTF-8")
+            return
+        super().send_receive_event_to_app()
+
+    def keepalive_timeout(self) -> None:
+        """The peer is dead: end it, unread bytes and all."""
+        super().keepalive_timeout()
+        self.loop.call_later(LINGER_S, self.transport.abort)
+
+    def shutdown(self) -> None:
+        """The server goes: close, and cut off whoever does not read."""
+        super().shutdown()
+        self.loop.call_later(GOING_S, self.transport.abort)
+
+    def _fail(self, code: int, reason: str) -> None:
+        self.frames = []
+        self.conn.fail(code, reason)
+        self.handle_parser_exception()
+
+
+class _HandedOver:
+    """Stands for a connection that is somebody else's now; uvicorn closes it when the application returns."""
+
+    def close(self) -> None:
+        """Leave it open."""
+
+
+def protocol_of(connection: HTTPConnection) -> WebSocketProtocol | None:
+    """The connection's own protocol; ``None`` where another server carries it."""
+    found = connection.scope.get("extensions", {}).get(EXTENSION)
+    return found if isinstance(found, WebSocketProtocol) else None
+
+
+def farewell_of(connection: HTTPConnection) -> Callable[[str, int, str], None] | None:
+    """The :meth:`WebSocketProtocol.farewell` of a connection; ``None`` where another server carries it."""
+    protocol = protocol_of(connection)
+    return None if protocol is None else protocol.farewell

@@ -1,0 +1,82 @@
+"""Owns the telling of thoughts that form: which frames, how often, to whom it may be lost."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from spectator.clock import Clock
+from spectator.episodes.run.partial_decision import Forming, Thinking
+
+from . import wire
+from .wire import Frame
+
+INTERVAL_S: Final = 0.05
+"""Least time between two frames of one episode."""
+
+WHOLE_EVERY: Final = 20
+"""Frames after which one tells everything anew, for whoever missed one."""
+
+
+class Telling:
+    """Makes frames of what is thought in one episode, each of what is new since the one before.
+
+    Args:
+        thinking: What is thought.
+    """
+
+    def __init__(self, thinking: Thinking) -> None:
+        self._thinking = thinking
+        self._told: Forming | None = None
+        self._revision = 0
+        self._heard = 0
+        self._part = 0
+        self._over = False
+
+    async def go_on(self, say: Callable[[Frame], Awaitable[None]], clock: Clock) -> None:
+        """Tell for as long as anybody watches.
+
+        Args:
+            say: Hands a frame to those who keep up; for others it is lost.
+            clock: Waits.
+        """
+        known = -1
+        while True:
+            known = await self._thinking.change(known)
+            frame = self.next()
+            if frame is not None:
+                await say(frame)
+            await clock.sleep(INTERVAL_S)
+
+    def next(self) -> Frame | None:
+        """The next frame; ``None`` when there is nothing to tell."""
+        forming = self._thinking.forming
+        is_new = forming is not self._told
+        if forming is None or (is_new and forming.over) or (not is_new and self._over):
+            return None
+        self._part = 0 if is_new else self._part + 1
+        anew = is_new or forming.revision != self._revision or self._part % WHOLE_EVERY == 0
+        grown = None if anew else forming.since(self._heard)
+        self._told, self._revision, self._heard = forming, forming.revision, forming.heard
+        self._over = forming.over
+        return self._frame(forming, grown)
+
+    def so_far(self) -> list[Frame]:
+        """What somebody who comes now is told, so that the next frame follows it."""
+        forming = self._told
+        if forming is None or self._over or forming.over or forming.revision != self._revision:
+            return []
+        return [self._frame(forming, None)]
+
+    def _frame(self, forming: Forming, grown: tuple[str, str] | None) -> Frame:
+        thought, answer = forming.newest(self._heard) if grown is None else grown
+        return wire.thought(
+            forming.actor,
+            forming.turn,
+            part=self._part,
+            whole=grown is None,
+            done=forming.over,
+            elapsed_s=round(self._thinking.elapsed_s(forming), 2),
+            thought=thought,
+            answer=answer,
+        )

@@ -1,0 +1,220 @@
+"""Owns the wall: everything that runs here as tiles, told at a bounded rate in the same bytes to all."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final
+
+from spectator.clock import Clock, timestamp
+from spectator.episodes.host.handle import LiveEpisode
+from spectator.episodes.host.supervisor import Supervisor
+from spectator.events import encode_json
+from spectator.merge_patch import make_patch
+
+from . import wire
+from .audience import in_turns
+from .ports import Tell
+from .viewer import Viewer
+from .wire import Frame
+
+INTERVAL_S: Final = 0.25
+"""Least time between two frames."""
+
+AFTERGLOW_S: Final = 20.0
+"""How long an episode stays on the wall after its end, so that its result is seen."""
+
+UNSEEN: Final = -2
+"""Where a viewer stands that has seen nothing, or wants to see everything again."""
+
+LINE_LENGTH: Final = 160
+"""Characters of the newest line of commentary, and of the headline, that a tile shows."""
+
+Tile = dict[str, Any]
+
+
+@dataclass(slots=True)
+class _Shown:
+    live: LiveEpisode
+    tile: Tile
+    until: float | None = None
+
+
+class Wall:
+    """What runs here, as tiles, for any number of viewers.
+
+    It looks at the episodes only while somebody looks at it, encodes what has changed once for all, and
+    keeps nothing for anybody: who has missed a change is given the whole wall again.
+
+    Args:
+        supervisor: Who runs the episodes.
+        clock: Time.
+        tasks: The group that it looks in.
+    """
+
+    def __init__(self, supervisor: Supervisor, clock: Clock, tasks: asyncio.TaskGroup) -> None:
+        self._version = 0
+        self._supervisor = supervisor
+        self._clock = clock
+        self._tasks = tasks
+        self._shown: dict[str, _Shown] = {}
+        self._change: Frame | None = None
+        self._whole: Frame | None = None
+        self._viewers: dict[Viewer, None] = {}
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def version(self) -> int:
+        """Raised by every change."""
+        return self._version
+
+    @property
+    def looking(self) -> bool:
+        """Whether anybody looks."""
+        return bool(self._viewers)
+
+    def now(self) -> Frame:
+        """The frame with every tile; at most :data:`INTERVAL_S` old."""
+        if self._task is None:
+            self.look()
+        return self._everything()
+
+    def after(self, version: int) -> Frame:
+        """What a viewer of ``version`` needs: the last change where that is enough, else every tile."""
+        change = self._change
+        return change if change is not None and self._version == version + 1 else self._everything()
+
+    def _everything(self) -> Frame:
+        """Encoded once for all who ask between two changes."""
+        if self._whole is None:
+            self._whole = self._frame("wall", {name: shown.tile for name, shown in self._shown.items()})
+        return self._whole
+
+    def enter(self, viewer: Viewer) -> None:
+        """Somebody looks, and is told of changes."""
+        self._viewers[viewer] = None
+        if self._task is None:
+            self.look()
+            self._task = self._tasks.create_task(self._keep_looking(), name="wall")
+
+    def leave(self, viewer: Viewer) -> None:
+        """Somebody looks no more; safe to call twice."""
+        self._viewers.pop(viewer, None)
+        if not self._viewers and self._task is not None:
+            self._task.cancel()
+            self._task = None
+
+    def look(self) -> None:
+        """Take in what has happened since the last look; returns at once."""
+        changes: dict[str, Any] = {}
+        for live in self._supervisor.showing():
+            if live.episode_id not in self._shown and live.head_seq:
+                self._shown[live.episode_id] = _Shown(live, {})
+        for name, shown in tuple(self._shown.items()):
+            tile = _tile(shown.live)
+            if tile != shown.tile:
+                changes[name] = make_patch(shown.tile, tile)
+                shown.tile = tile
+            if self._is_gone(shown):
+                changes[name] = None
+                del self._shown[name]
+        if changes:
+            self._note(changes)
+
+    def _is_gone(self, shown: _Shown) -> bool:
+        if self._supervisor.live(shown.live.episode_id) is not None:
+            return False
+        now = self._clock.monotonic()
+        if shown.until is None:
+            shown.until = now + (AFTERGLOW_S if shown.live.ended else 0.0)
+        return now >= shown.until
+
+    def _note(self, changes: Mapping[str, Any]) -> None:
+        self._version += 1
+        self._change, self._whole = self._frame("wall.changed", changes), None
+
+    def _frame(self, name: str, tiles: Mapping[str, Any]) -> Frame:
+        text = encode_json({"frame": name, "version": self._version, "tiles": tiles})
+        return Frame(text, seq=self._version)
+
+    async def _keep_looking(self) -> None:
+        while True:
+            await self._clock.sleep(INTERVAL_S)
+            before = self._version
+            self.look()
+            if self._change is not None and self._version > before:
+                (change,) = wire.batches([self._change])
+                await in_turns(self._viewers, partial(Viewer.say, batch=change))
+
+
+class WallShow:
+    """Shows the wall to one viewer: at once while it keeps up, else as a whole when it has caught up.
+
+    Args:
+        wall: The wall.
+        viewer: What waits for it.
+        tell: Sends to it.
+    """
+
+    __slots__ = ("_tell", "_viewer", "_wall")
+
+    def __init__(self, wall: Wall, viewer: Viewer, tell: Tell) -> None:
+        self._wall = wall
+        self._viewer = viewer
+        self._tell = tell
+        viewer.position = UNSEEN
+        wall.enter(viewer)
+
+    async def go_on(self) -> None:
+        """Show what the viewer has not seen; see :class:`server.viewers.ports.Showing`."""
+        viewer = self._viewer
+        while True:
+            if viewer.position != self._wall.version:
+                frame = self._wall.after(viewer.position)
+                await self._tell([frame])
+                viewer.position = frame.seq or 0
+            elif (taken := viewer.take()) is None:
+                return
+            else:
+                again, frames = taken
+                await self._tell([frame for frame in frames if frame.seq is None])
+                viewer.position = viewer.position if again is None else UNSEEN
+
+    def leave(self) -> None:
+        """Show nothing more; safe to call twice."""
+        self._wall.leave(self._viewer)
+
+
+def _tile(live: LiveEpisode) -> Tile:
+    """An episode as a tile shows it; without ``None``, so that changes travel as merge patches."""
+    state = live.state
+    episode, world = state["episode"], state.get("world", {})
+    glance = world.get("glance")
+    tile: Tile = {
+        "environment": episode["environment"],
+        "title": episode["title"],
+        "seats": [seat["label"] for seat in episode["seats"].values()],
+        "seed": episode["seed"],
+        "started_at": timestamp(live.started_at),
+        "status": episode["status"],
+        "pace": episode["pace"],
+        "turn": live.turn,
+        "headline": str(world.get("headline", ""))[:LINE_LENGTH],
+    }
+    if isinstance(glance, Mapping):
+        tile["glance"] = dict(glance)
+    if "parent" in episode:
+        tile["parent"] = episode["parent"]["episode_id"]
+    if "reason" in episode:
+        tile["reason"] = episode["reason"]
+    return tile | _newest_line(state.get("feed", {}))
+
+
+def _newest_line(feed: Mapping[str, Mapping[str, Any]]) -> Tile:
+    if not feed:
+        return {}
+    line = feed[next(reversed(feed))] if isinstance(feed, dict) else feed[max(feed)]
+    shown = {"text": str(line["text"])[:LINE_LENGTH], "priority": line["priority"]}
+    return {"line": shown | {name: line[name] for name in ("at", "label") if name in line}}

@@ -1,0 +1,256 @@
+"""Owns the words of the live channel: its frames, its close codes, and what a viewer may say."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from typing import Any, Final
+
+from spectator.clock import timestamp
+from spectator.episodes.record.recorder import Trouble
+from spectator.errors import ProtocolError
+from spectator.events import RecordedEvent, encode_json, record
+
+PROTOCOL: Final = 1
+"""Version of the live protocol, told in every hello."""
+
+MAX_MESSAGE_BYTES: Final = 16 * 1024
+"""Longest message a viewer may send."""
+
+MAX_T: Final = 2**63
+"""What a ping carries is smaller than this."""
+
+WRITE_BYTES: Final = 64 * 1024
+"""Messages are written together up to about this size."""
+
+SEND_TEXT: Final = "bad message: send text"
+"""What is told to a viewer that sends bytes."""
+
+EPOCH: Final = re.compile(r"[0-9A-Za-z_-]{1,32}")
+SEQ: Final = re.compile(r"-?\d{1,20}")
+
+
+class Close(Enum):
+    """Why a viewer's connection ends: code, whether to come back, and the reason in words."""
+
+    ENDED = (1000, False, "ended")
+    UNENDED = (1000, False, "its record has no end, and nobody plays it on here")
+    BROKEN = (1002, False, "not a WebSocket's framing")
+    NOT_UTF8 = (1007, False, "not UTF-8")
+    TOO_BIG = (1009, False, "message too big")
+    FAILED = (1011, True, "the server failed here")
+    UNRECORDED = (1011, True, "its end could not be recorded")
+    SILENT = (1011, True, "no answer to a ping")
+    RESTARTING = (1012, True, "the server restarts")
+    NOT_FOUND = (4001, False, "no such episode")
+    FOREIGN_ORIGIN = (4003, False, "a page of another site may not watch from here")
+    TOO_SLOW = (4008, True, "too slow; come back and resume")
+    FULL = (4029, True, "too many viewers; come back later")
+    BAD_MESSAGE = (4400, False, "bad message")
+
+    def __init__(self, code: int, reconnect: bool, reason: str) -> None:
+        self.code = code
+        self.reconnect = reconnect
+        self.reason = reason
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """One message to viewers, encoded once for all of them.
+
+    Args:
+        text: The JSON text.
+        epoch: The numbering that ``seq`` belongs to, for frames that move a viewer on.
+        seq: Where a viewer stands after it; ``None`` when it moves nobody.
+    """
+
+    text: str
+    epoch: str | None = None
+    seq: int | None = None
+    message: bytes = field(init=False, repr=False, compare=False)
+    """The same as a WebSocket message on the wire; what a server sends is not masked (RFC 6455, 5.1)."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "message", framed(self.text.encode()))
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Frames that are handed over together: joined once, and written at once, for all viewers.
+
+    Args:
+        frames: At least one, in order.
+        message: Their messages, one after the other.
+        size: Characters of their texts.
+        first: The least ``seq`` among them; ``None`` when they move nobody.
+        last: The greatest.
+    """
+
+    frames: Sequence[Frame]
+    message: bytes
+    size: int
+    first: int | None
+    last: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """Where a viewer says it stands: it has everything up to ``seq`` of ``epoch``."""
+
+    epoch: str
+    seq: int
+
+
+@dataclass(frozen=True, slots=True)
+class Ping:
+    """A viewer measures how far away it is.
+
+    Args:
+        t: Whatever number it wants back.
+    """
+
+    t: float
+
+
+def hello(episode_id: str, epoch: str, head_seq: int, viewers: int) -> Frame:
+    """What is shown from here on."""
+    return _frame(
+        "hello", protocol=PROTOCOL, episode_id=episode_id, epoch=epoch, head_seq=head_seq, viewers=viewers
+    )
+
+
+def waiting() -> Frame:
+    """Nothing is on; a hello follows when something is."""
+    return _frame("waiting", protocol=PROTOCOL)
+
+
+def snapshot(epoch: str, seq: int, state: Mapping[str, Any]) -> Frame:
+    """The whole state after event ``seq``."""
+    return Frame(_frame("snapshot", epoch=epoch, seq=seq, state=state).text, epoch, seq)
+
+
+def event_frame(recorded: RecordedEvent) -> Frame:
+    """A recorded event: its one encoding, with the frame's name put in front.
+
+    What a decision's model was asked and answered is for those who replay it, and long: it is left out.
+    """
+    event, text = recorded.event, recorded.text
+    if event.type == "decision.made" and event.data.get("exchanges"):
+        text = record(replace(event, data={**event.data, "exchanges": None})).text
+    return Frame('{"frame":"event",' + text[1:], event.epoch, event.seq)
+
+
+def viewers(count: int) -> Frame:
+    """How many watch this episode."""
+    return _frame("viewers", count=count)
+
+
+def thought(actor: str, turn: int, **fields: Any) -> Frame:
+    """A part of a decision that forms; see docs/live-protocol.md. It is never recorded."""
+    return _frame("thought", actor=actor, turn=turn, **fields)
+
+
+def trouble(found: Trouble | None) -> Frame:
+    """What keeps the record from being written, so that play stands still; with nulls, that this is over."""
+    if found is None:
+        return _frame("trouble", message=None, since=None)
+    return _frame("trouble", message=found.message, since=timestamp(found.since))
+
+
+def pong(t: float) -> Frame:
+    """The answer to a ping."""
+    return _frame("pong", t=t)
+
+
+def bye(close: Close, detail: str | None = None) -> Frame:
+    """The last frame before a close."""
+    return _frame("bye", code=close.code, reconnect=close.reconnect, reason=detail or close.reason)
+
+
+def batches(frames: Sequence[Frame]) -> Iterator[Batch]:
+    """``frames``, in order, in batches of about :data:`WRITE_BYTES` at most."""
+    start = 0
+    while start < len(frames):
+        end, size = start, 0
+        while end < len(frames) and size < WRITE_BYTES:
+            size += len(frames[end].message)
+            end += 1
+        yield _batch(frames[start:end])
+        start = end
+
+
+def _batch(frames: Sequence[Frame]) -> Batch:
+    numbers = [frame.seq for frame in frames if frame.seq is not None]
+    return Batch(
+        frames,
+        b"".join([frame.message for frame in frames]),
+        sum([len(frame.text) for frame in frames]),
+        min(numbers, default=None),
+        max(numbers, default=None),
+    )
+
+
+def _frame(name: str, **fields: Any) -> Frame:
+    return Frame(encode_json({"frame": name, **fields}))
+
+
+def close_frame(code: int, reason: str = "") -> bytes:
+    """The last frame of a connection."""
+    return framed(code.to_bytes(2, "big") + reason.encode(), opcode=0x8)
+
+
+def framed(payload: bytes, *, opcode: int = 0x1) -> bytes:
+    """A final, unmasked frame, of text unless ``opcode`` says otherwise (RFC 6455, 5.2)."""
+    head, length = bytes((0x80 | opcode,)), len(payload)
+    if length < 126:
+        return head + bytes((length,)) + payload
+    if length < 65_536:
+        return head + b"\x7e" + length.to_bytes(2, "big") + payload
+    return head + b"\x7f" + length.to_bytes(8, "big") + payload
+
+
+def parse_message(text: str) -> Ping | Position:
+    """What a viewer said.
+
+    Raises:
+        ProtocolError: It is neither a ping nor a request to resume.
+    """
+    try:
+        message = json.loads(text, parse_constant=_no_constant)
+    except (ValueError, RecursionError) as error:
+        raise _bad("not JSON") from error
+    match message:
+        case {"frame": "ping", "t": int() | float() as t, **rest} if (
+            not rest and not isinstance(t, bool) and abs(t) < MAX_T
+        ):
+            return Ping(t)
+        case {"frame": "resume", "epoch": str() as epoch, "seq": int() as seq, **rest} if (
+            not rest and not isinstance(seq, bool) and EPOCH.fullmatch(epoch)
+        ):
+            return Position(epoch, seq)
+    raise _bad('send {"frame":"ping","t":number} or {"frame":"resume","epoch":text,"seq":integer}')
+
+
+def asked_position(query: Mapping[str, str]) -> Position | None:
+    """The position in ``?epoch=&seq=``; ``None`` when neither is there.
+
+    Raises:
+        ProtocolError: Only one of them is there, or one is malformed.
+    """
+    epoch, seq = query.get("epoch"), query.get("seq")
+    if epoch is None and seq is None:
+        return None
+    if epoch is None or seq is None or not EPOCH.fullmatch(epoch) or not SEQ.fullmatch(seq):
+        raise _bad("resume with both epoch (text) and seq (integer), or with neither")
+    return Position(epoch, int(seq))
+
+
+def _bad(why: str) -> ProtocolError:
+    return ProtocolError(f"bad message: {why}", close_code=Close.BAD_MESSAGE.code)
+
+
+def _no_constant(name: str) -> float:
+    raise ValueError(f"{name} is not JSON")

@@ -1,0 +1,65 @@
+"""Owns what the model is asked: a situation, with the effects that a match shares."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from spectator.environments.cricket.ball.plans import DeliveryPlan, FieldShape
+from spectator.environments.cricket.people.players import Player
+
+
+class Effects(NamedTuple):
+    """What a match and its innings share, as shifts of the log odds of boundaries.
+
+    Args:
+        match: Pitch, ground and day: the same for both innings.
+        innings: One of each of the four innings that a match with a super over can have; later ones reuse the
+            last.
+    """
+
+    match: float
+    innings: tuple[float, ...]
+
+    def of(self, innings: int) -> float:
+        """The shift in an innings, numbered from 1."""
+        return self.match + self.innings[min(innings, len(self.innings)) - 1]
+
+
+@dataclass(slots=True)
+class Situation:
+    """Everything the next ball depends on.
+
+    Args:
+        balls_bowled: Valid balls bowled in the innings.
+        innings_balls: Valid balls an innings has, 6 to 300.
+        wickets_lost: 0 to 9.
+        runs_required: Runs still needed to win; ``None`` when there is no target.
+        striker: Who faces.
+        striker_balls: Balls he has faced in the innings.
+        bowler: Who bowls; somebody who does not usually bowl counts as an off-spinner.
+        free_hit: Whether it is a free hit.
+        powerplay: Whether fielding restrictions of the powerplay hold.
+        aggression: Batter's intent from 0 to 1; 0.5 is what the data does in this very situation.
+        attack: Bowler's intent, likewise.
+        delivery: What the bowler means to bowl.
+        shot: A name in `SHOTS`, or ``None``.
+        field: The field.
+        effect: Shared shift of the match and innings, from `Effects.of`.
+    """
+
+    balls_bowled: int
+    innings_balls: int
+    wickets_lost: int
+    runs_required: int | None
+    striker: Player
+    striker_balls: int
+    bowler: Player
+    free_hit: bool = False
+    powerplay: bool = False
+    aggression: float = 0.5
+    attack: float = 0.5
+    delivery: DeliveryPlan | None = None
+    shot: str | None = None
+    field: FieldShape = FieldShape.neutral()  # noqa: RUF009 - frozen
+    effect: float = 0.0

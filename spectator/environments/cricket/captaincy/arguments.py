@@ -1,0 +1,194 @@
+"""Owns the arguments of the fourteen tools: their types, their ranges and their JSON schemas."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from spectator.environments.cricket.ball.plans import LINES, PACES, PLANNED_LENGTHS, SHOTS
+from spectator.environments.cricket.match.field import BOUNDARY_M, PITCH_M
+
+Share = Annotated[float, Field(ge=0.0, le=1.0)]
+Metres = Annotated[float, Field(ge=-2 * BOUNDARY_M, le=2 * BOUNDARY_M)]
+Name = Annotated[str, Field(min_length=1, max_length=40)]
+Note = Annotated[str, Field(max_length=500)]
+
+AGGRESSION: Final = "0 block .. 0.5 what real sides do in this situation .. 1 hit everything"
+ATTACK: Final = "0 save runs .. 0.5 what real sides do in this situation .. 1 hunt wickets at any price"
+
+
+class Arguments(BaseModel):
+    """Base of every tool's arguments: all may be left out, nothing unknown is accepted."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
+
+
+class PlayDelivery(Arguments):
+    """Play the ball as planned: it is bowled and scored."""
+
+
+class BowlDelivery(Arguments):
+    """Bowl the ball as planned: the batting captain then decides how to play it."""
+
+
+class CallToss(Arguments):
+    """Call the toss; the winner elects. When the other side won, only they elect."""
+
+    call: Literal["heads", "tails"] = Field("heads", description="What the visiting captain calls")
+    elect: Literal["bat", "field"] = Field("field", description="What to do first if the toss is won")
+
+
+class SetMatchPlan(Arguments):
+    """Declare intentions, to which deeds are compared at the end: one intent for each phase and role."""
+
+    batting_powerplay: Share = Field(0.5, description=AGGRESSION)
+    batting_middle: Share = Field(0.5, description=AGGRESSION)
+    batting_death: Share = Field(0.5, description=AGGRESSION)
+    bowling_powerplay: Share = Field(0.5, description=ATTACK)
+    bowling_middle: Share = Field(0.5, description=ATTACK)
+    bowling_death: Share = Field(0.5, description=ATTACK)
+    death_bowlers: list[Name] = Field([], max_length=3, description="Who is kept for the last overs")
+    summary: Note = Field("", description="The plan in words; a note to yourself and the viewers, not scored")
+
+
+class UpdateMatchPlan(Arguments):
+    """Change the match plan; what is left out stays. It binds from the next over on."""
+
+    batting_powerplay: Share | None = Field(None, description=AGGRESSION)
+    batting_middle: Share | None = Field(None, description=AGGRESSION)
+    batting_death: Share | None = Field(None, description=AGGRESSION)
+    bowling_powerplay: Share | None = Field(None, description=ATTACK)
+    bowling_middle: Share | None = Field(None, description=ATTACK)
+    bowling_death: Share | None = Field(None, description=ATTACK)
+    death_bowlers: list[Name] | None = Field(None, max_length=3, description="Who is kept for the last overs")
+    summary: Note | None = Field(None, description="The plan in words")
+
+
+class AnalyzeSituation(Arguments):
+    """Ask the analyst: par, projection, chances, overs left. One of the overhead calls."""
+
+    question: Note = Field("", description="What you want to know; kept as a note")
+
+
+class ReflectAfterBall(Arguments):
+    """Look back at the last ball; the note is kept and shown to you later. One of the overhead calls."""
+
+    note: Note = Field("", description="What you learned")
+
+
+class SelectBatter(Arguments):
+    """Send the next batter in; before an innings, both openers."""
+
+    batter: Name | None = Field(None, description="Default: the next in the natural order")
+    partner: Name | None = Field(None, description="Only for openers: who begins at the other end")
+
+
+class SetStrategy(Arguments):
+    """Set how the side bats until changed. One of the overhead calls."""
+
+    aggression: Share = Field(0.5, description=AGGRESSION)
+    note: Note = Field("", description="Why, in words")
+
+
+class PlanShot(Arguments):
+    """Plan the next ball's stroke; it holds for one ball."""
+
+    shot: Literal[tuple(SHOTS)] | None = Field(None, description="Default: the batter's own choice")  # type: ignore[valid-type]  # the model's own list
+    aggression: Share | None = Field(None, description=AGGRESSION + "; default: as the strategy says")
+
+
+class SelectBowler(Arguments):
+    """Give a bowler the over about to begin."""
+
+    bowler: Name | None = Field(None, description="Default: the side's usual choice for this over")
+
+
+class PlacedFielder(Arguments):
+    """One fielder of a field of your own."""
+
+    name: Name = Field("fielder", description="Name of the position")
+    x: Metres = Field(description="Metres to the striker's off side of the middle stump")
+    y: Metres = Field(
+        description=f"Metres from the striker's stumps towards the bowler's, which are at {PITCH_M}"
+    )
+
+
+class SetField(Arguments):
+    """Set the field until changed: a preset, or nine fielders of your own."""
+
+    preset: str | None = Field(None, max_length=40, description="Default: standard, what real sides set here")
+    fielders: list[PlacedFielder] | None = Field(
+        None,
+        min_length=9,
+        max_length=9,
+        description="Nine fielders beside bowler and keeper; instead of a preset",
+    )
+
+
+class SetBowlingStrategy(Arguments):
+    """Set how the side bowls until changed. One of the overhead calls."""
+
+    attack: Share = Field(0.5, description=ATTACK)
+    note: Note = Field("", description="Why, in words")
+
+
+class PlanDelivery(Arguments):
+    """Plan what the bowler bowls until the end of the over. One of the overhead calls."""
+
+    length: Literal[PLANNED_LENGTHS] | None = Field(None, description="Default: the bowler's habit")  # type: ignore[valid-type]  # the model's own list
+    line: Literal[LINES] | None = Field(None, description="Default: the bowler's habit")  # type: ignore[valid-type]  # the model's own list
+    pace: Literal[PACES] | None = Field(None, description="Default: the bowler's habit")  # type: ignore[valid-type]  # the model's own list
+
+
+TOOLS: Final[dict[str, type[Arguments]]] = {
+    "call_toss": CallToss,
+    "set_match_plan": SetMatchPlan,
+    "update_match_plan": UpdateMatchPlan,
+    "analyze_situation": AnalyzeSituation,
+    "reflect_after_ball": ReflectAfterBall,
+    "select_batter": SelectBatter,
+    "set_strategy": SetStrategy,
+    "plan_shot": PlanShot,
+    "play_delivery": PlayDelivery,
+    "select_bowler": SelectBowler,
+    "set_field": SetField,
+    "set_bowling_strategy": SetBowlingStrategy,
+    "plan_delivery": PlanDelivery,
+    "bowl_delivery": BowlDelivery,
+}
+"""The arguments of each tool, by its name."""
+
+OVERHEAD: Final = frozenset(
+    {"set_strategy", "set_bowling_strategy", "plan_delivery", "reflect_after_ball", "analyze_situation"}
+)
+"""Tools of which three an over are free."""
+
+
+def argument_schema(tool: str) -> dict[str, Any]:
+    """The JSON schema of a tool's arguments, without the noise of optional types.
+
+    Args:
+        tool: A key of :data:`TOOLS`.
+    """
+    schema = TOOLS[tool].model_json_schema()
+    definitions = schema.pop("$defs", {})
+    simplified: dict[str, Any] = _simplify(schema, definitions)
+    return simplified
+
+
+def _simplify(node: Any, definitions: dict[str, Any]) -> Any:
+    if isinstance(node, list):
+        return [_simplify(item, definitions) for item in node]
+    if not isinstance(node, dict):
+        return node
+    if "$ref" in node:
+        return _simplify(definitions[node["$ref"].rpartition("/")[2]], definitions)
+    choices = [choice for choice in node.get("anyOf", ()) if choice != {"type": "null"}]
+    if choices:
+        node = {**{key: value for key, value in node.items() if key != "anyOf"}, **choices[0]}
+    return {
+        key: _simplify(value, definitions)
+        for key, value in node.items()
+        if not (key == "title" and isinstance(value, str)) and not (key == "default" and value is None)
+    }

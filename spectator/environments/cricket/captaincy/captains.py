@@ -1,0 +1,258 @@
+"""Owns the captains that need no model: several named styles, one that acts as the data, one at random."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from spectator.environments.cricket.captaincy.reasons import (
+    batter_reason,
+    batting_reason,
+    bowler_reason,
+    bowling_reason,
+    field_reason,
+    hurried,
+    plan_reason,
+    play_reason,
+    toss_reason,
+)
+from spectator.observations import Observation
+from spectator.policies.base import Decision, Policy, Preset, RandomPolicy, ScriptedPolicy
+
+SEGMENTS: Final = ("powerplay", "middle", "death")
+Levels = tuple[float, float, float]
+
+STANDARD_FIELD: Final = "standard"
+TOSS_FIELD_SHARE: Final = 0.70
+"""Winners of the toss who bowl first (innings_summary.json)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Style:
+    """How a scripted captain plays.
+
+    Args:
+        name: Name in the catalogue.
+        label: Name shown to people.
+        summary: A sentence on how it plays.
+        batting: Aggression in powerplay, middle and death.
+        bowling: Attack likewise.
+        fields: Preset likewise; one that is not lawful yet is left for the standard field.
+        spin_first: Whether spin opens the bowling.
+        plans_balls: Whether it plans deliveries and strokes as the situation asks.
+        declares: Whether it declares a match plan.
+    """
+
+    name: str
+    label: str
+    summary: str
+    batting: Levels = (0.5, 0.5, 0.5)
+    bowling: Levels = (0.5, 0.5, 0.5)
+    fields: tuple[str, str, str] = ("standard", "standard", "standard")
+    spin_first: bool = False
+    plans_balls: bool = False
+    declares: bool = True
+
+
+STYLES: Final[tuple[Style, ...]] = (
+    Style("heuristic", "Percentage captain", "Plays every situation as the best real sides do on average."),
+    Style(
+        "aggressive", "Aggressor", "Hits from the first ball and hunts wickets with catchers in.",
+        batting=(0.64, 0.62, 0.68), bowling=(0.62, 0.6, 0.55), fields=("attacking", "standard", "standard"),
+    ),
+    Style(
+        "anchor", "Anchor", "Keeps wickets for the end and then spends them.",
+        batting=(0.4, 0.44, 0.62), bowling=(0.45, 0.45, 0.5),
+    ),
+    Style(
+        "defensive", "Miser", "Spreads the field and waits for the batters' mistakes.",
+        batting=(0.45, 0.45, 0.5), bowling=(0.36, 0.34, 0.4), fields=("standard", "defensive", "death"),
+    ),
+    Style(
+        "spin_first", "Spinner's friend", "Opens with spin and keeps a slip for it.",
+        batting=(0.5, 0.5, 0.55), bowling=(0.55, 0.58, 0.5), fields=("standard", "spin", "standard"),
+        spin_first=True,
+    ),
+    Style(
+        "tactician", "Tactician", "Plans deliveries and strokes for the situation, ball by ball.",
+        plans_balls=True,
+    ),
+)  # fmt: skip
+"""Named styles, the default first."""
+
+CRICSHEET: Final = Style(
+    "cricsheet", "The data", "Acts as real sides did in the same situation; declares nothing.", declares=False
+)
+
+
+@dataclass(slots=True)
+class StyledCaptain(ScriptedPolicy):
+    """A captain of one style.
+
+    Args:
+        style: How it plays.
+        seed: Seed of its own generator, for the toss.
+    """
+
+    style: Style
+    seed: int
+    _random: random.Random = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._random = random.Random(self.seed)
+
+    def choose(self, observation: Observation) -> Decision:
+        """Decide what to do."""
+        view = observation.content
+        legal = [action["tool"] for action in observation.legal_actions]
+        if self.style.declares and "set_match_plan" in legal:
+            return self._declare()
+        tool, arguments, reason = _BY_PHASE[view["phase"]](self, view, legal)
+        if tool not in legal:
+            tool, arguments = legal[0], {}
+        return Decision({"tool": tool, "arguments": arguments}, "heuristic", reason)
+
+    def elect(self) -> tuple[str, str]:
+        """What to call, and what to do first."""
+        call = "heads" if self._random.random() < 0.5 else "tails"
+        return call, "field" if self._random.random() < TOSS_FIELD_SHARE else "bat"
+
+    def _declare(self) -> Decision:
+        style = self.style
+        plan: dict[str, Any] = {
+            f"batting_{part}": level for part, level in zip(SEGMENTS, style.batting, strict=True)
+        }
+        plan |= {f"bowling_{part}": level for part, level in zip(SEGMENTS, style.bowling, strict=True)}
+        plan["summary"] = style.summary
+        return Decision(
+            {"tool": "set_match_plan", "arguments": plan}, "heuristic", plan_reason(style.summary)
+        )
+
+    def _toss(self, view: Mapping[str, Any], legal: list[str]) -> Step:
+        call, elect = self.elect()
+        return "call_toss", {"call": call, "elect": elect}, toss_reason(elect)
+
+    def _select_batter(self, view: Mapping[str, Any], legal: list[str]) -> Step:
+        names = view["choices"]["batters"]
+        if view["phase"] == "openers":
+            return "select_batter", {"batter": names[0], "partner": names[1]}, batter_reason(view, *names[:2])
+        return "select_batter", {"batter": names[0]}, batter_reason(view, names[0])
+
+    def _select_bowler(self, view: Mapping[str, Any], legal: list[str]) -> Step:
+        choices = view["choices"]
+        name = choices["usual"]
+        if self.style.spin_first and view["score"]["balls"] < 12:
+            spinners = [
+                bowler["name"] for bowler in choices["bowlers"]
+                if "pace" not in bowler["kind"] and "occasional" not in bowler["kind"]
+            ]  # fmt: skip
+            name = spinners[0] if spinners else name
+        return "select_bowler", {"bowler": name}, bowler_reason(view, name)
+
+    def _bowl(self, view: Mapping[str, Any], legal: list[str]) -> Step:
+        part = SEGMENTS.index(view["segment"])
+        own = view["you"]
+        preset = self.style.fields[part]
+        if preset == "spin" and "pace" in view["bowler"]["kind"]:
+            preset = STANDARD_FIELD
+        if preset != view["field"]["preset"] and "set_field" in legal:
+            return "set_field", {"preset": preset}, field_reason(view, preset)
+        attack = self.style.bowling[part]
+        if attack != own["attack"]:
+            return "set_bowling_strategy", {"attack": attack}, bowling_reason(view, attack)
+        if self.style.plans_balls and own["delivery"] is None and own["free_calls"]:
+            planned = _delivery_for(view)
+            if planned is not None:
+                return "plan_delivery", planned[0], planned[1]
+        return "bowl_delivery", {}, play_reason(view, attack, batting=False)
+
+    def _bat(self, view: Mapping[str, Any], legal: list[str]) -> Step:
+        aggression = self._aggression(view)
+        own = view["you"]
+        if aggression != own["aggression"]:
+            return "set_strategy", {"aggression": aggression}, batting_reason(view, aggression)
+        if self.style.plans_balls and own["shot"] is None:
+            planned = _shot_for(view)
+            if planned is not None:
+                return "plan_shot", planned[0], planned[1]
+        return "play_delivery", {}, play_reason(view, aggression, batting=True)
+
+    def _aggression(self, view: Mapping[str, Any]) -> float:
+        """The style's own; no less than real sides' when the rate runs away, till the end of the over."""
+        wanted = self.style.batting[SEGMENTS.index(view["segment"])]
+        if wanted >= 0.5:
+            return wanted
+        raised = view["you"]["aggression"] == 0.5 and view["score"]["balls"] % 6 != 0
+        return 0.5 if raised or hurried(view) else wanted
+
+
+Step = tuple[str, dict[str, Any], str]
+
+_BY_PHASE: Final[dict[str, Callable[[StyledCaptain, Mapping[str, Any], list[str]], Step]]] = {
+    "toss": StyledCaptain._toss,
+    "elect": StyledCaptain._toss,
+    "openers": StyledCaptain._select_batter,
+    "batter": StyledCaptain._select_batter,
+    "bowler": StyledCaptain._select_bowler,
+    "bowl": StyledCaptain._bowl,
+    "bat": StyledCaptain._bat,
+}
+
+
+def _delivery_for(view: Mapping[str, Any]) -> tuple[dict[str, str], str] | None:
+    """A plan for the over: yorkers at the death, a good length at new batters, slower balls at set ones."""
+    striker = view["striker"]
+    pace = "pace" in view["bowler"]["kind"]
+    if view["segment"] == "death" and pace:
+        return {
+            "length": "yorker",
+            "line": "stumps",
+        }, "Death overs: yorkers at the stumps give nothing to swing at."
+    if striker["balls"] < 6:
+        return {
+            "length": "good",
+            "line": "outside off",
+        }, f"{striker['name']} is new: a good length outside off stump."
+    if striker["balls"] >= 20 and pace:
+        return {
+            "length": "back of a length",
+            "pace": "slower",
+        }, f"{striker['name']} is set: take the pace off."
+    return None
+
+
+def _shot_for(view: Mapping[str, Any]) -> tuple[dict[str, Any], str] | None:
+    """A stroke worth planning: the free hit, and the last ball of a chase."""
+    if view["free_hit"]:
+        return {
+            "shot": "loft straight",
+            "aggression": 0.9,
+        }, "Free hit: swing, nothing but a run out can cost the wicket."
+    if view.get("need") and view["score"]["balls_left"] == 1 and view["need"] > 3:
+        return {
+            "shot": "slog",
+            "aggression": 1.0,
+        }, f"{view['need']} off the last ball: only the rope will do."
+    return None
+
+
+def _preset(style: Style) -> Preset:
+    def build(seed: int) -> Policy:
+        return StyledCaptain(style, seed)
+
+    return Preset(style.name, style.label, style.summary, "heuristic", build)
+
+
+_RANDOM: Final = Preset("random", "Random captain", "Draws any legal tool.", "random", RandomPolicy)
+
+CAPTAINS: Final[dict[str, Preset]] = {style.name: _preset(style) for style in STYLES} | {"random": _RANDOM}
+_SELF: Final = replace(
+    CAPTAINS["heuristic"],
+    name="self",
+    label="Itself",
+    summary="Whoever captains the home side captains both.",
+    mirrors=True,
+)
+OPPONENTS: Final[dict[str, Preset]] = {**CAPTAINS, "cricsheet": _preset(CRICSHEET), "self": _SELF}

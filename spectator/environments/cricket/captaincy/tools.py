@@ -1,0 +1,365 @@
+"""Owns the captain's fourteen tools: which are legal now, and what each does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any, Final
+
+from spectator.environments.cricket.ball.plans import DeliveryPlan
+from spectator.environments.cricket.captaincy.arguments import (
+    OVERHEAD,
+    TOOLS,
+    AnalyzeSituation,
+    Arguments,
+    CallToss,
+    PlanDelivery,
+    PlanShot,
+    ReflectAfterBall,
+    SelectBatter,
+    SelectBowler,
+    SetBowlingStrategy,
+    SetField,
+    SetMatchPlan,
+    SetStrategy,
+    UpdateMatchPlan,
+    argument_schema,
+)
+from spectator.environments.cricket.laws.deliveries import Side
+from spectator.environments.cricket.laws.innings import LawBroken
+from spectator.environments.cricket.laws.result import other
+from spectator.environments.cricket.laws.scorer import may_bat
+from spectator.environments.cricket.match import facts as records
+from spectator.environments.cricket.match.advice import analyze, usual_bowler
+from spectator.environments.cricket.match.field import (
+    PRESET_NAMES,
+    STANDARD,
+    check_field,
+    custom_field,
+    legal_presets,
+    preset_field,
+)
+from spectator.environments.cricket.match.game import Game, Phase
+from spectator.environments.cricket.match.seats import CALLS_A_TURN, Seat
+from spectator.observations import LegalAction
+from spectator.text import clean_text
+
+NOTE_LIMIT: Final = 500
+NAME_LIMIT: Final = 40
+
+_PLANNING: Final = ("set_match_plan", "update_match_plan", "analyze_situation", "reflect_after_ball")
+_BY_PHASE: Final[dict[Phase, tuple[str, ...]]] = {
+    "toss": ("call_toss", "set_match_plan", "update_match_plan"),
+    "elect": ("call_toss", "set_match_plan", "update_match_plan"),
+    "openers": ("select_batter", *_PLANNING),
+    "batter": ("select_batter", *_PLANNING),
+    "bowler": ("select_bowler", *_PLANNING),
+    "bowl": ("bowl_delivery", "plan_delivery", "set_bowling_strategy", "set_field", *_PLANNING),
+    "bat": ("play_delivery", "plan_shot", "set_strategy", *_PLANNING),
+    "over": (),
+}
+"""The tools of each phase, the one that goes on with the game first."""
+
+ADVANCING: Final = frozenset(
+    {"call_toss", "select_batter", "select_bowler", "bowl_delivery", "play_delivery"}
+)
+"""Tools that go on with the game."""
+
+
+def legal_tools(game: Game, phase: Phase, actor: Side | None) -> tuple[str, ...]:
+    """Names of the tools that ``actor`` may use now, one that goes on with the game first.
+
+    Args:
+        game: The game.
+        phase: What is being decided.
+        actor: Who decides it; see :meth:`Game.turn`.
+    """
+    if actor is None:
+        return ()
+    seat = game.seats[actor]
+    frozen = phase == "bowl" and game.field_frozen
+    return _legal(phase, seat.turn_calls >= CALLS_A_TURN, seat.plan is not None, seat.reflected, frozen)
+
+
+@cache
+def _legal(phase: Phase, spent: bool, planned: bool, reflected: bool, frozen: bool) -> tuple[str, ...]:
+    tools = _BY_PHASE[phase]
+    if spent:
+        return tools[:1]
+    without = {
+        "set_match_plan": planned,
+        "update_match_plan": not planned,
+        "reflect_after_ball": reflected,
+        "set_field": frozen,
+    }
+    return tuple(tool for tool in tools if not without.get(tool, False))
+
+
+def legal_actions(game: Game, tools: tuple[str, ...]) -> Sequence[LegalAction]:
+    """What the actor may do now, with the ranges of the arguments.
+
+    Args:
+        game: The game.
+        tools: As :func:`legal_tools` has them.
+    """
+    if not tools:
+        return ()
+    first = tools[0]
+    if first in ("select_batter", "select_bowler"):
+        names = batters(game) if first == "select_batter" else bowlers(game)
+        return [_choice(first, tuple(names), game.phase == "openers"), *_fixed(tools[1:])]
+    if "set_field" in tools:
+        return _with_presets(tools, game.outside_limit)
+    return _fixed(tools)
+
+
+def batters(game: Game) -> list[str]:
+    """Names of those who may come in, in their natural order."""
+    match = game.playing
+    team = match.teams[match.batting_side]
+    return [player.name for index, player in enumerate(team.players) if may_bat(match.current, index)]
+
+
+def bowlers(game: Game) -> list[str]:
+    """Names of those who may bowl the over about to begin."""
+    match = game.playing
+    team = match.teams[match.fielding_side]
+    return [team.players[index].name for index in match.eligible_bowlers()]
+
+
+@cache
+def _schema(tool: str) -> dict[str, Any]:
+    return argument_schema(tool)
+
+
+@cache
+def _fixed(tools: tuple[str, ...]) -> tuple[LegalAction, ...]:
+    return tuple(LegalAction(tool=tool, arguments=_schema(tool)) for tool in tools)
+
+
+@cache
+def _with_presets(tools: tuple[str, ...], outside_limit: int) -> tuple[LegalAction, ...]:
+    return tuple(
+        LegalAction(tool=tool, arguments=_narrowed(tool, ("preset",), legal_presets(outside_limit)))
+        if tool == "set_field"
+        else LegalAction(tool=tool, arguments=_schema(tool))
+        for tool in tools
+    )
+
+
+def _choice(tool: str, names: tuple[str, ...], openers: bool) -> LegalAction:
+    fields = ("bowler",) if tool == "select_bowler" else ("batter", "partner") if openers else ("batter",)
+    return LegalAction(tool=tool, arguments=_narrowed(tool, fields, names))
+
+
+def _narrowed(tool: str, fields: tuple[str, ...], names: tuple[str, ...]) -> dict[str, Any]:
+    schema = _schema(tool)
+    properties = dict(schema["properties"])
+    for name in fields:
+        properties[name] = {**properties[name], "enum": list(names)}
+    if tool == "select_batter" and "partner" not in fields:
+        del properties["partner"]
+    return {**schema, "properties": properties}
+
+
+def use(game: Game, side: Side, tool: str, arguments: Arguments) -> None:
+    """Let ``side`` use a legal tool.
+
+    Raises:
+        LawBroken: The arguments break a rule; nothing was changed.
+    """
+    seat = game.seats[side]
+    _USE[tool](game, side, seat, arguments)
+    seat.calls += 1
+    if tool in ADVANCING:
+        seat.turn_calls = 0
+        return
+    seat.turn_calls += 1
+    if tool in OVERHEAD and game.match is not None:
+        if seat.free_calls:
+            seat.free_calls -= 1
+        else:
+            seat.charged += 1
+
+
+def _call_toss(game: Game, side: Side, seat: Seat, arguments: CallToss) -> None:
+    if game.toss_winner is None:
+        game.called = arguments.call
+        won = (game.rng.random() < 0.5) == (arguments.call == "heads")
+        game.toss_winner = side if won else other(side)
+        if not won:
+            return
+    game.elected = arguments.elect
+    winner = game.toss_winner
+    game.emit(
+        "toss_made",
+        {
+            "caller": game.caller,
+            "call": game.called,
+            "winner": winner,
+            "elected": arguments.elect,
+            "team": game.teams[winner].name,
+        },
+    )
+    game.start_match(winner if arguments.elect == "bat" else other(winner))
+
+
+def _set_match_plan(game: Game, side: Side, seat: Seat, arguments: SetMatchPlan) -> None:
+    plan = arguments.model_dump()
+    plan["death_bowlers"] = _death_bowlers(game, side, arguments.death_bowlers)
+    plan["summary"] = clean_text(arguments.summary, NOTE_LIMIT)
+    _adopt(game, side, seat, plan)
+
+
+def _update_match_plan(game: Game, side: Side, seat: Seat, arguments: UpdateMatchPlan) -> None:
+    changes = {key: value for key, value in arguments.model_dump().items() if value is not None}
+    if "death_bowlers" in changes:
+        changes["death_bowlers"] = _death_bowlers(game, side, changes["death_bowlers"])
+    if "summary" in changes:
+        changes["summary"] = clean_text(changes["summary"], NOTE_LIMIT)
+    seat.plan_changes += 1
+    _adopt(game, side, seat, {**(seat.plan or {}), **changes})
+
+
+def _adopt(game: Game, side: Side, seat: Seat, plan: dict[str, Any]) -> None:
+    seat.plan = plan
+    if not seat.balls:
+        seat.bound = plan
+    _plan_changed(game, side, "match_plan", plan)
+
+
+def _death_bowlers(game: Game, side: Side, names: list[str]) -> list[str]:
+    team = game.teams[side]
+    found = [team.find(name) for name in names]
+    for name, index in zip(names, found, strict=True):
+        if index is None:
+            raise LawBroken(
+                "arguments.death_bowlers", f"Nobody of {team.name} is called {clean_text(name, 40)!r}."
+            )
+    return [team.named(index) for index in found]
+
+
+def _plan_changed(game: Game, side: Side, part: str, plan: dict[str, Any]) -> None:
+    game.emit("plan_changed", {"side": side, "part": part, "plan": plan})
+
+
+def _analyze(game: Game, side: Side, seat: Seat, arguments: AnalyzeSituation) -> None:
+    seat.note(clean_text(arguments.question, NOTE_LIMIT))
+    seat.analysis = analyze(game.playing, side)
+
+
+def _reflect(game: Game, side: Side, seat: Seat, arguments: ReflectAfterBall) -> None:
+    seat.reflected = True
+    seat.note(clean_text(arguments.note, NOTE_LIMIT))
+
+
+def _select_batter(game: Game, side: Side, seat: Seat, arguments: SelectBatter) -> None:
+    match = game.playing
+    opening = game.phase == "openers"
+    if arguments.partner is not None and not opening:
+        raise LawBroken("arguments.partner", "A partner is named only when the openers are chosen.")
+    chosen = [_batter(game, arguments.batter, None)]
+    if opening:
+        chosen.append(_batter(game, arguments.partner, chosen[0]))
+    for player in chosen:
+        match.send_in(player)
+        game.emit("batter_selected", records.batter_selected(match, player))
+
+
+def _batter(game: Game, name: str | None, taken: int | None) -> int:
+    match = game.playing
+    team, innings = match.teams[match.batting_side], match.current
+    free = [index for index in range(11) if may_bat(innings, index) and index != taken]
+    if name is None:
+        return free[0]
+    index = team.find(name)
+    if index is None or index not in free:
+        names = ", ".join(team.players[index].name for index in free)
+        raise LawBroken("K10.batter", f"{clean_text(name, NAME_LIMIT)!r} cannot come in. These can: {names}.")
+    return index
+
+
+def _select_bowler(game: Game, side: Side, seat: Seat, arguments: SelectBowler) -> None:
+    match = game.playing
+    team = match.teams[side]
+    if arguments.bowler is None:
+        index = usual_bowler(match)
+    else:
+        found = team.find(arguments.bowler)
+        if found is None:
+            name = clean_text(arguments.bowler, NAME_LIMIT)
+            raise LawBroken("O3.bowler", f"Nobody of {team.name} is called {name!r}.")
+        index = found
+    game.begin_over(index)
+
+
+def _set_strategy(game: Game, side: Side, seat: Seat, arguments: SetStrategy) -> None:
+    seat.aggression = arguments.aggression
+    note = clean_text(arguments.note, NOTE_LIMIT)
+    seat.note(note)
+    _plan_changed(game, side, "batting", {"aggression": arguments.aggression, "note": note})
+
+
+def _plan_shot(game: Game, side: Side, seat: Seat, arguments: PlanShot) -> None:
+    seat.shot = arguments.shot
+    seat.shot_aggression = arguments.aggression
+
+
+def _play_delivery(game: Game, side: Side, seat: Seat, arguments: Arguments) -> None:
+    game.play_ball()
+
+
+def _set_field(game: Game, side: Side, seat: Seat, arguments: SetField) -> None:
+    if arguments.fielders is not None:
+        if arguments.preset is not None:
+            raise LawBroken("arguments.set_field", "Name a preset or place nine fielders, not both.")
+        field = custom_field([(clean_text(man.name, NAME_LIMIT), man.x, man.y) for man in arguments.fielders])
+    else:
+        preset = STANDARD if arguments.preset is None else arguments.preset
+        if preset not in PRESET_NAMES:
+            known = ", ".join(PRESET_NAMES)
+            raise LawBroken(
+                "arguments.preset", f"No preset {clean_text(preset, NAME_LIMIT)!r}. Known: {known}."
+            )
+        field = preset_field(preset, game.outside_limit)
+    check_field(field, game.outside_limit)
+    if field != seat.field:
+        seat.field = field
+        game.emit("field_set", {"side": side, **field.shown})
+
+
+def _set_bowling_strategy(game: Game, side: Side, seat: Seat, arguments: SetBowlingStrategy) -> None:
+    seat.attack = arguments.attack
+    note = clean_text(arguments.note, NOTE_LIMIT)
+    seat.note(note)
+    _plan_changed(game, side, "bowling", {"attack": arguments.attack, "note": note})
+
+
+def _plan_delivery(game: Game, side: Side, seat: Seat, arguments: PlanDelivery) -> None:
+    planned = arguments.model_dump()
+    seat.delivery = DeliveryPlan(**planned) if any(planned.values()) else None
+
+
+def _bowl_delivery(game: Game, side: Side, seat: Seat, arguments: Arguments) -> None:
+    check_field(seat.field, game.outside_limit)
+    game.bowler_ready = True
+
+
+_USE: Final[dict[str, Callable[[Game, Side, Seat, Any], None]]] = {
+    "call_toss": _call_toss,
+    "set_match_plan": _set_match_plan,
+    "update_match_plan": _update_match_plan,
+    "analyze_situation": _analyze,
+    "reflect_after_ball": _reflect,
+    "select_batter": _select_batter,
+    "set_strategy": _set_strategy,
+    "plan_shot": _plan_shot,
+    "play_delivery": _play_delivery,
+    "select_bowler": _select_bowler,
+    "set_field": _set_field,
+    "set_bowling_strategy": _set_bowling_strategy,
+    "plan_delivery": _plan_delivery,
+    "bowl_delivery": _bowl_delivery,
+}
+
+assert set(_USE) == set(TOOLS)  # a tool without arguments, or the reverse, is a mistake of ours

@@ -1,0 +1,1 @@
+"""Forecasts: simulated futures, par scores, resources."""

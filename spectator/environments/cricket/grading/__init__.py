@@ -1,0 +1,1 @@
+"""Grades: the score of a game and the figures of a captain."""

@@ -1,0 +1,1 @@
+"""The Laws of cricket: formats, deliveries, the scorer of an innings, results."""

@@ -1,0 +1,308 @@
+"""Owns a match in progress: the Laws, the ball model and both captains' intents put together.
+
+It holds no policy and no observation; whoever drives it (the environment, the simulator, the forecast) asks
+``awaited`` what must happen next and makes it happen.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from functools import cache
+from typing import Final, Literal, NamedTuple
+
+from spectator.environments.cricket.ball.details import RING_POSITIONS
+from spectator.environments.cricket.ball.plans import DeliveryPlan
+from spectator.environments.cricket.ball.sampler import BallModel, Delivered, Situation
+from spectator.environments.cricket.laws import result
+from spectator.environments.cricket.laws import scorer as laws
+from spectator.environments.cricket.laws.deliveries import Ball, Side
+from spectator.environments.cricket.laws.formats import RING_LIMIT, SUPER_OVER, Format
+from spectator.environments.cricket.laws.innings import Innings, LawBroken
+from spectator.environments.cricket.match.field import Field, standard_field
+from spectator.environments.cricket.people.team import Team
+
+NEUTRAL: Final = 0.5
+"""Intent of real sides in the same situation."""
+
+
+class BattingIntent(NamedTuple):
+    """What the batting captain wants of a ball.
+
+    Args:
+        aggression: 0 .. 1; 0.5 is what real sides do in this situation.
+        shot: One of the model's shots, or ``None`` for the batter's own choice.
+    """
+
+    aggression: float = NEUTRAL
+    shot: str | None = None
+
+
+class BowlingIntent(NamedTuple):
+    """What the fielding captain wants of a ball.
+
+    Args:
+        attack: 0 .. 1; 0.5 is what real sides do in this situation.
+        delivery: Length, line and pace asked for, or ``None`` for the bowler's own choice.
+        field: The field that is set.
+    """
+
+    attack: float = NEUTRAL
+    delivery: DeliveryPlan | None = None
+    field: Field = standard_field(RING_LIMIT)
+
+
+class Played(NamedTuple):
+    """A ball that was bowled, with what was true just before it.
+
+    Args:
+        innings: 1, 2, then 3, 4, ... in super overs.
+        over: 0-based.
+        ball: Number of the valid ball within the over that was being bowled, 1 .. 6.
+        delivery: Number of the delivery within the over, 1, 2, ...
+        striker: Index of the batter who faced it.
+        non_striker: Index of the other batter.
+        bowler: Index of the bowler.
+        free_hit: Whether it was a free hit.
+        powerplay: Whether it was bowled in the first powerplay.
+        counted: The ball as it counted.
+        delivered: What the model said of it.
+        out: Index of the batter dismissed.
+        fielder: Index of the fielder who took part in a dismissal.
+        position: Where that fielder stood; ``keeper`` or ``bowler``.
+        over_ended: Whether it completed the over.
+    """
+
+    innings: int
+    over: int
+    ball: int
+    delivery: int
+    striker: int
+    non_striker: int
+    bowler: int
+    free_hit: bool
+    powerplay: bool
+    counted: Ball
+    delivered: Delivered
+    out: int | None
+    fielder: int | None
+    position: str | None
+    over_ended: bool
+
+
+@cache
+def load_model(profile: str, level: str | float) -> BallModel:
+    """The ball model of a profile and scoring level; it holds no match and serves all of them.
+
+    Args:
+        profile: ``men``, ``women`` or ``associates``.
+        level: ``all``, a season such as ``ipl 2024``, or the mean total of a 20-over first innings.
+
+    Raises:
+        ValueError: There is no such profile or level.
+    """
+    return BallModel.load(profile, level)
+
+
+Awaited = Literal["batter", "bowler", "ball", "innings", "nothing"]
+
+
+class Match:
+    """A match from its first ball to its result.
+
+    Args:
+        format: Format of both innings.
+        teams: Both teams.
+        batting_first: Who bats first.
+        model: The ball model.
+        rng: Source of every ball.
+        super_over: Whether a tie is decided by super overs.
+    """
+
+    def __init__(
+        self,
+        format: Format,
+        teams: Mapping[Side, Team],
+        batting_first: Side,
+        model: BallModel,
+        rng: random.Random,
+        *,
+        super_over: bool = True,
+    ) -> None:
+        self.format = format
+        self.teams = teams
+        self.model = model
+        self.rng = rng
+        self.super_over = super_over
+        self.effects = model.draw_effects(rng)
+        self.innings: list[Innings] = []
+        self.batting: list[Side] = []
+        self.result: result.Result | None = None
+        self._open(batting_first)
+
+    @property
+    def current(self) -> Innings:
+        """The innings in progress, or the last one."""
+        return self.innings[-1]
+
+    @property
+    def number(self) -> int:
+        """Number of that innings: 1, 2, then 3, 4, ... in super overs."""
+        return len(self.innings)
+
+    @property
+    def batting_side(self) -> Side:
+        """Who bats in it."""
+        return self.batting[-1]
+
+    @property
+    def fielding_side(self) -> Side:
+        """Who fields in it."""
+        return result.other(self.batting[-1])
+
+    @property
+    def awaited(self) -> Awaited:
+        """What must happen next; ``innings`` when the one in progress is over and the match is not."""
+        if self.result is not None:
+            return "nothing"
+        awaited = self.innings[-1].awaited
+        return "innings" if awaited == "nothing" else awaited
+
+    def copy(self) -> Match:
+        """An independent copy, but for the generator, which it shares until it is given another."""
+        twin = Match.__new__(Match)
+        twin.__dict__.update(self.__dict__)
+        twin.innings = [innings.copy() for innings in self.innings]
+        twin.batting = self.batting.copy()
+        return twin
+
+    def send_in(self, player: int) -> None:
+        """Send a batter in.
+
+        Raises:
+            LawBroken: See :func:`laws.take_batter`.
+        """
+        laws.take_batter(self.innings[-1], player)
+
+    def give_ball(self, player: int) -> None:
+        """Give a bowler the next over.
+
+        Raises:
+            LawBroken: See :func:`laws.check_bowler`; the keeper does not bowl (a house rule).
+        """
+        self.check_bowler(player)
+        laws.take_bowler(self.innings[-1], player)
+
+    def check_bowler(self, player: int) -> None:
+        """Raise when ``player`` may not bowl the next over; see :meth:`give_ball`."""
+        if player == self.teams[self.fielding_side].keeper:
+            raise LawBroken("house.keeper", "The wicket-keeper does not bowl; choose somebody else.")
+        laws.check_bowler(self.innings[-1], player)
+
+    def eligible_bowlers(self) -> list[int]:
+        """Indices of those who may bowl the over about to begin; empty when none is."""
+        innings = self.innings[-1]
+        if innings.closed or innings.bowler is not None:
+            return []
+        left = laws.overs_left_of_all(innings)
+        left[self.teams[self.fielding_side].keeper] = 0
+        for player in (*innings.previous_bowlers, *innings.barred_bowlers):
+            left[player] = 0
+        return [player for player in range(11) if left[player]]
+
+    def situation(self, batting: BattingIntent, bowling: BowlingIntent) -> Situation | None:
+        """What the next ball depends on, given both intents; ``None`` when no ball can be bowled now."""
+        innings = self.innings[-1]
+        striker, bowler = innings.striker, innings.bowler
+        if striker is None or bowler is None or innings.closed:
+            return None
+        balls, side = innings.balls, self.batting[-1]
+        format, target = innings.format, innings.target
+        return Situation(
+            balls,
+            format.balls,
+            innings.wickets,
+            None if target is None else target - innings.runs,
+            self.teams[side].players[striker],
+            innings.batting[striker].balls,
+            self.teams["away" if side == "home" else "home"].bowlers[bowler],
+            innings.free_hit,
+            balls < format.powerplay_balls,
+            batting.aggression,
+            bowling.attack,
+            bowling.delivery,
+            batting.shot,
+            bowling.field.shape,
+            self.effects.of(len(self.innings)),
+        )
+
+    def play(self, batting: BattingIntent, bowling: BowlingIntent) -> Played:
+        """Bowl one ball and score it.
+
+        Raises:
+            LawBroken: No ball can be bowled now.
+        """
+        innings = self.innings[-1]
+        striker, non_striker, bowler = innings.striker, innings.non_striker, innings.bowler
+        situation = self.situation(batting, bowling)
+        if striker is None or non_striker is None or bowler is None or situation is None:
+            raise LawBroken("R1.not_ready", f"The match awaits: {self.awaited}.")
+        number, balls, free_hit = len(self.innings), innings.balls, innings.free_hit
+        powerplay = situation.powerplay
+        delivered = self.model.bowl(situation, self.rng)
+        over, over_ball, delivery = balls // 6, innings.over_balls + 1, innings.over_deliveries + 1
+        position, fielder = (
+            self._fielder(delivered, bowler, bowling.field) if delivered.ball.dismissal else (None, None)
+        )
+        wickets = innings.wickets
+        counted = laws.take_ball(innings, delivered.ball, fielder)
+        return Played(
+            number, over, over_ball, delivery, striker, non_striker, bowler, free_hit, powerplay,
+            counted, delivered, innings.fall[-1][2] if innings.wickets > wickets else None, fielder, position,
+            over_ball == 6 and innings.over_balls == 0,
+        )  # fmt: skip
+
+    def close_innings(self) -> None:
+        """Go on after an innings is over: decide the match or open the next innings.
+
+        Raises:
+            LawBroken: The innings is not over.
+        """
+        if self.awaited != "innings":
+            raise LawBroken("R1.innings_open", "The innings is still in progress.")
+        self.settle_result()
+        if self.result is None:
+            self._open(result.next_batting_side(self.batting))
+
+    def settle_result(self) -> None:
+        """Look whether the innings played so far decide the match."""
+        if self.innings[-1].closed:
+            self.result = result.decide(self.innings, self.batting, super_over=self.super_over)
+
+    def _open(self, batting: Side) -> None:
+        number = len(self.innings) + 1
+        fielding = result.other(batting)
+        self.innings.append(
+            Innings(
+                self.format if number <= 2 else SUPER_OVER,
+                target=result.target_of(self.innings[-1]) if number % 2 == 0 else None,
+                barred_batters=result.barred_batters(self.innings, self.batting, batting),
+                barred_bowlers=result.barred_bowlers(self.innings, self.batting, fielding),
+            )
+        )
+        self.batting.append(batting)
+
+    def _fielder(self, delivered: Delivered, bowler: int, field: Field) -> tuple[str | None, int | None]:
+        """Who took part in a dismissal: the position in the field that is set, and who stands there."""
+        kind = delivered.ball.dismissal
+        if kind in ("bowled", "lbw", "hit wicket", "hit the ball twice"):
+            return None, None
+        if kind == "caught and bowled":
+            return "bowler", bowler
+        keeper = self.teams[self.fielding_side].keeper
+        seen = delivered.seen
+        if kind == "stumped" or seen.zone is None or seen.fielder == "keeper":
+            return "keeper", keeper
+        place = field.nearest(seen.zone, deep=seen.aerial and seen.fielder not in RING_POSITIONS)
+        others = [player for player in range(11) if player not in (bowler, keeper)]
+        return field.fielders[place].name, others[place]

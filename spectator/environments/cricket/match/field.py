@@ -1,0 +1,346 @@
+"""Owns the field: presets and custom settings in metres, what is lawful, and its shape by sector.
+
+Coordinates are seen from above with (0, 0) at the striker's middle stump: ``x`` metres to the off side, ``y``
+metres towards the bowler. For a left-hander the field is mirrored, so a preset means the same positions.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Final
+
+from spectator.environments.cricket.ball.plans import FieldShape
+from spectator.environments.cricket.laws.innings import LawBroken
+
+PITCH_M: Final = 20.12
+"""Stumps to stumps, 22 yards (Law 6.1)."""
+CREASE_M: Final = 1.22
+"""Popping crease in front of the stumps (Law 7.3)."""
+RING_M: Final = 27.43
+"""Radius of the 30-yard semicircles round the middle stumps (T20I playing conditions 28.7)."""
+BOUNDARY_M: Final = 68.0
+"""Our ground's boundary, measured from the centre of the pitch; the conditions allow 59.43 to 82.29 m."""
+MAX_LEG_SIDE: Final = 5
+MAX_BEHIND_SQUARE_LEG: Final = 2
+
+POSITIONS: Final[Mapping[str, tuple[float, float]]] = {
+    "slip": (3.0, -14.0),
+    "second slip": (5.0, -14.0),
+    "gully": (11.0, -9.0),
+    "short third": (14.0, -20.0),
+    "third": (33.0, -46.0),
+    "backward point": (24.0, -6.0),
+    "point": (26.0, 1.5),
+    "deep backward point": (60.0, -8.0),
+    "deep point": (63.0, 2.0),
+    "cover point": (25.0, 7.0),
+    "cover": (22.0, 16.0),
+    "extra cover": (16.0, 24.0),
+    "sweeper cover": (57.0, 32.0),
+    "deep extra cover": (48.0, 48.0),
+    "mid-off": (9.0, 34.0),
+    "long-off": (22.0, 70.0),
+    "straight hit": (0.0, 75.0),
+    "mid-on": (-9.0, 34.0),
+    "long-on": (-22.0, 70.0),
+    "midwicket": (-23.0, 13.0),
+    "short midwicket": (-12.0, 10.0),
+    "deep midwicket": (-55.0, 36.0),
+    "cow corner": (-42.0, 58.0),
+    "square leg": (-24.0, 2.5),
+    "deep square leg": (-63.0, 4.0),
+    "backward square leg": (-24.0, -6.0),
+    "deep backward square leg": (-60.0, -12.0),
+    "short fine leg": (-14.0, -20.0),
+    "fine leg": (-30.0, -48.0),
+    "leg slip": (-4.0, -12.0),
+    "short leg": (-3.0, 3.0),
+    "silly point": (3.0, 3.0),
+}
+"""Standard positions for a right-hander, metres."""
+
+STANDARD: Final = "standard"
+"""What real sides set in the situation; it opens up by itself when the powerplay ends."""
+
+PRESETS: Final[Mapping[str, tuple[str, ...]]] = {
+    "attacking": (
+        "slip",
+        "gully",
+        "point",
+        "cover",
+        "mid-off",
+        "mid-on",
+        "midwicket",
+        "square leg",
+        "fine leg",
+    ),
+    "ring": (
+        "short third",
+        "backward point",
+        "cover point",
+        "extra cover",
+        "mid-off",
+        "mid-on",
+        "midwicket",
+        "square leg",
+        "short fine leg",
+    ),
+    "balanced": (
+        "short third",
+        "backward point",
+        "cover",
+        "mid-off",
+        "midwicket",
+        "deep square leg",
+        "long-on",
+        "sweeper cover",
+        "long-off",
+    ),
+    "defensive": (
+        "short third",
+        "cover",
+        "midwicket",
+        "deep point",
+        "short fine leg",
+        "long-off",
+        "long-on",
+        "deep midwicket",
+        "sweeper cover",
+    ),
+    "death": (
+        "third",
+        "point",
+        "extra cover",
+        "mid-off",
+        "short fine leg",
+        "long-on",
+        "deep midwicket",
+        "deep square leg",
+        "sweeper cover",
+    ),
+    "spin": (
+        "slip",
+        "short third",
+        "cover",
+        "short midwicket",
+        "deep square leg",
+        "long-on",
+        "long-off",
+        "deep midwicket",
+        "sweeper cover",
+    ),
+    "leg_side": (
+        "short third",
+        "point",
+        "cover",
+        "mid-off",
+        "midwicket",
+        "long-on",
+        "deep midwicket",
+        "deep square leg",
+        "long-off",
+    ),
+    "off_side": (
+        "slip",
+        "short third",
+        "backward point",
+        "cover",
+        "mid-off",
+        "midwicket",
+        "deep point",
+        "sweeper cover",
+        "deep square leg",
+    ),
+}
+"""Nine positions each, beside bowler and keeper; for ``standard`` see :func:`standard_field`."""
+
+PRESET_NAMES: Final = (STANDARD, *PRESETS)
+
+_STANDARD: Final[Mapping[int, tuple[str, ...]]] = {
+    2: ("slip", "backward point", "cover", "mid-off", "mid-on",
+        "midwicket", "square leg", "third", "deep square leg"),
+    4: ("short third", "backward point", "cover", "mid-off", "midwicket",
+        "deep square leg", "long-on", "sweeper cover", "long-off"),
+    5: ("short third", "backward point", "cover", "midwicket",
+        "deep square leg", "deep midwicket", "long-on", "long-off", "sweeper cover"),
+}  # fmt: skip
+
+CLOSE_M: Final = 16.0
+"""Nearer than this to the striker is a close catcher."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fielder:
+    """One of the nine fielders who are placed.
+
+    Args:
+        name: Name of the position.
+        x: Metres to the off side of the striker's middle stump.
+        y: Metres from it towards the bowler.
+    """
+
+    name: str
+    x: float
+    y: float
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A field that is set.
+
+    Args:
+        preset: Name of its preset, or ``custom``.
+        fielders: The nine fielders beside bowler and keeper.
+        shape: Its shape by sector, as the ball model takes it.
+        outside: How many stand outside the ring.
+        shown: The field as it travels: ``{preset, fielders: [{name, x, y}]}``, metres.
+    """
+
+    preset: str
+    fielders: tuple[Fielder, ...]
+    shape: FieldShape
+    outside: int
+    shown: Mapping[str, Any] = dataclasses.field(compare=False, repr=False)
+
+    def copy_shown(self) -> dict[str, Any]:
+        """A copy of `shown` that whoever gets it may change: the field's own is shared by every match."""
+        return {"preset": self.preset, "fielders": [dict(man) for man in self.shown["fielders"]]}
+
+    def nearest(self, zone: int, *, deep: bool) -> int:
+        """Index of the fielder nearest to the middle of a sector, of those that are deep if any is (or not).
+
+        Args:
+            zone: Sector 1 .. 8.
+            deep: Whether the ball carries to the deep.
+        """
+        middle = math.radians(45.0 * zone - 22.5)
+        x, y = -math.sin(middle), -math.cos(middle)
+        best, best_score = 0, -math.inf
+        for index, man in enumerate(self.fielders):
+            along = (man.x * x + man.y * y) / math.hypot(man.x, man.y)
+            score = along + (0.25 if is_outside(man.x, man.y) == deep else 0.0)
+            if score > best_score:
+                best, best_score = index, score
+        return best
+
+
+def zone_of(x: float, y: float) -> int:
+    """Sector of a direction from the striker: 1 fine leg, 2 backward square leg, ... 8 third.
+
+    The sectors are behind or in front of square by 45 degrees: those of `ball_plans.SECTORS`.
+    """
+    angle = math.degrees(math.atan2(-x, -y)) % 360.0
+    return int(angle // 45.0) + 1
+
+
+def is_outside(x: float, y: float) -> bool:
+    """Whether a point is outside the ring: semicircles round both middle stumps, joined by straight lines."""
+    if 0.0 <= y <= PITCH_M:
+        return abs(x) > RING_M
+    return math.hypot(x, y if y < 0 else y - PITCH_M) > RING_M
+
+
+def is_inside_ground(x: float, y: float) -> bool:
+    """Whether a point is on the field of play."""
+    return math.hypot(x, y - PITCH_M / 2) <= BOUNDARY_M
+
+
+def shape_of(fielders: Sequence[Fielder]) -> FieldShape:
+    """Count ring, deep and close fielders by sector."""
+    ring, deep, catching = [0] * 8, [0] * 8, [0] * 8
+    for man in fielders:
+        kind = deep if is_outside(man.x, man.y) else catching if math.hypot(man.x, man.y) < CLOSE_M else ring
+        kind[zone_of(man.x, man.y) - 1] += 1
+    return FieldShape(tuple(ring), tuple(deep), tuple(catching))
+
+
+def _placed(name: str, positions: Sequence[str]) -> Field:
+    fielders = tuple(Fielder(position, *POSITIONS[position]) for position in positions)
+    return _set(name, fielders, shape_of(fielders))
+
+
+def _set(preset: str, fielders: tuple[Fielder, ...], shape: FieldShape) -> Field:
+    shown = {"preset": preset, "fielders": [{"name": man.name, "x": man.x, "y": man.y} for man in fielders]}
+    return Field(preset, fielders, shape, sum(is_outside(man.x, man.y) for man in fielders), shown)
+
+
+@cache
+def standard_field(outside_limit: int) -> Field:
+    """What real sides set with that many allowed outside the ring.
+
+    Its shape is the ball model's neutral one: the tables know no fields, so they already hold this one.
+    """
+    fielders = tuple(Fielder(position, *POSITIONS[position]) for position in _STANDARD[outside_limit])
+    return _set(STANDARD, fielders, FieldShape.neutral())
+
+
+@cache
+def preset_field(name: str, outside_limit: int) -> Field:
+    """The preset called ``name``.
+
+    Raises:
+        KeyError: There is none.
+    """
+    return standard_field(outside_limit) if name == STANDARD else _placed(name, PRESETS[name])
+
+
+def custom_field(fielders: Sequence[tuple[str, float, float]]) -> Field:
+    """A field of the captain's own.
+
+    Args:
+        fielders: (name, x, y) of each of the nine.
+
+    Raises:
+        LawBroken: Not nine fielders, one off the ground or on the pitch, or two on one spot.
+    """
+    if len(fielders) != 9:
+        raise LawBroken("F4.nine_fielders", "Place nine fielders; bowler and keeper do not count.")
+    for name, x, y in fielders:
+        if not is_inside_ground(x, y):
+            raise LawBroken("F4.off_the_ground", f"{name} at ({x:g}, {y:g}) is beyond the boundary.")
+        if abs(x) <= 1.52 and 0.0 <= y <= PITCH_M:
+            raise LawBroken("F8.on_the_pitch", f"{name} at ({x:g}, {y:g}) stands on the pitch.")
+    spots = {(round(x), round(y)) for _, x, y in fielders}
+    if len(spots) != 9:
+        raise LawBroken("F4.same_spot", "Two fielders cannot stand on one spot.")
+    placed = tuple(Fielder(name, float(x), float(y)) for name, x, y in fielders)
+    return _set("custom", placed, shape_of(placed))
+
+
+def check_field(field: Field, outside_limit: int) -> None:
+    """Raise when ``field`` would be called a no-ball.
+
+    Args:
+        field: The field.
+        outside_limit: Most fielders outside the ring for the next ball.
+
+    Raises:
+        LawBroken: F1, F2 or F3 forbids it.
+    """
+    outside = field.outside
+    if outside > outside_limit:
+        raise LawBroken(
+            "F1.outside_ring",
+            f"{outside} fielders are outside the ring; at most {outside_limit} may be for this ball.",
+        )
+    leg_side = sum(fielder.x < 0 for fielder in field.fielders)
+    if leg_side > MAX_LEG_SIDE:
+        raise LawBroken(
+            "F2.leg_side", f"{leg_side} fielders are on the leg side; at most {MAX_LEG_SIDE} may be."
+        )
+    behind = sum(fielder.x < 0 and fielder.y < CREASE_M for fielder in field.fielders)
+    if behind > MAX_BEHIND_SQUARE_LEG:
+        raise LawBroken(
+            "F3.behind_square",
+            f"{behind} fielders are behind the popping crease on the leg side; at most 2 may be.",
+        )
+
+
+@cache
+def legal_presets(outside_limit: int) -> tuple[str, ...]:
+    """Names of the presets that are lawful with that many allowed outside."""
+    return tuple(name for name in PRESET_NAMES if preset_field(name, outside_limit).outside <= outside_limit)

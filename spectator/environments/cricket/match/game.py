@@ -1,0 +1,247 @@
+"""Owns a whole game: the toss, the match, both captains' seats, whose turn it is, and what happened."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Literal
+
+from spectator.environments.cricket.ball.sampler import BallModel
+from spectator.environments.cricket.laws.deliveries import SIDES, Side, mark
+from spectator.environments.cricket.laws.formats import Format
+from spectator.environments.cricket.laws.innings import Innings, LawBroken
+from spectator.environments.cricket.match import facts as records
+from spectator.environments.cricket.match.engine import BattingIntent, BowlingIntent, Match, Played
+from spectator.environments.cricket.match.field import STANDARD, Field, standard_field
+from spectator.environments.cricket.match.milestones import milestones
+from spectator.environments.cricket.match.seats import Seat
+from spectator.environments.cricket.match.win_chance import decision_values, outlook
+from spectator.environments.cricket.people.team import Team
+from spectator.events import Fact
+
+Phase = Literal["toss", "elect", "openers", "batter", "bowler", "bowl", "bat", "over"]
+
+RECENT_BALLS: Final = 12
+DEATH_SHARE: Final = 0.25
+"""Last part of an innings that counts as its death: 5 of 20 overs, as in the tables."""
+
+
+Segment = Literal["powerplay", "middle", "death"]
+
+
+def segment_of(innings: Innings) -> Segment:
+    """The part of an innings that its next ball is in."""
+    return segment_at(innings.balls, innings.format.powerplay_balls, innings.format.balls)
+
+
+def segment_at(bowled: int, powerplay_balls: int, innings_balls: int) -> Segment:
+    """The part of an innings that the ball after ``bowled`` valid ones is in."""
+    if bowled < powerplay_balls:
+        return "powerplay"
+    return "death" if innings_balls - bowled <= DEATH_SHARE * innings_balls else "middle"
+
+
+class Game:
+    """A game from the toss to the result.
+
+    Args:
+        format: Format of both innings.
+        teams: Both teams.
+        model: The ball model.
+        rng: Source of the toss and of every ball.
+        caller: Who calls the toss.
+        super_over: Whether a tie is decided by super overs.
+        futures: How many futures to play for the forecast after each ball; 0 for no forecast.
+        foresight: Makes the seed of a forecast's chance from its number.
+    """
+
+    def __init__(
+        self,
+        format: Format,
+        teams: Mapping[Side, Team],
+        model: BallModel,
+        rng: random.Random,
+        *,
+        caller: Side,
+        super_over: bool,
+        futures: int = 0,
+        foresight: Callable[[int], int] = int,
+    ) -> None:
+        self.format = format
+        self.teams = teams
+        self.model = model
+        self.rng = rng
+        self.caller = caller
+        self.super_over = super_over
+        self.futures = futures
+        self.foresight = foresight
+        self.toss_winner: Side | None = None
+        self.elected: str | None = None
+        self.called = ""
+        self.match: Match | None = None
+        self.seats: dict[Side, Seat] = {side: Seat() for side in SIDES}
+        self.bowler_ready = False
+        self.recent: list[str] = []
+        self.this_over: list[str] = []
+        self.last_ball: dict[str, Any] | None = None
+        self.pending: list[Fact] = []
+        self._shown: tuple[Field, dict[str, Any]] | None = None
+
+    def turn(self) -> tuple[Phase, Side | None]:
+        """What is being decided and by whom; nobody once the match is over."""
+        match = self.match
+        if match is None:
+            return ("toss", self.caller) if self.toss_winner is None else ("elect", self.toss_winner)
+        awaited = match.awaited
+        if awaited == "ball":
+            return ("bat", match.batting_side) if self.bowler_ready else ("bowl", match.fielding_side)
+        if awaited == "batter":
+            return ("batter" if match.current.batting else "openers"), match.batting_side
+        return ("bowler", match.fielding_side) if awaited == "bowler" else ("over", None)
+
+    @property
+    def phase(self) -> Phase:
+        """What is being decided."""
+        return self.turn()[0]
+
+    @property
+    def actor(self) -> Side | None:
+        """Who decides; ``None`` once the match is over."""
+        return self.turn()[1]
+
+    @property
+    def playing(self) -> Match:
+        """The match.
+
+        Raises:
+            LawBroken: The toss has not been decided.
+        """
+        if self.match is None:
+            raise LawBroken("toss.first", "The toss comes first.")
+        return self.match
+
+    @property
+    def outside_limit(self) -> int:
+        """Most fielders outside the ring for the next ball."""
+        innings = self.playing.current
+        return innings.format.outside_limit(innings.balls)
+
+    @property
+    def field_frozen(self) -> bool:
+        """Whether the field must stay: a free hit, with the striker unchanged since the no-ball (N9)."""
+        innings = self.playing.current
+        last = self.last_ball
+        if not innings.free_hit or last is None:
+            return False
+        return bool(last["striker"] == self.teams[self.playing.batting_side].named(innings.striker))
+
+    def segment(self) -> Segment:
+        """``powerplay``, ``middle`` or ``death``: the part of the innings that the next ball is in."""
+        return segment_of(self.playing.current)
+
+    def shown_field(self, side: Side) -> dict[str, Any]:
+        """The field that ``side`` has set, as it travels; made once for each field of this game."""
+        field = self.seats[side].field
+        if self._shown is None or self._shown[0] is not field:
+            self._shown = (field, field.copy_shown())
+        return self._shown[1]
+
+    def emit(self, kind: str, data: Mapping[str, Any]) -> None:
+        """Note that something happened."""
+        self.pending.append(Fact(f"cricket.{kind}", data))
+
+    def start_match(self, batting_first: Side) -> None:
+        """Begin the first innings."""
+        self.match = Match(
+            self.format, self.teams, batting_first, self.model, self.rng, super_over=self.super_over
+        )
+        self.announce_innings()
+        self._foretell({"batting_value": 0.0, "bowling_value": 0.0})
+
+    def announce_innings(self) -> None:
+        """Say that an innings began; both captains start it with a fresh field and nothing planned."""
+        match = self.playing
+        if match.number > 2 and match.number % 2:
+            self.emit("super_over_started", {"number": match.number // 2, "batting": match.batting_side})
+        self.recent, self.this_over, self.last_ball, self.bowler_ready = [], [], None, False
+        for seat in self.seats.values():
+            seat.field = standard_field(self.outside_limit)
+            seat.shot = seat.shot_aggression = seat.delivery = None
+        self.emit("innings_started", records.innings_started(match))
+
+    def begin_over(self, bowler: int) -> None:
+        """Give the ball to a bowler and count free calls anew."""
+        match = self.playing
+        match.give_ball(bowler)
+        self.this_over = []
+        for seat in self.seats.values():
+            seat.begin_over()
+        self.emit("bowler_selected", records.bowler_selected(match, bowler))
+        self.emit("over_started", records.over_started(match))
+
+    def play_ball(self) -> Played:
+        """Bowl the ball for which both captains are ready, and tell all that it led to."""
+        match = self.playing
+        batting_side, fielding_side = match.batting_side, match.fielding_side
+        batting, bowling = self.seats[batting_side], self.seats[fielding_side]
+        batting_intent, bowling_intent, segment = (
+            batting.batting_intent(),
+            bowling.bowling_intent(),
+            self.segment(),
+        )
+        values = self._values(batting_intent, bowling_intent)
+        played = match.play(batting_intent, bowling_intent)
+        batting.judge("batting", segment, batting_intent.aggression)
+        bowling.judge("bowling", segment, bowling_intent.attack)
+        batting.shot = batting.shot_aggression = None
+        for seat in (batting, bowling):
+            seat.reflected, seat.analysis, seat.turn_calls = False, None, 0
+        self.bowler_ready = False
+        self.last_ball = records.ball_bowled(match, played, batting_intent, bowling_intent)
+        sign = mark(played.counted)
+        self.recent = [*self.recent, sign][-RECENT_BALLS:]
+        self.this_over = [*self.this_over, sign]
+        self._tell(played)
+        self.open_field()
+        self._foretell(values)
+        return played
+
+    def _values(self, batting: BattingIntent, bowling: BowlingIntent) -> dict[str, float]:
+        if not self.futures:
+            return {}
+        seed = self.foresight(2 * self._deliveries() + 1)
+        return decision_values(self.playing, batting, bowling, self.futures, seed)
+
+    def _foretell(self, values: Mapping[str, float]) -> None:
+        if not self.futures:
+            return
+        found = outlook(self.playing, self.futures, self.foresight(2 * self._deliveries()))
+        if found is not None:
+            self.emit("forecast", {**found, **values})
+
+    def _deliveries(self) -> int:
+        return sum(innings.deliveries for innings in self.playing.innings)
+
+    def open_field(self) -> None:
+        """Let the standard field follow the limit outside the ring."""
+        seat = self.seats[self.playing.fielding_side]
+        if seat.field.preset == STANDARD and self.playing.result is None:
+            seat.field = standard_field(self.outside_limit)
+
+    def _tell(self, played: Played) -> None:
+        match = self.playing
+        assert self.last_ball is not None  # set by the only caller
+        self.emit("ball_bowled", self.last_ball)
+        if played.out is not None:
+            self.emit("wicket_fell", records.wicket_fell(match, played))
+        for milestone in milestones(match, played):
+            self.emit("milestone_reached", milestone)
+        if played.over_ended:
+            self.emit("over_completed", records.over_completed(match, played.bowler))
+        if match.awaited == "innings":
+            self.emit("innings_ended", records.innings_ended(match))
+            match.close_innings()
+            if match.result is None:
+                self.announce_innings()
+            else:
+                self.emit("match_ended", records.match_ended(match))

@@ -1,0 +1,177 @@
+"""Owns the exact text of a game in progress: what it takes to go on as if nothing had happened."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from spectator.environments.cricket.ball.plans import DeliveryPlan
+from spectator.environments.cricket.ball.sampler import Effects
+from spectator.environments.cricket.laws.formats import SUPER_OVER
+from spectator.environments.cricket.laws.innings import BatterLine, BowlerLine, Innings
+from spectator.environments.cricket.match import facts as records
+from spectator.environments.cricket.match.engine import Match
+from spectator.environments.cricket.match.field import Field, custom_field, preset_field
+from spectator.environments.cricket.match.game import Game
+from spectator.environments.cricket.match.seats import Seat
+from spectator.events import Fact
+
+_PLAIN_SEAT = tuple(name for name in Seat.__slots__ if name not in ("delivery", "field"))
+_WHOLE = {"seed", "episode_id", "options", "random", "game", "seats", "pending", "match"}
+_GAME = ("toss_winner", "elected", "called", "bowler_ready", "recent", "this_over", "last_ball")
+
+
+def public_state(game: Game | None) -> dict[str, Any]:
+    """The public state, without the episode's id."""
+    if game is None:
+        nothing = {"phase": "toss", "actor": None, "done": False, "overs": 0, "toss": None}
+        return {**nothing, "innings": [], "result": None}
+    match = game.match
+    innings = [] if match is None else [
+        {"batting": side, "target": played.target, **records.score(played), "extras": records.extras(played),
+         "closed": played.closed}
+        for side, played in zip(match.batting, match.innings, strict=True)
+    ]  # fmt: skip
+    result = match.result if match is not None else None
+    return {
+        "phase": game.phase,
+        "actor": game.actor,
+        "done": result is not None,
+        "overs": game.format.overs,
+        "toss": {"winner": game.toss_winner, "elected": game.elected} if game.elected else None,
+        "innings": innings,
+        "result": None
+        if result is None
+        else result.words(game.teams[result.winner].name if result.winner else ""),
+    }
+
+
+def dump(game: Game, seed: int, episode_id: str, options: Mapping[str, Any]) -> bytes:
+    """The whole game as JSON bytes."""
+    version, internal, gauss = game.rng.getstate()
+    whole = {
+        "seed": seed,
+        "episode_id": episode_id,
+        "options": dict(options),
+        "random": [version, list(internal), gauss],
+        "game": {name: getattr(game, name) for name in _GAME},
+        "seats": {side: _dump_seat(seat) for side, seat in game.seats.items()},
+        "pending": [[fact.type, fact.data] for fact in game.pending],
+        "match": None if game.match is None else _dump_match(game.match),
+    }
+    return json.dumps(whole, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+
+
+def header(snapshot: bytes) -> dict[str, Any]:
+    """Seed, episode id and options of a snapshot.
+
+    Raises:
+        ValueError: It is not one of this world's snapshots.
+    """
+    loaded = json.loads(snapshot)
+    if not isinstance(loaded, dict) or not _WHOLE <= loaded.keys():
+        raise ValueError("not a snapshot of a cricket match")
+    return {name: loaded[name] for name in ("seed", "episode_id", "options")}
+
+
+def load(snapshot: bytes, game: Game) -> Game:
+    """Put a snapshot into a fresh game of the same seed and options."""
+    whole = json.loads(snapshot)
+    for name in _GAME:
+        setattr(game, name, whole["game"][name])
+    game.seats = {side: _load_seat(seat) for side, seat in whole["seats"].items()}
+    game.pending = [Fact(kind, data) for kind, data in whole["pending"]]
+    if whole["match"] is not None:
+        game.match = _load_match(whole["match"], game)
+    version, internal, gauss = whole["random"]
+    game.rng.setstate((version, tuple(internal), gauss))
+    return game
+
+
+def _dump_seat(seat: Seat) -> dict[str, Any]:
+    plan = seat.delivery
+    return {
+        **{name: getattr(seat, name) for name in _PLAIN_SEAT},
+        "delivery": None if plan is None else [plan.length, plan.line, plan.pace],
+        "field": [
+            seat.field.preset,
+            seat.field.outside,
+            [[man.name, man.x, man.y] for man in seat.field.fielders],
+        ],
+    }
+
+
+def _load_seat(data: Mapping[str, Any]) -> Seat:
+    plain = {name: data[name] for name in _PLAIN_SEAT}
+    plan = None if data["delivery"] is None else DeliveryPlan(*data["delivery"])
+    return Seat(**plain, delivery=plan, field=_load_field(*data["field"]))
+
+
+def _load_field(preset: str, outside: int, fielders: list[list[Any]]) -> Field:
+    if preset == "custom":
+        return custom_field([(name, x, y) for name, x, y in fielders])
+    return preset_field(preset, outside)
+
+
+_LISTS_OF_TUPLES = ("fall", "overs")
+
+
+def _dump_match(match: Match) -> dict[str, Any]:
+    return {
+        "effects": [match.effects.match, list(match.effects.innings)],
+        "batting": match.batting,
+        "innings": [_dump_innings(innings) for innings in match.innings],
+    }
+
+
+def _load_match(data: Mapping[str, Any], game: Game) -> Match:
+    match = Match(
+        game.format, game.teams, data["batting"][0], game.model, game.rng, super_over=game.super_over
+    )
+    match.effects = Effects(data["effects"][0], tuple(data["effects"][1]))
+    match.batting = list(data["batting"])
+    match.innings = [
+        _load_innings(innings, Innings(game.format if number < 2 else SUPER_OVER))
+        for number, innings in enumerate(data["innings"])
+    ]
+    match.settle_result()
+    return match
+
+
+def _dump_innings(innings: Innings) -> dict[str, Any]:
+    plain = {
+        name: getattr(innings, name)
+        for name in Innings.__slots__
+        if name not in ("format", "batting", "bowling")
+    }
+    return {
+        **plain,
+        "barred_batters": sorted(innings.barred_batters),
+        "barred_bowlers": sorted(innings.barred_bowlers),
+        "batting": [_dump_line(line) for line in innings.batting.values()],
+        "bowling": [_dump_line(line) for line in innings.bowling.values()],
+    }
+
+
+def _dump_line(line: BatterLine | BowlerLine) -> dict[str, Any]:
+    return {name: getattr(line, name) for name in line.__slots__}
+
+
+def _load_innings(data: Mapping[str, Any], innings: Innings) -> Innings:
+    for name, value in data.items():
+        if name in _LISTS_OF_TUPLES:
+            value = [tuple(item) for item in value]
+        elif name.startswith("barred"):
+            value = frozenset(value)
+        elif name in ("batting", "bowling"):
+            value = {item["player"]: _load_line(name, item) for item in value}
+        setattr(innings, name, value)
+    return innings
+
+
+def _load_line(card: str, data: Mapping[str, Any]) -> BatterLine | BowlerLine:
+    line = BatterLine(data["player"]) if card == "batting" else BowlerLine(data["player"])
+    for name, value in data.items():
+        setattr(line, name, value)
+    return line

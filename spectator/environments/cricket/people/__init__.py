@@ -1,0 +1,1 @@
+"""Cricketers: names, skills, drawn squads, sides."""

@@ -1,0 +1,126 @@
+"""Owns a side as the match sees it: its players by index and name, its keeper, and who can bowl."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from spectator.environments.cricket.laws.deliveries import Side
+from spectator.environments.cricket.people.players import STYLE_TITLES, Player
+from spectator.environments.cricket.people.squads import Squad
+
+PART_TIME_RUNS = 1.15
+PART_TIME_WICKETS = 0.75
+"""House figures for somebody who does not bowl and has to: no table has them, real sides avoid it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Team:
+    """A squad in a match.
+
+    Args:
+        side: Which actor captains it.
+        name: Name of the side.
+        short: Two or three capitals.
+        players: The eleven in their natural order.
+        bowlers: The same as bowlers: one who does not bowl is an occasional off spinner.
+        keeper: Index of the wicket-keeper, who does not bowl.
+        bowling_worth: Worth of each as a bowler: about 0 for the average, far less for the occasional.
+        death_bowlers: The two best quick bowlers.
+        bowls: Whether each usually bowls.
+        bowls_spin: Whether each bowls spin when he has to.
+    """
+
+    side: Side
+    name: str
+    short: str
+    players: tuple[Player, ...]
+    bowlers: tuple[Player, ...]
+    keeper: int
+    bowling_worth: tuple[float, ...]
+    death_bowlers: tuple[int, ...]
+    bowls: tuple[bool, ...]
+    bowls_spin: tuple[bool, ...]
+
+    @staticmethod
+    def of(side: Side, squad: Squad, *, not_short: str = "") -> Team:
+        """The team of a squad; its short name is not ``not_short``."""
+        players = squad.players
+        quick = [index for index, player in enumerate(players) if player.bowls == "pace"]
+        return Team(
+            side=side,
+            name=squad.name,
+            short=_short(squad.name, not_short),
+            players=players,
+            bowlers=tuple(_as_bowler(player) for player in players),
+            keeper=players.index(squad.keeper),
+            bowling_worth=tuple(_worth(player) for player in players),
+            death_bowlers=tuple(sorted(quick, key=lambda index: -_worth(players[index]))[:2]),
+            bowls=tuple(player.bowls is not None for player in players),
+            bowls_spin=tuple(player.bowls != "pace" for player in players),
+        )
+
+    def named(self, index: int | None) -> str:
+        """Name of the player at ``index``; empty for ``None``."""
+        return "" if index is None else self.players[index].name
+
+    def find(self, name: str) -> int | None:
+        """Index of the player called ``name``, in any case; a surname alone will do."""
+        wanted = name.strip().casefold()
+        for index, player in enumerate(self.players):
+            if wanted in (player.name.casefold(), player.surname.casefold()):
+                return index
+        return None
+
+    def kind(self, index: int) -> str:
+        """Bowling style of a player in words."""
+        title = STYLE_TITLES[self.bowlers[index].style or "off"]
+        return title if self.players[index].bowls else f"occasional {title}"
+
+    def card(self, index: int) -> dict[str, Any]:
+        """What both captains know of a player, plain JSON."""
+        player = self.players[index]
+        card: dict[str, Any] = {
+            "name": player.name,
+            "order": player.order,
+            "role": player.role,
+            "bats": player.bats,
+            "bat_runs": round(player.bat_runs, 2),
+            "bat_out": round(player.bat_out, 2),
+        }
+        if player.bowls:
+            card |= {
+                "bowls": STYLE_TITLES[player.style or "off"],
+                "bowl_runs": round(player.bowl_runs, 2),
+                "bowl_wickets": round(player.bowl_wickets, 2),
+            }
+        return card
+
+
+def teams_of(squads: Sequence[Squad]) -> dict[Side, Team]:
+    """Home and away teams of two squads."""
+    home = Team.of("home", squads[0])
+    return {"home": home, "away": Team.of("away", squads[1], not_short=home.short)}
+
+
+def _short(name: str, taken: str) -> str:
+    words = name.replace("-", " ").split()
+    short = "".join(word[0] for word in words[:3]) if len(words) > 1 else name[:3]
+    short = short.upper()
+    return short if short != taken else (name[:3].upper() if name[:3].upper() != taken else name[:4].upper())
+
+
+def _worth(player: Player) -> float:
+    if player.bowls is None:
+        return -6.0
+    return 2.0 * math.log(player.bowl_wickets / player.bowl_runs**2)
+
+
+def _as_bowler(player: Player) -> Player:
+    if player.bowls:
+        return player
+    return replace(
+        player, bowls="spin", style="off", bowl_runs=PART_TIME_RUNS, bowl_wickets=PART_TIME_WICKETS
+    )

@@ -1,0 +1,1 @@
+"""What viewers see and hear: the projection, the commentary and its spoken form."""

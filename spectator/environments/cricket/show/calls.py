@@ -1,0 +1,213 @@
+"""Owns the call of a ball: what was bowled, what was done with it, and what came of it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from spectator.environments.cricket.match.field import CLOSE_M, POSITIONS, is_outside
+from spectator.environments.cricket.match.statements import number_word, plural, surname
+from spectator.environments.cricket.show import phrases
+from spectator.environments.cricket.show.asides import aside
+from spectator.environments.cricket.show.recall import Recall
+
+Data = Mapping[str, Any]
+
+CLOSE_FINISH_BALLS: Final = 12
+"""Balls left of a chase from which every line ends with the equation."""
+
+_SENTENCE: Final = re.compile(r"(?<=[^.][.!?] )[a-z]")
+
+
+def call_ball(data: Data, state: Data, recall: Recall) -> str:
+    """What is written of a ball: who to whom, the call, what it means, and what is still needed."""
+    opening = f"{surname(data['bowler'])} to {surname(data['striker'])}"
+    if data["free_hit"]:
+        opening = f"Free hit. {opening}"
+    said = _ball_text(data, recall) + aside(data, state, recall)
+    return f"{opening}: {_sentences(said)}{_tail(data)}"
+
+
+def radio_ball(data: Data, state: Data, recall: Recall) -> str:
+    """What is said of a ball on air: shorter, since the next one comes soon."""
+    if data["dismissal"]:
+        said = f"{_ball_text(data, recall)}{aside(data, state, recall)} {score_words(data['score'])}."
+    elif data["kind"] in ("six", "four"):
+        said = f"{surname(data['striker'])}: {_ball_text(data, recall)}{aside(data, state, recall)}"
+    else:
+        options = phrases.ON_AIR.get(_result(data), phrases.ON_AIR_OTHER)
+        runs = data["runs"] if data["extra_kind"] else data["bat"]
+        said = recall.pick(options, "air").format(
+            striker=surname(data["striker"]), bowler=surname(data["bowler"]), runs=number_word(runs)
+        )
+    return f"{said[0].upper()}{_sentences(said[1:])}{_tail(data)}"
+
+
+def score_words(score: Data) -> str:
+    """``45 for 3``."""
+    return f"{score['runs']} for {score['wickets']}"
+
+
+def _result(data: Data) -> str:
+    kind: str | None = data["extra_kind"]
+    if kind is not None:
+        return kind
+    return {0: "dot", 1: "single"}.get(data["bat"], "runs")
+
+
+def _sentences(text: str) -> str:
+    """Capitals where sentences begin, the first aside."""
+    return _SENTENCE.sub(lambda found: found[0].upper(), text)
+
+
+def _tail(data: Data) -> str:
+    if data["need"] is None or data["need"] <= 0 or not 0 < data["balls_left"] <= CLOSE_FINISH_BALLS:
+        return ""
+    left = data["balls_left"]
+    return f" {data['need']} needed from {'the last ball' if left == 1 else left}."
+
+
+def _ball_text(data: Data, recall: Recall) -> str:
+    if data["dismissal"]:
+        return _dismissal(data, recall)
+    if data["wides"]:
+        return _wide(data, recall)
+    text = _played(data, recall)
+    if data["noball"]:
+        call = recall.pick(phrases.NO_BALL, "call")
+        coming = recall.pick(phrases.FREE_HIT_NEXT, "next") if data["free_hit_next"] else ""
+        return f"{call} {text} {coming}".rstrip()
+    return text
+
+
+def _played(data: Data, recall: Recall) -> str:
+    if data["byes"]:
+        return recall.pick(phrases.BYES, "byes").format(runs=plural(data["byes"], "bye"))
+    if data["legbyes"]:
+        return recall.pick(phrases.LEG_BYES, "legbyes").format(runs=plural(data["legbyes"], "leg-bye"))
+    if not data["bat"]:
+        return _dot(data, recall)
+    return _scored(data, recall)
+
+
+def _scored(data: Data, recall: Recall) -> str:
+    bat = data["bat"]
+    if data["boundary"]:
+        found = phrases.OVERTHROWS if data["ran"] else phrases.SIX if bat == 6 else phrases.FOUR
+    else:
+        found = {1: phrases.ONE, 2: phrases.TWO, 3: phrases.THREE}.get(bat, phrases.MORE)
+    return _told(found, data, recall)
+
+
+def _told(found: Sequence[str], data: Data, recall: Recall) -> str:
+    zone = data["zone"]
+    return recall.pick(found, "told").format(
+        ball=_delivery(data, recall),
+        stroke=_stroke(data, recall),
+        where=recall.pick(phrases.WHERE[zone - 1], "where") if zone else "away",
+        over=phrases.OVER[zone - 1] if zone else "over the rope",
+        runs=number_word(data["bat"]),
+    )
+
+
+def _stroke(data: Data, recall: Recall) -> str:
+    """A word for the stroke that the ball's length allows."""
+    shot, length = data["shot"], data["length"]
+    usual = phrases.STROKES.get(shot, ("played",))
+    if length in ("short", "back of a length"):
+        usual = phrases.BACK_FOOT.get(shot, usual)
+    elif length in ("full", "yorker"):
+        usual = phrases.FRONT_FOOT.get(shot, usual)
+    return recall.pick(usual, "stroke")
+
+
+def _delivery(data: Data, recall: Recall) -> str:
+    """What was bowled, ending in a comma; left unsaid one time in four."""
+    said = recall.number(4, "say")
+    if said == 3:
+        return ""
+    words = phrases.LENGTHS[data["length"]]
+    if "pace" not in data["bowler_line"]["kind"]:
+        words = phrases.SPIN_LENGTHS.get(data["length"], words)
+    length = recall.pick(words, "length")
+    if said == 2 or not _line_fits(data):
+        return f"{length}, "
+    return f"{length}, {recall.pick(phrases.LINES[data['line']], 'line')}, "
+
+
+def _line_fits(data: Data) -> bool:
+    """Whether the line is worth saying: not where it would sit oddly beside the direction."""
+    zone, line = data["zone"], data["line"]
+    if zone in (1, 2):
+        return line in ("stumps", "leg")
+    return not (zone == 3 and line == "wide outside off") and not (zone in (7, 8) and line == "leg")
+
+
+def _dot(data: Data, recall: Recall) -> str:
+    off_stump, contact = data["line"] in ("outside off", "wide outside off"), data["contact"]
+    if data["zone"] is not None:
+        return _told(phrases.DOT_DEFENDED if data["shot"] == "defend" else phrases.DOT_PLAYED, data, recall)
+    if contact == "missed" and off_stump:
+        return _told(phrases.DOT_MISSED_WIDE, data, recall)
+    return _told(phrases.DOT_LEFT if contact == "left" and off_stump else phrases.DOT_PLAIN, data, recall)
+
+
+def _wide(data: Data, recall: Recall) -> str:
+    if data["boundary"]:
+        return recall.pick(phrases.WIDES_FOUR, "wide")
+    if data["wides"] > 1:
+        return recall.pick(phrases.WIDES_RUN, "wide").format(runs=number_word(data["wides"]))
+    if data["line"] == "leg":
+        return recall.pick(phrases.WIDE_LEG, "wide")
+    if data["line"] == "wide outside off":
+        return recall.pick(phrases.WIDE_OFF, "wide")
+    if data["length"] == "short":
+        return recall.pick(phrases.WIDE_HIGH, "wide")
+    return recall.pick(phrases.WIDE_PLAIN, "wide")
+
+
+def _dismissal(data: Data, recall: Recall) -> str:
+    kind = data["dismissal"]
+    fielder = surname(data["fielder"] or "")
+    text = recall.pick(_dismissal_phrases(data, kind), "out").format(
+        out=surname(data["out"]),
+        fielder=fielder,
+        position=data["position"] or "",
+        bowler=surname(data["bowler"]),
+        kind=kind,
+    )
+    call = "No-ball! " if data["noball"] else "Wide. " if data["wides"] and kind != "stumped" else ""
+    made = data["runs"] - (1 if call else 0)
+    if kind == "run out" and made > 0:
+        text += f" {plural(made, 'run')} to the total."
+    return call + text
+
+
+def _dismissal_phrases(data: Data, kind: str) -> Sequence[str]:
+    if kind == "caught":
+        return _catch_phrases(data["position"])
+    if kind == "stumped":
+        return phrases.STUMPED_WIDE if data["wides"] else phrases.STUMPED
+    if kind == "run out":
+        if not data["fielder"]:
+            return phrases.RUN_OUT_NOBODY
+        return phrases.RUN_OUT_AGAIN if data["ran"] else phrases.RUN_OUT
+    return {
+        "bowled": phrases.BOWLED,
+        "lbw": phrases.LBW,
+        "hit wicket": phrases.HIT_WICKET,
+        "caught and bowled": phrases.CAUGHT_AND_BOWLED,
+    }.get(kind, phrases.OTHER_OUT)
+
+
+def _catch_phrases(position: str | None) -> Sequence[str]:
+    if position == "keeper":
+        return phrases.CAUGHT_BEHIND
+    place = POSITIONS.get(position or "")
+    if place is None:
+        return phrases.CAUGHT_RING
+    x, y = place
+    if is_outside(x, y):
+        return phrases.CAUGHT_DEEP
+    return phrases.CAUGHT_CLOSE if x * x + y * y < CLOSE_M**2 and y < 0 else phrases.CAUGHT_RING

@@ -1,0 +1,1 @@
+"""Episodes that this process hosts: the supervisor, handles, recovery, episodes played elsewhere."""

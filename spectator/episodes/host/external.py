@@ -1,0 +1,111 @@
+"""Owns this server's side of an episode that is played elsewhere and shown here."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from typing import Final
+
+from spectator.episodes.record.stream import EpisodeStream
+from spectator.episodes.run.controls import Control, EndRequested
+from spectator.errors import EpisodeError
+from spectator.events import EndReason, EpisodeEnded, Fact, core_fact
+from spectator.policies.base import Policy
+from spectator.text import clean_text
+
+logger = logging.getLogger(__name__)
+
+MAX_FACTS: Final = 20_000
+"""Facts that one such episode may tell; it is ended then, wherever it is played on."""
+
+
+class GuestDriver:
+    """Stands where a driver does, in an episode that is driven elsewhere.
+
+    Args:
+        stream: Where its events go.
+        control: Tells when the server wants it to end.
+    """
+
+    deciding: None = None
+
+    def __init__(self, stream: EpisodeStream, control: Control) -> None:
+        self.turn = 0
+        """Actions taken or refused so far."""
+        self.ended: EpisodeEnded | None = None
+        """How it ended, once it has."""
+        self._stream = stream
+        self._control = control
+        self._facts = 0
+        self._over: asyncio.Future[EpisodeEnded] = asyncio.get_running_loop().create_future()
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing more is taken."""
+        return self._over.done() or self._control.end is not None
+
+    async def tell(self, turn: int, facts: Sequence[Fact]) -> None:
+        """Record and publish the facts of one turn; what cannot be recorded ends the episode, here only."""
+        if self.over:
+            return
+        self._facts += len(facts)
+        if self._facts > MAX_FACTS:
+            self.give_up("step_cap", f"more than {MAX_FACTS} events; it may be played on where it is played")
+            return
+        try:
+            await self._stream.emit(turn, facts, patient=False)
+            self.turn = turn
+        except EpisodeError as error:
+            logger.warning("episode %s is shown no further: %s", self._stream.episode_id, error)
+            self.give_up("interrupted", f"it could not be recorded: {error}")
+
+    def finish(self, ended: EpisodeEnded) -> None:
+        """It has come to its end."""
+        if not self._over.done():
+            self._over.set_result(ended)
+
+    def give_up(self, reason: EndReason, detail: str) -> None:
+        """It is shown no further."""
+        self.finish(self._cut_short(reason, detail))
+
+    async def run(self) -> EpisodeEnded:
+        """Wait for its end and tell it."""
+        try:
+            async with self._control.waiting():
+                ended = await self._over
+        except EndRequested:
+            ended = self._cut_short("interrupted", "the server that showed it went away")
+        except asyncio.CancelledError:
+            await self._tell_end(self._cut_short("interrupted", "the server that showed it went away"))
+            raise
+        await self._tell_end(ended)
+        return ended
+
+    async def _tell_end(self, ended: EpisodeEnded) -> None:
+        self.ended = self.ended or ended
+        try:
+            await self._stream.emit(self.turn, [core_fact(ended)])
+        except EpisodeError:
+            logger.exception("episode %s: its end could not be recorded", self._stream.episode_id)
+
+    def _cut_short(self, reason: EndReason, detail: str) -> EpisodeEnded:
+        return EpisodeEnded(
+            reason=reason,
+            score=None,
+            result=None,
+            turns=self.turn,
+            detail=clean_text(detail, 500),
+            terminated=False,
+            truncated=True,
+        )
+
+    def policy(self, actor: str) -> Policy | None:
+        """Nobody decides here."""
+        return None
+
+    def hold(self, held: bool) -> None:
+        """Nothing here can be held."""
+
+    async def let_go(self) -> None:
+        """Nothing is held here."""

@@ -1,0 +1,237 @@
+"""Owns an episode that runs here: what can be known of it, and the pulling of its reins."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from datetime import datetime
+
+from spectator.clock import first_of
+from spectator.episodes.host.external import GuestDriver
+from spectator.episodes.record.recorder import Trouble
+from spectator.episodes.record.stream import EpisodeStream, Step
+from spectator.episodes.record.view import State
+from spectator.episodes.run.controls import Control, EndRequest
+from spectator.episodes.run.driver import Driver
+from spectator.episodes.run.pacing import Pace
+from spectator.episodes.run.partial_decision import Thinking
+from spectator.episodes.run.plan import EpisodePlan
+from spectator.errors import (
+    EpisodeError,
+    EpisodeNotFound,
+    EpisodeOver,
+    JournalUnavailable,
+)
+from spectator.events import (
+    EpisodeEnded,
+    EpisodePaused,
+    EpisodeResumed,
+    EventData,
+    PaceChanged,
+    core_fact,
+)
+from spectator.policies.base import Policy
+
+
+class LiveEpisode:
+    """An episode that runs here.
+
+    Args:
+        plan: What is played.
+        stream: Its events.
+        control: Its reins.
+        driver: Its loop.
+        thinking: What its captains think at the moment.
+        started_at: When it began.
+    """
+
+    def __init__(
+        self,
+        plan: EpisodePlan,
+        *,
+        stream: EpisodeStream,
+        control: Control,
+        driver: Driver | GuestDriver,
+        thinking: Thinking,
+        started_at: datetime,
+    ) -> None:
+        self.plan = plan
+        self.thinking = thinking
+        self.started_at = started_at
+        self._stream = stream
+        self._control = control
+        self._driver = driver
+        self._started: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._ended: asyncio.Future[EpisodeEnded] = asyncio.get_running_loop().create_future()
+        self._reins = asyncio.Lock()
+
+    @property
+    def episode_id(self) -> str:
+        """Its one id, everywhere."""
+        return self._stream.episode_id
+
+    @property
+    def epoch(self) -> str:
+        """Identity of its numbering."""
+        return self._stream.epoch
+
+    @property
+    def head_seq(self) -> int:
+        """Number of its last recorded event."""
+        return self._stream.head_seq
+
+    @property
+    def state(self) -> State:
+        """What viewers see after event ``head_seq``; never changed in place."""
+        return self._stream.state
+
+    @property
+    def turn(self) -> int:
+        """Actions taken or refused so far."""
+        return self._driver.turn
+
+    @property
+    def pace(self) -> Pace:
+        """How fast it is played now."""
+        return self._control.pace
+
+    @property
+    def paused(self) -> bool:
+        """Whether play stands still."""
+        return self._control.paused
+
+    @property
+    def deciding(self) -> str | None:
+        """The actor whose decision is waited for now, if any is."""
+        return self._driver.deciding
+
+    def policy(self, actor: str) -> Policy | None:
+        """Who decides for ``actor``; ``None`` before the seats are taken."""
+        return self._driver.policy(actor)
+
+    @property
+    def trouble(self) -> Trouble | None:
+        """What keeps its record from being written now; play stands still meanwhile."""
+        return self._stream.trouble
+
+    async def news(self) -> Trouble | None:
+        """Wait until another attempt to record has failed, or the first has succeeded again."""
+        return await self._stream.news()
+
+    @property
+    def ended(self) -> bool:
+        """Whether it is over."""
+        return self._ended.done()
+
+    @property
+    def end_recorded(self) -> bool:
+        """Whether its end is in the record; not so where that failed for good."""
+        return self._stream.ended
+
+    async def wait(self) -> EpisodeEnded:
+        """Wait for its end."""
+        return await asyncio.shield(self._ended)
+
+    async def begin(self) -> None:
+        """Wait until its first event is recorded and published; to be called once, after :meth:`play`.
+
+        Whoever gives up waiting gives up the episode.
+
+        Raises:
+            EpisodeError: The first event could not be recorded; there is no such episode.
+        """
+        try:
+            await asyncio.shield(self._started)
+        except asyncio.CancelledError:
+            self._control.request_end(EndRequest("interrupted", "whoever started it went away"))
+            raise
+
+    async def play(self, opening: Sequence[Step]) -> None:
+        """Tell its opening, all or none, then play it to its end."""
+        try:
+            await self._stream.emit_steps(opening, patient=False)
+            self._started.set_result(None)
+            await self._driver.run()
+        except asyncio.CancelledError:
+            if self._driver.ended is None:
+                self._control.request_end(EndRequest("interrupted", "the server went away"))
+                await self._driver.run()
+            raise
+        except EpisodeError as error:
+            self._started.set_exception(error)
+            await self._driver.let_go()
+        finally:
+            self._settle()
+
+    def _settle(self) -> None:
+        if not self._started.done():
+            self._started.set_exception(EpisodeOver(self.episode_id))
+        if self._driver.ended is not None:
+            self._ended.set_result(self._driver.ended)
+        else:
+            self._ended.set_exception(EpisodeNotFound(self.episode_id))
+        for told in (self._started, self._ended):
+            told.exception()  # nobody may be waiting for it
+
+    async def pause(self, by: str) -> None:
+        """Let play stand still; asking twice changes nothing."""
+        async with self._reins:
+            if not self.paused:
+                self._hold(True)
+                try:
+                    paused = core_fact(EpisodePaused(by=by))
+                    await self._stream.emit(self.turn, [paused], patient=False)
+                except EpisodeError:
+                    self._hold(False)
+                    raise
+
+    async def resume(self, by: str) -> None:
+        """Let play go on; asking twice changes nothing."""
+        async with self._reins:
+            if self.paused:
+                resumed = core_fact(EpisodeResumed(by=by))
+                await self._stream.emit(self.turn, [resumed], patient=False)
+                self._hold(False)
+
+    def _hold(self, held: bool) -> None:
+        self._driver.hold(held)
+        if held:
+            self._control.pause()
+        else:
+            self._control.resume()
+
+    async def set_pace(self, pace: Pace, by: str) -> None:
+        """Play at another pace; asking for the one that holds changes nothing."""
+        async with self._reins:
+            if pace is not self.pace:
+                changed = core_fact(PaceChanged(pace=pace.value, by=by))
+                await self._stream.emit(self.turn, [changed], patient=False)
+                self._control.set_pace(pace)
+
+    async def tell(self, data: EventData) -> None:
+        """Record and publish something that was observed from outside, such as a clip of speech.
+
+        Raises:
+            EpisodeOver: Its end was told before.
+            JournalError: It could not be recorded.
+        """
+        await self._stream.emit(self.turn, [core_fact(data)], patient=False)
+
+    def breathe(self, seconds: float) -> None:
+        """Let the next step wait ``seconds`` at the broadcast pace."""
+        self._control.breathe(seconds)
+
+    async def end(self, request: EndRequest) -> EpisodeEnded:
+        """Ask for its end and wait for it.
+
+        Raises:
+            EpisodeNotFound: It was suspended: it has no end.
+            JournalUnavailable: The end cannot be recorded now; it is as soon as it can.
+        """
+        self._control.request_end(request)
+        self._stream.hurry(for_good=request.reason != "stopped")
+        while not self.ended:
+            await first_of(self.wait(), self._stream.news())
+            if self.trouble is not None and not self.ended:
+                raise JournalUnavailable(f"{self.trouble.message}; the end is recorded as soon as it can be")
+        return await self.wait()

@@ -1,0 +1,338 @@
+"""Owns which episodes run here, never more than there are slots."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+
+from spectator.bus.base import Bus
+from spectator.catalog import LoadWorld
+from spectator.clock import Clock
+from spectator.episodes.host.external import GuestDriver
+from spectator.episodes.host.handle import LiveEpisode
+from spectator.episodes.record.stream import EpisodeStream, Step
+from spectator.episodes.record.usage import spent_before
+from spectator.episodes.record.view import State
+from spectator.episodes.replay.fork import ForkRequest, fork_off
+from spectator.episodes.replay.restore import Rebuilt
+from spectator.episodes.run.controls import Control, EndRequest
+from spectator.episodes.run.driver import Driver, EpisodeLimits, Past
+from spectator.episodes.run.pacing import Pace
+from spectator.episodes.run.partial_decision import Thinking
+from spectator.episodes.run.plan import EpisodePlan, EpisodeRequest, plan_episode
+from spectator.errors import (
+    EpisodeBusy,
+    EpisodeElsewhere,
+    EpisodeNotFound,
+    EpisodeOver,
+)
+from spectator.events import (
+    EpisodeEnded,
+    EpisodeRecovered,
+    core_fact,
+)
+from spectator.journal.base import Journal
+from spectator.policies.spending import Caps, Till
+
+logger = logging.getLogger(__name__)
+
+
+class Supervisor:
+    """Runs episodes, at most ``slots`` at once.
+
+    Args:
+        journal: Where their events are recorded.
+        bus: Where they are published.
+        clock: Time.
+        tasks: The group that their loops run in; owned by whoever owns the supervisor.
+        slots: How many may run at once, at least 1.
+        limits: How long an episode may wait for whom.
+        new_id: Makes an id for an episode; ids sort by time.
+        new_epoch: Makes the identity of a numbering.
+        draw_seed: Draws a seed when none is given.
+        patience_s: Seconds that an episode stands still for a journal that cannot be written before it
+            is ended; 0 ends it at once.
+        load: Finds worlds; the catalogue's own function when left out.
+        till: What asking models may take; no limit when left out.
+    """
+
+    def __init__(
+        self,
+        *,
+        journal: Journal,
+        bus: Bus,
+        clock: Clock,
+        tasks: asyncio.TaskGroup,
+        slots: int,
+        limits: EpisodeLimits,
+        new_id: Callable[[], str],
+        new_epoch: Callable[[], str],
+        draw_seed: Callable[[], int],
+        patience_s: float = 0.0,
+        load: LoadWorld | None = None,
+        till: Till | None = None,
+    ) -> None:
+        if slots < 1:
+            raise ValueError(f"slots must be at least 1, not {slots}")
+        self.slots = slots
+        self.load = load
+        self._till = till or Till(Caps(), Caps(), clock)
+        self._journal = journal
+        self._bus = bus
+        self._clock = clock
+        self._tasks = tasks
+        self._limits = limits
+        self._new_id = new_id
+        self._new_epoch = new_epoch
+        self._draw_seed = draw_seed
+        self._patience_s = patience_s
+        self._running: dict[str, LiveEpisode] = {}
+        self._guests: dict[str, LiveEpisode] = {}
+        self._closing = False
+
+    def running(self) -> list[LiveEpisode]:
+        """Episodes that hold a slot, oldest first."""
+        return list(self._running.values())
+
+    def guests(self) -> list[LiveEpisode]:
+        """Episodes that are played elsewhere and shown here, oldest first; they hold no slot."""
+        return list(self._guests.values())
+
+    def showing(self) -> list[LiveEpisode]:
+        """Everything that can be watched live here."""
+        return [*self._running.values(), *self._guests.values()]
+
+    def live(self, episode_id: str) -> LiveEpisode | None:
+        """The episode, if it can be watched live here."""
+        return self._running.get(episode_id) or self._guests.get(episode_id)
+
+    def find(self, episode_id: str | None) -> LiveEpisode:
+        """The episode, or the only or newest one that runs when no id is given.
+
+        Raises:
+            EpisodeNotFound: It does not run here.
+            EpisodeElsewhere: It is only shown here.
+        """
+        if episode_id in self._guests:
+            raise EpisodeElsewhere(episode_id)
+        if episode_id is None and self._running:
+            return self.running()[-1]
+        episode = self._running.get(episode_id or "")
+        if episode is None:
+            raise EpisodeNotFound(episode_id)
+        return episode
+
+    async def start(self, request: EpisodeRequest) -> LiveEpisode:
+        """Start an episode; returns once its first event is recorded and published.
+
+        Raises:
+            InvalidRequest: A field is wrong; no slot was taken.
+            EpisodeBusy: Every slot is taken.
+            JournalError: Its first event could not be recorded; no slot is held.
+        """
+        self._need_slot()
+        plan = await asyncio.to_thread(  # may import a world
+            plan_episode, request, draw_seed=self._draw_seed, load=self.load
+        )
+        self._need_slot()  # and from here to the reservation nothing is awaited
+        stream = self._stream(self._new_id(), self._new_epoch(), plan)
+        return await self._begin(self._assemble(plan, stream), [(0, [core_fact(plan.started())])])
+
+    async def fork(self, request: ForkRequest) -> LiveEpisode:
+        """Play on from within another episode with other captains; returns once the retold part is recorded.
+
+        Raises:
+            EpisodeNotFound: There is no such parent.
+            InvalidRequest: It cannot be played on from there, or a captain is wrong; no slot was taken.
+            EpisodeBusy: Every slot is taken.
+            JournalError: The retold part could not be recorded; no slot is held.
+            StepTimeout: Replaying the parent took longer than ``limits.reset_s``.
+        """
+        self._need_slot()
+        episode_id = self._new_id()
+        forked = await fork_off(
+            self._journal, request, episode_id, limit_s=self._limits.reset_s, load=self.load
+        )
+        try:
+            self._need_slot()
+        except EpisodeBusy:
+            forked.past.stepper.close()
+            raise
+        stream = self._stream(episode_id, self._new_epoch(), forked.plan)
+        return await self._begin(self._assemble(forked.plan, stream, past=forked.past), forked.opening)
+
+    def new_id(self) -> str:
+        """An id for an episode that is going to be shown here."""
+        return self._new_id()
+
+    async def show(self, plan: EpisodePlan, episode_id: str) -> GuestDriver:
+        """Show an episode that is played elsewhere; returns once its first event is recorded and published.
+
+        It holds no slot, and nobody here can stop or slow it.
+
+        Args:
+            plan: What is played.
+            episode_id: See :meth:`new_id`.
+
+        Returns:
+            What takes its facts, and its end.
+
+        Raises:
+            EpisodeBusy: The server is going away.
+            JournalError: Its first event could not be recorded.
+        """
+        if self._closing:
+            raise EpisodeBusy([], self.slots)
+        stream = self._stream(episode_id, self._new_epoch(), plan)
+        control = Control(plan.pace, self._clock)
+        driver = GuestDriver(stream, control)
+        episode = LiveEpisode(
+            plan,
+            stream=stream,
+            control=control,
+            driver=driver,
+            thinking=Thinking(self._clock),
+            started_at=self._clock.now(),
+        )
+        await self._begin(episode, [(0, [core_fact(plan.started())])], self._guests)
+        return driver
+
+    async def play_on(self, rebuilt: Rebuilt) -> LiveEpisode:
+        """Play on what another process left; returns once that is recorded and published.
+
+        Raises:
+            EpisodeBusy: Every slot is taken.
+            JournalError: It could not be recorded; no slot is held.
+        """
+        try:
+            self._need_slot()
+        except EpisodeBusy:
+            rebuilt.past.stepper.close()
+            raise
+        plan, state, head_seq = rebuilt.plan, rebuilt.state, rebuilt.head_seq
+        stream = self._stream(rebuilt.episode_id, rebuilt.epoch, plan, state=state, head_seq=head_seq)
+        episode = self._assemble(plan, stream, past=rebuilt.past, rebuilt=rebuilt)
+        recovered = core_fact(EpisodeRecovered(attempt=rebuilt.attempt))
+        return await self._begin(episode, [(rebuilt.past.turn, [recovered])])
+
+    async def _begin(
+        self, episode: LiveEpisode, opening: Sequence[Step], among: dict[str, LiveEpisode] | None = None
+    ) -> LiveEpisode:
+        (self._running if among is None else among)[episode.episode_id] = episode
+        playing = self._play(episode, opening)
+        try:
+            self._tasks.create_task(playing, name=episode.episode_id)
+        except RuntimeError:  # the group is closing
+            playing.close()
+            self._release(episode)
+            raise
+        await episode.begin()
+        return episode
+
+    async def stop(self, episode_id: str | None, *, by: str) -> EpisodeEnded:
+        """End an episode as ``stopped`` and wait for it.
+
+        Raises:
+            EpisodeNotFound: It does not run here.
+        """
+        return await self.find(episode_id).end(EndRequest("stopped", f"stopped by {by}"))
+
+    async def pause(self, episode_id: str | None, *, by: str) -> LiveEpisode:
+        """Let an episode stand still.
+
+        Raises:
+            EpisodeNotFound: It does not run here.
+            EpisodeOver: It has just ended.
+        """
+        episode = self._unended(episode_id)
+        await episode.pause(by)
+        return episode
+
+    async def resume(self, episode_id: str | None, *, by: str) -> LiveEpisode:
+        """Let an episode go on; see :meth:`pause`."""
+        episode = self._unended(episode_id)
+        await episode.resume(by)
+        return episode
+
+    async def set_pace(self, episode_id: str | None, pace: Pace, *, by: str) -> LiveEpisode:
+        """Play an episode at another pace; see :meth:`pause`."""
+        episode = self._unended(episode_id)
+        await episode.set_pace(pace, by)
+        return episode
+
+    async def aclose(self) -> None:
+        """End whatever runs as ``interrupted``, and start nothing more."""
+        await self._let_go(EndRequest("interrupted", "the server went away"))
+
+    async def suspend(self) -> None:
+        """Let go of whatever runs without an end, for another process to play on, and start nothing more."""
+        await self._let_go(EndRequest("suspended", None))
+
+    async def _let_go(self, request: EndRequest) -> None:
+        self._closing = True
+        await asyncio.gather(*(episode.end(request) for episode in self.showing()), return_exceptions=True)
+
+    def _need_slot(self) -> None:
+        if self._closing or len(self._running) >= self.slots:
+            raise EpisodeBusy(list(self._running), self.slots)
+
+    def _unended(self, episode_id: str | None) -> LiveEpisode:
+        episode = self.find(episode_id)
+        if episode.ended:
+            raise EpisodeOver(episode.episode_id)
+        return episode
+
+    def _stream(
+        self, episode_id: str, epoch: str, plan: EpisodePlan, *, state: State | None = None, head_seq: int = 0
+    ) -> EpisodeStream:
+        return EpisodeStream(
+            episode_id,
+            epoch,
+            world=plan.world,
+            journal=self._journal,
+            bus=self._bus,
+            clock=self._clock,
+            patience_s=self._patience_s,
+            state=state,
+            head_seq=head_seq,
+        )
+
+    def _assemble(
+        self,
+        plan: EpisodePlan,
+        stream: EpisodeStream,
+        *,
+        past: Past | None = None,
+        rebuilt: Rebuilt | None = None,
+    ) -> LiveEpisode:
+        control = Control(plan.pace if rebuilt is None else rebuilt.pace, self._clock)
+        if rebuilt is not None and rebuilt.paused:
+            control.pause()
+        thinking = Thinking(self._clock)
+        driver = Driver(
+            plan,
+            stream.episode_id,
+            emit=stream.emit,
+            control=control,
+            clock=self._clock,
+            limits=self._limits,
+            past=past,
+            thinking=thinking,
+            purse=self._till.purse(spent_before(stream.state)),
+        )
+        started_at = self._clock.now() if rebuilt is None else rebuilt.started_at
+        return LiveEpisode(
+            plan, stream=stream, control=control, driver=driver, thinking=thinking, started_at=started_at
+        )
+
+    async def _play(self, episode: LiveEpisode, opening: Sequence[Step]) -> None:
+        try:
+            await episode.play(opening)
+        finally:
+            self._release(episode)
+
+    def _release(self, episode: LiveEpisode) -> None:
+        for among in (self._running, self._guests):
+            among.pop(episode.episode_id, None)
+        self._bus.finish(episode.episode_id)

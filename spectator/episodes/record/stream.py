@@ -1,0 +1,207 @@
+"""Owns the numbering of an episode's events, and with it their order: fold, record, then publish."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from functools import partial
+from typing import Final
+
+from spectator.bus.base import Bus
+from spectator.clock import Clock, timestamp
+from spectator.environments.base import Projection, World
+from spectator.episodes.record.recorder import Recorder, Trouble
+from spectator.episodes.record.view import State, unchanged, with_patch
+from spectator.errors import EnvironmentFault, EpisodeNotFound, EpisodeOver, JournalUnavailable, typed_as
+from spectator.events import Event, Fact, RecordedEvent, Warned, core_fact, decode, record
+from spectator.journal.base import Journal
+from spectator.merge_patch import apply_patch
+from spectator.narration.base import Commentator, line_fact, silent
+
+logger = logging.getLogger(__name__)
+
+KEPT: Final = "Play stood still meanwhile; nothing is missing."
+
+Step = tuple[int, Sequence[Fact]]
+"""A turn and its facts."""
+
+LONG: Final = 64
+"""Facts, beyond which they are folded and encoded on a thread."""
+
+
+class EpisodeStream:
+    """The one author of an episode's numbers.
+
+    ``state`` and ``head_seq`` always belong together and never run ahead of the journal, so a viewer
+    who takes both and subscribes without an ``await`` in between misses nothing.
+
+    Args:
+        episode_id: Whose events.
+        epoch: Identity of the numbering.
+        world: Whose projection folds and whose commentator speaks.
+        journal: Where events are recorded before anyone sees them.
+        bus: Where recorded events are published.
+        clock: Stamps them.
+        patience_s: Seconds that a step waits for a journal that cannot be written; its end waits for ever.
+        state: What viewers saw last, where another process began it.
+        head_seq: The number of the last event then.
+    """
+
+    def __init__(
+        self,
+        episode_id: str,
+        epoch: str,
+        *,
+        world: World,
+        journal: Journal,
+        bus: Bus,
+        clock: Clock,
+        patience_s: float = 0.0,
+        state: State | None = None,
+        head_seq: int = 0,
+    ) -> None:
+        self.episode_id = episode_id
+        self.epoch = epoch
+        self._world = world
+        self._recorder = Recorder(episode_id, journal, clock, patience_s)
+        self._bus = bus
+        self._clock = clock
+        self._state: State = state or {}
+        self._head_seq = head_seq
+        self._ended = False
+        self._order = asyncio.Lock()
+
+    @property
+    def state(self) -> State:
+        """What viewers see after event ``head_seq``."""
+        return self._state
+
+    @property
+    def head_seq(self) -> int:
+        """Number of the last recorded event; 0 before the first."""
+        return self._head_seq
+
+    @property
+    def trouble(self) -> Trouble | None:
+        """What keeps the record from being written now."""
+        return self._recorder.trouble
+
+    @property
+    def ended(self) -> bool:
+        """Whether the end is recorded."""
+        return self._ended
+
+    async def news(self) -> Trouble | None:
+        """Wait until another attempt to record has failed, or the first has succeeded again."""
+        return await self._recorder.news()
+
+    def hurry(self, *, for_good: bool) -> None:
+        """Give up a step that waits to be recorded; with ``for_good``, whatever would wait later too."""
+        self._recorder.hurry(for_good=for_good)
+
+    async def emit(self, turn: int, facts: Sequence[Fact], *, patient: bool = True) -> None:
+        """Number, fold, record and publish the facts of one turn; see :meth:`emit_steps`."""
+        await self.emit_steps([(turn, facts)], patient=patient)
+
+    async def emit_steps(self, steps: Sequence[Step], *, patient: bool = True) -> None:
+        """Number, fold, record and publish the facts of ``steps`` and the commentary on them, all or none.
+
+        Survives cancellation: what was begun is finished, so numbers and record never part. The end is
+        always told: where the world's projection or commentary of it fails, without them. When it had to wait
+        for the journal, a warning that says so follows.
+
+        Args:
+            steps: Facts, with the turn that they belong to.
+            patient: Whether to wait for a journal that cannot be written.
+
+        Raises:
+            EnvironmentFault: A fact is not plain finite JSON, or its projection or commentary failed.
+            EpisodeNotFound: The beginning was not recorded; it is the first event of a stream.
+            EpisodeOver: The end was told before; it is the last event of a stream.
+            JournalError: They could not be recorded; nobody has seen them.
+        """
+        facts = [(turn, fact) for turn, of_turn in steps for fact in of_turn]
+        if facts:
+            if self.trouble is not None and not patient:
+                raise JournalUnavailable(self.trouble.message)
+            try:
+                await asyncio.shield(asyncio.get_running_loop().create_task(self._emit(facts, patient)))
+            except asyncio.CancelledError:
+                if patient:
+                    self.hurry(for_good=True)
+                raise
+
+    async def _emit(self, facts: Sequence[tuple[int, Fact]], patient: bool) -> None:
+        async with self._order:
+            if self._ended:
+                raise EpisodeOver(self.episode_id)
+            if self._head_seq == 0 and facts[0][1].type != "episode.started":
+                raise EpisodeNotFound(self.episode_id)
+            ends = facts[-1][1].type == "episode.ended"
+            try:
+                batch = await self._told(facts)
+            except EnvironmentFault:
+                if not ends:
+                    raise
+                logger.exception("episode %s: the world's view of the end failed", self.episode_id)
+                batch = self._tell(facts, unchanged, silent)
+            stood_s = await self._record(batch, patient=patient, ends=ends)
+            if stood_s and not ends:
+                warned = Warned(message=f"The record could not be written for {stood_s:.0f} s. {KEPT}")
+                told = await self._told([(facts[-1][0], core_fact(warned))])
+                await self._record(told, patient=patient)
+
+    async def _told(self, facts: Sequence[tuple[int, Fact]]) -> _Batch:
+        """What ``facts`` come to; many of them on a thread, for nobody is to wait for one episode's past."""
+        told = partial(self._tell, facts, self._world.projection, self._world.commentator)
+        return await asyncio.to_thread(told) if len(facts) > LONG else told()
+
+    async def _record(self, batch: _Batch, *, patient: bool, ends: bool = False) -> float:
+        stood_s = await self._recorder.record(batch.events, patient=patient, last=ends)
+        self._state, self._head_seq, self._ended = batch.state, batch.seq, ends
+        self._bus.publish(batch.events)
+        return stood_s
+
+    def _tell(
+        self, facts: Sequence[tuple[int, Fact]], projection: Projection, commentator: Commentator
+    ) -> _Batch:
+        batch = _Batch(self, timestamp(self._clock.now()), projection, commentator)
+        name = self._world.name
+        with typed_as(
+            lambda error: EnvironmentFault(f"an event of {name} could not be told: {error!r}"), passing=()
+        ):
+            for turn, fact in facts:
+                batch.add(turn, fact)
+        return batch
+
+
+class _Batch:
+    """The events of one emission while they are being made."""
+
+    def __init__(
+        self, stream: EpisodeStream, at: str, projection: Projection, commentator: Commentator
+    ) -> None:
+        self.events: list[RecordedEvent] = []
+        self.state = stream.state
+        self.seq = stream.head_seq
+        self._stream = stream
+        self._at = at
+        self._projection = projection
+        self._commentator = commentator
+
+    def add(self, turn: int, fact: Fact) -> None:
+        """Append a fact of ``turn`` and the lines about it."""
+        event = self._append(turn, fact)
+        for line in self._commentator(event, self.state):
+            self._append(turn, line_fact(line, event.seq))
+
+    def _append(self, turn: int, fact: Fact) -> Event:
+        self.seq += 1
+        stream = self._stream
+        draft = Event(stream.episode_id, stream.epoch, self.seq, self._at, turn, fact.type, fact.data)
+        # What is kept is what every reader will decode, so it shares nothing that the world may change later.
+        recorded = decode(record(with_patch(self.state, draft, self._projection)).text)
+        self.state = apply_patch(self.state, recorded.event.patch)
+        self.events.append(recorded)
+        return recorded.event

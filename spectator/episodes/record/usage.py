@@ -1,0 +1,81 @@
+"""Owns what models took by the record: of an episode so far, and of all episodes of a day."""
+
+from __future__ import annotations
+
+import logging
+from datetime import UTC, date, datetime, timedelta
+from typing import Final
+
+from spectator.episodes.record.view import State
+from spectator.errors import JournalError
+from spectator.events import Event
+from spectator.journal.base import EpisodeFilter, EpisodeSummary, Journal
+from spectator.policies.spending import Spent
+
+logger = logging.getLogger(__name__)
+
+LOOK_BACK: Final = timedelta(days=2)
+"""How long before a day an episode may have begun that still spends in it."""
+
+PAGE: Final = 200
+
+
+def spent_before(state: State) -> Spent:
+    """What an episode with this state has spent."""
+    return sum(
+        (
+            Spent(used["tokens_in"] + used["tokens_out"], used["cost"], used["latency_s"])
+            for used in state.get("usage", {}).values()
+        ),
+        Spent(),
+    )
+
+
+async def spent_on(journal: Journal, day: date | None) -> Spent:
+    """What all recorded episodes spent; reads every event of those that asked a model.
+
+    Args:
+        journal: Where they are.
+        day: Count only what was spent on this day, UTC; ``None`` counts all.
+
+    Raises:
+        JournalError: The index cannot be read; an episode that cannot is logged and left out.
+    """
+    earliest = None if day is None else datetime.combine(day, datetime.min.time(), UTC) - LOOK_BACK
+    spent, before = Spent(), None
+    while page := await journal.episodes(EpisodeFilter(before=before, limit=PAGE)):
+        for summary in page:
+            before = summary.episode_id
+            if earliest is not None and datetime.fromisoformat(summary.started_at) < earliest:
+                return spent
+            try:
+                if await _asks_a_model(journal, summary):
+                    spent += await _spent_by(journal, summary, day)
+            except JournalError:
+                logger.exception("what episode %s spent cannot be read", before)
+    return spent
+
+
+async def _asks_a_model(journal: Journal, summary: EpisodeSummary) -> bool:
+    (first,) = await journal.read(summary.episode_id, limit=1)
+    return any(seat["source"] == "model" for seat in first.event.data["seats"].values())
+
+
+async def _spent_by(journal: Journal, summary: EpisodeSummary, day: date | None) -> Spent:
+    spent, borrowed = Spent(), 0
+    async for recorded in journal.stream(summary.episode_id):
+        event = recorded.event
+        if event.type == "episode.started":
+            borrowed = (event.data.get("parent") or {}).get("turn", 0)
+        elif event.type == "decision.made" and event.turn > borrowed:
+            if day is None or event.at[:10] == day.isoformat():
+                spent += _spent_in(event)
+    return spent
+
+
+def _spent_in(event: Event) -> Spent:
+    data = event.data
+    if data.get("model") is None:
+        return Spent()
+    tokens = (data["tokens_in"] or 0) + (data["tokens_out"] or 0)
+    return Spent(tokens, data.get("cost") or 0.0, data["latency_s"])

@@ -1,0 +1,231 @@
+"""Owns playing on from within another episode: its past retold up to there, other captains from there on.
+
+The fork's record begins with the parent's own facts, told again under the fork's id, so that it can be
+replayed, verified and recovered without the parent, which may be pruned or edited one day.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+from typing import Any
+
+from spectator.catalog import LoadWorld, load_world
+from spectator.environments.base import Environment
+from spectator.episodes.record.stream import Step
+from spectator.episodes.replay.replayer import FROM_OUTSIDE, Retelling, Unexpected
+from spectator.episodes.run.contract_checks import Stepped
+from spectator.episodes.run.driver import Past
+from spectator.episodes.run.pacing import Pace
+from spectator.episodes.run.plan import EpisodePlan, EpisodeRequest, plan_episode
+from spectator.errors import EpisodeNotFound, FieldError, InvalidRequest
+from spectator.events import Fact, Parent, RecordedEvent, core_fact
+from spectator.journal.base import Journal
+from spectator.steppers.thread import Stepper
+
+RETOLD_BY_THE_FORK = FROM_OUTSIDE | {"episode.started", "narration.line", "episode.ended"}
+"""Event types that are not taken over: they are the parent's own, or follow from the others."""
+
+
+@dataclass(frozen=True, slots=True)
+class ForkRequest:
+    """What somebody asks for.
+
+    Args:
+        episode_id: The parent.
+        seq: Its last event that is to be kept: the last of a step, before the world's end.
+        captain: Preset for the agent's seat; ``None`` for the parent's.
+        opponent: Preset for the other seats; ``None`` for the parent's.
+        seed: Seed of the policies, 0 .. 2**53 - 1; ``None`` for the parent's. The world keeps its own: the
+            same actions have the same consequences as in the parent.
+        pace: How fast it is played.
+    """
+
+    episode_id: str
+    seq: int
+    captain: str | None = None
+    opponent: str | None = None
+    seed: int | None = None
+    pace: Pace = Pace.BROADCAST
+
+
+@dataclass(frozen=True, slots=True)
+class Forked:
+    """A fork that is ready to be played.
+
+    Args:
+        plan: What is played from there on.
+        past: Where its world and its policies stand.
+        opening: What its record begins with.
+    """
+
+    plan: EpisodePlan
+    past: Past
+    opening: Sequence[Step]
+
+
+async def fork_off(
+    journal: Journal,
+    request: ForkRequest,
+    episode_id: str,
+    *,
+    limit_s: float,
+    load: LoadWorld | None = None,
+) -> Forked:
+    """Retell the parent up to where the fork begins, on a thread of its own.
+
+    Scripted captains think along from the beginning, so that they know what they would have noticed; the
+    parent's own captains with the parent's own seed therefore play on exactly as they did. A language model
+    that stays in its seat remembers what it decided there; others, and people, begin where the fork does.
+
+    Args:
+        journal: Where the parent is recorded.
+        request: Which, from where, with whom.
+        episode_id: Id of the fork.
+        limit_s: Seconds that retelling may take.
+        load: Finds the world; the catalogue's own function when left out.
+
+    Raises:
+        EpisodeNotFound: There is no such parent.
+        InvalidRequest: Names every wrong field by its name in ``POST /custom/fork``.
+        StepTimeout: It took longer.
+    """
+    recorded = [one async for one in _up_to(journal, request.episode_id, request.seq)]
+    if not recorded:
+        raise EpisodeNotFound(request.episode_id)
+    if len(recorded) < request.seq:
+        raise _wrong("seq", f"must be from 1 to {len(recorded)}: that is how much is recorded")
+    plan = plan_fork(recorded, request, load)
+    stepper: Stepper[Environment] = Stepper(plan.world.environment, name=episode_id)
+    try:
+        past = await stepper.call_within(limit_s, _retell, stepper, plan, recorded, episode_id)
+    except BaseException:
+        stepper.close()
+        raise
+    return Forked(plan, past, [(0, [core_fact(plan.started())]), *_facts(recorded)])
+
+
+async def check_fork(journal: Journal, request: ForkRequest, *, load: LoadWorld | None = None) -> EpisodePlan:
+    """The plan of a fork, before anything is replayed; raises as :func:`fork_off` does."""
+    started = await journal.read(request.episode_id, limit=1)
+    if not started:
+        raise EpisodeNotFound(request.episode_id)
+    return plan_fork(started, request, load)
+
+
+def plan_fork(
+    recorded: Sequence[RecordedEvent], request: ForkRequest, load: LoadWorld | None = None
+) -> EpisodePlan:
+    """What is to be played from there on.
+
+    Args:
+        recorded: The parent's events up to there, at least the first.
+        request: With whom.
+        load: Finds the world; the catalogue's own function when left out.
+
+    Raises:
+        InvalidRequest: See :func:`fork_off`.
+    """
+    started = recorded[0].event.data
+    world = (load or load_world)(started["environment"])
+    if world.version != started["environment_version"]:
+        raise _wrong(
+            "episode_id",
+            f"was played in version {started['environment_version']} of {world.name}, and here is "
+            f"{world.version}; only an episode of the same version can be played on",
+        )
+    agent, seats = started["agent"], started["seats"]
+    asked = EpisodeRequest(
+        environment=world.name,
+        captain=request.captain or seats[agent]["policy"],
+        opponent=request.opponent,
+        pack=started["pack"],
+        seed=started["seed"],
+        pace=request.pace,
+        narration=started["narration"],
+        options=started["options"],
+    )
+    plan = plan_episode(asked, draw_seed=lambda: 0, load=load)
+    if request.opponent is None and plan.opponent is not None:
+        plan = replace(plan, opponent=_same_opponent(plan, seats, agent))
+    before = started.get("parent") or {}
+    inherited = before.get("captains_seed", started["seed"])
+    parent = Parent(
+        episode_id=request.episode_id,
+        seq=request.seq,
+        turn=recorded[-1].event.turn,
+        captains_seed=inherited if request.seed is None else request.seed,
+        own_since=_own_since(plan, started) or None,
+    )
+    return replace(plan, parent=parent)
+
+
+def _own_since(plan: EpisodePlan, started: Mapping[str, Any]) -> dict[str, int]:
+    """By actor, for models that stay in their seats: the turn after which its decisions are their own."""
+    before = Parent.model_validate(started["parent"]) if started.get("parent") else None
+    return {
+        actor: 0 if before is None else before.own_after(actor)
+        for actor, seat in started["seats"].items()
+        if seat["source"] in ("model", "replay") and plan.preset(actor).name == seat["policy"]
+    }
+
+
+def _same_opponent(plan: EpisodePlan, seats: Mapping[str, Mapping[str, Any]], agent: str) -> Any:
+    world = plan.world
+    name = next(seat["policy"] for actor, seat in seats.items() if actor != agent)
+    preset = {**world.captains, **world.opponents}.get(name)
+    if preset is None or preset.missing is not None:
+        raise _wrong("opponent_choice", f"the parent's opponent {name!r} is not available here; choose one")
+    return preset
+
+
+def _retell(
+    environment: Environment,
+    stepper: Stepper[Environment],
+    plan: EpisodePlan,
+    recorded: Sequence[RecordedEvent],
+    episode_id: str,
+) -> Past:
+    seats = plan.seats()
+    last = recorded[-1].event
+    retelling = Retelling(plan.world, environment, seats, episode_id=episode_id, parent=plan.parent)
+    for one in recorded:
+        try:
+            differences = list(retelling.compare(one.event))
+        except Unexpected as unexpected:
+            differences = [str(unexpected)]
+        if differences:
+            raise _wrong(
+                "episode_id",
+                f"is not what its seed and decisions give: event {one.event.seq}: {differences[0]}",
+            )
+    if retelling.due:
+        before = max((one.event.seq for one in recorded if one.event.turn < last.turn), default=0)
+        other = f"{before}, the one before it, or the last of it" if before else "the last of it"
+        raise _wrong("seq", f"event {last.seq} is inside the step of turn {last.turn}; choose {other}")
+    observation = retelling.observation
+    assert observation is not None
+    if observation.done:
+        raise _wrong("seq", f"the game is over at event {last.seq}: there is nothing left to play")
+    stepped = Stepped(observation, [], environment.state)
+    return Past(stepper, seats, dict(retelling.refusals), last.turn, stepped)
+
+
+def _facts(recorded: Sequence[RecordedEvent]) -> list[Step]:
+    kept = [one.event for one in recorded if one.event.type not in RETOLD_BY_THE_FORK]
+    return [
+        (turn, [Fact(event.type, event.data) for event in events])
+        for turn, events in groupby(kept, key=lambda event: event.turn)
+    ]
+
+
+async def _up_to(journal: Journal, episode_id: str, seq: int) -> Any:
+    async for one in journal.stream(episode_id):
+        if one.event.seq > seq:
+            return
+        yield one
+
+
+def _wrong(field: str, rule: str) -> InvalidRequest:
+    return InvalidRequest([FieldError(field, rule)])

@@ -1,0 +1,201 @@
+"""Owns asking again what an episode's models were asked: each recorded reply gets its question back."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from spectator.catalog import LoadWorld
+from spectator.environments.base import World, derive_seed
+from spectator.episodes.replay.replayer import Retelling, Unexpected
+from spectator.events import Event, Parent, RecordedEvent
+from spectator.llm.chat import ChatAnswer, ChatRequest, OnDelta
+from spectator.llm.playback import KeptExchange
+from spectator.observations import Observation
+from spectator.policies.captains import ModelBuild
+from spectator.policies.model import ModelPolicy
+
+
+@dataclass(frozen=True, slots=True)
+class AskedAgain:
+    """One decision of a model, asked again.
+
+    Args:
+        decided: Its event.
+        observation: What the actor saw; ``None`` where the world does not tell the record any more.
+        exchanges: Its exchanges, with their questions where the same were asked again.
+        same: Whether the very same questions were asked, if any were.
+        captain: Its preset's name; empty where the captain of a fork's parent decided.
+        build: How the captain is built here; ``None`` where the catalogue has no such model.
+    """
+
+    decided: Event
+    observation: Observation | None
+    exchanges: Sequence[KeptExchange]
+    same: bool
+    captain: str
+    build: ModelBuild | None
+
+
+@dataclass(slots=True)
+class Reasked:
+    """An episode whose models were asked again.
+
+    Args:
+        decisions: Decisions of models, in order.
+        gaps: Why some questions could not be asked again, in words.
+    """
+
+    decisions: list[AskedAgain] = field(default_factory=list)
+    gaps: list[str] = field(default_factory=list)
+
+    @property
+    def exchanges(self) -> list[KeptExchange]:
+        """All exchanges, in order."""
+        return [exchange for decision in self.decisions for exchange in decision.exchanges]
+
+
+async def ask_again(recorded: Sequence[RecordedEvent], load: LoadWorld) -> Reasked:
+    """Play a recorded episode again, and let its models' policies ask what they asked, without an endpoint.
+
+    A policy that asks otherwise is replaced by a new one, as a restart or a fork did then; where that one
+    asks otherwise too, the catalogue or the world has changed since, and the questions are unknown.
+
+    Args:
+        recorded: All events of one episode, in order.
+        load: Finds the world, with the captains of the catalogue.
+
+    Raises:
+        InvalidRequest: The world is not in the catalogue.
+    """
+    started = recorded[0].event
+    world = load(started.data["environment"])
+    parent = Parent.model_validate(started.data["parent"]) if started.data.get("parent") else None
+    reasked = Reasked()
+    retelling: Retelling | None = Retelling(world, world.environment())
+    models = {
+        actor: _Model(actor, build, derive_seed(started.data["seed"], "policy", actor))
+        for actor, build in _builds(world, started.data, reasked.gaps)
+    }
+    for one in recorded:
+        event = one.event
+        seen = None if retelling is None else retelling.observation
+        if event.type == "decision.made" and _is_models(event.data):
+            actor = event.data["actor"]
+            own = parent is None or event.turn > parent.own_after(actor)
+            captain = started.data["seats"][actor]["policy"] if own else ""
+            reasked.decisions.append(_again(event, seen, captain, models, reasked.gaps))
+        try:
+            if retelling is not None:
+                list(retelling.compare(event))
+        except Unexpected as unexpected:
+            reasked.gaps.append(f"from event {event.seq} on: {unexpected}")
+            retelling = None
+    return reasked
+
+
+def _is_models(decision: Mapping[str, Any]) -> bool:
+    return (
+        decision["source"] == "model"
+        or decision.get("exchanges") is not None
+        or (decision["source"] == "fallback" and decision["model"] is not None)
+    )
+
+
+def model_build(world: World, captain: str) -> ModelBuild | None:
+    """How the model called ``captain`` is built in ``world``; ``None`` where there is none."""
+    presets = {one.name: one.build for one in (*world.opponents.values(), *world.captains.values())}
+    build = presets.get(captain)
+    return build if isinstance(build, ModelBuild) else None
+
+
+def _builds(world: World, started: Mapping[str, Any], gaps: list[str]) -> Iterator[tuple[str, ModelBuild]]:
+    for actor, seat in started["seats"].items():
+        if seat["source"] != "model":
+            continue
+        presets = world.captains if actor == started["agent"] else {**world.captains, **world.opponents}
+        preset = next((one for one in presets.values() if one.name == seat["policy"]), None)
+        if preset is not None and isinstance(preset.build, ModelBuild):
+            yield actor, preset.build
+        else:
+            gaps.append(f"{actor}: there is no model captain {seat['policy']!r} in the catalogue here")
+
+
+def _again(
+    event: Event, seen: Observation | None, captain: str, models: Mapping[str, _Model], gaps: list[str]
+) -> AskedAgain:
+    actor = event.data["actor"]
+    model = models.get(actor)
+    same = False
+    if model is not None and seen is not None:
+        same = model.decide(seen, event.data)
+        if not same and not model.lost:
+            model.lost = True
+            gaps.append(
+                f"{actor}, from turn {event.turn} on: its captain asks otherwise here than it did then"
+            )
+    questions = deque(model.asked if same and model is not None else ())
+    kept = [_kept(event, exchange, questions) for exchange in event.data.get("exchanges") or ()]
+    return AskedAgain(event, seen, kept, same, captain, None if model is None else model.build)
+
+
+def _kept(event: Event, exchange: Mapping[str, Any], questions: deque[ChatRequest]) -> KeptExchange:
+    question = questions.popleft() if questions else None
+    return KeptExchange(
+        turn=event.turn,
+        actor=event.data["actor"],
+        request=exchange["request"],
+        reply=exchange["reply"],
+        failure=exchange["failure"],
+        messages=None if question is None else question.messages,
+        tools=() if question is None else question.tools,
+    )
+
+
+class _Model:
+    """One model's policy, asked again turn by turn."""
+
+    def __init__(self, actor: str, build: ModelBuild, seed: int) -> None:
+        self.actor = actor
+        self.build = build
+        self.asked: Sequence[ChatRequest] = ()
+        self.lost = False
+        self._seed = seed
+        self._policy: ModelPolicy = build.asking(_Nobody(), seed)
+
+    def decide(self, seen: Observation, decided: Mapping[str, Any]) -> bool:
+        """Whether the same questions lead to the same action, from this policy or from a new one."""
+        if self._decide(self._policy, seen, decided):
+            return True
+        if decided["source"] == "fallback" and not decided.get("exchanges"):
+            return True  # nobody was asked
+        new = self.build.asking(_Nobody(), self._seed)
+        if not self._decide(new, seen, decided):
+            return False
+        self._policy = new
+        return True
+
+    def _decide(self, policy: ModelPolicy, seen: Observation, decided: Mapping[str, Any]) -> bool:
+        again = policy.remember(seen, decided)
+        self.asked = again.asked
+        return again.asked_alike and again.decided_alike
+
+
+class _Nobody:
+    """A client of policies that only remember."""
+
+    async def complete(
+        self,
+        request: ChatRequest,
+        *,
+        deadline: float,
+        session: str | None = None,
+        on_delta: OnDelta | None = None,
+    ) -> ChatAnswer:
+        """Nobody is asked."""
+        raise AssertionError("what is remembered asks nobody")
+
+    async def aclose(self) -> None:
+        """Let go of nothing."""

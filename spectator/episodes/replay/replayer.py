@@ -1,0 +1,202 @@
+"""Owns a world's own telling of an episode, one recorded event at a time, from seed and decisions."""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+from spectator.environments.base import Environment, World
+from spectator.episodes.record.view import State, fold
+from spectator.events import Event, Fact, Parent, encode_json
+from spectator.narration.base import line_fact
+from spectator.observations import Observation
+from spectator.policies.base import Policy, Remembers, ScriptedPolicy
+
+MEASURED: Final[Mapping[str, frozenset[str]]] = {"step.taken": frozenset({"duration_s"})}
+"""Fields that are measured, not decided, and so differ from run to run."""
+
+FROM_OUTSIDE: Final = frozenset(
+    {
+        "episode.paused",
+        "episode.recovered",
+        "episode.resumed",
+        "narration.clip",
+        "pace.changed",
+        "warning",
+    }
+)
+"""Event types that do not follow from seed and decisions; their patches still have to."""
+
+
+class Unexpected(Exception):
+    """The record holds an event that the world does not tell here."""
+
+
+class Retelling:
+    """The world's own telling of an episode, one recorded event at a time.
+
+    Args:
+        world: The episode's world.
+        environment: A new environment of it; afterwards it stands where the record stops.
+        seats: Policies to bring along, by actor: scripted ones are asked again, so that their own
+            generators stand where the record stops, and must decide as recorded. In the part of a fork
+            that is its parent's they think along, and decide nothing. Those that remember take in what
+            they decided themselves.
+        episode_id: What the environment is told that it plays; the record's own id when left out.
+        parent: What the episode was forked from, if it was; as the record has it when left out.
+    """
+
+    def __init__(
+        self,
+        world: World,
+        environment: Environment,
+        seats: Mapping[str, Policy] | None = None,
+        *,
+        episode_id: str | None = None,
+        parent: Parent | None = None,
+    ) -> None:
+        self.ended = False
+        self._world = world
+        self._environment = environment
+        self._seats = seats or {}
+        self._episode_id = episode_id
+        self._parent = parent
+        self._due: deque[Fact] = deque()
+        self._state: State = {}
+        self._observation: Observation | None = None
+        self._refusals: dict[str, int] = {}
+
+    @property
+    def observation(self) -> Observation | None:
+        """What the world showed last; ``None`` before the beginning."""
+        return self._observation
+
+    @property
+    def state(self) -> State:
+        """What viewers see where the record stops."""
+        return self._state
+
+    @property
+    def refusals(self) -> Mapping[str, int]:
+        """Refused actions so far, by actor."""
+        return self._refusals
+
+    @property
+    def due(self) -> list[Fact]:
+        """What the world has told and the record does not hold yet."""
+        return list(self._due)
+
+    def compare(self, event: Event) -> Iterator[str]:
+        """Differences between ``event`` and what is due, then go on from what was recorded."""
+        if self.ended:
+            raise Unexpected(f"{event.type} after the end")
+        self._advance(event)
+        self._state, folded = fold(self._state, replace(event, patch={}), self._world.projection)
+        if folded.patch != event.patch:
+            yield f"the patch of {event.type} is not the one that its data gives"
+        lines = self._world.commentator(folded, self._state) if event.type != "narration.line" else ()
+        self._due.extendleft(line_fact(line, event.seq) for line in reversed(lines))
+
+    def _advance(self, event: Event) -> None:
+        if event.type == "episode.started":
+            self._begin(event)
+        elif event.type == "decision.made":
+            self._decide(event)
+        elif event.type == "episode.ended":
+            self._end(event)
+        elif event.type not in FROM_OUTSIDE:
+            self._expect(event)
+
+    def _begin(self, event: Event) -> None:
+        if self._observation is not None:
+            raise Unexpected("the episode starts again")
+        version = event.data["environment_version"]
+        if version != self._world.version:
+            raise Unexpected(
+                f"it was played in version {version} of {self._world.name}; here is {self._world.version}"
+            )
+        self._observation = self._environment.reset(
+            seed=event.data["seed"],
+            episode_id=self._episode_id or event.episode_id,
+            options=event.data["options"],
+        )
+        if self._parent is None and event.data.get("parent") is not None:
+            self._parent = Parent.model_validate(event.data["parent"])
+        self._due.extend(self._environment.facts())
+
+    def _decide(self, event: Event) -> None:
+        if self._due:
+            raise Unexpected(f"{self._due[0].type} is due before the next decision")
+        asked = None if self._observation is None else self._observation.actor
+        if event.data["actor"] != asked:
+            raise Unexpected(f"{event.data['actor']} decided where {asked} was asked")
+        self._ask_again(event)
+        self._observation = self._environment.step(event.data["action"])
+        facts = self._environment.facts()
+        self._due.extend(self._told(event, self._observation, list(facts)))
+
+    def _ask_again(self, event: Event) -> None:
+        actor, parent = event.data["actor"], self._parent
+        policy = self._seats.get(actor)
+        if self._observation is None:
+            return
+        if isinstance(policy, Remembers) and event.turn > (0 if parent is None else parent.own_after(actor)):
+            policy.remember(self._observation, event.data)
+        if not isinstance(policy, ScriptedPolicy):
+            return
+        again = policy.choose(self._observation).action
+        if parent is not None and event.turn <= parent.turn:
+            return
+        if _as_recorded(dict(again)) != event.data["action"]:
+            raise Unexpected(f"{actor} now decides otherwise than recorded")
+
+    def _told(self, event: Event, observation: Observation, facts: list[Fact]) -> list[Fact]:
+        actor = event.data["actor"]
+        if observation.refused is not None:
+            self._refusals[actor] = self._refusals.get(actor, 0) + 1
+            refused: dict[str, Any] = {"actor": actor, "action": event.data["action"]}
+            refused |= {**observation.refused.to_json(), "refusals": self._refusals[actor]}
+            return [Fact("action.refused", refused)]
+        taken = {
+            "actor": actor,
+            "next_actor": observation.actor,
+            "reward": observation.reward,
+            "done": observation.done,
+            "rubric": dict(observation.metadata.get("rubric", {})),
+        }
+        return [*facts, Fact("step.taken", taken)]
+
+    def _expect(self, event: Event) -> None:
+        if not self._due:
+            raise Unexpected(f"nothing is due where {event.type} is recorded")
+        due = self._due.popleft()
+        measured = MEASURED.get(event.type, frozenset())
+        told = {name: value for name, value in event.data.items() if name not in measured}
+        if event.type != due.type:
+            raise Unexpected(f"{due.type} is due where {event.type} is recorded")
+        expected = _as_recorded(due.data)
+        if told != expected:
+            names = [name for name in {*told, *expected} if told.get(name) != expected.get(name)]
+            raise Unexpected(f"{event.type} differs in {', '.join(sorted(names))}")
+
+    def _end(self, event: Event) -> None:
+        self.ended = True
+        if event.data["reason"] != "finished":
+            return
+        observation = self._observation
+        if self._due or observation is None or not observation.done:
+            raise Unexpected("it is recorded as finished before the world came to its end")
+        if event.data["score"] != observation.reward:
+            raise Unexpected(f"the score is recorded as {event.data['score']}, not {observation.reward}")
+        result = self._environment.state.get("result")
+        if event.data["result"] != result:
+            raise Unexpected(f"the result is recorded as {event.data['result']!r}, not {result!r}")
+
+
+def _as_recorded(data: Mapping[str, Any]) -> dict[str, Any]:
+    """``data`` as it reads once it has been written."""
+    read: dict[str, Any] = json.loads(encode_json(data))
+    return read

@@ -1,0 +1,161 @@
+"""Owns putting an episode that another process left back to where its record stops."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+from typing import Any, Final
+
+from pydantic import ValidationError
+
+from spectator.catalog import LoadWorld, load_world
+from spectator.environments.base import Environment
+from spectator.episodes.record.view import State, replay_state
+from spectator.episodes.replay.replayer import Retelling, Unexpected
+from spectator.episodes.run.contract_checks import Stepped
+from spectator.episodes.run.driver import Past
+from spectator.episodes.run.pacing import Pace
+from spectator.episodes.run.plan import EpisodePlan
+from spectator.errors import EpisodeError, InvalidRequest, typed_as
+from spectator.events import Parent, RecordedEvent
+from spectator.policies.base import Policy
+from spectator.steppers.thread import Stepper
+
+MAX_ATTEMPTS: Final = 3
+"""Recoveries in a row that got nowhere, after which an episode is given up: it may be what kills us."""
+
+
+class CannotRebuild(EpisodeError):
+    """The record does not lead back to where it stops."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rebuilt:
+    """An episode as another process left it.
+
+    Args:
+        episode_id: Its id.
+        epoch: Identity of its numbering.
+        head_seq: Number of its last event.
+        state: What viewers saw last.
+        plan: What is played.
+        past: Where its world and its policies stand.
+        attempt: 1 when the last recovery, if any, got anywhere; else one more than its.
+    """
+
+    episode_id: str
+    epoch: str
+    head_seq: int
+    state: State
+    plan: EpisodePlan
+    past: Past
+    attempt: int
+
+    @property
+    def paused(self) -> bool:
+        """Whether play stood still."""
+        return bool(self.state["episode"]["status"] == "paused")
+
+    @property
+    def pace(self) -> Pace:
+        """How fast it was played."""
+        return Pace(self.state["episode"]["pace"])
+
+    @property
+    def started_at(self) -> datetime:
+        """When it began."""
+        return datetime.fromisoformat(self.state["episode"]["started_at"])
+
+
+async def rebuild(
+    recorded: Sequence[RecordedEvent],
+    *,
+    limit_s: float,
+    load: LoadWorld | None = None,
+    attempts: float = MAX_ATTEMPTS,
+) -> Rebuilt:
+    """Play the record again on a thread of its own, comparing every event.
+
+    Args:
+        recorded: All events of one unended episode, in order.
+        limit_s: Seconds that it may take.
+        load: Finds the world; the catalogue's own function when left out.
+        attempts: Recoveries in a row that may get nowhere; no limit where a person starts each of them.
+
+    Raises:
+        CannotRebuild: The record does not lead back, or leads to a death again and again.
+        StepTimeout: It took longer.
+    """
+    first, last = recorded[0].event, recorded[-1].event
+    shown = replay_state(recorded).get("episode", {})
+    attempt = 1 if shown.get("status") == "paused" else _next_attempt(recorded)
+    if attempt > attempts:
+        raise CannotRebuild(f"the server died {attempts:g} times at turn {last.turn}")
+    plan = await asyncio.to_thread(_plan_again, first.data, load or load_world)
+    stepper: Stepper[Environment] = Stepper(plan.world.environment, name=first.episode_id)
+    try:
+        past, state = await stepper.call_within(limit_s, _retell, stepper, plan, recorded)
+    except BaseException:
+        stepper.close()
+        raise
+    return Rebuilt(first.episode_id, first.epoch, last.seq, state, plan, past, attempt)
+
+
+def _next_attempt(recorded: Sequence[RecordedEvent]) -> int:
+    attempt = 1
+    for one in reversed(recorded):
+        if one.event.type == "decision.made":
+            break
+        attempt += one.event.type == "episode.recovered"
+    return attempt
+
+
+def _retell(
+    environment: Environment,
+    stepper: Stepper[Environment],
+    plan: EpisodePlan,
+    recorded: Sequence[RecordedEvent],
+) -> tuple[Past, State]:
+    seats: dict[str, Policy] = plan.seats()
+    retelling = Retelling(plan.world, environment, seats)
+    for one in recorded:
+        with typed_as(partial(_cannot_retell, one.event.seq), passing=(EpisodeError,)):
+            for difference in retelling.compare(one.event):
+                raise CannotRebuild(f"event {one.event.seq}: {difference}")
+    turn, due = recorded[-1].event.turn, retelling.due
+    if due and turn:
+        raise CannotRebuild(f"turn {turn} is told only in part: {due[0].type} is missing")
+    assert retelling.observation is not None
+    stepped = Stepped(retelling.observation, due, environment.state)
+    return Past(stepper, seats, retelling.refusals, turn, stepped), retelling.state
+
+
+def _cannot_retell(seq: int, error: Exception) -> CannotRebuild:
+    why = str(error) if isinstance(error, Unexpected) else f"{type(error).__name__}: {error}"
+    return CannotRebuild(f"event {seq}: {why}")
+
+
+def _plan_again(started: Mapping[str, Any], load: LoadWorld) -> EpisodePlan:
+    """The plan of an episode, from its first event."""
+    try:
+        world = load(started["environment"])
+        agent, seats = started["agent"], started["seats"]
+        if agent != world.actors[0] or set(seats) != set(world.actors):
+            raise CannotRebuild(f"{world.name} has other actors now")
+        captain = world.captains[seats[agent]["policy"]]
+        others = {seat["policy"] for actor, seat in seats.items() if actor != agent}
+        opponent = {**world.captains, **world.opponents}[others.pop()] if others else None
+        missing = [preset.missing for preset in (captain, opponent) if preset is not None and preset.missing]
+        if missing:
+            raise CannotRebuild(f"a policy is not available any more: {missing[0]}")
+        options = world.options_type.model_validate(started["options"]).model_dump(mode="json")
+        pack, pace = world.packs[started["pack"]], Pace(started["pace"])
+        parent = None if started.get("parent") is None else Parent.model_validate(started["parent"])
+        return EpisodePlan(
+            world, captain, opponent, pack, started["seed"], pace, started["narration"], options, parent
+        )
+    except (InvalidRequest, KeyError, ValidationError, ValueError) as error:
+        raise CannotRebuild(f"it cannot be planned any more: {error}") from error

@@ -1,0 +1,158 @@
+"""Owns what is asked of a running episode from outside: its end, its pause, its pace."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Literal
+
+from spectator.clock import Clock, first_of
+from spectator.episodes.run.pacing import Pace, step_duration
+
+
+@dataclass(frozen=True, slots=True)
+class EndRequest:
+    """Somebody wants the episode to end.
+
+    Args:
+        reason: ``stopped`` when a person asked, ``interrupted`` when the server goes away for good,
+            ``suspended`` when another process is to play on: no end is told then.
+        detail: For people.
+    """
+
+    reason: Literal["stopped", "interrupted", "suspended"]
+    detail: str | None
+
+
+class EndRequested(Exception):
+    """Raised inside the episode's own waits once its end was asked for."""
+
+
+class Control:
+    """The reins of one episode; pulled from the same event loop that plays it.
+
+    Args:
+        pace: How fast it starts.
+        clock: Measures and waits.
+    """
+
+    def __init__(self, pace: Pace, clock: Clock) -> None:
+        self._pace = pace
+        self._clock = clock
+        self._end: EndRequest | None = None
+        self._wait: asyncio.Timeout | None = None
+        self._left: float | None = None
+        self._playing = asyncio.Event()
+        self._playing.set()
+        self._pace_changed = asyncio.Event()
+        self._breath_until = float("-inf")
+
+    @property
+    def pace(self) -> Pace:
+        """How fast it is played now."""
+        return self._pace
+
+    @property
+    def paused(self) -> bool:
+        """Whether play stands still."""
+        return not self._playing.is_set()
+
+    @property
+    def end(self) -> EndRequest | None:
+        """The end that was asked for first, if any."""
+        return self._end
+
+    def request_end(self, request: EndRequest) -> None:
+        """Ask for the end: whatever the episode waits for is given up at once."""
+        if self._end is None:
+            self._end = request
+            if self._wait is not None and not self._wait.expired():
+                self._wait.reschedule(0.0)
+
+    def pause(self) -> None:
+        """Let play stand still before its next step is told; the limit of its wait stands still too."""
+        self._playing.clear()
+        until = self._limited.when() if self._limited is not None else None
+        if self._limited is not None and until is not None:
+            self._left = until - asyncio.get_running_loop().time()
+            self._limited.reschedule(None)
+
+    def resume(self) -> None:
+        """Let play go on."""
+        self._playing.set()
+        if self._limited is not None and self._left is not None:
+            self._limited.reschedule(asyncio.get_running_loop().time() + self._left)
+        self._left = None
+
+    @property
+    def _limited(self) -> asyncio.Timeout | None:
+        """The wait whose limit may still be moved; none once it is over or the end was asked for."""
+        wait = self._wait
+        return None if wait is None or wait.expired() or self._end is not None else wait
+
+    def set_pace(self, pace: Pace) -> None:
+        """Play at another pace, from the current wait on."""
+        self._pace = pace
+        self._pace_changed.set()
+
+    def breathe(self, seconds: float) -> None:
+        """Let the next step wait ``seconds`` from now, at the broadcast pace, if it has not begun."""
+        self._breath_until = max(self._breath_until, self._clock.monotonic() + seconds)
+
+    @asynccontextmanager
+    async def waiting(self, limit_s: float | None = None) -> AsyncIterator[asyncio.Timeout]:
+        """A wait that the end cuts short; the episode waits for one thing at a time.
+
+        Args:
+            limit_s: Seconds of play, pauses left out, after which the wait is given up anyway.
+
+        Raises:
+            EndRequested: The end was asked for.
+            TimeoutError: The limit was reached; the scope's ``expired()`` tells it from others.
+        """
+        if self._end is not None:
+            raise EndRequested
+        try:
+            self._left = limit_s if self.paused else None
+            async with asyncio.timeout(None if self.paused else limit_s) as scope:
+                self._wait = scope
+                yield scope
+        except TimeoutError:
+            if self._end is not None and scope.expired():
+                raise EndRequested from None
+            raise
+        finally:
+            self._wait = self._left = None
+
+    async def play_on(self) -> None:
+        """Return at once, or when a pause is over.
+
+        Raises:
+            EndRequested: The end was asked for meanwhile.
+        """
+        if self._end is not None or not self._playing.is_set():
+            async with self.waiting():
+                await self._playing.wait()
+
+    async def keep_pace(self, step_began: float, beats: float) -> None:
+        """Wait until the next step is due, by whatever pace holds by then.
+
+        Args:
+            step_began: When this step began, by the clock's ``monotonic``.
+            beats: How many beats it was worth.
+
+        Raises:
+            EndRequested: The end was asked for meanwhile.
+        """
+        while True:
+            self._pace_changed.clear()
+            due = step_began + step_duration(self._pace, beats)
+            if self._pace is Pace.BROADCAST:
+                due = max(due, self._breath_until)
+            left = due - self._clock.monotonic()
+            if left <= 0:
+                return
+            async with self.waiting():
+                await first_of(self._clock.sleep(left), self._pace_changed.wait())

@@ -1,0 +1,389 @@
+"""Owns the loop: ask the policy whose turn it is, step the world, tell what happened, until an end.
+
+It knows no game, no viewer and no storage. What differs between a live match and a rollout is what it
+is given: a control with a pace, and a port that takes the facts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final, Protocol, Self
+
+from spectator.clock import Clock
+from spectator.environments.base import Environment
+from spectator.episodes.run.contract_checks import Stepped, check_contract, checked_decision
+from spectator.episodes.run.controls import Control, EndRequested
+from spectator.episodes.run.pacing import beats_in
+from spectator.episodes.run.partial_decision import Thinking
+from spectator.episodes.run.plan import EpisodePlan
+from spectator.episodes.run.step_events import facts_of_step, finished
+from spectator.episodes.run.time_budget import Budget
+from spectator.errors import (
+    DecisionTimeout,
+    EnvironmentFault,
+    EpisodeOver,
+    JournalError,
+    PolicyError,
+    SpectatorError,
+    StepTimeout,
+    typed_as,
+)
+from spectator.events import (
+    EndReason,
+    EpisodeEnded,
+    Fact,
+    core_fact,
+)
+from spectator.observations import Observation
+from spectator.policies.base import Action, Decision, KeepsTime, Policy, ScriptedPolicy, SeesTruth
+from spectator.policies.spending import Purse, Spends
+from spectator.steppers.thread import Stepper
+from spectator.text import clean_text
+
+logger = logging.getLogger(__name__)
+
+LET_GO_S: Final = 2.0
+"""Seconds that a policy has to stop thinking, and to close, before nobody waits for it any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class EpisodeLimits:
+    """How long an episode may wait for whom.
+
+    Args:
+        decision_s: Seconds for one decision.
+        step_s: Seconds for one step of the world.
+        reset_s: Seconds for its beginning, which may load data.
+        episode_s: Seconds for all of it, pauses left out.
+    """
+
+    decision_s: float = 120.0
+    step_s: float = 30.0
+    reset_s: float = 60.0
+    episode_s: float = 6 * 3600.0
+
+    @classmethod
+    def patient(cls, decision_s: float) -> Self:
+        """The usual limits, but at least ``decision_s`` for a decision."""
+        return cls(decision_s=max(cls().decision_s, decision_s))
+
+
+class Emit(Protocol):
+    """Takes the facts of one step; returns once they are recorded."""
+
+    def __call__(self, turn: int, facts: Sequence[Fact]) -> Awaitable[None]:
+        """Record ``facts`` as belonging to ``turn``."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """Where another process left an episode, rebuilt.
+
+    Args:
+        stepper: The environment's thread; the environment stands where the record stops.
+        seats: The policies, by actor.
+        refusals: Refused actions so far, by actor.
+        turn: Actions taken or refused so far.
+        stepped: What the world showed last; its facts are those that were never told.
+    """
+
+    stepper: Stepper[Environment]
+    seats: Mapping[str, Policy]
+    refusals: Mapping[str, int]
+    turn: int
+    stepped: Stepped
+
+
+class Driver:
+    """Plays one episode to its end, whatever happens.
+
+    Args:
+        plan: What is played, by whom.
+        episode_id: Its id.
+        emit: Takes what happened.
+        control: The reins.
+        clock: Measures.
+        limits: How long it may wait.
+        past: Where another process left it; ``None`` to begin.
+        thinking: Hears what is thought; nobody does when left out.
+        purse: What asking models may take; no limit when left out.
+    """
+
+    def __init__(
+        self,
+        plan: EpisodePlan,
+        episode_id: str,
+        *,
+        emit: Emit,
+        control: Control,
+        clock: Clock,
+        limits: EpisodeLimits,
+        past: Past | None = None,
+        thinking: Thinking | None = None,
+        purse: Purse | None = None,
+    ) -> None:
+        self._plan = plan
+        self._episode_id = episode_id
+        self._emit = emit
+        self._control = control
+        self._clock = clock
+        self._limits = limits
+        self._thinking = thinking or Thinking(clock)
+        self._purse = purse
+        self._past = past
+        self._stepper: Stepper[Environment] | None = None if past is None else past.stepper
+        self._seats: dict[str, Policy] = {} if past is None else dict(past.seats)
+        self._refusals: dict[str, int] = {} if past is None else dict(past.refusals)
+        self._ended: EpisodeEnded | None = None
+        self._turn = 0 if past is None else past.turn
+        self._deciding: str | None = None
+
+    @property
+    def turn(self) -> int:
+        """Actions taken or refused so far."""
+        return self._turn
+
+    @property
+    def ended(self) -> EpisodeEnded | None:
+        """How it ended, once it has."""
+        return self._ended
+
+    @property
+    def deciding(self) -> str | None:
+        """The actor whose decision is waited for now, if any is."""
+        return self._deciding
+
+    def policy(self, actor: str) -> Policy | None:
+        """Who decides for ``actor``; ``None`` before the seats are taken."""
+        return self._seats.get(actor)
+
+    def hold(self, held: bool) -> None:
+        """Let the clocks of the policies stand still while play does, or run on."""
+        for policy in self._seats.values():
+            if isinstance(policy, KeepsTime):
+                policy.hold(held)
+
+    async def run(self) -> EpisodeEnded | None:
+        """Play. Emits everything after ``episode.started``, the end event included, and cleans up.
+
+        Returns:
+            The end, also when its event could not be recorded; ``None`` when it was suspended.
+        """
+        try:
+            ended = await self._play_to_an_end()
+            if ended is not None:
+                await self._tell_end(ended)
+        except asyncio.CancelledError:
+            await self._tell_end(self._cut_short("interrupted", "the server went away"))
+            raise
+        finally:
+            await self.let_go()
+        return ended
+
+    async def _tell_end(self, ended: EpisodeEnded) -> None:
+        self._ended = self._ended or ended
+        try:
+            with typed_as(partial(_unrecorded, self._episode_id)):
+                await self._emit(self._turn, [core_fact(ended)])
+        except EpisodeOver:  # cancelled while the end was being told
+            return
+        except SpectatorError:
+            logger.exception("episode %s: the end (%s) could not be recorded", self._episode_id, ended.reason)
+        logger.info(
+            "episode %s ended: %s after %d turns, score %s",
+            self._episode_id,
+            ended.reason,
+            ended.turns,
+            ended.score,
+        )
+
+    async def _play_to_an_end(self) -> EpisodeEnded | None:
+        try:
+            return await self._play()
+        except EndRequested:
+            return self._as_asked()
+        except (StepTimeout, DecisionTimeout) as error:
+            return self._cut_short("timeout", str(error))
+        except PolicyError as error:
+            return self._cut_short("policy_error", str(error))
+        except JournalError as error:
+            if self._control.end is not None:
+                return self._as_asked()
+            logger.exception("episode %s: the journal failed", self._episode_id)
+            return self._cut_short("interrupted", f"the journal failed: {error}")
+        except EnvironmentFault as error:
+            return self._cut_short("environment_error", str(error))
+        except Exception as error:
+            logger.exception("episode %s: the driver failed", self._episode_id)
+            return self._cut_short("environment_error", f"{type(error).__name__}: {error}")
+
+    def _as_asked(self) -> EpisodeEnded | None:
+        end = self._control.end
+        assert end is not None
+        return None if end.reason == "suspended" else self._cut_short(end.reason, end.detail)
+
+    async def _play(self) -> EpisodeEnded:
+        budget = Budget(self._clock, self._limits.episode_s)
+        began = self._clock.monotonic()
+        stepped = await self._begin() if self._past is None else self._past.stepped
+        for policy in self._seats.values():
+            if self._purse is not None and isinstance(policy, Spends):
+                policy.spend_from(self._purse)
+        await self._emit(self._turn, stepped.facts)
+        beats = beats_in(stepped.facts, self._plan.world.beats)
+        step_cap = self._plan.world.step_cap(self._plan.options)
+        while not stepped.observation.done:
+            await self._control.keep_pace(began, beats)
+            with budget.standing_still():
+                await self._control.play_on()
+            if self._turn >= step_cap:
+                return self._cut_short("step_cap", f"cut short after {step_cap} turns")
+            if budget.spent():
+                return self._cut_short("timeout", f"longer than {self._limits.episode_s:g} s of play")
+            began = self._clock.monotonic()
+            stepped, facts = await self._take_turn(stepped.observation, budget)
+            with budget.standing_still():
+                await self._emit(self._turn, facts)
+            beats = beats_in(facts, self._plan.world.beats)
+        await self._control.keep_pace(began, beats)
+        return finished(stepped.observation.reward, stepped.state, self._turn)
+
+    async def _begin(self) -> Stepped:
+        plan = self._plan
+        self._take_seats()
+        self._stepper = Stepper(plan.world.environment, name=self._episode_id)
+
+        def reset(environment: Environment) -> Stepped:
+            observation = environment.reset(seed=plan.seed, episode_id=self._episode_id, options=plan.options)
+            return Stepped(observation, list(environment.facts()), environment.state)
+
+        return await self._in_world(self._limits.reset_s, reset)
+
+    async def _take_turn(self, observation: Observation, budget: Budget) -> tuple[Stepped, list[Fact]]:
+        actor = observation.actor
+        assert actor is not None
+        action, decided = await self._decide(actor, observation)
+        began = self._clock.monotonic()
+
+        def step(environment: Environment) -> Stepped:
+            answer = environment.step(action)
+            return Stepped(answer, list(environment.facts()), environment.state if answer.done else {})
+
+        stepped = await self._in_world(self._limits.step_s, step)
+        took = self._clock.monotonic() - began
+        with budget.standing_still():
+            await self._control.play_on()
+        self._turn += 1
+        return stepped, facts_of_step(actor, decided, stepped, took, self._refusals)
+
+    async def _decide(self, actor: str, observation: Observation) -> tuple[Action, Fact]:
+        began = self._clock.monotonic()
+        failed = partial(self._policy_failed, f"{actor} could not decide")
+        with typed_as(failed, passing=(EndRequested, DecisionTimeout)):
+            decision = await self._ask(actor, observation)
+        took = self._clock.monotonic() - began
+        return checked_decision(actor, decision, took, observation.legal_actions)
+
+    async def _ask(self, actor: str, observation: Observation) -> Decision:
+        policy, limit = self._seats[actor], self._limits.decision_s
+        if isinstance(policy, ScriptedPolicy) and type(policy).decide is ScriptedPolicy.decide:
+            return policy.choose(observation)
+        if isinstance(policy, SeesTruth):
+            assert self._stepper is not None
+            policy.see(await self._stepper.call_within(self._limits.step_s, lambda world: world.snapshot()))
+        self._deciding = actor
+        with self._thinking.deciding(actor, self._turn + 1, policy):
+            deciding = asyncio.get_running_loop().create_task(policy.decide(observation, deadline=limit))
+            try:
+                async with self._control.waiting(limit):
+                    await asyncio.wait([deciding])
+            except TimeoutError as error:
+                raise DecisionTimeout(f"{actor} did not decide within {limit:g} s") from error
+            finally:
+                self._deciding = None
+                await _let_go(deciding)
+        if deciding.cancelled():
+            raise PolicyError("what it waited for was cancelled")
+        return deciding.result()
+
+    async def _in_world(self, limit_s: float, function: Callable[[Environment], Stepped]) -> Stepped:
+        assert self._stepper is not None
+        with typed_as(self._world_failed, passing=(EndRequested, EnvironmentFault)):
+            async with self._control.waiting():
+                stepped = await self._stepper.call_within(limit_s, function)
+        check_contract(stepped, self._plan.world)
+        return stepped
+
+    def _cut_short(self, reason: EndReason, detail: str | None) -> EpisodeEnded:
+        return EpisodeEnded(
+            reason=reason,
+            score=None,
+            result=None,
+            turns=self._turn,
+            detail=None if detail is None else clean_text(detail, 500),
+            terminated=False,
+            truncated=True,
+        )
+
+    def _take_seats(self) -> None:
+        with typed_as(partial(self._policy_failed, "a policy could not be built"), passing=()):
+            for actor in self._plan.world.actors:
+                self._seats[actor] = self._plan.policy(actor)
+
+    def _policy_failed(self, what: str, error: Exception) -> PolicyError:
+        logger.error("episode %s: %s", self._episode_id, what, exc_info=error)
+        return PolicyError(f"{what}: {type(error).__name__}: {error}")
+
+    def _world_failed(self, error: Exception) -> EnvironmentFault:
+        logger.error("episode %s: the environment failed", self._episode_id, exc_info=error)
+        return EnvironmentFault(f"{type(error).__name__}: {error}")
+
+    async def let_go(self) -> None:
+        """Close the environment and the policies; :meth:`run` does so itself."""
+        if self._stepper is not None:
+            self._stepper.close()
+        loop = asyncio.get_running_loop()
+        closing = {actor: loop.create_task(_close(policy)) for actor, policy in self._seats.items()}
+        if closing:
+            await asyncio.wait(closing.values(), timeout=LET_GO_S)
+        for actor, task in closing.items():
+            await _let_go(task)
+            if task.done() and not task.cancelled() and task.exception() is None:
+                continue
+            logger.error(
+                "episode %s: the policy of %s could not be closed",
+                self._episode_id,
+                actor,
+                exc_info=task.exception() if task.done() and not task.cancelled() else None,
+            )
+
+
+async def _close(policy: Policy) -> None:
+    await policy.aclose()
+
+
+async def _let_go(task: asyncio.Task[Any]) -> None:
+    """Cancel ``task``, and wait no longer than that is decent for one that will not be cancelled."""
+    if not task.done():
+        task.cancel()
+        await asyncio.wait([task], timeout=LET_GO_S)
+    if not task.done():
+        logger.warning("%r ignores its cancellation and is given up", task.get_coro())
+        task.add_done_callback(_forget)
+    else:
+        _forget(task)
+
+
+def _forget(task: asyncio.Task[Any]) -> None:
+    """Take note of an error that nobody else will."""
+    if not task.cancelled():
+        task.exception()
+
+
+def _unrecorded(episode_id: str, error: Exception) -> JournalError:
+    return JournalError(f"the end of {episode_id} could not be recorded: {type(error).__name__}: {error}")

@@ -1,0 +1,213 @@
+"""Owns what may be asked for when an episode is started, checked against the catalogue as a whole."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeVar
+
+from pydantic import ValidationError
+
+from spectator import __version__
+from spectator.catalog import LoadWorld, load_world, unknown_name
+from spectator.environments.base import MAX_SEED, OptionsModel, Pack, World, derive_seed
+from spectator.episodes.run.pacing import Pace
+from spectator.errors import FieldError, InvalidRequest, field_errors
+from spectator.events import EpisodeStarted, Parent, Seat
+from spectator.policies.base import Policy, Preset
+from spectator.policies.captains import longest_wait_s
+
+_T = TypeVar("_T")
+
+SPARE_S: Final = 2.0
+"""Seconds beyond a model's own limit, in which its fallback decides."""
+
+
+@dataclass(frozen=True, slots=True)
+class EpisodeRequest:
+    """What somebody asks for.
+
+    Args:
+        environment: Name of the world.
+        captain: Preset for the agent's seat; ``None`` for the world's default.
+        opponent: Preset for the other seats; ``None`` for the world's default.
+        pack: Evaluation pack.
+        seed: 0 .. 2**53 - 1; ``None`` to have one drawn.
+        pace: How fast it is played.
+        narration: Whether speech is wanted.
+        options: The world's options as sent; those left out take their defaults.
+    """
+
+    environment: str
+    captain: str | None = None
+    opponent: str | None = None
+    pack: str = "default"
+    seed: int | None = None
+    pace: Pace = Pace.BROADCAST
+    narration: bool = True
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class EpisodePlan:
+    """A request that can be carried out: every name resolved, every default filled in.
+
+    Args:
+        world: The world.
+        captain: Who takes the agent's seat.
+        opponent: Who takes the other seats; ``None`` when there are none. Never one that mirrors.
+        pack: The evaluation pack.
+        seed: The episode's seed.
+        pace: How fast it starts.
+        narration: Whether speech is wanted.
+        options: Complete options.
+        parent: What it was forked from, if it was.
+    """
+
+    world: World
+    captain: Preset
+    opponent: Preset | None
+    pack: Pack
+    seed: int
+    pace: Pace
+    narration: bool
+    options: Mapping[str, Any]
+    parent: Parent | None = None
+
+    @property
+    def agent(self) -> str:
+        """The actor whose seat the captain takes."""
+        return self.world.actors[0]
+
+    def preset(self, actor: str) -> Preset:
+        """Who takes the seat of ``actor``."""
+        if actor == self.agent or self.opponent is None:
+            return self.captain
+        return self.opponent
+
+    @property
+    def patience_s(self) -> float:
+        """Seconds to wait for a decision where no operator sets them: for its slowest model."""
+        return longest_wait_s((self.captain, self.opponent)) + SPARE_S
+
+    def seats(self) -> dict[str, Policy]:
+        """New policies for all actors, each with a seed of its own."""
+        return {actor: self.policy(actor) for actor in self.world.actors}
+
+    def policy(self, actor: str) -> Policy:
+        """A new policy for one actor, with a seed of its own."""
+        seed = self.seed if self.parent is None else self.parent.captains_seed
+        return self.preset(actor).build(derive_seed(seed, "policy", actor))
+
+    def started(self) -> EpisodeStarted:
+        """The episode's first event."""
+        presets = {actor: self.preset(actor) for actor in self.world.actors}
+        return EpisodeStarted(
+            environment=self.world.name,
+            environment_version=self.world.version,
+            title=self.world.title,
+            options=dict(self.options),
+            seed=self.seed,
+            seats={
+                actor: Seat(policy=preset.name, label=preset.label, source=preset.source)
+                for actor, preset in presets.items()
+            },
+            agent=self.agent,
+            pack=self.pack.name,
+            pace=self.pace.value,
+            narration=self.narration,
+            spectator_version=__version__,
+            parent=self.parent,
+        )
+
+
+def plan_episode(
+    request: EpisodeRequest, *, draw_seed: Callable[[], int], load: LoadWorld | None = None
+) -> EpisodePlan:
+    """Check ``request`` against the catalogue.
+
+    Args:
+        request: What is asked for.
+        draw_seed: Called once, when no seed was given.
+        load: Finds the world; the catalogue's own when left out.
+
+    Raises:
+        InvalidRequest: Names every wrong field by its name in ``POST /custom/start_episode``.
+    """
+    wrong = _check_seed(request.seed)
+    world = _choose_world(request.environment, load or load_world, wrong)
+    captain = _choose("captain_preset", _or(request.captain, world.default_captain), world.captains, wrong)
+    opponent = _choose_opponent(request.opponent, world, wrong)
+    pack = _choose("eval_pack_id", request.pack, world.packs, wrong)
+    usual = {} if request.pace is Pace.MAX else world.watched_options
+    options = _complete_options(world.options_type, request.options, usual, pack, wrong)
+    for where, preset in (("captain_preset", captain), ("opponent_choice", opponent)):
+        if preset is not None and preset.missing is not None:
+            wrong.append(FieldError(where, f"{preset.name!r} is not available here: {preset.missing}"))
+    if pack is not None and pack.seeds and request.seed is not None and request.seed not in pack.seeds:
+        wrong.append(FieldError("seed", f"is none of the seeds of the pack {pack.name!r}; leave it out"))
+    if wrong or captain is None or pack is None:
+        raise InvalidRequest(wrong)
+    seed = _drawn_seed(pack, draw_seed) if request.seed is None else request.seed
+    if opponent is not None and opponent.mirrors:
+        opponent = captain
+    return EpisodePlan(world, captain, opponent, pack, seed, request.pace, request.narration, options)
+
+
+def _check_seed(seed: int | None) -> list[FieldError]:
+    if seed is None or (type(seed) is int and 0 <= seed <= MAX_SEED):
+        return []
+    return [FieldError("seed", f"must be an integer from 0 to {MAX_SEED}, or null to have one drawn")]
+
+
+def _drawn_seed(pack: Pack, draw_seed: Callable[[], int]) -> int:
+    drawn = draw_seed()
+    return pack.seeds[drawn % len(pack.seeds)] if pack.seeds else drawn
+
+
+def _choose_world(name: str, load: LoadWorld, wrong: Sequence[FieldError]) -> World:
+    """The world; without one, nothing but the seed can be checked."""
+    try:
+        return load(name)
+    except InvalidRequest as error:
+        raise InvalidRequest([*error.fields, *wrong]) from error
+
+
+def _or(name: str | None, default: str) -> str:
+    return default if name is None else name
+
+
+def _choose(where: str, name: str, known: Mapping[str, _T], wrong: list[FieldError]) -> _T | None:
+    if name not in known:
+        wrong.append(unknown_name(where, name, known))
+    return known.get(name)
+
+
+def _choose_opponent(name: str | None, world: World, wrong: list[FieldError]) -> Preset | None:
+    if world.opponents:
+        return _choose("opponent_choice", _or(name, world.default_opponent), world.opponents, wrong)
+    if name not in (None, world.default_opponent):
+        wrong.append(
+            FieldError("opponent_choice", f"{world.name} is played without an opponent; leave it out")
+        )
+    return None
+
+
+def _complete_options(
+    options_type: type[OptionsModel],
+    sent: Mapping[str, Any],
+    usual: Mapping[str, Any],
+    pack: Pack | None,
+    wrong: list[FieldError],
+) -> dict[str, Any]:
+    fixed = {} if pack is None else pack.options
+    wrong.extend(
+        FieldError(f"options.{name}", f"is fixed to {fixed[name]!r} by the pack {pack.name!r}; leave it out")
+        for name, value in sent.items()
+        if pack is not None and name in fixed and fixed[name] != value
+    )
+    try:
+        return options_type.model_validate({**usual, **sent, **fixed}).model_dump(mode="json")
+    except ValidationError as error:
+        wrong.extend(field_errors(error.errors(), prefix=["options"]))
+        return {}

@@ -1,0 +1,296 @@
+"""Owns the opening of the journal's database: its lock, its settings, its schema."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+from filelock import FileLock, Timeout
+from sqlalchemy import (
+    URL,
+    Connection,
+    Engine,
+    create_engine,
+    event,
+    insert,
+    inspect,
+    make_url,
+    select,
+    update,
+)
+from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
+
+from spectator.errors import ConfigurationError, JournalDamaged, JournalError
+from spectator.journal.base import Synchronous
+from spectator.journal.stores.migrations import OLD_VIEWS, migrate
+from spectator.journal.stores.schema import SCHEMA_VERSION, metadata, schema
+
+DAMAGED: Final = ("SQLITE_CORRUPT", "SQLITE_NOTADB")
+"""What SQLite's names of errors begin with when the file itself is wrong."""
+
+RESTART: Final = "restart the server, which sets it aside if it cannot be read"
+"""What to do about a damaged journal, for people."""
+
+WRITER_PRAGMAS: Final = (
+    "page_size=8192",
+    "auto_vacuum=INCREMENTAL",
+    "journal_mode=WAL",
+    "busy_timeout=2000",
+    "journal_size_limit=67108864",
+)
+"""The first two hold only for a database that is made now, and must come first."""
+
+WAL_MAGIC: Final = (b"\x37\x7f\x06\x82", b"\x37\x7f\x06\x83", b"")
+"""What a write-ahead log begins with (SQLite's file format, section 4.1); an empty one holds nothing."""
+
+
+class Anchor:
+    """Notices that the files of an embedded journal are not where they were, or not what they were.
+
+    SQLite itself does not: it goes on writing a removed file, which nobody will ever read, and behind the
+    hole of one that was cut off, which nobody can.
+
+    Args:
+        path: Where the database is now; its write-ahead log lies beside it.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = str(path)
+        self._log = f"{path}-wal"
+        self._identity, self._size = _look(self._path)
+        self._log_identity, _ = _look(self._log)
+
+    def hold(self, connection: Connection) -> None:
+        """Make sure that both are still there, and whole as far as that can be seen from their outside.
+
+        Args:
+            connection: To the database, nothing written yet in this transaction.
+
+        Raises:
+            OSError: One is not.
+        """
+        identity, size = _look(self._path)
+        if identity != self._identity:
+            raise OSError("its file was moved or removed; put it back")
+        if size < self._size and size < _bytes_of(connection):  # a checkpoint may cut off free pages
+            raise OSError(f"its file was cut off; {RESTART}")
+        self._size = size
+        if _look(self._log)[0] != self._log_identity:
+            raise OSError(
+                "its write-ahead log was moved or removed; put it back, or stop the server, which saves it"
+            )
+        if self._log_identity is not None and _beginning(self._log) not in WAL_MAGIC:
+            raise OSError(f"its write-ahead log was overwritten or cut off; {RESTART}")
+
+
+def _look(path: str) -> tuple[tuple[int, int] | None, int]:
+    """Which file is there, ``None`` when there is none, and how long it is."""
+    try:
+        status = os.stat(path)
+    except FileNotFoundError:
+        return None, 0
+    return (status.st_dev, status.st_ino), status.st_size
+
+
+def _beginning(path: str) -> bytes:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        return os.read(descriptor, 4)
+    finally:
+        os.close(descriptor)
+
+
+def _bytes_of(connection: Connection) -> int:
+    """What the database's file has once everything is in it."""
+    pages, size = (
+        int(connection.exec_driver_sql(f"PRAGMA {name}").scalar_one()) for name in ("page_count", "page_size")
+    )
+    return pages * size
+
+
+@dataclass(frozen=True, slots=True)
+class Database:
+    """An open database.
+
+    Args:
+        engine: Its connections. A transaction may also change tables; with the execution option
+            ``immediate`` it takes the right to write at its beginning.
+        lock: Keeps other writers of an embedded one away, where it is written here.
+        anchor: Where the file of an embedded one is, where it is written here.
+    """
+
+    engine: Engine
+    lock: FileLock | None = None
+    anchor: Anchor | None = None
+
+
+def open_database(url: str, *, writable: bool, synchronous: Synchronous = "normal") -> Database:
+    """Open the database at ``url``; one that may be written is made first where there is none.
+
+    Args:
+        url: As SQLAlchemy takes it.
+        writable: Whether this process appends.
+        synchronous: Whether a commit waits for the disk; for an embedded one that is written here.
+
+    Raises:
+        ConfigurationError: See :meth:`spectator.journal.stores.sqlite.SqlJournal.open`.
+        JournalError: See there.
+    """
+    location, engine = _engine(url)
+    if engine.dialect.name != "sqlite":
+        return Database(_prepared(engine, url, writable))
+    path = _file_of(location)
+    event.listen(engine, "begin", _begin)
+    if not writable:
+        if not path.exists():
+            raise JournalError(f"there is no journal at {path}")
+        event.listen(engine, "connect", _prepare_reader)
+        return Database(_prepared(engine, url, writable))
+    lock = _lock(path)
+    event.listen(engine, "connect", _prepare_writer)
+    event.listen(engine, "connect", partial(_make_synchronous, synchronous))
+    try:
+        return Database(_prepared(engine, url, writable), lock, Anchor(path))
+    except (ConfigurationError, JournalError):
+        lock.release()
+        raise
+
+
+def file_of(url: str) -> Path | None:
+    """The file of an embedded database; ``None`` for a server's."""
+    location = make_url(url)
+    return _file_of(location) if location.get_backend_name() == "sqlite" else None
+
+
+def prove_writable(connection: Connection) -> None:
+    """Write what is there already and commit it, for a full disk shows only then.
+
+    Raises:
+        DatabaseError: It cannot be written.
+    """
+    connection.execute(update(schema).values(version=schema.c.version))
+    connection.commit()
+
+
+def run_to_its_end(connection: Connection, statement: str) -> None:
+    """Run a statement of SQLite's own that does its work step by step, outside or inside a transaction.
+
+    Raises:
+        OSError: It failed.
+    """
+    raw: Any = connection.connection.dbapi_connection
+    try:
+        raw.execute(statement).fetchall()
+    except sqlite3.Error as error:
+        raise OSError(str(error)) from error
+
+
+def reason(error: BaseException) -> str:
+    """What went wrong, without the statement that went wrong."""
+    return str(getattr(error, "orig", None) or error)
+
+
+def _engine(url: str) -> tuple[URL, Engine]:
+    try:
+        location = make_url(url)
+        return location, create_engine(location)
+    except (ArgumentError, NoSuchModuleError, ModuleNotFoundError) as error:
+        raise ConfigurationError(f"the journal's URL is not one that can be opened here: {error}") from error
+
+
+def _file_of(location: URL) -> Path:
+    if not location.database or location.database == ":memory:":
+        raise ConfigurationError("a journal is durable; sqlite:/// needs the path of a file")
+    return Path(location.database)
+
+
+def _lock(path: Path) -> FileLock:
+    lock = FileLock(path.with_name(path.name + ".lock"), thread_local=False)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        lock.acquire(timeout=0)
+    except Timeout as error:
+        raise ConfigurationError(
+            f"another process writes the journal {path}; stop it or choose another SPECTATOR_DATA_DIR"
+        ) from error
+    except OSError as error:
+        raise JournalError(f"the journal {path} cannot be written here: {error}") from error
+    return lock
+
+
+def _begin(connection: Connection) -> None:
+    immediate = connection.get_execution_options().get("immediate", False)
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if immediate else "BEGIN")
+
+
+def _prepare_writer(connection: sqlite3.Connection, _: object) -> None:
+    connection.isolation_level = None
+    for pragma in WRITER_PRAGMAS:
+        connection.execute(f"PRAGMA {pragma}").close()
+
+
+def _make_synchronous(wanted: Synchronous, connection: sqlite3.Connection, _: object) -> None:
+    connection.execute(f"PRAGMA synchronous={wanted}").close()
+
+
+def _prepare_reader(connection: sqlite3.Connection, _: object) -> None:
+    connection.isolation_level = None
+    connection.execute("PRAGMA busy_timeout=5000").close()
+    for view in OLD_VIEWS.get(_version_seen(connection), ()):
+        connection.execute(view).close()
+    connection.execute("PRAGMA query_only=ON").close()
+
+
+def _version_seen(connection: sqlite3.Connection) -> int:
+    if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'schema'").fetchall():
+        return 0
+    found = connection.execute("SELECT version FROM schema").fetchall()
+    return int(found[0][0]) if found else 0
+
+
+def _prepared(engine: Engine, url: str, writable: bool) -> Engine:
+    where = make_url(url).render_as_string(hide_password=True)
+    try:
+        with engine.connect().execution_options(immediate=writable) as connection:
+            version = _version(connection, writable)
+            if writable and version is not None and 0 < version < SCHEMA_VERSION:
+                migrate(connection, version)
+                version = SCHEMA_VERSION
+            if version == SCHEMA_VERSION and writable:
+                prove_writable(connection)
+    except (SQLAlchemyError, OSError) as error:
+        engine.dispose()
+        raise _unopened(where, error) from error
+    readable = {SCHEMA_VERSION, *(OLD_VIEWS if engine.dialect.name == "sqlite" and not writable else ())}
+    if version not in readable:
+        engine.dispose()
+        raise ConfigurationError(
+            f"the journal at {where} has schema version {version} and this software writes {SCHEMA_VERSION}; "
+            "use the version that wrote it, or another SPECTATOR_DATA_DIR"
+        )
+    return engine
+
+
+def is_damage(error: BaseException) -> bool:
+    """Whether SQLite says that the file itself is wrong."""
+    name = str(getattr(getattr(error, "orig", None), "sqlite_errorname", ""))
+    return name.startswith(DAMAGED)
+
+
+def _unopened(where: str, error: Exception) -> JournalError:
+    if is_damage(error):
+        return JournalDamaged(f"the journal at {where} is damaged: {reason(error)}")
+    return JournalError(f"the journal at {where} cannot be opened: {reason(error)}")
+
+
+def _version(connection: Connection, writable: bool) -> int | None:
+    if writable and not inspect(connection).has_table(schema.name):
+        metadata.create_all(connection)
+        connection.execute(insert(schema).values(version=SCHEMA_VERSION))
+        connection.commit()
+    version: int | None = connection.scalar(select(schema.c.version))
+    return version

@@ -1,0 +1,164 @@
+"""Owns which episodes a journal gives up, oldest first, and how their room is given back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from sqlalchemy import Connection, LargeBinary, cast, delete, func, insert, select
+
+from spectator.clock import timestamp
+from spectator.journal.stores.database import run_to_its_end
+from spectator.journal.stores.schema import episodes, events, removals
+
+BATCH: Final = 200
+"""Events that are removed in one transaction, and pages that are given back in one."""
+
+ROW_BYTES: Final = 120
+"""About what an event takes beside its text: its key, its digest and SQLite's own."""
+
+MB: Final = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Keep:
+    """What is kept; episodes that have not ended always are, and 0 sets no limit.
+
+    Args:
+        episodes: At most so many ended ones.
+        days: None that ended longer ago.
+        mb: At most so many million bytes of journal.
+    """
+
+    episodes: int = 0
+    days: float = 0.0
+    mb: float = 0.0
+
+    def __post_init__(self) -> None:
+        if min(self.episodes, self.days, self.mb) < 0:
+            raise ValueError(f"what is kept is not negative: {self}")
+
+
+@dataclass(frozen=True, slots=True)
+class Surplus:
+    """An episode that is not kept.
+
+    Args:
+        episode_id: Its id.
+        ended_at: When it ended, RFC 3339.
+        events: How many it has.
+        bytes: About how much room they take.
+        why: The limit that it is beyond: ``age``, ``count`` or ``size``.
+    """
+
+    episode_id: str
+    ended_at: str
+    events: int
+    bytes: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """How large a journal is.
+
+    Args:
+        episodes: Episodes in it, unended ones too.
+        bytes: What it takes on the disk but for what waits in the write-ahead log.
+        free_bytes: The part of it that holds nothing now.
+    """
+
+    episodes: int
+    bytes: int
+    free_bytes: int
+
+
+def figures(connection: Connection) -> Figures:
+    """How large an embedded journal is now."""
+    size, pages, free = (
+        int(connection.exec_driver_sql(f"PRAGMA {name}").scalar_one())
+        for name in ("page_size", "page_count", "freelist_count")
+    )
+    count = connection.scalar(select(func.count()).select_from(episodes)) or 0
+    return Figures(count, size * pages, size * free)
+
+
+def surplus(connection: Connection, keep: Keep, now: datetime) -> list[Surplus]:
+    """The episodes that are not kept, oldest end first."""
+    return list(_surplus(connection, keep, now))
+
+
+def _surplus(connection: Connection, keep: Keep, now: datetime) -> Iterator[Surplus]:
+    if keep == Keep():
+        return
+    over = episodes.c.ended_at.is_not(None)
+    too_many = (
+        connection.scalar(select(func.count()).select_from(episodes).where(over)) or 0
+    ) - keep.episodes
+    size = figures(connection)
+    too_large = size.bytes - size.free_bytes - keep.mb * MB
+    oldest = timestamp(now - timedelta(days=keep.days))
+    ordered = select(episodes.c.episode_id, episodes.c.ended_at).where(over)
+    for episode_id, ended_at in connection.execute(
+        ordered.order_by(episodes.c.ended_at, episodes.c.episode_id)
+    ).all():
+        if keep.days and ended_at < oldest:
+            why = "age"
+        elif keep.episodes and too_many > 0:
+            why = "count"
+        elif keep.mb and too_large > 0:
+            why = "size"
+        else:
+            return
+        count, room = _room(connection, episode_id)
+        too_many -= 1
+        too_large -= room
+        yield Surplus(episode_id, ended_at, count, room, why)
+
+
+def _room(connection: Connection, episode_id: str) -> tuple[int, int]:
+    text = func.length(cast(events.c.text, LargeBinary))
+    wanted = select(func.count(), func.coalesce(func.sum(text), 0)).where(events.c.episode_id == episode_id)
+    count, size = connection.execute(wanted).one()
+    return count, size + count * ROW_BYTES
+
+
+def begin_removal(connection: Connection, episode_id: str) -> None:
+    """Take an ended episode from the index; its events follow, a batch at a time.
+
+    One that is gone, or has no end, is left alone.
+    """
+    row = delete(episodes).where(episodes.c.episode_id == episode_id, episodes.c.ended_at.is_not(None))
+    if connection.execute(row).rowcount:
+        connection.execute(insert(removals).values(episode_id=episode_id))
+
+
+def unfinished(connection: Connection) -> list[str]:
+    """Episodes whose removal was begun and not finished."""
+    return list(connection.scalars(select(removals.c.episode_id)))
+
+
+def go_on_removing(connection: Connection, episode_id: str) -> bool:
+    """Remove the next batch of events of an episode whose removal was begun; whether there may be more."""
+    if connection.scalar(select(removals.c.episode_id).where(removals.c.episode_id == episode_id)) is None:
+        return False
+    mine = events.c.episode_id == episode_id
+    last: Any = connection.scalar(
+        select(
+            func.max(select(events.c.seq).where(mine).order_by(events.c.seq).limit(BATCH).subquery().c.seq)
+        )
+    )
+    if last is not None:
+        connection.execute(delete(events).where(mine, events.c.seq <= last))
+        return True
+    connection.execute(delete(removals).where(removals.c.episode_id == episode_id))
+    return False
+
+
+def give_back(connection: Connection) -> bool:
+    """Give some free pages back to the disk; whether there may be more."""
+    before = figures(connection).free_bytes
+    run_to_its_end(connection, f"PRAGMA incremental_vacuum({BATCH})")
+    return 0 < figures(connection).free_bytes < before

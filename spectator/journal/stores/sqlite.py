@@ -1,0 +1,280 @@
+"""Owns the journal in a SQL database: SQLite with a write-ahead log where it is embedded.
+
+One thread writes; appends that wait are committed together. ``synchronous=NORMAL``, unless asked otherwise:
+with a write-ahead log a commit survives the death of this process at any moment and the database is never
+corrupt, while a power cut may lose the last commits; that spares an fsync for every ball.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import fields
+from datetime import datetime
+from typing import Any, Final, Self, TypeVar
+
+from sqlalchemy import Connection, func, or_, select
+from sqlalchemy.exc import DatabaseError
+
+from spectator.errors import JournalDamaged, JournalError, JournalUnavailable
+from spectator.events import RecordedEvent, decode
+from spectator.journal.base import EpisodeFilter, EpisodeSummary, Synchronous
+from spectator.journal.chain import Link
+from spectator.journal.stores import retention
+from spectator.journal.stores.database import (
+    Database,
+    is_damage,
+    open_database,
+    prove_writable,
+    reason,
+    run_to_its_end,
+)
+from spectator.journal.stores.retention import Figures, Keep, Surplus
+from spectator.journal.stores.schema import episodes, events, schema
+from spectator.journal.stores.writer import Writer
+
+SEARCHED: Final = (
+    "result", "title", "environment", "captain", "captain_label", "opponent", "pack", "seed", "reason",
+    "episode_id",
+)  # fmt: skip
+"""Columns that a search looks through."""
+
+READ_BATCH: Final = 500
+"""Events that a stream reads at once."""
+
+SUMMARY_FIELDS: Final = tuple(field.name for field in fields(EpisodeSummary))
+
+_Result = TypeVar("_Result")
+
+
+class SqlJournal:
+    """The journal in a SQL database; see :class:`spectator.journal.base.Journal`.
+
+    Use :meth:`open`. All methods belong to one event loop; the work is done on threads.
+    """
+
+    def __init__(self, database: Database, *, writable: bool) -> None:
+        self._database = database
+        self._readers = ThreadPoolExecutor(2, thread_name_prefix="journal-read")
+        self._writer = Writer(database) if writable else None
+        self._closed = False
+
+    @classmethod
+    async def open(cls, url: str, *, writable: bool = True, synchronous: Synchronous = "normal") -> Self:
+        """Open the journal at ``url``; one that is to be written is made first where there is none.
+
+        Args:
+            url: As SQLAlchemy takes it, such as ``sqlite:///data/journal.db``.
+            writable: Whether this process appends; one process at a time may, for an embedded journal.
+            synchronous: Whether a commit waits for the disk, for an embedded journal.
+
+        Raises:
+            ConfigurationError: The URL is not one of a durable database that can be used here, another
+                process writes it, or it has a later schema version; an older one is brought up to date
+                in one transaction where the journal is to be written.
+            JournalDamaged: Its file is not a journal, or not all of one.
+            JournalError: It cannot be opened, or not be written though it should.
+        """
+        return await asyncio.to_thread(cls._open, url, writable, synchronous)
+
+    @classmethod
+    def _open(cls, url: str, writable: bool, synchronous: Synchronous) -> Self:
+        database = open_database(url, writable=writable, synchronous=synchronous)
+        return cls(database, writable=writable)
+
+    async def append(self, events: Sequence[RecordedEvent]) -> None:
+        """Record ``events`` of one episode, all or none."""
+        if not events:
+            return
+        await self._writing().append(events)
+
+    async def read(
+        self, episode_id: str, *, after_seq: int = 0, limit: int | None = None
+    ) -> list[RecordedEvent]:
+        """Events of an episode with ``seq > after_seq``, in order."""
+        wanted = (
+            select(events.c.text)
+            .where(events.c.episode_id == episode_id, events.c.seq > after_seq)
+            .order_by(events.c.seq)
+            .limit(limit)
+        )
+        texts = await self._query(lambda connection: connection.scalars(wanted).all())
+        try:
+            return [decode(text) for text in texts]
+        except ValueError as error:
+            raise JournalError(f"an event of {episode_id} cannot be read: {error}") from error
+
+    async def stream(self, episode_id: str, *, after_seq: int = 0) -> AsyncIterator[RecordedEvent]:
+        """The same, a batch at a time."""
+        while batch := await self.read(episode_id, after_seq=after_seq, limit=READ_BATCH):
+            for recorded in batch:
+                yield recorded
+            after_seq = batch[-1].event.seq
+
+    async def links(self, episode_id: str) -> AsyncIterator[Sequence[Link]]:
+        """Its events as they lie there, not decoded, a batch at a time."""
+        seq = 0
+        while batch := await self._query(_links(episode_id, seq)):
+            yield batch
+            seq = batch[-1].seq
+
+    async def end(self, episode_id: str) -> tuple[int, bytes] | None:
+        """Number and digest of its last event as noted when it ended; ``None`` when it has not."""
+        noted = select(episodes.c.end_seq, episodes.c.end_digest).where(
+            episodes.c.episode_id == episode_id, episodes.c.end_seq.is_not(None)
+        )
+        found = await self._query(lambda connection: connection.execute(noted).first())
+        return None if found is None else (found.end_seq, found.end_digest)
+
+    async def episode(self, episode_id: str) -> EpisodeSummary | None:
+        """Summary of one episode."""
+        wanted = _summaries().where(episodes.c.episode_id == episode_id)
+        found = await self._query(lambda connection: connection.execute(wanted).mappings().first())
+        return None if found is None else _summary(found)
+
+    async def episodes(self, wanted: EpisodeFilter) -> list[EpisodeSummary]:
+        """Summaries, newest first."""
+        query = _summaries().order_by(episodes.c.episode_id.desc()).limit(wanted.limit)
+        for name in ("environment", "captain", "opponent", "pack", "reason", "parent"):
+            if (value := getattr(wanted, name)) is not None:
+                query = query.where(episodes.c[name] == value)
+        if wanted.seed is not None:
+            query = query.where(episodes.c.seed == str(wanted.seed))
+        if wanted.text is not None:
+            query = query.where(
+                or_(*(episodes.c[name].icontains(wanted.text, autoescape=True) for name in SEARCHED))
+            )
+        if wanted.ended is not None:
+            query = query.where(
+                episodes.c.ended_at.is_not(None) if wanted.ended else episodes.c.ended_at.is_(None)
+            )
+        if wanted.before is not None:
+            query = query.where(episodes.c.episode_id < wanted.before)
+        return await self._query(
+            lambda connection: [_summary(row) for row in connection.execute(query).mappings()]
+        )
+
+    async def figures(self) -> Figures:
+        """How large the journal is."""
+        return await self._query(retention.figures)
+
+    async def surplus(self, keep: Keep, now: datetime) -> list[Surplus]:
+        """The ended episodes that are not kept, oldest end first."""
+        return await self._query(lambda connection: retention.surplus(connection, keep, now))
+
+    async def remove(self, episode_id: str) -> None:
+        """Remove an ended episode, its events a batch at a time between the appends of others.
+
+        One that is gone or has no end is left alone. What a death interrupts, :meth:`tidy` finishes.
+
+        Raises:
+            JournalError: It could not be removed, or not all of it.
+        """
+        writer = self._writing()
+        await writer.run(lambda connection: retention.begin_removal(connection, episode_id))
+        while await writer.run(lambda connection: retention.go_on_removing(connection, episode_id)):
+            continue
+
+    async def tidy(self) -> None:
+        """Finish removals that were interrupted, and give free room back to the disk.
+
+        Raises:
+            JournalError: It could not be done.
+        """
+        writer = self._writing()
+        for episode_id in await self._query(retention.unfinished):
+            await self.remove(episode_id)
+        while await writer.run(retention.give_back):
+            continue
+
+    async def compact(self) -> None:
+        """Rewrite the whole file, which needs as much free room again; everything else waits meanwhile.
+
+        Raises:
+            JournalError: It could not be done.
+        """
+        await self._writing().run(_rewrite, within=False)
+
+    def _writing(self) -> Writer:
+        if self._writer is None:
+            raise JournalError("the journal was opened to be read only")
+        if self._closed:
+            raise JournalError("the journal is closed")
+        return self._writer
+
+    async def check(self) -> None:
+        """Prove that the journal can be read, and written when this process writes it."""
+        if self._writer is not None and not self._writer.alive:
+            raise JournalError("the journal is closed")
+        try:
+            await self._query(
+                self._prove_writable
+                if self._writer is not None
+                else lambda connection: connection.scalar(select(schema.c.version))
+            )
+        except OSError as error:
+            raise JournalUnavailable(f"the journal cannot be written: {error}") from error
+
+    def _prove_writable(self, connection: Connection) -> None:
+        if self._database.anchor is not None:
+            self._database.anchor.hold(connection)
+            connection.rollback()  # what was read until now may be old when the writer is done
+        prove_writable(connection)
+
+    async def aclose(self) -> None:
+        """Commit what waits and let go. Safe to call twice."""
+        if not self._closed:
+            self._closed = True
+            await asyncio.to_thread(self._close)
+
+    def _close(self) -> None:
+        if self._writer is not None:
+            self._writer.close()
+        self._readers.shutdown()
+        self._database.engine.dispose()
+        if self._database.lock is not None:
+            self._database.lock.release()
+
+    async def _query(self, work: Callable[[Connection], _Result]) -> _Result:
+        def run() -> _Result:
+            with self._database.engine.connect() as connection:
+                return work(connection)
+
+        if self._closed:
+            raise JournalError("the journal is closed")
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._readers, run)
+        except DatabaseError as error:
+            kind = JournalDamaged if is_damage(error) else JournalError
+            raise kind(f"the journal cannot be read: {reason(error)}") from error
+
+
+def _rewrite(connection: Connection) -> None:
+    for statement in ("PRAGMA auto_vacuum=INCREMENTAL", "VACUUM", "PRAGMA wal_checkpoint(TRUNCATE)"):
+        run_to_its_end(connection, statement)
+
+
+def _links(episode_id: str, after_seq: int) -> Callable[[Connection], list[Link]]:
+    wanted = (
+        select(events.c.episode_id, events.c.seq, events.c.text, events.c.digest)
+        .where(events.c.episode_id == episode_id, events.c.seq > after_seq)
+        .order_by(events.c.seq)
+        .limit(READ_BATCH)
+    )
+    return lambda connection: [Link(*row) for row in connection.execute(wanted)]
+
+
+def _summaries() -> Any:
+    own = events.c.episode_id == episodes.c.episode_id
+    head_seq = select(func.max(events.c.seq)).where(own).scalar_subquery()
+    digest = select(events.c.digest).where(own).order_by(events.c.seq.desc()).limit(1).scalar_subquery()
+    return select(*episodes.c, head_seq.label("head_seq"), digest.label("digest"))
+
+
+def _summary(row: Any) -> EpisodeSummary:
+    told = {name: row[name] for name in SUMMARY_FIELDS}
+    digest = row["digest"]
+    return EpisodeSummary(
+        **{**told, "seed": int(row["seed"]), "digest": None if digest is None else digest.hex()}
+    )

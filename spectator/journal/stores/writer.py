@@ -1,0 +1,327 @@
+"""Owns the one thread that writes the journal; appends that wait are committed together."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from queue import Empty, SimpleQueue
+from typing import Any, Final, TypeVar
+
+from sqlalchemy import Connection, insert, select, update
+from sqlalchemy.exc import IntegrityError, OperationalError, SQLAlchemyError
+
+from spectator.errors import JournalError, JournalUnavailable, SequenceConflict
+from spectator.events import Event, RecordedEvent
+from spectator.journal.chain import GENESIS, extend
+from spectator.journal.stores.database import RESTART, Database, is_damage, reason
+from spectator.journal.stores.schema import episodes, events
+
+logger = logging.getLogger(__name__)
+
+_Result = TypeVar("_Result")
+
+MAX_GROUP: Final = 256
+"""Most appends that share a commit."""
+
+KEPT_HEADS: Final = 4096
+"""Episodes whose last number and digest are known without asking the database."""
+
+_UNWRITABLE: Final = (SQLAlchemyError, OSError, ArithmeticError, LookupError, TypeError, ValueError)
+"""What a database and its driver raise about a statement or about its values."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Append:
+    events: Sequence[RecordedEvent]
+    loop: asyncio.AbstractEventLoop
+    done: asyncio.Future[None]
+
+
+@dataclass(frozen=True, slots=True)
+class _Job:
+    work: Callable[[Connection], Any]
+    within: bool
+    loop: asyncio.AbstractEventLoop
+    done: asyncio.Future[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class _Head:
+    """Where an episode stands: its last number, and the digest up to there."""
+
+    seq: int = 0
+    digest: bytes = GENESIS
+
+
+class Writer:
+    """Writes events on a thread of its own, many appends to a commit.
+
+    An append that cannot be written fails alone; those beside it are written.
+
+    Args:
+        database: Where to.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._statement = insert(events).compile(dialect=database.engine.dialect)
+        self._appends: SimpleQueue[_Append | _Job | None] = SimpleQueue()
+        self._heads: OrderedDict[str, _Head] = OrderedDict()
+        self._over = False
+        self._thread = threading.Thread(target=self._work, name="journal-write", daemon=True)
+        self._thread.start()
+
+    @property
+    def alive(self) -> bool:
+        """Whether it still writes."""
+        return not self._over and self._thread.is_alive()
+
+    async def append(self, events: Sequence[RecordedEvent]) -> None:
+        """Record ``events`` of one episode, all or none.
+
+        Raises:
+            SequenceConflict: One of the numbers is taken.
+            JournalUnavailable: The database cannot be written now.
+            JournalError: They could not be written.
+        """
+        loop = asyncio.get_running_loop()
+        append = _Append(events, loop, loop.create_future())
+        self._hand_over(append)
+        await append.done
+
+    async def run(self, work: Callable[[Connection], _Result], *, within: bool = True) -> _Result:
+        """Do other small work between two commits; appends wait meanwhile.
+
+        Args:
+            work: Given the connection; what it returns is returned.
+            within: Whether it is one transaction.
+
+        Raises:
+            JournalUnavailable: The database cannot be written now.
+            JournalError: It could not be done.
+        """
+        loop = asyncio.get_running_loop()
+        job = _Job(work, within, loop, loop.create_future())
+        self._hand_over(job)
+        result: _Result = await job.done
+        return result
+
+    def _hand_over(self, item: _Append | _Job) -> None:
+        self._appends.put(item)  # before the look: the thread says that it is over, then empties the queue
+        if not self.alive:
+            _deliver(item.done, JournalError("the journal is closed"))
+
+    def close(self) -> None:
+        """Commit what waits and end the thread; blocks until then."""
+        self._appends.put(None)
+        self._thread.join()
+
+    def _work(self) -> None:
+        group: Sequence[_Append | _Job] = ()
+        try:
+            with self._database.engine.connect().execution_options(immediate=True) as connection:
+                for group in self._groups():
+                    self._commit(connection, [one for one in group if isinstance(one, _Append)])
+                    for job in group:
+                        if isinstance(job, _Job):
+                            self._run(connection, job)
+        finally:
+            self._over = True
+            for item in (*group, *self._left()):
+                _answer(item, JournalError("the journal is closed"))
+
+    def _groups(self) -> Iterator[list[_Append | _Job]]:
+        while (first := self._appends.get()) is not None:
+            group = [first]
+            if isinstance(first, _Append):
+                group.extend(self._left(MAX_GROUP - 1))
+            yield group
+
+    def _left(self, limit: int | None = None) -> Iterator[_Append | _Job]:
+        """What waits already, up to ``limit``, to the first job, or to the mark of the end, which stays."""
+        while limit is None or limit > 0:
+            try:
+                item = self._appends.get_nowait()
+            except Empty:
+                return
+            if item is None:
+                self._appends.put(None)
+                return
+            yield item
+            if limit is not None:
+                limit = 0 if isinstance(item, _Job) else limit - 1
+
+    def _run(self, connection: Connection, job: _Job) -> None:
+        try:
+            if job.within:
+                with connection.begin():
+                    self._hold(connection)
+                    result = job.work(connection)
+            else:
+                result = job.work(connection)
+        except _UNWRITABLE as failure:
+            _answer(job, _unwritten(failure))
+        else:
+            _answer(job, None, result)
+
+    def _commit(self, connection: Connection, group: Sequence[_Append]) -> None:
+        if not group:
+            return
+        heads: dict[str, _Head] = {}
+        try:
+            with connection.begin():
+                self._hold(connection)
+                for append in group:
+                    self._insert(connection, append.events, heads)
+            error: JournalError | None = None
+        except _UNWRITABLE as failure:
+            if len(group) > 1:
+                for append in group:
+                    self._commit(connection, [append])
+                return
+            error = _failed(group[0], failure)
+            self._heads.pop(group[0].events[0].event.episode_id, None)
+        else:
+            self._keep(heads)
+        for append in group:
+            _answer(append, error)
+
+    def _hold(self, connection: Connection) -> None:
+        if self._database.anchor is not None:
+            self._database.anchor.hold(connection)
+
+    def _insert(
+        self, connection: Connection, batch: Sequence[RecordedEvent], heads: dict[str, _Head]
+    ) -> None:
+        episode_id = batch[0].event.episode_id
+        head = heads.get(episode_id) or self._heads.get(episode_id) or _read_head(connection, episode_id)
+        rows = []
+        for recorded in batch:
+            head = _following(episode_id, head, recorded)
+            rows.append(
+                {"episode_id": episode_id, "seq": head.seq, "text": recorded.text, "digest": head.digest}
+            )
+        order = self._statement.positiontup
+        connection.exec_driver_sql(
+            str(self._statement),
+            rows if order is None else [tuple(row[name] for name in order) for row in rows],
+        )
+        heads[episode_id] = head
+        for recorded in batch:
+            if recorded.event.type == "episode.started":
+                connection.execute(insert(episodes).values(_index_row(recorded.event)))
+            elif recorded.event.type == "episode.ended":
+                connection.execute(_index_end(recorded.event, head))
+                logger.info(
+                    "episode %s is recorded: %d events, digest %s", episode_id, head.seq, head.digest.hex()
+                )
+
+    def _keep(self, heads: dict[str, _Head]) -> None:
+        for episode_id, head in heads.items():
+            self._heads[episode_id] = head
+            self._heads.move_to_end(episode_id)
+        while len(self._heads) > KEPT_HEADS:
+            self._heads.popitem(last=False)
+
+
+def _read_head(connection: Connection, episode_id: str) -> _Head:
+    last = select(events.c.seq, events.c.digest).where(events.c.episode_id == episode_id)
+    found = connection.execute(last.order_by(events.c.seq.desc()).limit(1)).first()
+    return _Head() if found is None else _Head(found.seq, found.digest or GENESIS)
+
+
+def _following(episode_id: str, head: _Head, recorded: RecordedEvent) -> _Head:
+    """The head once ``recorded`` is written.
+
+    Raises:
+        _Taken: Its number is.
+        ValueError: It is not the next one of this episode, or its text has no UTF-8.
+        TypeError: Its text is none.
+    """
+    seq = recorded.event.seq
+    if recorded.event.episode_id != episode_id:
+        raise ValueError(f"the append holds event {seq} of {recorded.event.episode_id} too")
+    if seq <= head.seq:
+        raise _Taken(f"the last one is {head.seq}")
+    if seq != head.seq + 1:
+        raise ValueError(f"event {seq} does not follow event {head.seq}")
+    if not isinstance(recorded.text, str):
+        raise TypeError(f"the text of event {seq} is {type(recorded.text).__name__}")
+    return _Head(seq, extend(head.digest, recorded.text))
+
+
+class _Taken(ValueError):
+    """A number is taken."""
+
+
+def _failed(append: _Append, failure: Exception) -> JournalError:
+    if isinstance(failure, IntegrityError | _Taken):
+        first = append.events[0].event
+        return SequenceConflict(
+            f"event {first.seq} of {first.episode_id} or a later one is taken: {reason(failure)}"
+        )
+    return _unwritten(failure)
+
+
+def _unwritten(failure: Exception) -> JournalError:
+    says = f"the journal cannot be written: {reason(failure)}"
+    if is_damage(failure):
+        return JournalUnavailable(f"{says}; {RESTART}")
+    return JournalUnavailable(says) if isinstance(failure, OperationalError | OSError) else JournalError(says)
+
+
+def _answer(item: _Append | _Job, error: JournalError | None, result: Any = None) -> None:
+    try:
+        item.loop.call_soon_threadsafe(_deliver, item.done, error, result)
+    except RuntimeError:  # the loop is closed: nobody waits any more
+        return
+
+
+def _deliver(done: asyncio.Future[Any], error: JournalError | None, result: Any = None) -> None:
+    if done.done():
+        return
+    if error is None:
+        done.set_result(result)
+    else:
+        done.set_exception(error)
+
+
+def _index_row(started: Event) -> dict[str, Any]:
+    data = started.data
+    agent = data["seats"][data["agent"]]
+    others = [seat["policy"] for actor, seat in data["seats"].items() if actor != data["agent"]]
+    return {
+        "episode_id": started.episode_id,
+        "epoch": started.epoch,
+        "environment": data["environment"],
+        "title": data["title"],
+        "captain": agent["policy"],
+        "captain_label": agent["label"],
+        "opponent": others[0] if others else "",
+        "pack": data["pack"],
+        "seed": str(data["seed"]),
+        "started_at": started.at,
+        "parent": (data.get("parent") or {}).get("episode_id"),
+    }
+
+
+def _index_end(ended: Event, head: _Head) -> Any:
+    data = ended.data
+    return (
+        update(episodes)
+        .where(episodes.c.episode_id == ended.episode_id)
+        .values(
+            ended_at=ended.at,
+            reason=data["reason"],
+            score=data["score"],
+            result=data["result"],
+            turns=data["turns"],
+            detail=data.get("detail"),
+            end_seq=head.seq,
+            end_digest=head.digest,
+        )
+    )

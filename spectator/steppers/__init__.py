@@ -1,0 +1,1 @@
+"""Steppers: how an environment is stepped away from the event loop."""

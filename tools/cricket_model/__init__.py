@@ -1,0 +1,1 @@
+"""Fits cricket's ball model to count tables and reports how real its matches look."""

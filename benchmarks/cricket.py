@@ -18,8 +18,8 @@ from benchmarks.figures import HEADER, Figure
 from spectator.environments.base import derive_seed
 from spectator.environments.cricket import WORLD
 from spectator.environments.cricket.environment import CricketEnvironment
-from spectator.environments.cricket.forecast.simulation import ForecastState, forecast
-from spectator.environments.cricket.match.win_chance import forecast_state
+from spectator.environments.cricket.forecast.monte_carlo import ForecastState, forecast
+from spectator.environments.cricket.match.forecasting import forecast_state
 from spectator.environments.cricket.simulate import (
     open_match,
     play_out,

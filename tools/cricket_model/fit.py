@@ -1,4 +1,4 @@
-"""Owns the command that estimates the ball model from the count tables.
+"""The command that estimates the ball model from the count tables.
 
 Run ``python -m tools.cricket_model.fit``; it rewrites ``data/ball_model.json`` in about a minute.
 The same seed and the same numpy give the same file.
@@ -17,7 +17,7 @@ import numpy as np
 
 from spectator.environments.cricket.ball.model_file import MODEL_FILE, tables_of
 from spectator.environments.cricket.ball.sampler import BallModel
-from spectator.environments.cricket.forecast.futures import compile_tables
+from spectator.environments.cricket.forecast.arrays import build_model_arrays
 from tools.cricket_model.fitting import assembly, calibration, raking
 from tools.cricket_model.fitting.counts import read_json
 from tools.cricket_model.fitting.raking import Spread
@@ -40,7 +40,7 @@ def build(*, rounds: int = 12, matches: int = 6000, seed: int = SEED) -> dict[st
     parameters, first, chase = raking.starting_point()
     content = assembly.blank_content(chase) | assembly.parameter_content(parameters)
     tables = tables_of(content, "men")
-    compiled = compile_tables(tables)
+    compiled = build_model_arrays(tables)
     selection = measure_selection(BallModel(tables), matches // 8, seed)
     runner = calibration.Runner(compiled, selection, 2 * matches, seed)
     spread = FIRST_SPREAD

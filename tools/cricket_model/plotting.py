@@ -1,4 +1,4 @@
-"""Owns line plots as SVG text, for the published comparison."""
+"""Line plots as SVG text, for the published comparison."""
 
 from __future__ import annotations
 

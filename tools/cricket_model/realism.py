@@ -1,4 +1,4 @@
-"""Owns the statistics by which simulated matches are compared with the tables of real ones."""
+"""Statistics by which simulated matches are compared with the tables of real ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the published comparison of simulated with real matches: ``docs/cricket-realism.md`` and its plots.
+"""The published comparison of simulated with real matches: ``docs/cricket-realism.md`` and its plots.
 
 Run ``python -m tools.cricket_model.realism_report``; every figure in the page is measured by it.
 """
@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from spectator.environments.cricket.ball.model_file import MODEL_FILE
-from spectator.environments.cricket.forecast.simulation import ForecastState, forecast
+from spectator.environments.cricket.forecast.monte_carlo import ForecastState, forecast
 from spectator.environments.cricket.people.players import Player
 from spectator.environments.cricket.people.squads import Squad, draw_fixture
 from spectator.environments.cricket.simulate import simulate_matches

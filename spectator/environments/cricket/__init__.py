@@ -1,4 +1,4 @@
-"""Owns the cricket world: limited-overs matches between two captains, fitted to real ball-by-ball data."""
+"""The cricket world: limited-overs matches between two captains, fitted to ball-by-ball data."""
 
 from spectator.environments.cricket.world import WORLD
 

@@ -1,4 +1,4 @@
-"""Owns the cricket environment: actions in, observations and facts out."""
+"""The cricket environment: actions in, observations and facts out."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationIn
 
 from spectator.environments.base import ObservationModel, OptionsModel, StateModel, derive_seed
 from spectator.environments.cricket.captaincy.arguments import TOOLS
+from spectator.environments.cricket.captaincy.observation import observation_content
 from spectator.environments.cricket.captaincy.tools import legal_actions, legal_tools, use
-from spectator.environments.cricket.captaincy.view import content
 from spectator.environments.cricket.grading.reward import rubric
 from spectator.environments.cricket.laws.deliveries import SIDES, Side
 from spectator.environments.cricket.laws.formats import MAX_OVERS, format_of
@@ -164,7 +164,7 @@ class CricketEnvironment:
             return self._observe(Refusal("episode.over", "The match is over; reset to play again."))
         refusal = self._use(game, actor, action)
         if refusal is not None:
-            game.seats[actor].refusals += 1
+            game.captains[actor].refusals += 1
         return self._observe(refusal)
 
     @property
@@ -271,11 +271,11 @@ class CricketEnvironment:
         self._legal = legal_tools(game, phase, actor)
         parts: dict[str, float] = {}
         if actor is None and game.match is not None:
-            parts = rubric(game.match, game.seats[AGENT], AGENT)
+            parts = rubric(game.match, game.captains[AGENT], AGENT)
         return Observation(
             actor=actor,
             legal_actions=legal_actions(game, self._legal),
-            content=content(game, self._squads, phase, actor),
+            content=observation_content(game, self._squads, phase, actor),
             reward=parts.get("score", 0.0),
             done=actor is None,
             refused=refused,
@@ -293,5 +293,5 @@ def _fresh(seed: int, options: Mapping[str, Any]) -> Game:
         caller=options["toss_caller"],
         super_over=options["super_over"],
         futures=options["forecast_futures"],
-        foresight=partial(derive_seed, seed, "forecast"),
+        forecast_seed=partial(derive_seed, seed, "forecast"),
     )

@@ -1,4 +1,4 @@
-"""Owns the models of this world's event data: what each ``cricket.*`` event says."""
+"""The data models of the ``cricket.*`` events."""
 
 from __future__ import annotations
 
@@ -312,7 +312,7 @@ class MatchArranged(EventData):
     caller: Side
 
 
-class Standing(EventData):
+class InningsPosition(EventData):
     """Where an innings stands between two overs."""
 
     innings: int
@@ -333,7 +333,7 @@ class PositionSet(EventData):
 
     scorecards: dict[str, dict[str, Any]] = Field(description="By innings, as viewers see them")
     scores: dict[Side, Score]
-    now: Standing | None = Field(description="Null when the next innings is about to begin")
+    now: InningsPosition | None = Field(description="Null when the next innings is about to begin")
 
 
 class ForecastMade(EventData):

@@ -1,4 +1,4 @@
-"""Owns the captain that sees the truth: it looks at what each intent would bring, and takes the best."""
+"""The oracle captain: it tries each intent on a copy of the world and takes the best."""
 
 from __future__ import annotations
 

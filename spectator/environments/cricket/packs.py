@@ -1,4 +1,4 @@
-"""Owns the evaluation packs: named, versioned sets of matches, and seeds that were never developed on.
+"""Evaluation packs: named, versioned sets of matches, with development seeds.
 
 A development seed is below 2**52; a sealed one (``spectator.environments.base.sealed_seeds``) has it set
 and comes from a phrase that is kept outside this repository, so the two can share none.

@@ -1,4 +1,4 @@
-"""Owns the simulation of many whole matches through the match engine, without observations or events."""
+"""Simulates whole matches through the match engine, without observations or events."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from spectator.environments.cricket.match.engine import (
     BattingIntent,
     BowlingIntent,
     Match,
-    Played,
+    PlayedBall,
     load_model,
 )
 from spectator.environments.cricket.match.field import standard_field
@@ -138,7 +138,7 @@ def open_match(
     return Match(format_of(overs), teams, first, model, rng, super_over=super_over)
 
 
-def play_out(match: Match) -> Iterator[Played]:
+def play_out(match: Match) -> Iterator[PlayedBall]:
     """Play on to the result under the default captains, ball by ball."""
     batting = BattingIntent()
     while match.result is None:

@@ -1,4 +1,4 @@
-"""Owns what the cricket world brings, put together as the catalogue takes it."""
+"""The cricket world, put together as the catalogue takes it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns small builders for cricket tests: innings ready for a ball, and deliveries by their usual names."""
+"""Small builders for cricket tests: innings ready for a ball, and deliveries by their usual names."""
 
 from __future__ import annotations
 

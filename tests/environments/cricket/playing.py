@@ -1,4 +1,4 @@
-"""Owns whole matches for tests: played by named captains, with everything that was seen and said."""
+"""Whole matches for tests: played by named captains, with everything that was seen and said."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Owns the estimation of the ball model from the count tables."""
+"""Estimates the ball model from the count tables."""

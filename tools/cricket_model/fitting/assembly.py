@@ -1,4 +1,4 @@
-"""Owns the model file's content: what is estimated once, what is raked, and what is a stated assumption."""
+"""Assembles the model file: what is estimated once, what is raked, and what is a stated assumption."""
 
 from __future__ import annotations
 

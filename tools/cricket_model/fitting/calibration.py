@@ -1,4 +1,4 @@
-"""Owns what is solved for by simulation: the shared effects, short innings, scoring levels and profiles."""
+"""Calibration by simulation: shared effects, short innings, scoring levels and profiles."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from spectator.environments.cricket.forecast.futures import Compiled, Ends
-from spectator.environments.cricket.forecast.innings import play
+from spectator.environments.cricket.forecast.arrays import InningsTotals, ModelArrays
+from spectator.environments.cricket.forecast.batch_innings import play
 from tools.cricket_model.fitting import raking
 from tools.cricket_model.fitting.assembly import LEVEL_EFFECTS, SHORT_DIRECTION, shifted
 from tools.cricket_model.fitting.counts import CATEGORIES, PHASES, Floats, read_json
@@ -39,7 +39,7 @@ class Runner:
         seed: Seed of every simulation.
     """
 
-    compiled: Compiled
+    compiled: ModelArrays
     selection: Selection
     matches: int
     seed: int
@@ -51,14 +51,16 @@ class Runner:
 
     def both(
         self, parameters: Parameters, spread: Spread, tallies: Tallies | None = None, *, overs: int = 20
-    ) -> tuple[Ends, Ends]:
+    ) -> tuple[InningsTotals, InningsTotals]:
         """Both innings."""
         rng = np.random.default_rng(self.seed)
         population = draw_population(self.matches, rng, self.selection)
         model = raking.with_parameters(self.compiled, parameters, self.selection)
         return raking.simulate(model, population, spread, rng, tallies, overs=overs)
 
-    def first(self, parameters: Parameters, spread: Spread, *, overs: int = 20, effect: float = 0.0) -> Ends:
+    def first(
+        self, parameters: Parameters, spread: Spread, *, overs: int = 20, effect: float = 0.0
+    ) -> InningsTotals:
         """A first innings, all at this effect besides the drawn ones."""
         rng = np.random.default_rng(self.seed)
         population = draw_population(self.matches, rng, self.selection)
@@ -69,7 +71,9 @@ class Runner:
         )
 
 
-def next_spread(spread: Spread, ends: tuple[Ends, Ends], wanted: tuple[float, float]) -> Spread:
+def next_spread(
+    spread: Spread, ends: tuple[InningsTotals, InningsTotals], wanted: tuple[float, float]
+) -> Spread:
     """Effects whose variance makes up what the totals of both innings lack."""
     lacking = sum(sd**2 - float(np.var(end.runs)) for sd, end in zip(wanted, ends, strict=True)) / len(ends)
     slope = sum(float(end.runs.mean()) for end in ends) / len(ends) * _RUNS_PER_EFFECT

@@ -1,4 +1,4 @@
-"""Owns the reading of the count tables."""
+"""Reads the count tables."""
 
 from __future__ import annotations
 

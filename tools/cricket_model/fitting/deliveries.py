@@ -1,5 +1,4 @@
-"""Owns the model's lengths, lines and directions: the assumptions as shares, with effects that average to
-one."""
+"""Lengths, lines and directions of the model: assumed shares, with effects that average to one."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Owns the assumed directions, lengths and lines of deliveries; chosen by hand from common knowledge of the
-game, not from a table.
+"""Assumed directions, lengths and lines of deliveries, set by hand from common knowledge of the game.
 
 Every figure is a round one. Shares are whole per cents; effects are multipliers of the levers dot, single,
 two and three, four, six, wicket and wide, before they are made to average to one over the shares.

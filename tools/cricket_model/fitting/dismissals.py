@@ -1,4 +1,4 @@
-"""Owns how a category came about: kinds of dismissal, runs on extras and run-outs."""
+"""Kinds of dismissal, and runs on extras and run-outs, by category."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the effects of who bats and who bowls: order, getting set, bowling style and hand."""
+"""Effects of batter and bowler: batting order, getting set, bowling style and hand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the matches that the fit simulates: drawn squads and drawn bowling plans, as arrays."""
+"""The matches that the fit simulates: drawn squads and drawn bowling plans, as arrays."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from spectator.environments.cricket.ball.tables import STYLES
-from spectator.environments.cricket.forecast.futures import Ints, People
+from spectator.environments.cricket.forecast.arrays import Ints, SkillArrays
 from tools.cricket_model.fitting.counts import Floats, read_json, read_rows
 from tools.cricket_model.fitting.selection import Selection
 
@@ -24,7 +24,7 @@ class Population:
         bowlers: Places of who bowls, shape ``(2 innings, 20 overs, matches)``.
     """
 
-    people: People
+    people: SkillArrays
     bowlers: Ints
 
 
@@ -47,7 +47,7 @@ def draw_population(matches: int, rng: np.random.Generator, selection: Selection
         return np.array([skill["bowlers"][kind][name]["latent_sd"] for kind in kinds])
 
     left = np.array([skill["left_handed_share_of_balls_by_position"][str(p)] for p in range(1, 12)])
-    people = People(
+    people = SkillArrays(
         bat_log=np.log(_ratios(rng, rows, runs_sd)).astype(np.float32).ravel(),
         bat_out=_ratios(rng, rows, out_sd).astype(np.float32).ravel(),
         order=np.tile(np.arange(11), rows),

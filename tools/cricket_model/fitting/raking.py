@@ -1,4 +1,4 @@
-"""Owns the joint fit: parameters are moved until simulated matches show the tables' margins.
+"""The joint fit: parameters are moved until simulated matches show the tables' margins.
 
 The tables give the outcome by situation, by batter and by bowler, each averaged over all the rest. Adding
 effects read off each table alone would count the same cause twice (a side six down has its tail in; a set
@@ -12,8 +12,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from spectator.environments.cricket.forecast.futures import Compiled, Ends, Innings, Step
-from spectator.environments.cricket.forecast.innings import play
+from spectator.environments.cricket.forecast.arrays import (
+    InningsArrays,
+    InningsTotals,
+    ModelArrays,
+    SimulatedBalls,
+)
+from spectator.environments.cricket.forecast.batch_innings import play
 from tools.cricket_model.fitting import people, situations
 from tools.cricket_model.fitting.counts import CATEGORIES, Floats, phase_of
 from tools.cricket_model.fitting.population import Population, draw_population
@@ -82,7 +87,7 @@ class Tallies:
         """Nothing counted yet."""
         return cls(np.zeros((20, 4, SIZE)), np.zeros((20, 4, 5, SIZE)), np.zeros((3, 11, 9, 6, 2, SIZE)))
 
-    def count(self, step: Step) -> None:
+    def count(self, step: SimulatedBalls) -> None:
         """Add one step."""
         over = step.balls // 6
         band = _BAND_OF_WICKETS[step.wickets]
@@ -119,7 +124,7 @@ def starting_point() -> tuple[Parameters, Floats, Floats]:
 def rake(
     parameters: Parameters,
     targets: tuple[Floats, Floats],
-    compiled: Compiled,
+    compiled: ModelArrays,
     spread: Spread,
     rng: np.random.Generator,
     selection: Selection,
@@ -158,14 +163,14 @@ def rake(
 
 
 def simulate(
-    compiled: Compiled,
+    compiled: ModelArrays,
     population: Population,
     spread: Spread,
     rng: np.random.Generator,
     tallies: Tallies | None = None,
     *,
     overs: int = 20,
-) -> tuple[Ends, Ends]:
+) -> tuple[InningsTotals, InningsTotals]:
     """Play every match of a population; returns how both innings ended."""
     n = population.bowlers.shape[2]
     watch = None if tallies is None else tallies.count
@@ -177,12 +182,12 @@ def simulate(
     return first, play(compiled, population.people, chase, rng, watch)
 
 
-def opening(population: Population, innings: int, effect: Floats, overs: int = 20) -> Innings:
+def opening(population: Population, innings: int, effect: Floats, overs: int = 20) -> InningsArrays:
     """The first ball of an innings in every match; up to 20 overs, bowled as the last ones of 20."""
     n = population.bowlers.shape[2]
     row = (2 * np.arange(n) + innings) * 11
     nought = np.zeros(n, dtype=np.int64)
-    return Innings(
+    return InningsArrays(
         innings_balls=6 * overs,
         powerplay_balls=round(1.8 * overs),
         wickets_limit=10,
@@ -202,7 +207,7 @@ def opening(population: Population, innings: int, effect: Floats, overs: int = 2
     )
 
 
-def with_parameters(compiled: Compiled, parameters: Parameters, selection: Selection) -> Compiled:
+def with_parameters(compiled: ModelArrays, parameters: Parameters, selection: Selection) -> ModelArrays:
     """The model with its situation, batter and bowler tables replaced, and the choice of bowlers felt in
     every over."""
     shift = np.zeros((20, SIZE))
@@ -258,7 +263,7 @@ def _move(
     )
 
 
-def _stand_step(ends: tuple[Ends, Ends], broken: Floats) -> Floats:
+def _stand_step(ends: tuple[InningsTotals, InningsTotals], broken: Floats) -> Floats:
     """Log of the real to the simulated share of stands that end in a wicket, for those at six down and
     more."""
     step = np.zeros((2, 10))

@@ -1,4 +1,4 @@
-"""Owns penalised Poisson regression of category counts."""
+"""Penalised Poisson regression of category counts."""
 
 from __future__ import annotations
 

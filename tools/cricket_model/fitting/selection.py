@@ -1,4 +1,4 @@
-"""Owns who bowls when under the default captains: a good bowler is given the ball when it matters.
+"""Who bowls when under the default captains: a good bowler is given the ball when it matters.
 
 The tables' rates by over are those of the bowlers that real captains chose for it. Default captains choose by
 skill too, so the situation's own rates are estimated with the choice already made: else it would count twice.

@@ -1,4 +1,4 @@
-"""Owns the smooth surface of ball outcomes over the situation: over, wickets lost and required rate."""
+"""The smooth surface of ball outcomes over the situation: over, wickets lost and required rate."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the real values of the statistics that simulated matches are judged by."""
+"""Real values of the statistics that simulated matches are judged by."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the cross-validation of the situation surface: what it says of deliveries it has not seen."""
+"""Cross-validation of the situation surface: what it says of deliveries it has not seen."""
 
 from __future__ import annotations
 

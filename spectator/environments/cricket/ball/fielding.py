@@ -1,4 +1,4 @@
-"""Owns what a field does to a ball: saves fours, gives singles, holds catches, sector by sector."""
+"""The effect of a field setting: fours saved, singles given and catches held, sector by sector."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import math
 from dataclasses import dataclass
 from typing import Final
 
-from spectator.environments.cricket.ball.plans import FieldShape
 from spectator.environments.cricket.ball.tables import FOUR, ONE, SIX, TWO, Levers, cumulative
+from spectator.environments.cricket.ball.vocabulary import FieldShape
 
 # Reference fields by sector 1 to 8, two outside the ring in a powerplay and five after it: what the data's
 # captains are taken to set, since no table holds fields. Against them every other field is weighed.

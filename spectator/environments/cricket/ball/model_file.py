@@ -1,4 +1,4 @@
-"""Owns the reading of the fitted model file into the tuples of `ball_tables`."""
+"""Reads the fitted model file into :class:`.tables.Tables`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the chance of cricket: one ball drawn from the fitted model, given situation and intents."""
+"""The ball sampler: one ball drawn from the fitted model, given the situation and both intents."""
 
 from __future__ import annotations
 
@@ -7,19 +7,9 @@ import random
 from bisect import bisect
 from typing import Final
 
-from spectator.environments.cricket.ball.details import Details
-from spectator.environments.cricket.ball.intent import Plans
 from spectator.environments.cricket.ball.model_file import load_tables
-from spectator.environments.cricket.ball.plans import (
-    LENGTHS,
-    LINES,
-    PACES,
-    PLANNED_LENGTHS,
-    SECTORS,
-    SHOTS,
-    DeliveryPlan,
-    FieldShape,
-)
+from spectator.environments.cricket.ball.outcomes import OutcomeTables
+from spectator.environments.cricket.ball.plan_effects import PlanEffects
 from spectator.environments.cricket.ball.situation import Effects, Situation
 from spectator.environments.cricket.ball.tables import (
     DOT,
@@ -39,12 +29,8 @@ from spectator.environments.cricket.ball.tables import (
     rate_place,
     rhythm,
 )
-from spectator.environments.cricket.ball.trajectory import Delivered, Reader
-
-__all__ = [
-    "LENGTHS", "LINES", "PACES", "PLANNED_LENGTHS", "SECTORS", "SHOTS", "BallModel", "Delivered",
-    "DeliveryPlan", "Effects", "FieldShape", "Situation",
-]  # fmt: skip
+from spectator.environments.cricket.ball.tracking import BallTracker, BowledBall
+from spectator.environments.cricket.ball.vocabulary import LINES
 
 FULL_BALLS: Final = 6 * FULL_OVERS
 NEW_BATTER_BALLS: Final = 6
@@ -59,16 +45,16 @@ class BallModel:
         level: Mean total of a first innings of 20 overs; ``None`` leaves the tables' own.
     """
 
-    __slots__ = ("_details", "_formats", "_level", "_people", "_plans", "_reader", "_tables")
+    __slots__ = ("_details", "_formats", "_level", "_people", "_plans", "_tables", "_tracker")
 
     def __init__(self, tables: Tables, level: float | None = None) -> None:
         self._tables = tables
         self._level = level_shift(tables, level)
         self._formats: dict[tuple[int, int, bool, bool], Levers] = {}
-        self._details = Details(tables.details)
+        self._details = OutcomeTables(tables.details)
         self._people = people_weights(tables)
-        self._plans = Plans(tables)
-        self._reader = Reader(self._plans)
+        self._plans = PlanEffects(tables)
+        self._tracker = BallTracker(self._plans)
 
     @classmethod
     def load(cls, profile: str = "men", level: str | float = "all") -> BallModel:
@@ -113,7 +99,7 @@ class BallModel:
                 mean = [m + share * p / total for m, p in zip(mean, part, strict=True)]
         return mean
 
-    def bowl(self, at: Situation, rng: random.Random) -> Delivered:
+    def bowl(self, at: Situation, rng: random.Random) -> BowledBall:
         """Draw the next ball."""
         draw = rng.random
         phase, over = place_of(at.innings_balls, at.balls_bowled, at.powerplay)
@@ -132,7 +118,7 @@ class BallModel:
             ball = self._details.off_the_bat(category, left / weight)
         else:
             ball = self._details.other(category, phase, at, left / weight, draws[0])
-        return Delivered(ball, at, draws, (phase, kind, pair, category), self._reader)
+        return BowledBall(ball, at, draws, (phase, kind, pair, category), self._tracker)
 
     def _weigh(self, at: Situation, phase: int, over: int, kind: int, pair: int) -> list[float]:
         """Unnormalised probabilities of the categories."""

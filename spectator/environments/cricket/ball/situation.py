@@ -1,11 +1,11 @@
-"""Owns what the model is asked: a situation, with the effects that a match shares."""
+"""The situation of a ball: everything that its outcome depends on."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from spectator.environments.cricket.ball.plans import DeliveryPlan, FieldShape
+from spectator.environments.cricket.ball.vocabulary import DeliveryPlan, FieldShape
 from spectator.environments.cricket.people.players import Player
 
 

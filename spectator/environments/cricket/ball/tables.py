@@ -1,4 +1,4 @@
-"""Owns the tuples that the sampler multiplies, and where in them a ball belongs."""
+"""The fitted tables as nested tuples, and the lookups that place a ball in them."""
 
 from __future__ import annotations
 

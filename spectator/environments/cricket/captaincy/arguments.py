@@ -1,4 +1,4 @@
-"""Owns the arguments of the fourteen tools: their types, their ranges and their JSON schemas."""
+"""The arguments of the captain's fourteen tools, with their ranges and JSON schemas."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from spectator.environments.cricket.ball.plans import LINES, PACES, PLANNED_LENGTHS, SHOTS
+from spectator.environments.cricket.ball.vocabulary import LINES, PACES, PLANNED_LENGTHS, SHOTS
 from spectator.environments.cricket.match.field import BOUNDARY_M, PITCH_M
 
 Share = Annotated[float, Field(ge=0.0, le=1.0)]

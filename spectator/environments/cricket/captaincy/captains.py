@@ -1,4 +1,4 @@
-"""Owns the captains that need no model: several named styles, one that acts as the data, one at random."""
+"""Captains that need no model: the named styles, one that plays as the data does, and a random one."""
 
 from __future__ import annotations
 
@@ -130,17 +130,17 @@ class StyledCaptain(ScriptedPolicy):
             {"tool": "set_match_plan", "arguments": plan}, "heuristic", plan_reason(style.summary)
         )
 
-    def _toss(self, view: Mapping[str, Any], legal: list[str]) -> Step:
+    def _toss(self, view: Mapping[str, Any], legal: list[str]) -> ToolChoice:
         call, elect = self.elect()
         return "call_toss", {"call": call, "elect": elect}, toss_reason(elect)
 
-    def _select_batter(self, view: Mapping[str, Any], legal: list[str]) -> Step:
+    def _select_batter(self, view: Mapping[str, Any], legal: list[str]) -> ToolChoice:
         names = view["choices"]["batters"]
         if view["phase"] == "openers":
             return "select_batter", {"batter": names[0], "partner": names[1]}, batter_reason(view, *names[:2])
         return "select_batter", {"batter": names[0]}, batter_reason(view, names[0])
 
-    def _select_bowler(self, view: Mapping[str, Any], legal: list[str]) -> Step:
+    def _select_bowler(self, view: Mapping[str, Any], legal: list[str]) -> ToolChoice:
         choices = view["choices"]
         name = choices["usual"]
         if self.style.spin_first and view["score"]["balls"] < 12:
@@ -151,7 +151,7 @@ class StyledCaptain(ScriptedPolicy):
             name = spinners[0] if spinners else name
         return "select_bowler", {"bowler": name}, bowler_reason(view, name)
 
-    def _bowl(self, view: Mapping[str, Any], legal: list[str]) -> Step:
+    def _bowl(self, view: Mapping[str, Any], legal: list[str]) -> ToolChoice:
         part = SEGMENTS.index(view["segment"])
         own = view["you"]
         preset = self.style.fields[part]
@@ -168,7 +168,7 @@ class StyledCaptain(ScriptedPolicy):
                 return "plan_delivery", planned[0], planned[1]
         return "bowl_delivery", {}, play_reason(view, attack, batting=False)
 
-    def _bat(self, view: Mapping[str, Any], legal: list[str]) -> Step:
+    def _bat(self, view: Mapping[str, Any], legal: list[str]) -> ToolChoice:
         aggression = self._aggression(view)
         own = view["you"]
         if aggression != own["aggression"]:
@@ -188,9 +188,10 @@ class StyledCaptain(ScriptedPolicy):
         return 0.5 if raised or hurried(view) else wanted
 
 
-Step = tuple[str, dict[str, Any], str]
+ToolChoice = tuple[str, dict[str, Any], str]
+"""Name of a tool, its arguments, and the reason."""
 
-_BY_PHASE: Final[dict[str, Callable[[StyledCaptain, Mapping[str, Any], list[str]], Step]]] = {
+_BY_PHASE: Final[dict[str, Callable[[StyledCaptain, Mapping[str, Any], list[str]], ToolChoice]]] = {
     "toss": StyledCaptain._toss,
     "elect": StyledCaptain._toss,
     "openers": StyledCaptain._select_batter,

@@ -1,4 +1,4 @@
-"""Owns the words in which scripted captains state their reasons."""
+"""The reasons that scripted captains give for their decisions."""
 
 from __future__ import annotations
 

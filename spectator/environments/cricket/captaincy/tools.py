@@ -1,4 +1,4 @@
-"""Owns the captain's fourteen tools: which are legal now, and what each does."""
+"""The captain's fourteen tools: which are legal now, and what each does."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any, Final
 
-from spectator.environments.cricket.ball.plans import DeliveryPlan
+from spectator.environments.cricket.ball.vocabulary import DeliveryPlan
 from spectator.environments.cricket.captaincy.arguments import (
     OVERHEAD,
     TOOLS,
@@ -29,8 +29,9 @@ from spectator.environments.cricket.laws.deliveries import Side
 from spectator.environments.cricket.laws.innings import LawBroken
 from spectator.environments.cricket.laws.result import other
 from spectator.environments.cricket.laws.scorer import may_bat
-from spectator.environments.cricket.match import facts as records
+from spectator.environments.cricket.match import event_data
 from spectator.environments.cricket.match.advice import analyze, usual_bowler
+from spectator.environments.cricket.match.captain_state import CALLS_A_TURN, CaptainState
 from spectator.environments.cricket.match.field import (
     PRESET_NAMES,
     STANDARD,
@@ -40,7 +41,6 @@ from spectator.environments.cricket.match.field import (
     preset_field,
 )
 from spectator.environments.cricket.match.game import Game, Phase
-from spectator.environments.cricket.match.seats import CALLS_A_TURN, Seat
 from spectator.observations import LegalAction
 from spectator.text import clean_text
 
@@ -76,9 +76,11 @@ def legal_tools(game: Game, phase: Phase, actor: Side | None) -> tuple[str, ...]
     """
     if actor is None:
         return ()
-    seat = game.seats[actor]
+    captain = game.captains[actor]
     frozen = phase == "bowl" and game.field_frozen
-    return _legal(phase, seat.turn_calls >= CALLS_A_TURN, seat.plan is not None, seat.reflected, frozen)
+    return _legal(
+        phase, captain.turn_calls >= CALLS_A_TURN, captain.plan is not None, captain.reflected, frozen
+    )
 
 
 @cache
@@ -168,21 +170,21 @@ def use(game: Game, side: Side, tool: str, arguments: Arguments) -> None:
     Raises:
         LawBroken: The arguments break a rule; nothing was changed.
     """
-    seat = game.seats[side]
-    _USE[tool](game, side, seat, arguments)
-    seat.calls += 1
+    captain = game.captains[side]
+    _USE[tool](game, side, captain, arguments)
+    captain.calls += 1
     if tool in ADVANCING:
-        seat.turn_calls = 0
+        captain.turn_calls = 0
         return
-    seat.turn_calls += 1
+    captain.turn_calls += 1
     if tool in OVERHEAD and game.match is not None:
-        if seat.free_calls:
-            seat.free_calls -= 1
+        if captain.free_calls:
+            captain.free_calls -= 1
         else:
-            seat.charged += 1
+            captain.charged += 1
 
 
-def _call_toss(game: Game, side: Side, seat: Seat, arguments: CallToss) -> None:
+def _call_toss(game: Game, side: Side, captain: CaptainState, arguments: CallToss) -> None:
     if game.toss_winner is None:
         game.called = arguments.call
         won = (game.rng.random() < 0.5) == (arguments.call == "heads")
@@ -204,27 +206,27 @@ def _call_toss(game: Game, side: Side, seat: Seat, arguments: CallToss) -> None:
     game.start_match(winner if arguments.elect == "bat" else other(winner))
 
 
-def _set_match_plan(game: Game, side: Side, seat: Seat, arguments: SetMatchPlan) -> None:
+def _set_match_plan(game: Game, side: Side, captain: CaptainState, arguments: SetMatchPlan) -> None:
     plan = arguments.model_dump()
     plan["death_bowlers"] = _death_bowlers(game, side, arguments.death_bowlers)
     plan["summary"] = clean_text(arguments.summary, NOTE_LIMIT)
-    _adopt(game, side, seat, plan)
+    _adopt(game, side, captain, plan)
 
 
-def _update_match_plan(game: Game, side: Side, seat: Seat, arguments: UpdateMatchPlan) -> None:
+def _update_match_plan(game: Game, side: Side, captain: CaptainState, arguments: UpdateMatchPlan) -> None:
     changes = {key: value for key, value in arguments.model_dump().items() if value is not None}
     if "death_bowlers" in changes:
         changes["death_bowlers"] = _death_bowlers(game, side, changes["death_bowlers"])
     if "summary" in changes:
         changes["summary"] = clean_text(changes["summary"], NOTE_LIMIT)
-    seat.plan_changes += 1
-    _adopt(game, side, seat, {**(seat.plan or {}), **changes})
+    captain.plan_changes += 1
+    _adopt(game, side, captain, {**(captain.plan or {}), **changes})
 
 
-def _adopt(game: Game, side: Side, seat: Seat, plan: dict[str, Any]) -> None:
-    seat.plan = plan
-    if not seat.balls:
-        seat.bound = plan
+def _adopt(game: Game, side: Side, captain: CaptainState, plan: dict[str, Any]) -> None:
+    captain.plan = plan
+    if not captain.balls:
+        captain.bound = plan
     _plan_changed(game, side, "match_plan", plan)
 
 
@@ -243,17 +245,17 @@ def _plan_changed(game: Game, side: Side, part: str, plan: dict[str, Any]) -> No
     game.emit("plan_changed", {"side": side, "part": part, "plan": plan})
 
 
-def _analyze(game: Game, side: Side, seat: Seat, arguments: AnalyzeSituation) -> None:
-    seat.note(clean_text(arguments.question, NOTE_LIMIT))
-    seat.analysis = analyze(game.playing, side)
+def _analyze(game: Game, side: Side, captain: CaptainState, arguments: AnalyzeSituation) -> None:
+    captain.note(clean_text(arguments.question, NOTE_LIMIT))
+    captain.analysis = analyze(game.playing, side)
 
 
-def _reflect(game: Game, side: Side, seat: Seat, arguments: ReflectAfterBall) -> None:
-    seat.reflected = True
-    seat.note(clean_text(arguments.note, NOTE_LIMIT))
+def _reflect(game: Game, side: Side, captain: CaptainState, arguments: ReflectAfterBall) -> None:
+    captain.reflected = True
+    captain.note(clean_text(arguments.note, NOTE_LIMIT))
 
 
-def _select_batter(game: Game, side: Side, seat: Seat, arguments: SelectBatter) -> None:
+def _select_batter(game: Game, side: Side, captain: CaptainState, arguments: SelectBatter) -> None:
     match = game.playing
     opening = game.phase == "openers"
     if arguments.partner is not None and not opening:
@@ -263,7 +265,7 @@ def _select_batter(game: Game, side: Side, seat: Seat, arguments: SelectBatter) 
         chosen.append(_batter(game, arguments.partner, chosen[0]))
     for player in chosen:
         match.send_in(player)
-        game.emit("batter_selected", records.batter_selected(match, player))
+        game.emit("batter_selected", event_data.batter_selected(match, player))
 
 
 def _batter(game: Game, name: str | None, taken: int | None) -> int:
@@ -279,7 +281,7 @@ def _batter(game: Game, name: str | None, taken: int | None) -> int:
     return index
 
 
-def _select_bowler(game: Game, side: Side, seat: Seat, arguments: SelectBowler) -> None:
+def _select_bowler(game: Game, side: Side, captain: CaptainState, arguments: SelectBowler) -> None:
     match = game.playing
     team = match.teams[side]
     if arguments.bowler is None:
@@ -293,23 +295,23 @@ def _select_bowler(game: Game, side: Side, seat: Seat, arguments: SelectBowler) 
     game.begin_over(index)
 
 
-def _set_strategy(game: Game, side: Side, seat: Seat, arguments: SetStrategy) -> None:
-    seat.aggression = arguments.aggression
+def _set_strategy(game: Game, side: Side, captain: CaptainState, arguments: SetStrategy) -> None:
+    captain.aggression = arguments.aggression
     note = clean_text(arguments.note, NOTE_LIMIT)
-    seat.note(note)
+    captain.note(note)
     _plan_changed(game, side, "batting", {"aggression": arguments.aggression, "note": note})
 
 
-def _plan_shot(game: Game, side: Side, seat: Seat, arguments: PlanShot) -> None:
-    seat.shot = arguments.shot
-    seat.shot_aggression = arguments.aggression
+def _plan_shot(game: Game, side: Side, captain: CaptainState, arguments: PlanShot) -> None:
+    captain.shot = arguments.shot
+    captain.shot_aggression = arguments.aggression
 
 
-def _play_delivery(game: Game, side: Side, seat: Seat, arguments: Arguments) -> None:
+def _play_delivery(game: Game, side: Side, captain: CaptainState, arguments: Arguments) -> None:
     game.play_ball()
 
 
-def _set_field(game: Game, side: Side, seat: Seat, arguments: SetField) -> None:
+def _set_field(game: Game, side: Side, captain: CaptainState, arguments: SetField) -> None:
     if arguments.fielders is not None:
         if arguments.preset is not None:
             raise LawBroken("arguments.set_field", "Name a preset or place nine fielders, not both.")
@@ -323,29 +325,31 @@ def _set_field(game: Game, side: Side, seat: Seat, arguments: SetField) -> None:
             )
         field = preset_field(preset, game.outside_limit)
     check_field(field, game.outside_limit)
-    if field != seat.field:
-        seat.field = field
+    if field != captain.field:
+        captain.field = field
         game.emit("field_set", {"side": side, **field.shown})
 
 
-def _set_bowling_strategy(game: Game, side: Side, seat: Seat, arguments: SetBowlingStrategy) -> None:
-    seat.attack = arguments.attack
+def _set_bowling_strategy(
+    game: Game, side: Side, captain: CaptainState, arguments: SetBowlingStrategy
+) -> None:
+    captain.attack = arguments.attack
     note = clean_text(arguments.note, NOTE_LIMIT)
-    seat.note(note)
+    captain.note(note)
     _plan_changed(game, side, "bowling", {"attack": arguments.attack, "note": note})
 
 
-def _plan_delivery(game: Game, side: Side, seat: Seat, arguments: PlanDelivery) -> None:
+def _plan_delivery(game: Game, side: Side, captain: CaptainState, arguments: PlanDelivery) -> None:
     planned = arguments.model_dump()
-    seat.delivery = DeliveryPlan(**planned) if any(planned.values()) else None
+    captain.delivery = DeliveryPlan(**planned) if any(planned.values()) else None
 
 
-def _bowl_delivery(game: Game, side: Side, seat: Seat, arguments: Arguments) -> None:
-    check_field(seat.field, game.outside_limit)
+def _bowl_delivery(game: Game, side: Side, captain: CaptainState, arguments: Arguments) -> None:
+    check_field(captain.field, game.outside_limit)
     game.bowler_ready = True
 
 
-_USE: Final[dict[str, Callable[[Game, Side, Seat, Any], None]]] = {
+_USE: Final[dict[str, Callable[[Game, Side, CaptainState, Any], None]]] = {
     "call_toss": _call_toss,
     "set_match_plan": _set_match_plan,
     "update_match_plan": _update_match_plan,

@@ -1,4 +1,4 @@
-"""Owns where an innings stands among the real ones: percentiles of the score after each over.
+"""Par scores: percentiles of the total after each over of real innings.
 
 The table is ``data/cumulative_by_over.csv``: complete men's T20 matches of 20 overs, 2018-2024, first
 and second innings apart, those that had play in the over. It says nothing of shorter or longer matches.

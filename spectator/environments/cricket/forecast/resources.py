@@ -1,4 +1,4 @@
-"""Owns the resource par: runs still to come from overs and wickets, and the chance of a chase.
+"""Resources: runs still to come from the overs and wickets left, and the chance of a chase.
 
 Both are the fits of ``data/resources_model.json`` and ``data/win_prob_model.json`` (men's T20, 2018-2024); a
 target derived from them is a "resource target", never DLS.

@@ -1,4 +1,4 @@
-"""Owns cricket's own figures of a captain, read from the record of a match; see docs/evaluation.md."""
+"""Cricket's measures of a captain, read from the record of a match; see docs/evaluation.md."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the score of a finished game in [0, 1] and its named parts."""
+"""The reward: the score of a finished match in [0, 1] and its named parts."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Final
 from spectator.environments.cricket.forecast.resources import runs_to_come
 from spectator.environments.cricket.laws.deliveries import Side
 from spectator.environments.cricket.laws.innings import Innings
+from spectator.environments.cricket.match.captain_state import CaptainState
 from spectator.environments.cricket.match.engine import Match
-from spectator.environments.cricket.match.seats import Seat
 
 RESULT_SHARE: Final = 0.52
 """What a win is worth: more than all other parts together, so that no loss scores above a win."""
@@ -27,19 +27,19 @@ FREE_PLAN_CHANGES: Final = 4
 PLAN_CHANGE_COST: Final = 0.10
 
 
-def rubric(match: Match, seat: Seat, side: Side) -> dict[str, float]:
+def rubric(match: Match, captain: CaptainState, side: Side) -> dict[str, float]:
     """The parts of ``side``'s score, each in [0, 1], and their weighted sum under ``score``.
 
     Args:
         match: A finished match.
-        seat: The captain's record.
+        captain: The captain's record.
         side: Whose score.
     """
     parts = {
         "result": _result(match, side),
         "quality": _quality(match, side),
-        "coherence": _coherence(seat),
-        "tool_validity": _validity(seat),
+        "coherence": _coherence(captain),
+        "tool_validity": _validity(captain),
     }
     score = (
         RESULT_SHARE * parts["result"]
@@ -78,16 +78,16 @@ def _standing(innings: Innings) -> float:
     return 0.5 * (1.0 + math.erf((innings.runs - par) / spread / math.sqrt(2.0)))
 
 
-def _coherence(seat: Seat) -> float:
+def _coherence(captain: CaptainState) -> float:
     """How near deeds were to the plan in force when each over began and to real sides' deeds.
 
     Changing the plan all the time costs.
     """
-    if not seat.balls:
+    if not captain.balls:
         return 0.0
-    changes = max(0, seat.plan_changes - FREE_PLAN_CHANGES)
-    return max(0.0, seat.closeness / seat.balls - PLAN_CHANGE_COST * changes)
+    changes = max(0, captain.plan_changes - FREE_PLAN_CHANGES)
+    return max(0.0, captain.closeness / captain.balls - PLAN_CHANGE_COST * changes)
 
 
-def _validity(seat: Seat) -> float:
-    return max(0.0, 1.0 - REFUSAL_COST * seat.refusals - CHARGED_COST * seat.charged)
+def _validity(captain: CaptainState) -> float:
+    return max(0.0, 1.0 - REFUSAL_COST * captain.refusals - CHARGED_COST * captain.charged)

@@ -1,4 +1,4 @@
-"""Owns what a ball may be: the checks that refuse what could not have happened, and what of a ball counts.
+"""Checks that refuse a ball that could not have happened, and the cut-off at the winning run.
 
 Rule names such as ``N7`` are those of docs/cricket-laws.md.
 """

@@ -1,4 +1,4 @@
-"""Owns the scorer's vocabulary: one delivery, the ways of getting out, and how both are written down."""
+"""One delivery as a scorer writes it down: runs, extras, dismissal, and the scorer's sign."""
 
 from __future__ import annotations
 

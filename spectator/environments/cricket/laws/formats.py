@@ -1,4 +1,4 @@
-"""Owns the formats: how long an innings is, its powerplay, and how much one bowler may bowl."""
+"""Formats: the length of an innings, its powerplays, and the overs a bowler may bowl."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Owns the state of one innings: its score, its cards, who is where, and what is awaited next.
+"""The state of one innings: score, scorecard lines, who is at which end, and what must happen next.
 
-It knows neither teams nor chance; players are the indices 0 .. 10 of their sides. :mod:`laws` changes it.
+It knows neither teams nor chance; players are the indices 0 .. 10 of their sides. :mod:`.scorer` changes it.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class BowlerLine:
         ) = 0
 
 
-Line = TypeVar("Line", BatterLine, BowlerLine)
+CardLine = TypeVar("CardLine", BatterLine, BowlerLine)
 
 
 class Innings:
@@ -175,7 +175,7 @@ class Innings:
         return twin
 
 
-def _copy_line(line: Line) -> Line:
+def _copy_line(line: CardLine) -> CardLine:
     twin = type(line)(line.player)
     for name in line.__slots__:
         setattr(twin, name, getattr(line, name))

@@ -1,4 +1,4 @@
-"""Owns how a match is decided: targets, wins, ties, and who bats first in a super over."""
+"""Results: targets, wins, ties, and who bats first in a super over."""
 
 from __future__ import annotations
 
@@ -59,11 +59,6 @@ def other(side: Side) -> Side:
 def target_of(first: Innings) -> int:
     """One more than the first innings' total, its penalty runs included (R2)."""
     return first.runs + 1
-
-
-def balls_charged(innings: Innings) -> int:
-    """Valid balls an innings counts for in the net run rate: all of them when the side was all out (R7)."""
-    return innings.format.balls if innings.closed == "all out" else innings.balls
 
 
 def decide(innings: Sequence[Innings], batting: Sequence[Side], *, super_over: bool = True) -> Result | None:

@@ -1,4 +1,4 @@
-"""Owns the Laws of one innings: a pure scorer, ``apply(innings, ball) -> innings``.
+"""The scorer: the Laws of one innings as functions, ``apply(innings, ball) -> innings``.
 
 It knows neither teams nor chance; players are the indices 0 .. 10 of their sides. Rule names such as ``N7``
 are those of docs/cricket-laws.md. Every function that begins with ``take_`` changes the innings it is given

@@ -1,4 +1,4 @@
-"""Owns what any captain may ask: the usual choice of bowler, and the analyst's view of the situation."""
+"""Advice open to any captain: the usual choice of bowler, and the analyst's view of the situation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns a match in progress: the Laws, the ball model and both captains' intents put together.
+"""The match engine: the Laws, the ball model and both captains' intents put together.
 
 It holds no policy and no observation; whoever drives it (the environment, the simulator, the forecast) asks
 ``awaited`` what must happen next and makes it happen.
@@ -11,9 +11,11 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Final, Literal, NamedTuple
 
-from spectator.environments.cricket.ball.details import RING_POSITIONS
-from spectator.environments.cricket.ball.plans import DeliveryPlan
-from spectator.environments.cricket.ball.sampler import BallModel, Delivered, Situation
+from spectator.environments.cricket.ball.outcomes import RING_POSITIONS
+from spectator.environments.cricket.ball.sampler import BallModel
+from spectator.environments.cricket.ball.situation import Situation
+from spectator.environments.cricket.ball.tracking import BowledBall
+from spectator.environments.cricket.ball.vocabulary import DeliveryPlan
 from spectator.environments.cricket.laws import result
 from spectator.environments.cricket.laws import scorer as laws
 from spectator.environments.cricket.laws.deliveries import Ball, Side
@@ -52,7 +54,7 @@ class BowlingIntent(NamedTuple):
     field: Field = standard_field(RING_LIMIT)
 
 
-class Played(NamedTuple):
+class PlayedBall(NamedTuple):
     """A ball that was bowled, with what was true just before it.
 
     Args:
@@ -83,7 +85,7 @@ class Played(NamedTuple):
     free_hit: bool
     powerplay: bool
     counted: Ball
-    delivered: Delivered
+    delivered: BowledBall
     out: int | None
     fielder: int | None
     position: str | None
@@ -236,7 +238,7 @@ class Match:
             self.effects.of(len(self.innings)),
         )
 
-    def play(self, batting: BattingIntent, bowling: BowlingIntent) -> Played:
+    def play(self, batting: BattingIntent, bowling: BowlingIntent) -> PlayedBall:
         """Bowl one ball and score it.
 
         Raises:
@@ -256,7 +258,7 @@ class Match:
         )
         wickets = innings.wickets
         counted = laws.take_ball(innings, delivered.ball, fielder)
-        return Played(
+        return PlayedBall(
             number, over, over_ball, delivery, striker, non_striker, bowler, free_hit, powerplay,
             counted, delivered, innings.fall[-1][2] if innings.wickets > wickets else None, fielder, position,
             over_ball == 6 and innings.over_balls == 0,
@@ -292,7 +294,7 @@ class Match:
         )
         self.batting.append(batting)
 
-    def _fielder(self, delivered: Delivered, bowler: int, field: Field) -> tuple[str | None, int | None]:
+    def _fielder(self, delivered: BowledBall, bowler: int, field: Field) -> tuple[str | None, int | None]:
         """Who took part in a dismissal: the position in the field that is set, and who stands there."""
         kind = delivered.ball.dismissal
         if kind in ("bowled", "lbw", "hit wicket", "hit the ball twice"):
@@ -300,9 +302,9 @@ class Match:
         if kind == "caught and bowled":
             return "bowler", bowler
         keeper = self.teams[self.fielding_side].keeper
-        seen = delivered.seen
-        if kind == "stumped" or seen.zone is None or seen.fielder == "keeper":
+        track = delivered.track
+        if kind == "stumped" or track.zone is None or track.fielder == "keeper":
             return "keeper", keeper
-        place = field.nearest(seen.zone, deep=seen.aerial and seen.fielder not in RING_POSITIONS)
+        place = field.nearest(track.zone, deep=track.aerial and track.fielder not in RING_POSITIONS)
         others = [player for player in range(11) if player not in (bowler, keeper)]
         return field.fielders[place].name, others[place]

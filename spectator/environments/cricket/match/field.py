@@ -1,4 +1,4 @@
-"""Owns the field: presets and custom settings in metres, what is lawful, and its shape by sector.
+"""Field settings: presets and custom fields in metres, the fielding restrictions, the shape by sector.
 
 Coordinates are seen from above with (0, 0) at the striker's middle stump: ``x`` metres to the off side, ``y``
 metres towards the bowler. For a left-hander the field is mirrored, so a preset means the same positions.
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
 
-from spectator.environments.cricket.ball.plans import FieldShape
+from spectator.environments.cricket.ball.vocabulary import FieldShape
 from spectator.environments.cricket.laws.innings import LawBroken
 
 PITCH_M: Final = 20.12
@@ -231,7 +231,7 @@ class Field:
 def zone_of(x: float, y: float) -> int:
     """Sector of a direction from the striker: 1 fine leg, 2 backward square leg, ... 8 third.
 
-    The sectors are behind or in front of square by 45 degrees: those of `ball_plans.SECTORS`.
+    The sectors are behind or in front of square by 45 degrees: those of `SECTORS`.
     """
     angle = math.degrees(math.atan2(-x, -y)) % 360.0
     return int(angle // 45.0) + 1

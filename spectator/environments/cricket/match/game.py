@@ -1,4 +1,4 @@
-"""Owns a whole game: the toss, the match, both captains' seats, whose turn it is, and what happened."""
+"""A game from the toss to the result: the match, both captains, whose turn it is, and its events."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from spectator.environments.cricket.ball.sampler import BallModel
 from spectator.environments.cricket.laws.deliveries import SIDES, Side, mark
 from spectator.environments.cricket.laws.formats import Format
 from spectator.environments.cricket.laws.innings import Innings, LawBroken
-from spectator.environments.cricket.match import facts as records
-from spectator.environments.cricket.match.engine import BattingIntent, BowlingIntent, Match, Played
+from spectator.environments.cricket.match import event_data
+from spectator.environments.cricket.match.captain_state import CaptainState
+from spectator.environments.cricket.match.engine import BattingIntent, BowlingIntent, Match, PlayedBall
 from spectator.environments.cricket.match.field import STANDARD, Field, standard_field
+from spectator.environments.cricket.match.forecasting import decision_values, forecast_data
 from spectator.environments.cricket.match.milestones import milestones
-from spectator.environments.cricket.match.seats import Seat
-from spectator.environments.cricket.match.win_chance import decision_values, outlook
 from spectator.environments.cricket.people.team import Team
 from spectator.events import Fact
 
@@ -52,7 +52,7 @@ class Game:
         caller: Who calls the toss.
         super_over: Whether a tie is decided by super overs.
         futures: How many futures to play for the forecast after each ball; 0 for no forecast.
-        foresight: Makes the seed of a forecast's chance from its number.
+        forecast_seed: Makes the seed of a forecast from its number.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class Game:
         caller: Side,
         super_over: bool,
         futures: int = 0,
-        foresight: Callable[[int], int] = int,
+        forecast_seed: Callable[[int], int] = int,
     ) -> None:
         self.format = format
         self.teams = teams
@@ -74,12 +74,12 @@ class Game:
         self.caller = caller
         self.super_over = super_over
         self.futures = futures
-        self.foresight = foresight
+        self.forecast_seed = forecast_seed
         self.toss_winner: Side | None = None
         self.elected: str | None = None
         self.called = ""
         self.match: Match | None = None
-        self.seats: dict[Side, Seat] = {side: Seat() for side in SIDES}
+        self.captains: dict[Side, CaptainState] = {side: CaptainState() for side in SIDES}
         self.bowler_ready = False
         self.recent: list[str] = []
         self.this_over: list[str] = []
@@ -141,7 +141,7 @@ class Game:
 
     def shown_field(self, side: Side) -> dict[str, Any]:
         """The field that ``side`` has set, as it travels; made once for each field of this game."""
-        field = self.seats[side].field
+        field = self.captains[side].field
         if self._shown is None or self._shown[0] is not field:
             self._shown = (field, field.copy_shown())
         return self._shown[1]
@@ -156,7 +156,7 @@ class Game:
             self.format, self.teams, batting_first, self.model, self.rng, super_over=self.super_over
         )
         self.announce_innings()
-        self._foretell({"batting_value": 0.0, "bowling_value": 0.0})
+        self._forecast({"batting_value": 0.0, "bowling_value": 0.0})
 
     def announce_innings(self) -> None:
         """Say that an innings began; both captains start it with a fresh field and nothing planned."""
@@ -164,26 +164,26 @@ class Game:
         if match.number > 2 and match.number % 2:
             self.emit("super_over_started", {"number": match.number // 2, "batting": match.batting_side})
         self.recent, self.this_over, self.last_ball, self.bowler_ready = [], [], None, False
-        for seat in self.seats.values():
-            seat.field = standard_field(self.outside_limit)
-            seat.shot = seat.shot_aggression = seat.delivery = None
-        self.emit("innings_started", records.innings_started(match))
+        for captain in self.captains.values():
+            captain.field = standard_field(self.outside_limit)
+            captain.shot = captain.shot_aggression = captain.delivery = None
+        self.emit("innings_started", event_data.innings_started(match))
 
     def begin_over(self, bowler: int) -> None:
         """Give the ball to a bowler and count free calls anew."""
         match = self.playing
         match.give_ball(bowler)
         self.this_over = []
-        for seat in self.seats.values():
-            seat.begin_over()
-        self.emit("bowler_selected", records.bowler_selected(match, bowler))
-        self.emit("over_started", records.over_started(match))
+        for captain in self.captains.values():
+            captain.begin_over()
+        self.emit("bowler_selected", event_data.bowler_selected(match, bowler))
+        self.emit("over_started", event_data.over_started(match))
 
-    def play_ball(self) -> Played:
-        """Bowl the ball for which both captains are ready, and tell all that it led to."""
+    def play_ball(self) -> PlayedBall:
+        """Bowl the ball for which both captains are ready, and emit every event that follows from it."""
         match = self.playing
         batting_side, fielding_side = match.batting_side, match.fielding_side
-        batting, bowling = self.seats[batting_side], self.seats[fielding_side]
+        batting, bowling = self.captains[batting_side], self.captains[fielding_side]
         batting_intent, bowling_intent, segment = (
             batting.batting_intent(),
             bowling.bowling_intent(),
@@ -194,28 +194,28 @@ class Game:
         batting.judge("batting", segment, batting_intent.aggression)
         bowling.judge("bowling", segment, bowling_intent.attack)
         batting.shot = batting.shot_aggression = None
-        for seat in (batting, bowling):
-            seat.reflected, seat.analysis, seat.turn_calls = False, None, 0
+        for captain in (batting, bowling):
+            captain.reflected, captain.analysis, captain.turn_calls = False, None, 0
         self.bowler_ready = False
-        self.last_ball = records.ball_bowled(match, played, batting_intent, bowling_intent)
+        self.last_ball = event_data.ball_bowled(match, played, batting_intent, bowling_intent)
         sign = mark(played.counted)
         self.recent = [*self.recent, sign][-RECENT_BALLS:]
         self.this_over = [*self.this_over, sign]
-        self._tell(played)
+        self._emit_ball(played)
         self.open_field()
-        self._foretell(values)
+        self._forecast(values)
         return played
 
     def _values(self, batting: BattingIntent, bowling: BowlingIntent) -> dict[str, float]:
         if not self.futures:
             return {}
-        seed = self.foresight(2 * self._deliveries() + 1)
+        seed = self.forecast_seed(2 * self._deliveries() + 1)
         return decision_values(self.playing, batting, bowling, self.futures, seed)
 
-    def _foretell(self, values: Mapping[str, float]) -> None:
+    def _forecast(self, values: Mapping[str, float]) -> None:
         if not self.futures:
             return
-        found = outlook(self.playing, self.futures, self.foresight(2 * self._deliveries()))
+        found = forecast_data(self.playing, self.futures, self.forecast_seed(2 * self._deliveries()))
         if found is not None:
             self.emit("forecast", {**found, **values})
 
@@ -224,24 +224,24 @@ class Game:
 
     def open_field(self) -> None:
         """Let the standard field follow the limit outside the ring."""
-        seat = self.seats[self.playing.fielding_side]
-        if seat.field.preset == STANDARD and self.playing.result is None:
-            seat.field = standard_field(self.outside_limit)
+        captain = self.captains[self.playing.fielding_side]
+        if captain.field.preset == STANDARD and self.playing.result is None:
+            captain.field = standard_field(self.outside_limit)
 
-    def _tell(self, played: Played) -> None:
+    def _emit_ball(self, played: PlayedBall) -> None:
         match = self.playing
         assert self.last_ball is not None  # set by the only caller
         self.emit("ball_bowled", self.last_ball)
         if played.out is not None:
-            self.emit("wicket_fell", records.wicket_fell(match, played))
+            self.emit("wicket_fell", event_data.wicket_fell(match, played))
         for milestone in milestones(match, played):
             self.emit("milestone_reached", milestone)
         if played.over_ended:
-            self.emit("over_completed", records.over_completed(match, played.bowler))
+            self.emit("over_completed", event_data.over_completed(match, played.bowler))
         if match.awaited == "innings":
-            self.emit("innings_ended", records.innings_ended(match))
+            self.emit("innings_ended", event_data.innings_ended(match))
             match.close_innings()
             if match.result is None:
                 self.announce_innings()
             else:
-                self.emit("match_ended", records.match_ended(match))
+                self.emit("match_ended", event_data.match_ended(match))

@@ -1,4 +1,4 @@
-"""Owns the milestones of a match: which round figures a ball brought up."""
+"""Milestones: fifties, hundreds, partnerships, team totals and five-wicket hauls that a ball brought up."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from spectator.environments.cricket.laws.deliveries import BOWLERS_DISMISSALS
 from spectator.environments.cricket.laws.innings import Innings
-from spectator.environments.cricket.match.engine import Match, Played
+from spectator.environments.cricket.match.engine import Match, PlayedBall
 
 BATTER: Final = (50, 100, 150, 200, 250, 300)
 PARTNERSHIP: Final = (50, 100, 150, 200)
@@ -15,7 +15,7 @@ TEAM: Final = (50, 100, 150, 200, 250, 300, 350, 400, 450, 500)
 WICKETS: Final = 5
 
 
-def milestones(match: Match, played: Played) -> list[dict[str, Any]]:
+def milestones(match: Match, played: PlayedBall) -> list[dict[str, Any]]:
     """Data of each ``cricket.milestone_reached`` that the ball brought; a super over has none."""
     innings = match.innings[played.innings - 1]
     if innings.format.is_super_over:
@@ -35,7 +35,7 @@ def milestones(match: Match, played: Played) -> list[dict[str, Any]]:
     return [{"innings": played.innings, **one} for one in found]
 
 
-def _of_runs(innings: Innings, played: Played) -> Iterator[tuple[str, int | None, int, int]]:
+def _of_runs(innings: Innings, played: PlayedBall) -> Iterator[tuple[str, int | None, int, int]]:
     """Kind, player (``None`` for the side), round figure and balls of each passed by the ball's runs."""
     runs, ball, striker = innings.runs, played.counted, innings.batting[played.striker]
     stand, stand_balls = innings.partner_runs, innings.partner_balls

@@ -1,11 +1,11 @@
-"""Owns the scorecard: all innings as objects keyed by number, in the shape that viewers see."""
+"""The scorecard: all innings as objects keyed by number, in the shape that viewers see."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from spectator.environments.cricket.laws.deliveries import overs_text
-from spectator.environments.cricket.match import facts as records
+from spectator.environments.cricket.match import event_data
 from spectator.environments.cricket.match.engine import Match
 
 
@@ -25,12 +25,12 @@ def scorecard(match: Match, number: int) -> dict[str, Any]:
     team, rivals = match.teams[side], match.teams["away" if side == "home" else "home"]
     batting, total = {}, 0
     for player, line in innings.batting.items():
-        figures = records.batter_line(innings, team, player)
+        figures = event_data.batter_line(innings, team, player)
         key = f"{figures.pop('number'):02d}"
-        batting[key] = {"how_out": records.dismissal_text(line, team, rivals), **figures}
+        batting[key] = {"how_out": event_data.dismissal_text(line, team, rivals), **figures}
     bowling = {}
     for player in innings.bowling:
-        figures = records.bowler_line(innings, rivals, player)
+        figures = event_data.bowler_line(innings, rivals, player)
         key = f"{figures.pop('number'):02d}"
         del figures["balls"]
         bowling[key] = figures
@@ -45,7 +45,7 @@ def scorecard(match: Match, number: int) -> dict[str, Any]:
         "balls": innings.format.balls,
         "batting": batting,
         "bowling": bowling,
-        "extras": records.extras(innings),
+        "extras": event_data.extras(innings),
         "fall": {
             str(wicket): {
                 "score": runs,
@@ -58,5 +58,5 @@ def scorecard(match: Match, number: int) -> dict[str, Any]:
         "overs": overs,
     }
     if innings.closed:
-        card |= {"closed": innings.closed, "total": records.score(innings)}
+        card |= {"closed": innings.closed, "total": event_data.score(innings)}
     return card

@@ -1,4 +1,4 @@
-"""Owns the exact text of a game in progress: what it takes to go on as if nothing had happened."""
+"""Snapshots of a game in progress: exact JSON, from which play continues as if never interrupted."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from spectator.environments.cricket.ball.plans import DeliveryPlan
-from spectator.environments.cricket.ball.sampler import Effects
+from spectator.environments.cricket.ball.situation import Effects
+from spectator.environments.cricket.ball.vocabulary import DeliveryPlan
 from spectator.environments.cricket.laws.formats import SUPER_OVER
 from spectator.environments.cricket.laws.innings import BatterLine, BowlerLine, Innings
-from spectator.environments.cricket.match import facts as records
+from spectator.environments.cricket.match import event_data
+from spectator.environments.cricket.match.captain_state import CaptainState
 from spectator.environments.cricket.match.engine import Match
 from spectator.environments.cricket.match.field import Field, custom_field, preset_field
 from spectator.environments.cricket.match.game import Game
-from spectator.environments.cricket.match.seats import Seat
 from spectator.events import Fact
 
-_PLAIN_SEAT = tuple(name for name in Seat.__slots__ if name not in ("delivery", "field"))
+_PLAIN_FIELDS = tuple(name for name in CaptainState.__slots__ if name not in ("delivery", "field"))
 _WHOLE = {"seed", "episode_id", "options", "random", "game", "seats", "pending", "match"}
 _GAME = ("toss_winner", "elected", "called", "bowler_ready", "recent", "this_over", "last_ball")
 
@@ -29,8 +29,8 @@ def public_state(game: Game | None) -> dict[str, Any]:
         return {**nothing, "innings": [], "result": None}
     match = game.match
     innings = [] if match is None else [
-        {"batting": side, "target": played.target, **records.score(played), "extras": records.extras(played),
-         "closed": played.closed}
+        {"batting": side, "target": played.target, **event_data.score(played),
+         "extras": event_data.extras(played), "closed": played.closed}
         for side, played in zip(match.batting, match.innings, strict=True)
     ]  # fmt: skip
     result = match.result if match is not None else None
@@ -56,7 +56,7 @@ def dump(game: Game, seed: int, episode_id: str, options: Mapping[str, Any]) -> 
         "options": dict(options),
         "random": [version, list(internal), gauss],
         "game": {name: getattr(game, name) for name in _GAME},
-        "seats": {side: _dump_seat(seat) for side, seat in game.seats.items()},
+        "seats": {side: _dump_captain(captain) for side, captain in game.captains.items()},
         "pending": [[fact.type, fact.data] for fact in game.pending],
         "match": None if game.match is None else _dump_match(game.match),
     }
@@ -80,7 +80,7 @@ def load(snapshot: bytes, game: Game) -> Game:
     whole = json.loads(snapshot)
     for name in _GAME:
         setattr(game, name, whole["game"][name])
-    game.seats = {side: _load_seat(seat) for side, seat in whole["seats"].items()}
+    game.captains = {side: _load_captain(captain) for side, captain in whole["seats"].items()}
     game.pending = [Fact(kind, data) for kind, data in whole["pending"]]
     if whole["match"] is not None:
         game.match = _load_match(whole["match"], game)
@@ -89,23 +89,23 @@ def load(snapshot: bytes, game: Game) -> Game:
     return game
 
 
-def _dump_seat(seat: Seat) -> dict[str, Any]:
-    plan = seat.delivery
+def _dump_captain(captain: CaptainState) -> dict[str, Any]:
+    plan = captain.delivery
     return {
-        **{name: getattr(seat, name) for name in _PLAIN_SEAT},
+        **{name: getattr(captain, name) for name in _PLAIN_FIELDS},
         "delivery": None if plan is None else [plan.length, plan.line, plan.pace],
         "field": [
-            seat.field.preset,
-            seat.field.outside,
-            [[man.name, man.x, man.y] for man in seat.field.fielders],
+            captain.field.preset,
+            captain.field.outside,
+            [[man.name, man.x, man.y] for man in captain.field.fielders],
         ],
     }
 
 
-def _load_seat(data: Mapping[str, Any]) -> Seat:
-    plain = {name: data[name] for name in _PLAIN_SEAT}
+def _load_captain(data: Mapping[str, Any]) -> CaptainState:
+    plain = {name: data[name] for name in _PLAIN_FIELDS}
     plan = None if data["delivery"] is None else DeliveryPlan(*data["delivery"])
-    return Seat(**plain, delivery=plan, field=_load_field(*data["field"]))
+    return CaptainState(**plain, delivery=plan, field=_load_field(*data["field"]))
 
 
 def _load_field(preset: str, outside: int, fielders: list[list[Any]]) -> Field:

@@ -1,4 +1,4 @@
-"""Owns where play may begin: real positions, reached by letting the usual captains play up to them."""
+"""Starting positions: real match situations, reached by simulating play up to them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from spectator.environments.cricket.laws.deliveries import Side
 from spectator.environments.cricket.laws.scorer import may_bat
-from spectator.environments.cricket.match import facts as records
+from spectator.environments.cricket.match import event_data
 from spectator.environments.cricket.match.advice import usual_bowler
 from spectator.environments.cricket.match.engine import BattingIntent, BowlingIntent, Match
 from spectator.environments.cricket.match.field import standard_field
@@ -185,14 +185,14 @@ def position(match: Match) -> dict[str, Any]:
             "batting": side,
             "bowling": match.fielding_side,
             "target": innings.target,
-            "score": records.score(innings),
+            "score": event_data.score(innings),
             "balls_left": innings.balls_left,
             "striker": None
             if innings.striker is None
-            else records.batter_line(innings, team, innings.striker),
+            else event_data.batter_line(innings, team, innings.striker),
             "non_striker": None
             if innings.non_striker is None
-            else records.batter_line(innings, team, innings.non_striker),
+            else event_data.batter_line(innings, team, innings.non_striker),
             "partnership": {"runs": innings.partner_runs, "balls": innings.partner_balls},
             "powerplay": innings.format.in_powerplay(innings.balls),
             "outside_limit": innings.format.outside_limit(innings.balls),
@@ -200,5 +200,5 @@ def position(match: Match) -> dict[str, Any]:
     else:
         del shown[str(match.number)]
     played = [pair for pair in zip(match.batting, match.innings, strict=True) if pair[1].deliveries]
-    totals = {who: records.score(innings) for who, innings in played}
+    totals = {who: event_data.score(innings) for who, innings in played}
     return {"scorecards": shown, "scores": totals, "now": now}

@@ -1,4 +1,4 @@
-"""Owns the invented names of sides and cricketers, with the rule that a name must obey."""
+"""Invented names of sides and cricketers, and the rule that a name must obey."""
 
 from __future__ import annotations
 
@@ -61,11 +61,6 @@ def name_fault(text: object) -> str | None:
         return "must not end in a mark or hold two spaces in a row"
     wrong = next((mark for mark in text if not (mark.isalpha() or mark in _MARKS or _is_accent(mark))), None)
     return None if wrong is None else f"must not hold the character U+{ord(wrong):04X}"
-
-
-def valid_name(text: object) -> bool:
-    """Tell whether ``text`` may name a side or a cricketer; the rule is in `name_fault`."""
-    return name_fault(text) is None
 
 
 def draw_people(rng: random.Random, count: int) -> tuple[str, ...]:

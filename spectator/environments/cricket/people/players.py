@@ -1,4 +1,4 @@
-"""Owns what a cricketer is: a name, a hand, a craft, and four ratios of skill."""
+"""A cricketer: name, batting hand, bowling style, and ratios of skill."""
 
 from __future__ import annotations
 

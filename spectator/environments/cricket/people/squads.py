@@ -1,4 +1,4 @@
-"""Owns the drawing of fictional squads from the spread of skill that the data measure."""
+"""Fictional squads, drawn from the spread of skill that the data measure."""
 
 from __future__ import annotations
 
@@ -86,8 +86,8 @@ class Squad:
         raise KeyError(player_id)
 
 
-def draw_squad(seed: int, name: str | None = None, *, side: str = "a") -> Squad:
-    """Draw eleven fictional cricketers; the same arguments always give the same squad.
+def draw_fixture(seed: int, names: tuple[str | None, str | None] = (None, None)) -> tuple[Squad, Squad]:
+    """Draw two squads that share neither a side's name nor a surname; equal arguments give equal squads.
 
     Ratios are log-normal with the latent standard deviations of ``player_skill.json``, by place in the order
     for batting and by kind for bowling: the true spread between professionals, which is smaller than that of
@@ -95,19 +95,11 @@ def draw_squad(seed: int, name: str | None = None, *, side: str = "a") -> Squad:
 
     Args:
         seed: Any integer.
-        name: Name of the side, drawn from our list when left out; it must obey `names.valid_name`.
-        side: Prefix of the players' ids.
+        names: Names of the sides, drawn from our list where ``None``; see :func:`.names.name_fault`.
 
     Raises:
-        ValueError: ``name`` breaks the rule for names.
+        ValueError: A name breaks the rule for names.
     """
-    rng = random.Random(f"squad:{seed}")
-    team = rng.choice(TEAMS) if name is None else name
-    return _draw(rng, team, draw_people(rng, SQUAD_SIZE), side)
-
-
-def draw_fixture(seed: int, names: tuple[str | None, str | None] = (None, None)) -> tuple[Squad, Squad]:
-    """Draw two squads that share neither a side's name nor a surname."""
     rng = random.Random(f"fixture:{seed}")
     taken = {name for name in names if name is not None}
     drawn = rng.sample([team for team in TEAMS if team not in taken], 2)

@@ -1,4 +1,4 @@
-"""Owns a side as the match sees it: its players by index and name, its keeper, and who can bowl."""
+"""A side in a match: its players by index and name, its keeper, and who can bowl."""
 
 from __future__ import annotations
 

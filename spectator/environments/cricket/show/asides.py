@@ -1,12 +1,12 @@
-"""Owns what is said beside the ball: what it means, what it follows, whether it was asked for."""
+"""Commentary asides: what a ball means, what it follows, and whether a captain asked for it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from spectator.environments.cricket.match.statements import number_word, surname
-from spectator.environments.cricket.show.recall import Recall
+from spectator.environments.cricket.match.descriptions import number_word, surname
+from spectator.environments.cricket.show.phrase_choice import PhrasePicker
 
 Data = Mapping[str, Any]
 
@@ -20,12 +20,12 @@ DEAR_OVER: Final = 15
 _ORDINALS: Final = ("", "first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth")
 
 
-def aside(data: Data, state: Data, recall: Recall) -> str:
+def aside(data: Data, state: Data, picker: PhrasePicker) -> str:
     """A sentence about the ball, beginning with a space; empty when there is nothing new to say."""
     for options, facts in _asides(data, state["world"]["over"]["marks"]):
-        fresh = [option for option in options if recall.is_new(option)]
+        fresh = [option for option in options if picker.is_new(option)]
         if fresh:
-            said = recall.pick(fresh, "aside").format(**facts)
+            said = picker.pick(fresh, "aside").format(**facts)
             return f" {said[0].upper()}{said[1:]}"
     return ""
 

@@ -1,4 +1,4 @@
-"""Owns the call of a ball: what was bowled, what was done with it, and what came of it."""
+"""The commentary call of a ball: what was bowled, what was done with it, and what came of it."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from spectator.environments.cricket.match.descriptions import number_word, plural, surname
 from spectator.environments.cricket.match.field import CLOSE_M, POSITIONS, is_outside
-from spectator.environments.cricket.match.statements import number_word, plural, surname
 from spectator.environments.cricket.show import phrases
 from spectator.environments.cricket.show.asides import aside
-from spectator.environments.cricket.show.recall import Recall
+from spectator.environments.cricket.show.phrase_choice import PhrasePicker
 
 Data = Mapping[str, Any]
 
@@ -20,25 +20,25 @@ CLOSE_FINISH_BALLS: Final = 12
 _SENTENCE: Final = re.compile(r"(?<=[^.][.!?] )[a-z]")
 
 
-def call_ball(data: Data, state: Data, recall: Recall) -> str:
+def call_ball(data: Data, state: Data, picker: PhrasePicker) -> str:
     """What is written of a ball: who to whom, the call, what it means, and what is still needed."""
     opening = f"{surname(data['bowler'])} to {surname(data['striker'])}"
     if data["free_hit"]:
         opening = f"Free hit. {opening}"
-    said = _ball_text(data, recall) + aside(data, state, recall)
+    said = _ball_text(data, picker) + aside(data, state, picker)
     return f"{opening}: {_sentences(said)}{_tail(data)}"
 
 
-def radio_ball(data: Data, state: Data, recall: Recall) -> str:
+def radio_ball(data: Data, state: Data, picker: PhrasePicker) -> str:
     """What is said of a ball on air: shorter, since the next one comes soon."""
     if data["dismissal"]:
-        said = f"{_ball_text(data, recall)}{aside(data, state, recall)} {score_words(data['score'])}."
+        said = f"{_ball_text(data, picker)}{aside(data, state, picker)} {score_words(data['score'])}."
     elif data["kind"] in ("six", "four"):
-        said = f"{surname(data['striker'])}: {_ball_text(data, recall)}{aside(data, state, recall)}"
+        said = f"{surname(data['striker'])}: {_ball_text(data, picker)}{aside(data, state, picker)}"
     else:
         options = phrases.ON_AIR.get(_result(data), phrases.ON_AIR_OTHER)
         runs = data["runs"] if data["extra_kind"] else data["bat"]
-        said = recall.pick(options, "air").format(
+        said = picker.pick(options, "air").format(
             striker=surname(data["striker"]), bowler=surname(data["bowler"]), runs=number_word(runs)
         )
     return f"{said[0].upper()}{_sentences(said[1:])}{_tail(data)}"
@@ -68,50 +68,50 @@ def _tail(data: Data) -> str:
     return f" {data['need']} needed from {'the last ball' if left == 1 else left}."
 
 
-def _ball_text(data: Data, recall: Recall) -> str:
+def _ball_text(data: Data, picker: PhrasePicker) -> str:
     if data["dismissal"]:
-        return _dismissal(data, recall)
+        return _dismissal(data, picker)
     if data["wides"]:
-        return _wide(data, recall)
-    text = _played(data, recall)
+        return _wide(data, picker)
+    text = _played(data, picker)
     if data["noball"]:
-        call = recall.pick(phrases.NO_BALL, "call")
-        coming = recall.pick(phrases.FREE_HIT_NEXT, "next") if data["free_hit_next"] else ""
+        call = picker.pick(phrases.NO_BALL, "call")
+        coming = picker.pick(phrases.FREE_HIT_NEXT, "next") if data["free_hit_next"] else ""
         return f"{call} {text} {coming}".rstrip()
     return text
 
 
-def _played(data: Data, recall: Recall) -> str:
+def _played(data: Data, picker: PhrasePicker) -> str:
     if data["byes"]:
-        return recall.pick(phrases.BYES, "byes").format(runs=plural(data["byes"], "bye"))
+        return picker.pick(phrases.BYES, "byes").format(runs=plural(data["byes"], "bye"))
     if data["legbyes"]:
-        return recall.pick(phrases.LEG_BYES, "legbyes").format(runs=plural(data["legbyes"], "leg-bye"))
+        return picker.pick(phrases.LEG_BYES, "legbyes").format(runs=plural(data["legbyes"], "leg-bye"))
     if not data["bat"]:
-        return _dot(data, recall)
-    return _scored(data, recall)
+        return _dot(data, picker)
+    return _scored(data, picker)
 
 
-def _scored(data: Data, recall: Recall) -> str:
+def _scored(data: Data, picker: PhrasePicker) -> str:
     bat = data["bat"]
     if data["boundary"]:
         found = phrases.OVERTHROWS if data["ran"] else phrases.SIX if bat == 6 else phrases.FOUR
     else:
         found = {1: phrases.ONE, 2: phrases.TWO, 3: phrases.THREE}.get(bat, phrases.MORE)
-    return _told(found, data, recall)
+    return _told(found, data, picker)
 
 
-def _told(found: Sequence[str], data: Data, recall: Recall) -> str:
+def _told(found: Sequence[str], data: Data, picker: PhrasePicker) -> str:
     zone = data["zone"]
-    return recall.pick(found, "told").format(
-        ball=_delivery(data, recall),
-        stroke=_stroke(data, recall),
-        where=recall.pick(phrases.WHERE[zone - 1], "where") if zone else "away",
+    return picker.pick(found, "told").format(
+        ball=_delivery(data, picker),
+        stroke=_stroke(data, picker),
+        where=picker.pick(phrases.WHERE[zone - 1], "where") if zone else "away",
         over=phrases.OVER[zone - 1] if zone else "over the rope",
         runs=number_word(data["bat"]),
     )
 
 
-def _stroke(data: Data, recall: Recall) -> str:
+def _stroke(data: Data, picker: PhrasePicker) -> str:
     """A word for the stroke that the ball's length allows."""
     shot, length = data["shot"], data["length"]
     usual = phrases.STROKES.get(shot, ("played",))
@@ -119,21 +119,21 @@ def _stroke(data: Data, recall: Recall) -> str:
         usual = phrases.BACK_FOOT.get(shot, usual)
     elif length in ("full", "yorker"):
         usual = phrases.FRONT_FOOT.get(shot, usual)
-    return recall.pick(usual, "stroke")
+    return picker.pick(usual, "stroke")
 
 
-def _delivery(data: Data, recall: Recall) -> str:
+def _delivery(data: Data, picker: PhrasePicker) -> str:
     """What was bowled, ending in a comma; left unsaid one time in four."""
-    said = recall.number(4, "say")
+    said = picker.number(4, "say")
     if said == 3:
         return ""
     words = phrases.LENGTHS[data["length"]]
     if "pace" not in data["bowler_line"]["kind"]:
         words = phrases.SPIN_LENGTHS.get(data["length"], words)
-    length = recall.pick(words, "length")
+    length = picker.pick(words, "length")
     if said == 2 or not _line_fits(data):
         return f"{length}, "
-    return f"{length}, {recall.pick(phrases.LINES[data['line']], 'line')}, "
+    return f"{length}, {picker.pick(phrases.LINES[data['line']], 'line')}, "
 
 
 def _line_fits(data: Data) -> bool:
@@ -144,33 +144,33 @@ def _line_fits(data: Data) -> bool:
     return not (zone == 3 and line == "wide outside off") and not (zone in (7, 8) and line == "leg")
 
 
-def _dot(data: Data, recall: Recall) -> str:
+def _dot(data: Data, picker: PhrasePicker) -> str:
     off_stump, contact = data["line"] in ("outside off", "wide outside off"), data["contact"]
     if data["zone"] is not None:
-        return _told(phrases.DOT_DEFENDED if data["shot"] == "defend" else phrases.DOT_PLAYED, data, recall)
+        return _told(phrases.DOT_DEFENDED if data["shot"] == "defend" else phrases.DOT_PLAYED, data, picker)
     if contact == "missed" and off_stump:
-        return _told(phrases.DOT_MISSED_WIDE, data, recall)
-    return _told(phrases.DOT_LEFT if contact == "left" and off_stump else phrases.DOT_PLAIN, data, recall)
+        return _told(phrases.DOT_MISSED_WIDE, data, picker)
+    return _told(phrases.DOT_LEFT if contact == "left" and off_stump else phrases.DOT_PLAIN, data, picker)
 
 
-def _wide(data: Data, recall: Recall) -> str:
+def _wide(data: Data, picker: PhrasePicker) -> str:
     if data["boundary"]:
-        return recall.pick(phrases.WIDES_FOUR, "wide")
+        return picker.pick(phrases.WIDES_FOUR, "wide")
     if data["wides"] > 1:
-        return recall.pick(phrases.WIDES_RUN, "wide").format(runs=number_word(data["wides"]))
+        return picker.pick(phrases.WIDES_RUN, "wide").format(runs=number_word(data["wides"]))
     if data["line"] == "leg":
-        return recall.pick(phrases.WIDE_LEG, "wide")
+        return picker.pick(phrases.WIDE_LEG, "wide")
     if data["line"] == "wide outside off":
-        return recall.pick(phrases.WIDE_OFF, "wide")
+        return picker.pick(phrases.WIDE_OFF, "wide")
     if data["length"] == "short":
-        return recall.pick(phrases.WIDE_HIGH, "wide")
-    return recall.pick(phrases.WIDE_PLAIN, "wide")
+        return picker.pick(phrases.WIDE_HIGH, "wide")
+    return picker.pick(phrases.WIDE_PLAIN, "wide")
 
 
-def _dismissal(data: Data, recall: Recall) -> str:
+def _dismissal(data: Data, picker: PhrasePicker) -> str:
     kind = data["dismissal"]
     fielder = surname(data["fielder"] or "")
-    text = recall.pick(_dismissal_phrases(data, kind), "out").format(
+    text = picker.pick(_dismissal_phrases(data, kind), "out").format(
         out=surname(data["out"]),
         fielder=fielder,
         position=data["position"] or "",

@@ -1,14 +1,14 @@
-"""Owns the commentary: what is said about a match, drawn from its events and from what viewers see."""
+"""The commentary of a match, drawn from its events and the viewers' state."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from spectator.environments.cricket.match.statements import plural
+from spectator.environments.cricket.match.descriptions import plural
 from spectator.environments.cricket.show import phrases
 from spectator.environments.cricket.show.calls import call_ball, radio_ball, score_words
-from spectator.environments.cricket.show.recall import Recall
+from spectator.environments.cricket.show.phrase_choice import PhrasePicker
 from spectator.events import Event
 from spectator.narration.base import Line
 
@@ -38,9 +38,9 @@ def _cut(text: str) -> str:
 
 
 def _ball(data: Data, state: Data) -> Sequence[Line]:
-    recall = Recall(data, state)
+    picker = PhrasePicker(data, state)
     label = "OUT" if data["dismissal"] else data["mark"]
-    text, radio = call_ball(data, state, recall), radio_ball(data, state, recall)
+    text, radio = call_ball(data, state, picker), radio_ball(data, state, picker)
     lines = [_line(text, radio=radio, priority=_BIG.get(data["kind"], 3), label=label, at=data["at"])]
     if data["powerplay"] and not data["powerplay_next"] and data["balls_left"]:
         over = f"The powerplay is over: {score_words(data['score'])}."
@@ -93,8 +93,8 @@ def _batter(data: Data, state: Data) -> Sequence[Line]:
     if number == 2:
         return [_line(f"{data['striker']} will face, {data['non_striker']} at the other end.")]
     side = state["world"]["score"][data["side"]]
-    recall = Recall({"innings": data["innings"], "at": str(number)}, state)
-    text = recall.pick(phrases.COMES_IN, data["player"]["name"]).format(
+    picker = PhrasePicker({"innings": data["innings"], "at": str(number)}, state)
+    text = picker.pick(phrases.COMES_IN, data["player"]["name"]).format(
         name=data["player"]["name"], hand=data["bats"], score=f"{side['runs']} for {data['wickets']}"
     )
     return [_line(text)]
@@ -102,15 +102,15 @@ def _batter(data: Data, state: Data) -> Sequence[Line]:
 
 def _bowler(data: Data, state: Data) -> Sequence[Line]:
     line = data["bowler"]
-    recall = Recall({"innings": data["innings"], "at": str(data["over"])}, state)
+    picker = PhrasePicker({"innings": data["innings"], "at": str(data["over"])}, state)
     overs = state["world"]["scorecards"][str(data["innings"])]["overs"]
     if overs.get(str(data["over"] - 1), {}).get("bowler") == line["name"]:
         return ()
     if line["balls"] == 0:
-        text = recall.pick(phrases.NEW_BOWLER, line["name"]).format(name=line["name"], kind=line["kind"])
+        text = picker.pick(phrases.NEW_BOWLER, line["name"]).format(name=line["name"], kind=line["kind"])
         return [_line(text)]
     figures = f"{line['wickets']} for {line['runs']} from {line['overs'].removesuffix('.0')}"
-    return [_line(recall.pick(phrases.BACK_BOWLER, line["name"]).format(name=line["name"], figures=figures))]
+    return [_line(picker.pick(phrases.BACK_BOWLER, line["name"]).format(name=line["name"], figures=figures))]
 
 
 def _wicket(data: Data, state: Data) -> Sequence[Line]:
@@ -183,8 +183,8 @@ def _field(data: Data, state: Data) -> Sequence[Line]:
     preset = data["preset"].replace("_", "-")
     what = "a field of their own" if preset == "custom" else f"the {preset} field"
     world = state["world"]
-    recall = Recall({"innings": world.get("innings", 0), "score": world["score"][data["side"]]}, state)
-    said = recall.pick(phrases.FIELD, preset).format(team=_team(state, data["side"]), field=what)
+    picker = PhrasePicker({"innings": world.get("innings", 0), "score": world["score"][data["side"]]}, state)
+    said = picker.pick(phrases.FIELD, preset).format(team=_team(state, data["side"]), field=what)
     return [_line(said[0].upper() + said[1:])]
 
 
@@ -200,8 +200,8 @@ def _forecast(data: Data, state: Data) -> Sequence[Line]:
     was, is_now = (
         chances[key]["home"] if side == "home" else 1 - chances[key]["home"] for key in (before[0], now)
     )
-    recall = Recall({"innings": data["innings"], "delivery": data["delivery"]}, state)
-    text = recall.pick(phrases.SWING).format(
+    picker = PhrasePicker({"innings": data["innings"], "delivery": data["delivery"]}, state)
+    text = picker.pick(phrases.SWING).format(
         team=_team(state, side), before=round(100 * was), after=round(100 * is_now)
     )
     return [_line(text, radio=text.removesuffix(" (simulated).") + ".", priority=2, label="swing")]

@@ -1,4 +1,4 @@
-"""Owns how a match looks from afar: its headline, how far it has come, how close it is."""
+"""The headline and the progress of a match, for lists and tiles."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the phrases of the commentary: many ways to say each thing, none of which could be false.
+"""The phrases of the commentary: many ways to say each thing, none of which could be false.
 
 A slot in braces is filled by :mod:`commentary`. A phrase speaks of the length, line, stroke or direction only
 where the event says it, and of a fielder only where one stands.

@@ -1,14 +1,14 @@
-"""Owns what a viewer of a match sees: the fold of its events into the cockpit's state."""
+"""The projection of a match: folds its events into the viewers' state."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from spectator.environments.cricket.show.ball_projection import project_ball
 from spectator.environments.cricket.show.glance import glance
-from spectator.environments.cricket.show.innings_measures import par_line, standing
-from spectator.environments.cricket.show.projection_ball import ball_seen
-from spectator.environments.cricket.show.projection_parts import (
+from spectator.environments.cricket.show.innings_charts import par_line, par_percentile
+from spectator.environments.cricket.show.patches import (
     Patch,
     at_crease,
     batter,
@@ -220,7 +220,7 @@ def _over_completed(state: Mapping[str, Any], event: Event) -> Patch:
                 "bowling": {f"{data['bowler']['number']:02d}": bowler(data["bowler"])},
             }
         },
-        **standing(state["world"], data),
+        **par_percentile(state["world"], data),
     }
 
 
@@ -254,7 +254,7 @@ _FOLDS: Final[dict[str, Callable[[Mapping[str, Any], Event], Patch]]] = {
     "cricket.over_started": _over_started,
     "cricket.field_set": _field_set,
     "cricket.plan_changed": _plan_changed,
-    "cricket.ball_bowled": ball_seen,
+    "cricket.ball_bowled": project_ball,
     "cricket.forecast": _forecast,
     "cricket.wicket_fell": _wicket,
     "cricket.over_completed": _over_completed,

@@ -1,4 +1,4 @@
-"""Owns the reading aloud of cricket's notation: scores, overs, figures and scorecard shorthand, in words."""
+"""Cricket's notation read aloud: scores, overs, figures and scorecard shorthand, in words."""
 
 from __future__ import annotations
 

@@ -1,0 +1,195 @@
+"""The content of a captain's observation: complete, compact, and without the other side's plans."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+from spectator.environments.cricket.forecast.resources import runs_to_come
+from spectator.environments.cricket.laws.deliveries import Side, overs_text
+from spectator.environments.cricket.laws.formats import Format
+from spectator.environments.cricket.laws.innings import Innings
+from spectator.environments.cricket.laws.scorer import may_bat, overs_left
+from spectator.environments.cricket.match.advice import usual_bowler
+from spectator.environments.cricket.match.captain_state import CaptainState
+from spectator.environments.cricket.match.engine import Match
+from spectator.environments.cricket.match.game import Game, Phase, segment_of
+from spectator.environments.cricket.people.team import Team
+
+PHASE_TASKS = {
+    "toss": "Call the toss and say what you elect if you win it.",
+    "elect": "You won the toss: elect to bat or to field.",
+    "openers": "Choose the two openers.",
+    "batter": "A wicket has fallen: choose who comes in.",
+    "bowler": "Choose who bowls the next over.",
+    "bowl": "Set field and bowling as you wish, then bowl the ball.",
+    "bat": "Plan the stroke as you wish, then play the ball.",
+    "over": "The match is over.",
+}
+
+
+def observation_content(
+    game: Game, squads: dict[Side, Any], phase: Phase, side: Side | None
+) -> dict[str, Any]:
+    """What ``side`` sees; the public part only when nobody must decide.
+
+    Args:
+        game: The game.
+        squads: Cards of both elevens, the same object in every observation.
+        phase: What is being decided.
+        side: Whose eyes.
+    """
+    view: dict[str, Any] = {
+        "phase": phase,
+        "task": PHASE_TASKS[phase],
+        "side": side,
+        "squads": squads,
+        "format": _format(game.format),
+    }
+    match = game.match
+    if match is not None:
+        view.update(_situation(game, match))
+        view.update(_equation(match.current))
+        if game.last_ball is not None:
+            view["last_ball"] = _last_ball(game.last_ball)
+        if match.result is not None:
+            winner = match.result.winner
+            view["result"] = match.result.words(match.teams[winner].name if winner else "")
+    if side is not None:
+        view["you"] = _own(game.captains[side])
+        if phase == "bowl":
+            view["you"]["field_frozen"] = game.field_frozen
+        elif phase == "bowler":
+            view["choices"] = _bowling_choices(game)
+        elif phase in ("batter", "openers"):
+            view["choices"] = _batting_choices(game)
+    return view
+
+
+@cache
+def _format(format: Format) -> dict[str, int]:
+    return {
+        "overs": format.overs,
+        "powerplay_balls": format.powerplay_balls,
+        "bowler_overs": format.bowler_overs,
+    }
+
+
+def _situation(game: Game, match: Match) -> dict[str, Any]:
+    """Where the match stands, who is in, who bowls, and the field that is set."""
+    innings = match.innings[-1]
+    format, balls = innings.format, innings.balls
+    batting, fielding = match.teams[match.batting_side], match.teams[match.fielding_side]
+    return {
+        "innings": len(match.innings),
+        "super_over": format.is_super_over,
+        "batting": batting.side,
+        "segment": segment_of(innings),
+        "score": {
+            "runs": innings.runs,
+            "wickets": innings.wickets,
+            "balls": balls,
+            "overs": overs_text(balls),
+            "balls_left": format.balls - balls,
+        },
+        "powerplay": balls < format.powerplay_balls,
+        "free_hit": innings.free_hit,
+        "run_rate": round(6.0 * innings.runs / balls, 2) if balls else None,
+        "striker": _batter(innings, batting, innings.striker),
+        "non_striker": _batter(innings, batting, innings.non_striker),
+        "bowler": _bowler(innings, fielding, innings.bowler),
+        "partnership": innings.partner_runs,
+        "recent": game.recent.copy(),
+        "field": game.shown_field(fielding.side),
+        "outside_limit": format.outside_limit(balls),
+    }
+
+
+def _equation(innings: Innings) -> dict[str, Any]:
+    """What a chase still needs; of a first innings, what it is likely to make."""
+    left = innings.balls_left
+    if innings.target is None:
+        if innings.format.is_super_over:
+            return {"projected": None}
+        return {"projected": round(innings.runs + runs_to_come(left, innings.wickets))}
+    need = max(0, innings.target - innings.runs)
+    return {
+        "target": innings.target,
+        "need": need,
+        "required_rate": round(6.0 * need / left, 2) if left else None,
+    }
+
+
+def _last_ball(ball: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "at": ball["at"],
+        "mark": ball["mark"],
+        "words": ball["words"],
+        "length": ball["length"],
+        "line": ball["line"],
+        "zone": ball["direction"],
+    }
+
+
+def _batter(innings: Innings, team: Team, player: int | None) -> dict[str, Any] | None:
+    if player is None:
+        return None
+    line, person = innings.batting[player], team.players[player]
+    return {"name": person.name, "bats": person.bats, "runs": line.runs, "balls": line.balls}
+
+
+def _bowler(innings: Innings, team: Team, player: int | None) -> dict[str, Any] | None:
+    if player is None:
+        return None
+    line = innings.bowling[player]
+    return {
+        "name": team.players[player].name,
+        "kind": team.kind(player),
+        "overs": overs_text(line.balls),
+        "runs": line.runs,
+        "wickets": line.wickets,
+        "overs_left": overs_left(innings, player),
+    }
+
+
+def _own(captain: CaptainState) -> dict[str, Any]:
+    delivery = captain.delivery
+    return {
+        "plan": None if captain.plan is None else dict(captain.plan),
+        "aggression": captain.aggression,
+        "attack": captain.attack,
+        "free_calls": captain.free_calls,
+        "charged_calls": captain.charged,
+        "notes": list(captain.notes),
+        "analysis": captain.analysis,
+        "shot": captain.shot,
+        "shot_aggression": captain.shot_aggression,
+        "delivery": None
+        if delivery is None
+        else {"length": delivery.length, "line": delivery.line, "pace": delivery.pace},
+    }
+
+
+def _bowling_choices(game: Game) -> dict[str, Any]:
+    match = game.playing
+    innings, team = match.current, match.teams[match.fielding_side]
+    bowlers = []
+    for index in match.eligible_bowlers():
+        line = innings.bowling.get(index)
+        bowlers.append({
+            "name": team.players[index].name,
+            "kind": team.kind(index),
+            "overs": overs_text(line.balls) if line else "0.0",
+            "runs": line.runs if line else 0,
+            "wickets": line.wickets if line else 0,
+            "overs_left": overs_left(innings, index),
+        })  # fmt: skip
+    return {"bowlers": bowlers, "usual": team.players[usual_bowler(match)].name}
+
+
+def _batting_choices(game: Game) -> dict[str, Any]:
+    match = game.playing
+    team = match.teams[match.batting_side]
+    free = [player.name for index, player in enumerate(team.players) if may_bat(match.current, index)]
+    return {"batters": free, "usual": free[0]}

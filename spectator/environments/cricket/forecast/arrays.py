@@ -1,0 +1,276 @@
+"""NumPy arrays for many simulated innings at once: the model, the skills and the state of play."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spectator.environments.cricket.ball.tables import (
+    CATEGORIES,
+    LEVER_OF,
+    RATE_PLACES,
+    Tables,
+    format_levers,
+    over_like,
+    phase_of,
+    rate_place,
+)
+
+Floats = NDArray[np.float32]
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
+MAX_REQUIRED: Final = 2000
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ModelArrays:
+    """The model's tables as arrays.
+
+    Args:
+        base: Weights by situation, shape ``(3601, 11)``: first innings, chases, free hit.
+        person: Weights of batter and bowler together, shape ``(3564, 11)``.
+        tables: The tuples it was made from, for what depends on the length of an innings.
+        details: Running sums of the runs on wides, no-balls, byes and run-outs.
+        rhythm_sd: Standard deviation of an over's own shift.
+        gain: Shift of boundaries per unit log ratio of runs.
+        dot_share: How far dots move against boundaries.
+        wicket_share: How far wickets do, under an effect.
+    """
+
+    base: Floats
+    person: Floats
+    tables: Tables
+    details: dict[str, Floats]
+    rhythm_sd: float
+    gain: float
+    dot_share: float
+    wicket_share: float
+
+
+@dataclass(frozen=True, slots=True)
+class SkillArrays:
+    """Skills of everybody, one row of eleven per side, flattened; places are indices into these.
+
+    Args:
+        bat_log: Log ratio of runs.
+        bat_out: Ratio of dismissals.
+        order: Place in the batting order, 0 to 10.
+        left: 1 for a left-hander.
+        bowl_log: Log ratio of runs conceded.
+        bowl_wickets: Ratio of wickets.
+        bowl_extras: Ratio of wides and no-balls.
+        style: Bowling style, 0 to 5.
+    """
+
+    bat_log: Floats
+    bat_out: Floats
+    order: Ints
+    left: Ints
+    bowl_log: Floats
+    bowl_wickets: Floats
+    bowl_extras: Floats
+    style: Ints
+
+
+@dataclass(slots=True)
+class InningsArrays:
+    """Where an innings stands in every future; every array has shape ``(n,)`` unless it says otherwise.
+
+    Args:
+        innings_balls: Valid balls it has.
+        powerplay_balls: Valid balls of its powerplay.
+        wickets_limit: Dismissals that end it.
+        target: Runs that win; ``None`` in a first innings.
+        balls: Valid balls bowled.
+        runs: Runs scored.
+        wickets: Wickets lost.
+        order: Places of the batting side in batting order, shape ``(11,)`` or ``(11, n)``; it must hold all
+            who are to come.
+        striker: Place of the striker, and of his partner.
+        faced: Balls each has faced.
+        next_in: How many of ``order`` have come in.
+        bowlers: Place of who bowls each over, shape ``(overs,)`` or ``(overs, n)``.
+        effect: Match and innings effect.
+        free_hit: Whether the next ball is one.
+        mark: Runs and wickets are noted down when so many valid balls are bowled, or at the end; 0 for never.
+    """
+
+    innings_balls: int
+    powerplay_balls: int
+    wickets_limit: int
+    target: Ints | None
+    balls: Ints
+    runs: Ints
+    wickets: Ints
+    order: Ints
+    striker: Ints
+    partner: Ints
+    faced: Ints
+    faced_partner: Ints
+    next_in: Ints
+    bowlers: Ints
+    effect: Floats
+    free_hit: Bools
+    mark: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class InningsTotals:
+    """How an innings ended in every future.
+
+    Args:
+        runs: Runs scored.
+        wickets: Wickets lost.
+        balls: Valid balls bowled.
+        deliveries: How many were simulated in all.
+        marked_runs: Runs at the mark.
+        marked_wickets: Wickets lost at the mark.
+    """
+
+    runs: Ints
+    wickets: Ints
+    balls: Ints
+    deliveries: int
+    marked_runs: Ints
+    marked_wickets: Ints
+
+
+@dataclass(frozen=True, slots=True)
+class SimulatedBalls:
+    """What one step did, for whoever counts: arrays over the futures that were still alive.
+
+    Args:
+        future: Number of the future.
+        base: Row of the base table.
+        person: Row of the person table.
+        category: Outcome.
+        runs: Runs it added, extras included.
+        required: Runs required before it, or a large number.
+        balls: Valid balls before it.
+        wickets: Wickets lost before it.
+        score: Runs before it.
+        striker: Place of the striker.
+        bowler: Place of the bowler.
+        valid: Whether it counted.
+        out: Whether a wicket fell.
+        chasing: Whether there is a target.
+    """
+
+    future: Ints
+    base: Ints
+    person: Ints
+    category: NDArray[np.uint8]
+    runs: Ints
+    required: Ints
+    balls: Ints
+    wickets: Ints
+    score: Ints
+    striker: Ints
+    bowler: Ints
+    valid: Bools
+    out: Bools
+    chasing: bool
+
+
+OnBalls = Callable[[SimulatedBalls], None]
+
+
+@lru_cache(maxsize=8)
+def model_arrays(tables: Tables) -> ModelArrays:
+    """The arrays of some tables, made once for each of the last few."""
+    return build_model_arrays(tables)
+
+
+def build_model_arrays(tables: Tables) -> ModelArrays:
+    """Turn the sampler's tuples into arrays."""
+    first = np.array(tables.first, dtype=np.float32).reshape(-1, CATEGORIES)
+    chase = np.array(tables.chase, dtype=np.float32).reshape(-1, CATEGORIES)
+    base = np.concatenate([first, chase, np.array([tables.free_hit], dtype=np.float32)])
+    batter = np.array(tables.batter, dtype=np.float32)
+    bowler = np.array(tables.bowler, dtype=np.float32)
+    person = batter[:, :, :, None, None, :] * bowler[:, None, None, :, :, :]
+    return ModelArrays(
+        base=base,
+        person=np.ascontiguousarray(person.reshape(-1, CATEGORIES)),
+        tables=tables,
+        details={
+            name: np.cumsum(np.array(tables.details[name], dtype=np.float32))
+            for name in ("wide_runs", "noball_bat", "bye_runs", "legbye_runs", "run_out_runs")
+        }
+        | {
+            "shares": np.array(
+                [tables.details["bye_share"], tables.details["run_out_striker"]], dtype=np.float32
+            )
+        },
+        rhythm_sd=tables.rhythm_sd,
+        gain=tables.skill_gain,
+        dot_share=tables.dot_share,
+        wicket_share=tables.wicket_share,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class SituationWeights:
+    """The weights of every situation of one format.
+
+    Args:
+        weights: Shape ``(rows + 1, 11)``; the last row is a free hit.
+        row_of_ball: First row by valid balls bowled; wickets lost (and in a chase the place of the required
+            rate) add to it.
+        phase_of_ball: Phase by valid balls bowled.
+    """
+
+    weights: Floats
+    row_of_ball: Ints
+    phase_of_ball: Ints
+
+
+@lru_cache(maxsize=16)
+def situation_weights(
+    model: ModelArrays, innings_balls: int, powerplay_balls: int, chasing: bool
+) -> SituationWeights:
+    """The situations of a format, made once for each of the last few.
+
+    Every over of the format, in and out of the powerplay, as the over of 20 that it resembles times the
+    format's levers.
+    """
+    size = 10 * (RATE_PLACES if chasing else 1)
+    start = 200 if chasing else 0
+    blocks: list[Floats] = []
+    first_rows: dict[tuple[int, bool], int] = {}
+    phases: list[int] = []
+    for ball in range(innings_balls):
+        key_of_ball = (ball // 6, ball < powerplay_balls)
+        over = over_like(innings_balls, ball, ball < powerplay_balls)
+        phases.append(phase_of(over))
+        if key_of_ball not in first_rows:
+            first_rows[key_of_ball] = size * len(blocks)
+            levers = format_levers(model.tables, innings_balls, ball, ball < powerplay_balls, chasing)
+            factors = [1.0 if levers is None or at is None else levers[at] for at in LEVER_OF]
+            rows = model.base[start + over * size : start + (over + 1) * size]
+            blocks.append(rows * np.array(factors, dtype=np.float32))
+    return SituationWeights(
+        weights=np.concatenate([*blocks, model.base[-1:]]),
+        row_of_ball=np.array(
+            [first_rows[ball // 6, ball < powerplay_balls] for ball in range(innings_balls)]
+        ),
+        phase_of_ball=np.array(phases),
+    )
+
+
+@cache
+def rate_places(innings_balls: int) -> NDArray[np.uint8]:
+    """Place on the required-rate scale by balls left and runs required, shape ``(balls + 1, 2001)``."""
+    table = np.zeros((innings_balls + 1, MAX_REQUIRED + 1), dtype=np.uint8)
+    for left in range(1, innings_balls + 1):
+        top = min(MAX_REQUIRED, 3 * left + 6)
+        table[left, :top] = [rate_place(6.0 * required / left) for required in range(top)]
+        table[left, top:] = RATE_PLACES - 1
+    table[0] = RATE_PLACES - 1
+    return table

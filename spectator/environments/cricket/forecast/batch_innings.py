@@ -1,0 +1,307 @@
+"""Plays one innings in many simulated futures at once, a ball in each per step."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spectator.environments.cricket.ball.tables import (
+    BYE,
+    CATEGORIES,
+    NO_BALL,
+    RATE_PLACES,
+    RUN_OUT,
+    SET_LIMITS,
+    WICKET,
+    WIDE,
+    effect_scale,
+)
+from spectator.environments.cricket.forecast.arrays import (
+    MAX_REQUIRED,
+    Bools,
+    Floats,
+    InningsArrays,
+    InningsTotals,
+    Ints,
+    ModelArrays,
+    OnBalls,
+    SimulatedBalls,
+    SkillArrays,
+    rate_places,
+    situation_weights,
+)
+
+_RUNS: Final = np.array([0, 1, 2, 3, 4, 6, 0, 0, 0, 0, 0], dtype=np.int64)
+_RAN: Final = np.array([0, 1, 0, 1, 0, 0, 0, 0, 0, 0, 0], dtype=np.bool_)
+_FACED_CAP: Final = 63
+_BIN_OF_FACED: Final = np.searchsorted(np.array(SET_LIMITS), np.arange(_FACED_CAP + 1), side="left")
+_COMPRESS_AT: Final = 0.12
+"""Finished futures leave the arrays when they are more than this share of them."""
+
+
+def play(
+    model: ModelArrays,
+    skills: SkillArrays,
+    at: InningsArrays,
+    rng: np.random.Generator,
+    watch: OnBalls | None = None,
+    *,
+    forced: NDArray[np.uint8] | None = None,
+) -> InningsTotals:
+    """Play an innings to its end in every future.
+
+    Args:
+        model: The model.
+        skills: Everybody's skills.
+        at: Where it stands; its arrays are not changed.
+        rng: Source of all chance.
+        watch: Called once a step with what happened, for those who count.
+        forced: Category of the first ball in every future; drawn like the rest when left out.
+    """
+    return _BatchInnings(model, skills, at, rng, watch).play(forced)
+
+
+class _BatchInnings:
+    """One innings in progress in all futures."""
+
+    _COLUMNS = (
+        "ids", "balls", "wickets", "runs", "striker", "partner", "faced", "faced_partner", "next_in",
+        "effect", "caution", "rhythm", "free_hit", "done",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        model: ModelArrays,
+        skills: SkillArrays,
+        at: InningsArrays,
+        rng: np.random.Generator,
+        watch: OnBalls | None,
+    ) -> None:
+        self.model, self.skills, self.at, self.rng, self.watch = model, skills, at, rng, watch
+        self.ids: Ints = np.arange(len(at.balls))
+        self.balls, self.wickets, self.runs = at.balls.copy(), at.wickets.copy(), at.runs.copy()
+        self.striker, self.partner = at.striker.copy(), at.partner.copy()
+        self.faced, self.faced_partner = at.faced.copy(), at.faced_partner.copy()
+        self.next_in = at.next_in.copy()
+        self.effect: Floats = (at.effect * effect_scale(at.innings_balls)).astype(np.float32)
+        self.caution: Floats = np.exp(np.float32(-model.wicket_share) * self.effect)
+        self.rhythm: Floats = self._rhythms(len(at.balls))
+        self.free_hit = at.free_hit.copy()
+        self.done: Bools = np.zeros(len(at.balls), dtype=np.bool_)
+        self.target = None if at.target is None else at.target.copy()
+        nowhere = np.full(len(at.balls), -1)
+        self.ends = InningsTotals(
+            at.runs.copy(), at.wickets.copy(), at.balls.copy(), 0, nowhere, nowhere.copy()
+        )
+        self.unmarked = at.mark > 0
+        self.rows: Floats = np.empty((len(at.balls), CATEGORIES), dtype=np.float32)
+        self.others: Floats = np.empty_like(self.rows)
+        self.columns: Floats = np.empty((CATEGORIES, len(at.balls)), dtype=np.float32)
+        self.deliveries = 0
+        self.finished = 0
+        self.situations = situation_weights(
+            model, at.innings_balls, at.powerplay_balls, at.target is not None
+        )
+        balls = np.arange(at.innings_balls + 1)
+        self.over_of = balls // 6
+        self.over_ends = balls % 6 == 0
+        self.over_ends[-1] = True
+        self.person_row_of_ball = self.situations.phase_of_ball * 11
+        self.places = rate_places(at.innings_balls)
+
+    def play(self, forced: NDArray[np.uint8] | None) -> InningsTotals:
+        """SimulatedBalls until every future has ended."""
+        self._finish(self._ended())
+        self._step(forced)
+        self._finish(self._ended())
+        while self.finished < len(self.done):
+            if self.finished > _COMPRESS_AT * len(self.done):
+                self._compress()
+            self._step(None)
+            self._finish(self._ended())
+        return replace(self.ends, deliveries=self.deliveries)
+
+    def _rhythms(self, n: int) -> Floats:
+        """Draw an over's own shift for so many futures, distributed as `rhythm`."""
+        width = np.float32(self.model.rhythm_sd * math.sqrt(12.0))
+        drawn: Floats = self.rng.random(n, dtype=np.float32)
+        return (drawn - np.float32(0.5)) * width
+
+    def _ended(self) -> Bools:
+        ended = (self.wickets >= self.at.wickets_limit) | (self.balls >= self.at.innings_balls)
+        if self.target is not None:
+            ended |= self.runs >= self.target
+        return ended
+
+    def _finish(self, ended: Bools) -> None:
+        """Write down the futures that have ended just now."""
+        new = np.flatnonzero(ended & ~self.done)
+        if new.size:
+            ids = self.ids[new]
+            self.ends.runs[ids] = self.runs[new]
+            self.ends.wickets[ids] = self.wickets[new]
+            self.ends.balls[ids] = self.balls[new]
+            self.done[new] = True
+            self.finished += new.size
+        if self.unmarked:
+            self._mark(ended)
+
+    def _mark(self, ended: Bools) -> None:
+        """Note down the futures that have come to the mark."""
+        runs = self.ends.marked_runs
+        here = np.flatnonzero((ended | (self.balls >= self.at.mark)) & (runs[self.ids] < 0))
+        ids = self.ids[here]
+        runs[ids] = self.runs[here]
+        self.ends.marked_wickets[ids] = self.wickets[here]
+        self.unmarked = bool((runs < 0).any())
+
+    def _compress(self) -> None:
+        self.finished = 0
+        keep = np.flatnonzero(~self.done)
+        for name in self._COLUMNS:
+            setattr(self, name, getattr(self, name)[keep])
+        if self.target is not None:
+            self.target = self.target[keep]
+
+    def _step(self, forced: NDArray[np.uint8] | None) -> None:
+        """Bowl one ball in every future that is still in the arrays."""
+        balls = np.minimum(self.balls, self.at.innings_balls - 1)
+        wickets = np.minimum(self.wickets, 9)
+        required = None if self.target is None else np.clip(self.target - self.runs, 0, MAX_REQUIRED)
+        base = self.situations.row_of_ball[balls]
+        if required is None:
+            base += wickets
+        else:
+            base += wickets * RATE_PLACES
+            base += self.places[self.at.innings_balls - balls, required]
+        base[np.flatnonzero(self.free_hit)] = len(self.situations.weights) - 1
+        bowlers, overs = self.at.bowlers, self.over_of[balls]
+        bowler = bowlers[overs] if bowlers.ndim == 1 else bowlers[overs, self.ids]
+        person = self._person_rows(balls, bowler)
+        category = self._draw(base, person, bowler) if forced is None else forced
+        runs, ran, valid, out = self._score(category)
+        if self.watch is not None:
+            live = np.flatnonzero(~self.done)
+            self.watch(
+                SimulatedBalls(
+                    self.ids[live],
+                    base[live],
+                    person[live],
+                    category[live],
+                    runs[live],
+                    (required if required is not None else np.full(len(balls), MAX_REQUIRED))[live],
+                    balls[live],
+                    wickets[live],
+                    self.runs[live],
+                    self.striker[live],
+                    bowler[live],
+                    valid[live],
+                    out[live],
+                    required is not None,
+                )
+            )
+        self.deliveries += len(balls)
+        self._advance(category, runs, ran, valid)
+
+    def _person_rows(self, balls: Ints, bowler: Ints) -> Ints:
+        skills = self.skills
+        faced = _BIN_OF_FACED[np.minimum(self.faced, _FACED_CAP)]
+        row = (self.person_row_of_ball[balls] + skills.order[self.striker]) * 9 + faced
+        row = (row * 6 + skills.style[bowler]) * 2 + skills.left[self.striker]
+        return row
+
+    def _draw(self, base: Ints, person: Ints, bowler: Ints) -> NDArray[np.uint8]:
+        """Draw the category of every future."""
+        c, skills = self.model, self.skills
+        n = len(base)
+        # Buffers are kept from step to step: fresh ones of this size cost more in page faults than the
+        # gathering itself.
+        rows, others, weights = self.rows[:n], self.others[:n], self.columns[:, :n]
+        np.take(self.situations.weights, base, axis=0, out=rows, mode="clip")
+        np.take(c.person, person, axis=0, out=others, mode="clip")
+        np.multiply(rows.T, others.T, out=weights)
+        shift = np.float32(c.gain) * (skills.bat_log[self.striker] + skills.bowl_log[bowler]) + self.effect
+        shift += self.rhythm
+        bat = np.exp(shift)
+        weights[0] *= np.exp(np.float32(-c.dot_share) * shift)
+        weights[4] *= bat
+        weights[5] *= bat
+        weights[WICKET] *= skills.bat_out[self.striker] * skills.bowl_wickets[bowler] * self.caution
+        extras = skills.bowl_extras[bowler]
+        weights[WIDE] *= extras
+        weights[NO_BALL] *= extras
+        left = self.rng.random(len(base), dtype=np.float32)
+        left *= weights.sum(axis=0)
+        category = np.zeros(len(base), dtype=np.uint8)
+        upper = np.zeros(len(base), dtype=np.float32)
+        for k in range(10):
+            upper += weights[k]
+            category += left >= upper
+        return category
+
+    def _score(self, category: NDArray[np.uint8]) -> tuple[Ints, Bools, Bools, Bools]:
+        """Runs of every ball, whether an odd number was run, whether it was valid, whether a wicket fell."""
+        runs, ran = _RUNS[category], _RAN[category]
+        special = np.flatnonzero(category >= RUN_OUT)
+        if special.size:
+            kinds = category[special]
+            u = self.rng.random(special.size, dtype=np.float32)
+            for kind, name, extra in (
+                (RUN_OUT, "run_out_runs", 0),
+                (WIDE, "wide_runs", 1),
+                (NO_BALL, "noball_bat", 1),
+                (BYE, "legbye_runs", 1),
+            ):
+                at = special[kinds == kind]
+                drawn = (
+                    np.searchsorted(self.model.details[name], u[kinds == kind], side="right")
+                    + (kind != NO_BALL) * extra
+                )
+                runs[at] = drawn + (kind == NO_BALL)
+                moved = drawn - (kind == WIDE)
+                ran[at] = (moved % 2 == 1) & (moved < 4)
+        out = (category == WICKET) | (category == RUN_OUT)
+        valid = (category != WIDE) & (category != NO_BALL)
+        return runs, ran, valid, out
+
+    def _advance(self, category: NDArray[np.uint8], runs: Ints, ran: Bools, valid: Bools) -> None:
+        """Score the ball, change ends, bring in the next batter."""
+        self.runs += runs
+        self.balls += valid
+        self.faced += category != WIDE
+        self.free_hit = (self.free_hit & ~valid) | (category == NO_BALL)
+        swap = ran.copy()
+        fallen = np.flatnonzero((category == WICKET) | (category == RUN_OUT))
+        if fallen.size:
+            self._replace(fallen, category[fallen] == RUN_OUT, swap)
+        over_ended = valid & self.over_ends[np.minimum(self.balls, self.at.innings_balls)]
+        swap ^= over_ended
+        fresh = np.flatnonzero(over_ended)
+        self.rhythm[fresh] = self._rhythms(fresh.size)
+        striker, faced = self.striker, self.faced
+        self.striker, self.partner = (
+            np.where(swap, self.partner, striker),
+            np.where(swap, striker, self.partner),
+        )
+        self.faced, self.faced_partner = (
+            np.where(swap, self.faced_partner, faced),
+            np.where(swap, faced, self.faced_partner),
+        )
+
+    def _replace(self, fallen: Ints, run_out: Bools, swap: Bools) -> None:
+        """Bring the next batter in for who is out; after a run out either end may be his."""
+        self.wickets[fallen] += 1
+        order = self.at.order
+        place = np.minimum(self.next_in[fallen], len(order) - 1)
+        incoming = order[place] if order.ndim == 1 else order[place, self.ids[fallen]]
+        self.next_in[fallen] += 1
+        u = self.rng.random(fallen.size, dtype=np.float32)
+        partner_out = run_out & (u >= self.model.details["shares"][1])
+        mine, other = fallen[~partner_out], fallen[partner_out]
+        self.striker[mine], self.faced[mine] = incoming[~partner_out], 0
+        self.partner[other], self.faced_partner[other] = incoming[partner_out], 0
+        swap[fallen[run_out]] = self.rng.random(int(run_out.sum()), dtype=np.float32) < 0.5

@@ -1,0 +1,328 @@
+"""The Monte Carlo forecast: who wins, what total, and what the rest of the over brings."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spectator.environments.cricket.ball.model_file import load_tables
+from spectator.environments.cricket.ball.sampler import BallModel
+from spectator.environments.cricket.ball.situation import Situation
+from spectator.environments.cricket.ball.tables import CATEGORIES, STYLES, over_like
+from spectator.environments.cricket.forecast.arrays import (
+    Floats,
+    InningsArrays,
+    InningsTotals,
+    Ints,
+    SkillArrays,
+    model_arrays,
+)
+from spectator.environments.cricket.forecast.batch_innings import play
+from spectator.environments.cricket.people.players import Player
+
+_SPIN_SHARE: Final = (0.2, 0.2, 0.2, 0.2, 0.25, 0.3) + (0.65,) * 6 + (0.5,) * 3 + (0.3, 0.2, 0.15, 0.1, 0.1)
+"""Share of spin by over, rounded from ``bowler_kind_share_by_over.csv``; it orders the bowlers who are
+left."""
+
+
+class ForecastState(NamedTuple):
+    """Where a match stands, as the forecast needs it; players are indices into their side's eleven.
+
+    Args:
+        innings_balls: Valid balls of an innings.
+        powerplay_balls: Valid balls of its powerplay.
+        balls: Valid balls bowled in the innings.
+        runs: Runs scored in it.
+        wickets: Wickets lost in it.
+        target: Runs that win; ``None`` in a first innings.
+        striker: Who faces.
+        striker_balls: Balls he has faced.
+        partner: The other batter in.
+        partner_balls: Balls he has faced.
+        to_come: Who has still to bat, in the order expected.
+        batting: The batting side's eleven.
+        bowling: The other side's eleven; somebody who does not bowl counts as an off-spinner.
+        bowler: Who bowls the over in progress; ``None`` between overs.
+        overs_left: Overs that each of the bowling side may still begin.
+        last_bowler: Who bowled the over before, and may not bowl the next.
+        bowler_overs: Overs that a bowler may bowl in a whole innings, for the innings to come.
+        free_hit: Whether the next ball is one.
+        wickets_limit: Dismissals that end an innings.
+        effect_mean: What is known of the match and innings effect: the model's level when nothing is.
+        effect_sd: How uncertain that is; ``None`` takes the model's own spread.
+    """
+
+    innings_balls: int
+    powerplay_balls: int
+    balls: int
+    runs: int
+    wickets: int
+    target: int | None
+    striker: int
+    striker_balls: int
+    partner: int
+    partner_balls: int
+    to_come: tuple[int, ...]
+    batting: tuple[Player, ...]
+    bowling: tuple[Player, ...]
+    bowler: int | None
+    overs_left: tuple[int, ...]
+    last_bowler: int | None = None
+    bowler_overs: int = 4
+    free_hit: bool = False
+    wickets_limit: int = 10
+    effect_mean: float = 0.0
+    effect_sd: float | None = None
+
+
+class Forecast(NamedTuple):
+    """What the futures say.
+
+    Args:
+        p_win: That the side batting now wins; a tie counts half, as a super over decides it.
+        p_win_se: Its standard error.
+        p_tie: That the scores end level.
+        total: Mean total of the innings in progress.
+        total_se: Its standard error.
+        total_low: A tenth of the totals are below.
+        total_median: Half are.
+        total_high: Nine tenths are.
+        wickets: Mean wickets lost at its end.
+        over_runs: Mean runs still to come in this over.
+        over_wicket: Chance of a wicket in what is left of this over.
+        futures: How many were played.
+        deliveries: How many balls that took.
+    """
+
+    p_win: float
+    p_win_se: float
+    p_tie: float
+    total: float
+    total_se: float
+    total_low: float
+    total_median: float
+    total_high: float
+    wickets: float
+    over_runs: float
+    over_wicket: float
+    futures: int
+    deliveries: int
+
+
+def forecast(
+    state: ForecastState, n: int, rng: np.random.Generator, model: BallModel | None = None
+) -> Forecast:
+    """Play ``n`` futures of a match from here, every side doing what the data does in its situation.
+
+    Args:
+        state: Where it stands.
+        n: How many futures, at least 1.
+        rng: Source of all chance.
+        model: The ball model; the shipped men's one when left out.
+
+    Raises:
+        ValueError: ``n`` is below 1, or the state is not of a match in progress.
+    """
+    if n < 1:
+        raise ValueError(f"n must be at least 1, not {n}")
+    return _Futures(state, n, rng, model).forecast()
+
+
+def next_ball_values(
+    state: ForecastState, n: int, rng: np.random.Generator, model: BallModel | None = None
+) -> tuple[float, ...]:
+    """Chance that the side batting now wins, after each of the eleven categories of the next ball.
+
+    With the probabilities of the categories under two plans (`BallModel.weights`) this values one against the
+    other without the noise of playing both: see `decision_value`.
+
+    Args:
+        state: Where the match stands.
+        n: How many futures for each category, at least 1.
+        rng: Source of all chance.
+        model: The ball model.
+    """
+    if n < 1:
+        raise ValueError(f"n must be at least 1, not {n}")
+    forced = np.tile(np.arange(CATEGORIES, dtype=np.uint8), n)
+    futures = _Futures(state, n * CATEGORIES, rng, model)
+    won = futures.wins(futures.first(forced))
+    return tuple(float(value) for value in won.reshape(n, CATEGORIES).mean(axis=0))
+
+
+def decision_value(
+    model: BallModel, decided: Situation, default: Situation, values: Sequence[float]
+) -> float:
+    """What deciding as in ``decided`` instead of ``default`` does to the batting side's chance of winning,
+    for one ball."""
+    chosen, usual = model.weights(decided), model.weights(default)
+    return sum((a - b) * value for a, b, value in zip(chosen, usual, values, strict=True))
+
+
+class _Futures:
+    """The futures of one state."""
+
+    def __init__(
+        self, state: ForecastState, n: int, rng: np.random.Generator, model: BallModel | None
+    ) -> None:
+        _check(state)
+        tables = load_tables() if model is None else model.tables
+        self.state, self.n, self.rng = state, n, rng
+        self.model = model_arrays(tables)
+        self.skills = _skills(state.batting, state.bowling)
+        match_sd, innings_sd = tables.effect_sd
+        spread = math.hypot(match_sd, innings_sd) if state.effect_sd is None else state.effect_sd
+        level = state.effect_mean + (model.level if model is not None else 0.0)
+        self.effect: Floats = (level + spread * rng.standard_normal(n, dtype=np.float32)).astype(np.float32)
+        shared = match_sd**2 / max(1e-9, match_sd**2 + innings_sd**2)
+        # What the next innings shares with this one, given this one's drawn effect.
+        rest = math.sqrt(match_sd**2 * (1.0 - shared) + innings_sd**2)
+        self.next_effect: Floats = (
+            level + shared * (self.effect - level) + rest * rng.standard_normal(n, dtype=np.float32)
+        ).astype(np.float32)
+        self.second_deliveries = 0
+
+    def forecast(self) -> Forecast:
+        """Play them and sum up."""
+        ends = self.first()
+        won = self.wins(ends)
+        p_win = float(won.mean())
+        low, median, high = (float(value) for value in np.percentile(ends.runs, (10, 50, 90)))
+        at = self.state
+        return Forecast(
+            p_win=p_win,
+            p_win_se=math.sqrt(max(p_win * (1.0 - p_win), 0.0) / self.n),
+            p_tie=float((won == 0.5).mean()),
+            total=float(ends.runs.mean()),
+            total_se=float(ends.runs.std() / math.sqrt(self.n)),
+            total_low=low,
+            total_median=median,
+            total_high=high,
+            wickets=float(ends.wickets.mean()),
+            over_runs=float(ends.marked_runs.mean()) - at.runs,
+            over_wicket=float((ends.marked_wickets > at.wickets).mean()),
+            futures=self.n,
+            deliveries=ends.deliveries + self.second_deliveries,
+        )
+
+    def first(self, forced: NDArray[np.uint8] | None = None) -> InningsTotals:
+        """Play the innings in progress to its end."""
+        at, n = self.state, self.n
+        innings = InningsArrays(
+            innings_balls=at.innings_balls,
+            powerplay_balls=at.powerplay_balls,
+            wickets_limit=at.wickets_limit,
+            target=None if at.target is None else np.full(n, at.target),
+            balls=np.full(n, at.balls),
+            runs=np.full(n, at.runs),
+            wickets=np.full(n, at.wickets),
+            order=np.array([at.striker, at.partner, *at.to_come]),
+            striker=np.full(n, at.striker),
+            partner=np.full(n, at.partner),
+            faced=np.full(n, at.striker_balls),
+            faced_partner=np.full(n, at.partner_balls),
+            next_in=np.full(n, 2),
+            bowlers=11 + np.array(plan_overs(at)),
+            effect=self.effect,
+            free_hit=np.full(n, at.free_hit),
+            mark=6 * (at.balls // 6 + 1),
+        )
+        return play(self.model, self.skills, innings, self.rng, forced=forced)
+
+    def wins(self, ends: InningsTotals) -> NDArray[np.float64]:
+        """1, 0.5 or 0 for every future: whether the side batting now wins the match."""
+        at = self.state
+        if at.target is not None:
+            return np.where(ends.runs >= at.target, 1.0, np.where(ends.runs == at.target - 1, 0.5, 0.0))
+        reply = self._reply(ends.runs + 1)
+        self.second_deliveries = reply.deliveries
+        return np.where(reply.runs < ends.runs, 1.0, np.where(reply.runs == ends.runs, 0.5, 0.0))
+
+    def _reply(self, target: Ints) -> InningsTotals:
+        """The other side's whole innings."""
+        at, n = self.state, self.n
+        nought = np.zeros(n, dtype=np.int64)
+        overs = plan_overs(
+            at._replace(
+                balls=0, bowling=at.batting, bowler=None, last_bowler=None,
+                overs_left=tuple(at.bowler_overs if player.bowls else 0 for player in at.batting),
+            )
+        )  # fmt: skip
+        innings = InningsArrays(
+            innings_balls=at.innings_balls,
+            powerplay_balls=at.powerplay_balls,
+            wickets_limit=at.wickets_limit,
+            target=target,
+            balls=nought,
+            runs=nought,
+            wickets=nought,
+            order=11 + np.arange(11),
+            striker=np.full(n, 11),
+            partner=np.full(n, 12),
+            faced=nought,
+            faced_partner=nought,
+            next_in=np.full(n, 2),
+            bowlers=np.array(overs),
+            effect=self.next_effect,
+            free_hit=np.zeros(n, dtype=np.bool_),
+        )
+        return play(self.model, self.skills, innings, self.rng)
+
+
+def plan_overs(state: ForecastState) -> list[int]:
+    """Who bowls each over of the innings, past ones filled with anybody: those with most overs left first, by
+    kind.
+
+    A bowler with the most overs left always comes before the end, so that the plan can be bowled.
+    """
+    overs = (state.innings_balls + 5) // 6
+    now = state.balls // 6
+    left = list(state.overs_left)
+    last = state.last_bowler
+    plan = [0] * now
+    if state.bowler is not None and now < overs:
+        plan.append(state.bowler)
+        last = state.bowler
+    for over in range(len(plan), overs):
+        share = _SPIN_SHARE[over_like(state.innings_balls, 6 * over, 6 * over < state.powerplay_balls)]
+        wanted = "spin" if share > 0.4 else "pace"
+        able = [place for place in range(len(left)) if left[place] > 0 and place != last]
+        if not able:
+            able = [place for place in range(len(left)) if place != last]
+        last = max(
+            able, key=lambda place: (left[place] + 0.9 * (state.bowling[place].bowls == wanted), place)
+        )
+        left[last] -= 1
+        plan.append(last)
+    return plan
+
+
+def _check(state: ForecastState) -> None:
+    if len(state.batting) != 11 or len(state.bowling) != 11 or len(state.overs_left) != 11:
+        raise ValueError("batting, bowling and overs_left must have eleven entries")
+    if not 0 <= state.balls < state.innings_balls:
+        raise ValueError(
+            f"balls must be 0 to {state.innings_balls - 1} in an innings in progress, not {state.balls}"
+        )
+    if not 0 <= state.wickets < state.wickets_limit:
+        raise ValueError(f"wickets must be 0 to {state.wickets_limit - 1}, not {state.wickets}")
+    if state.target is not None and state.runs >= state.target:
+        raise ValueError("the target is reached; the innings is over")
+
+
+def _skills(batting: Sequence[Player], bowling: Sequence[Player]) -> SkillArrays:
+    everybody = (*batting, *bowling)
+    return SkillArrays(
+        bat_log=np.log(np.array([player.bat_runs for player in everybody], dtype=np.float32)),
+        bat_out=np.array([player.bat_out for player in everybody], dtype=np.float32),
+        order=np.array([player.order - 1 for player in everybody]),
+        left=np.array([int(player.bats == "left") for player in everybody]),
+        bowl_log=np.log(np.array([player.bowl_runs for player in everybody], dtype=np.float32)),
+        bowl_wickets=np.array([player.bowl_wickets for player in everybody], dtype=np.float32),
+        bowl_extras=np.array([player.bowl_extras for player in everybody], dtype=np.float32),
+        style=np.array([STYLES.index(player.style or "off") for player in everybody]),
+    )

@@ -1,0 +1,306 @@
+"""The data of each ``cricket.*`` event, read from the match at the moment it happens."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from spectator.environments.cricket.ball.vocabulary import SECTORS
+from spectator.environments.cricket.laws.deliveries import mark, overs_text
+from spectator.environments.cricket.laws.innings import BatterLine, Innings
+from spectator.environments.cricket.laws.scorer import overs_left
+from spectator.environments.cricket.match.descriptions import describe, how_out
+from spectator.environments.cricket.match.engine import BattingIntent, BowlingIntent, Match, PlayedBall
+from spectator.environments.cricket.people.team import Team
+
+Data = dict[str, Any]
+
+
+def batter_line(innings: Innings, team: Team, player: int) -> Data:
+    """A batter's line: number in order of appearance, name, runs, balls, fours, sixes."""
+    line = innings.batting[player]
+    return {
+        "number": line.number,
+        "name": team.players[player].name,
+        "runs": line.runs,
+        "balls": line.balls,
+        "fours": line.fours,
+        "sixes": line.sixes,
+    }
+
+
+def bowler_line(innings: Innings, team: Team, player: int) -> Data:
+    """A bowler's line: number in order of bowling, name, kind, figures and overs left."""
+    line = innings.bowling[player]
+    return {
+        "number": line.number,
+        "name": team.players[player].name,
+        "kind": team.kind(player),
+        "overs": overs_text(line.balls),
+        "balls": line.balls,
+        "maidens": line.maidens,
+        "runs": line.runs,
+        "wickets": line.wickets,
+        "left": overs_left(innings, player),
+    }
+
+
+def dismissal_text(line: BatterLine, batting: Team, fielding: Team) -> str:
+    """How a batter got out, or ``not out``."""
+    if line.how is None:
+        return "not out"
+    return how_out(
+        line.how, fielding.named(line.bowler), fielding.named(line.fielder), fielding.named(fielding.keeper)
+    )
+
+
+def score(innings: Innings) -> Data:
+    """Runs, wickets, valid balls and overs."""
+    return {
+        "runs": innings.runs,
+        "wickets": innings.wickets,
+        "balls": innings.balls,
+        "overs": overs_text(innings.balls),
+    }
+
+
+def extras(innings: Innings) -> Data:
+    """Extras by kind, and their sum."""
+    kinds = {
+        "wides": innings.wides,
+        "noballs": innings.noballs,
+        "byes": innings.byes,
+        "legbyes": innings.legbyes,
+        "penalties": innings.penalties,
+    }
+    return {**kinds, "total": sum(kinds.values())}
+
+
+def innings_started(match: Match) -> Data:
+    """Data of ``cricket.innings_started``."""
+    innings = match.current
+    return {
+        "innings": match.number,
+        "batting": match.batting_side,
+        "bowling": match.fielding_side,
+        "team": match.teams[match.batting_side].name,
+        "target": innings.target,
+        "overs": innings.format.overs,
+        "balls": innings.format.balls,
+        "powerplay_balls": innings.format.powerplay_balls,
+        "super_over": innings.format.is_super_over,
+    }
+
+
+def batter_selected(match: Match, player: int) -> Data:
+    """Data of ``cricket.batter_selected``."""
+    innings, team = match.current, match.teams[match.batting_side]
+    return {
+        "innings": match.number,
+        "side": match.batting_side,
+        "player": batter_line(innings, team, player),
+        "bats": team.players[player].bats,
+        "wickets": innings.wickets,
+        **_ends(innings, team),
+    }
+
+
+def bowler_selected(match: Match, player: int) -> Data:
+    """Data of ``cricket.bowler_selected``."""
+    innings, team = match.current, match.teams[match.fielding_side]
+    return {
+        "innings": match.number,
+        "side": match.fielding_side,
+        "over": innings.balls // 6,
+        "bowler": bowler_line(innings, team, player),
+    }
+
+
+def over_started(match: Match) -> Data:
+    """Data of ``cricket.over_started``."""
+    innings = match.current
+    return {
+        "innings": match.number,
+        "over": innings.balls // 6,
+        "bowler": match.teams[match.fielding_side].named(innings.bowler),
+        "score": score(innings),
+        "powerplay": innings.format.in_powerplay(innings.balls),
+    }
+
+
+def over_completed(match: Match, bowler: int) -> Data:
+    """Data of ``cricket.over_completed``."""
+    innings, batting = match.current, match.teams[match.batting_side]
+    runs, wickets, maiden = innings.overs[-1]
+    return {
+        "innings": match.number,
+        "side": match.batting_side,
+        "over": len(innings.overs),
+        "runs": runs,
+        "wickets": wickets,
+        "score": score(innings),
+        "bowler": bowler_line(innings, match.teams[match.fielding_side], bowler),
+        "maiden": maiden,
+        "need": innings.needed,
+        "balls_left": innings.balls_left,
+        **_ends(innings, batting),
+    }
+
+
+def _ends(innings: Innings, team: Team) -> Data:
+    return {
+        "striker": team.named(innings.striker) or None,
+        "non_striker": team.named(innings.non_striker) or None,
+    }
+
+
+def ball_bowled(match: Match, played: PlayedBall, batting: BattingIntent, bowling: BowlingIntent) -> Data:
+    """Data of ``cricket.ball_bowled``."""
+    innings = match.innings[played.innings - 1]
+    side = match.batting[played.innings - 1]
+    team, rivals = match.teams[side], match.teams["away" if side == "home" else "home"]
+    data = {
+        "innings": played.innings,
+        "side": side,
+        "at": f"{played.over}.{played.ball}",
+        "over": played.over,
+        "ball": played.ball,
+        "delivery": played.delivery,
+        "striker": team.players[played.striker].name,
+        "non_striker": team.players[played.non_striker].name,
+        "bowler": rivals.players[played.bowler].name,
+        **_counted(played, team, rivals),
+        **_track(played),
+        "intents": _intents(batting, bowling),
+        "score": score(innings),
+        "target": innings.target,
+        "need": max(0, innings.target - innings.runs) if innings.target is not None else None,
+        "balls_left": innings.balls_left,
+        "striker_line": batter_line(innings, team, played.striker),
+        "non_striker_line": batter_line(innings, team, played.non_striker),
+        "bowler_line": bowler_line(innings, rivals, played.bowler),
+        "extras_so_far": extras(innings),
+        "partnership": {"runs": innings.partner_runs, "balls": innings.partner_balls},
+        "ends": _ends(innings, team),
+        "free_hit_next": innings.free_hit and innings.closed is None,
+        "powerplay_next": innings.format.in_powerplay(innings.balls) and innings.closed is None,
+        "outside_limit_next": innings.format.outside_limit(innings.balls),
+    }
+    data["words"] = describe(data)
+    return data
+
+
+def _counted(played: PlayedBall, team: Team, rivals: Team) -> Data:
+    """What the scorer made of a ball."""
+    ball = played.counted
+    return {
+        "bat": ball.bat,
+        "runs": ball.runs,
+        "extras": ball.extras,
+        "extra_kind": ball.extra_kind,
+        "wides": ball.wides,
+        "noball": ball.noball,
+        "byes": ball.byes,
+        "legbyes": ball.legbyes,
+        "penalty": ball.penalty,
+        "ran": ball.ran,
+        "boundary": ball.boundary,
+        "mark": mark(ball),
+        "kind": _kind(played),
+        "dismissal": ball.dismissal,
+        "out": team.named(played.out) or None,
+        "fielder": rivals.named(played.fielder) or None if ball.dismissal else None,
+        "position": played.position if ball.dismissal else None,
+        "free_hit": played.free_hit,
+        "powerplay": played.powerplay,
+    }
+
+
+def _track(played: PlayedBall) -> Data:
+    """What a ball looked like."""
+    track = played.delivered.track
+    return {
+        "zone": track.zone,
+        "direction": SECTORS[track.zone - 1] if track.zone else None,
+        "length": track.length,
+        "line": track.line,
+        "speed_kmh": track.speed_kmh,
+        "shot": track.shot,
+        "contact": track.contact,
+        "aerial": track.aerial,
+    }
+
+
+def _intents(batting: BattingIntent, bowling: BowlingIntent) -> Data:
+    plan = bowling.delivery
+    return {
+        "aggression": batting.aggression,
+        "shot": batting.shot,
+        "attack": bowling.attack,
+        "length": plan.length if plan else None,
+        "line": plan.line if plan else None,
+        "pace": plan.pace if plan else None,
+        "field": bowling.field.preset,
+    }
+
+
+def _kind(played: PlayedBall) -> str:
+    ball = played.counted
+    if ball.dismissal:
+        return "wicket"
+    if ball.boundary and not ball.ran and ball.bat:
+        return "six" if ball.bat == 6 else "four"
+    if ball.extras:
+        return "extra"
+    return "run" if ball.bat else "dot"
+
+
+def wicket_fell(match: Match, played: PlayedBall) -> Data:
+    """Data of ``cricket.wicket_fell``."""
+    innings = match.innings[played.innings - 1]
+    side = match.batting[played.innings - 1]
+    team, rivals = match.teams[side], match.teams["away" if side == "home" else "home"]
+    runs, wicket, player, balls = innings.fall[-1]
+    return {
+        "innings": played.innings,
+        "side": side,
+        "at": f"{played.over}.{played.ball}",
+        "player": batter_line(innings, team, player),
+        "how_out": dismissal_text(innings.batting[player], team, rivals),
+        "dismissal": played.counted.dismissal,
+        "bowler": rivals.players[played.bowler].name,
+        "fielder": rivals.named(played.fielder) or None,
+        "wicket": wicket,
+        "score": runs,
+        "overs": overs_text(balls),
+        "partnership": innings.partnerships[-1],
+    }
+
+
+def innings_ended(match: Match) -> Data:
+    """Data of ``cricket.innings_ended``."""
+    innings = match.current
+    return {
+        "innings": match.number,
+        "batting": match.batting_side,
+        "team": match.teams[match.batting_side].name,
+        "score": score(innings),
+        "reason": innings.closed,
+        "extras": extras(innings),
+        "super_over": innings.format.is_super_over,
+    }
+
+
+def match_ended(match: Match) -> Data:
+    """Data of ``cricket.match_ended``."""
+    decided = match.result
+    if decided is None:
+        raise ValueError("the match is not over")
+    name = match.teams[decided.winner].name if decided.winner else ""
+    return {
+        "result": decided.words(name),
+        "kind": decided.kind,
+        "winner": decided.winner,
+        "margin": decided.margin,
+        "balls_left": decided.balls_left,
+        "super_overs": decided.super_overs,
+    }

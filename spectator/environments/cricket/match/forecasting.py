@@ -1,0 +1,140 @@
+"""Forecasts of a match in progress: win chances, totals, and the value of both captains' decisions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from spectator.environments.cricket.ball.tables import CATEGORIES
+from spectator.environments.cricket.forecast.monte_carlo import (
+    ForecastState,
+    decision_value,
+    forecast,
+    next_ball_values,
+)
+from spectator.environments.cricket.laws import scorer as laws
+from spectator.environments.cricket.match.engine import BattingIntent, BowlingIntent, Match
+from spectator.environments.cricket.match.field import standard_field
+
+
+def forecast_state(match: Match) -> ForecastState | None:
+    """Where ``match`` stands, for the forecast; ``None`` when it is decided or in a super over.
+
+    A vacant end is taken by the next batter in the order; pitch and day count as unknown, as they are to
+    captains and viewers.
+    """
+    innings = match.innings[-1]
+    if match.result is not None or innings.closed or match.number > 2:
+        return None
+    batting, bowling = match.teams[match.batting_side], match.teams[match.fielding_side]
+    waiting = [player for player in range(11) if laws.may_bat(innings, player)]
+    striker = innings.striker if innings.striker is not None else waiting.pop(0)
+    partner = innings.non_striker if innings.non_striker is not None else waiting.pop(0)
+    faced = {player: line.balls for player, line in innings.batting.items()}
+    left = laws.overs_left_of_all(innings)
+    left[bowling.keeper] = 0
+    last = innings.previous_bowlers[-1] if innings.previous_bowlers else None
+    return ForecastState(
+        innings_balls=innings.format.balls,
+        powerplay_balls=innings.format.powerplay_balls,
+        balls=innings.balls,
+        runs=innings.runs,
+        wickets=innings.wickets,
+        target=innings.target,
+        striker=striker,
+        striker_balls=faced.get(striker, 0),
+        partner=partner,
+        partner_balls=faced.get(partner, 0),
+        to_come=tuple(waiting),
+        batting=batting.players,
+        bowling=bowling.bowlers,
+        bowler=innings.bowler,
+        overs_left=tuple(left),
+        last_bowler=last,
+        bowler_overs=innings.format.bowler_overs,
+        free_hit=innings.free_hit,
+        wickets_limit=innings.limit,
+        effect_mean=match.model.level,
+    )
+
+
+def forecast_data(match: Match, futures: int, seed: int) -> dict[str, Any] | None:
+    """Data of ``cricket.forecast`` but for the decisions' values; ``None`` in a super over.
+
+    Args:
+        match: The match.
+        futures: How many to play.
+        seed: Seed of their chance, apart from the match's own.
+    """
+    state = forecast_state(match)
+    if state is None:
+        return _decided(match)
+    found = forecast(state, futures, np.random.default_rng(seed), match.model)
+    return {
+        **_chances(match, found.p_win, found.p_win_se, found.p_tie),
+        "total": round(found.total, 1),
+        "total_low": round(found.total_low),
+        "total_median": round(found.total_median),
+        "total_high": round(found.total_high),
+        "over_runs": round(found.over_runs, 2),
+        "over_wicket": round(found.over_wicket, 4),
+        "futures": found.futures,
+    }
+
+
+def _decided(match: Match) -> dict[str, Any] | None:
+    decided = match.result
+    if decided is None:
+        return None
+    runs = match.current.runs
+    won = 0.5 if decided.winner is None else float(decided.winner == match.batting_side)
+    certain = {"total": float(runs), "total_low": runs, "total_median": runs, "total_high": runs}
+    nothing = {"over_runs": 0.0, "over_wicket": 0.0, "futures": 0}
+    return {**_chances(match, won, 0.0, float(decided.winner is None)), **certain, **nothing}
+
+
+def _chances(match: Match, p_win: float, error: float, p_tie: float) -> dict[str, Any]:
+    side, chance = match.batting_side, round(p_win, 4)
+    return {
+        "innings": match.number,
+        "delivery": match.current.deliveries,
+        "batting": side,
+        "home": chance if side == "home" else round(1.0 - chance, 4),
+        "away": chance if side == "away" else round(1.0 - chance, 4),
+        "se": round(error, 4),
+        "tie": round(p_tie, 4),
+    }
+
+
+def decision_values(
+    match: Match, batting: BattingIntent, bowling: BowlingIntent, futures: int, seed: int
+) -> dict[str, float]:
+    """What both captains' decisions on the next ball do to their own side's chance of winning.
+
+    Each is weighed alone against the default decision (real sides' intent, the standard field), over the
+    chance of every outcome of the one ball, so that what came of it does not enter.
+
+    Args:
+        match: The match, just before the ball.
+        batting: What the batting captain decided.
+        bowling: What the fielding captain decided.
+        futures: How many futures to play, shared among the outcomes.
+        seed: Seed of their chance.
+    """
+    innings = match.current
+    usual_bat = BattingIntent()
+    usual_bowl = BowlingIntent(field=standard_field(innings.format.outside_limit(innings.balls)))
+    state, default = forecast_state(match), match.situation(usual_bat, usual_bowl)
+    if state is None or default is None or (batting == usual_bat and bowling == usual_bowl):
+        return {"batting_value": 0.0, "bowling_value": 0.0}
+    values = next_ball_values(state, max(1, futures // CATEGORIES), np.random.default_rng(seed), match.model)
+
+    def worth(bat: BattingIntent, bowl: BowlingIntent) -> float:
+        decided = match.situation(bat, bowl)
+        return 0.0 if decided is None else decision_value(match.model, decided, default, values)
+
+    return {
+        "batting_value": round(worth(batting, usual_bowl), 4) + 0.0,
+        "bowling_value": round(-worth(usual_bat, bowling), 4) + 0.0,
+    }

@@ -1,0 +1,193 @@
+"""The score: in [0, 1], a loss never above a win, and no way round playing well (paired over 200 seeds)."""
+
+from __future__ import annotations
+
+import math
+import random
+import statistics
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+
+from spectator.environments.base import derive_seed
+from spectator.environments.cricket.grading import reward
+from spectator.observations import Observation
+from tests.environments.cricket.playing import Chooser, captain, last_of, play, tools_of
+
+SEEDS = range(200)
+OVERS = 3
+INTENTS = [f"{role}_{part}" for role in ("batting", "bowling") for part in ("powerplay", "middle", "death")]
+Probe = Callable[[int], Chooser]
+
+
+def score_of(seed: int, home: str | Chooser) -> float:
+    return last_of(seed, home, max_overs=OVERS).reward
+
+
+@pytest.fixture(scope="module")
+def heuristic() -> list[float]:
+    return [score_of(seed, "heuristic") for seed in SEEDS]
+
+
+def heuristic_of(seed: int) -> Chooser:
+    policy = captain("heuristic", derive_seed(seed, "policy", "home"))
+    return lambda observation: policy.choose(observation).action
+
+
+def stalling(seed: int) -> Chooser:
+    """Plays as the heuristic, but calls whatever does not go on first, as long as it may."""
+    usual = heuristic_of(seed)
+
+    def choose(observation: Observation) -> Mapping[str, Any]:
+        if "analyze_situation" in tools_of(observation):
+            return {"tool": "analyze_situation"}
+        return usual(observation)
+
+    return choose
+
+
+def spamming(seed: int) -> Chooser:
+    """Sends any tool at any time."""
+    usual, rng = heuristic_of(seed), random.Random(seed)
+
+    def choose(observation: Observation) -> Mapping[str, Any]:
+        if rng.random() < 0.3:
+            return {"tool": rng.choice(["bowl_delivery", "play_delivery", "call_toss", "select_bowler"])}
+        return usual(observation)
+
+    return choose
+
+
+def parroting(seed: int) -> Chooser:
+    """Changes the plan to whatever it is about to do, which is anything."""
+    usual, rng = heuristic_of(seed), random.Random(seed)
+    level = [0.5]
+
+    def choose(observation: Observation) -> Mapping[str, Any]:
+        tools, own = tools_of(observation), observation.content["you"]
+        if "update_match_plan" in tools and own["plan"]["batting_powerplay"] != level[0]:
+            return {"tool": "update_match_plan", "arguments": dict.fromkeys(INTENTS, level[0])}
+        if "set_strategy" in tools and own["aggression"] != level[0]:
+            return {"tool": "set_strategy", "arguments": {"aggression": level[0]}}
+        if "set_bowling_strategy" in tools and own["attack"] != level[0]:
+            return {"tool": "set_bowling_strategy", "arguments": {"attack": level[0]}}
+        action = usual(observation)
+        if action["tool"] == "set_match_plan":
+            return {"tool": "set_match_plan"}
+        if action["tool"] in ("set_strategy", "set_bowling_strategy"):
+            action = {"tool": tools[0]}
+        if action["tool"] in ("play_delivery", "bowl_delivery"):
+            level[0] = round(rng.random(), 2)
+        return action
+
+    return choose
+
+
+def constant(level: float) -> Probe:
+    """Plans and plays one intent from first to last."""
+
+    def probe(seed: int) -> Chooser:
+        usual = heuristic_of(seed)
+
+        def choose(observation: Observation) -> Mapping[str, Any]:
+            tools, own = tools_of(observation), observation.content["you"]
+            if "set_match_plan" in tools:
+                return {"tool": "set_match_plan", "arguments": dict.fromkeys(INTENTS, level)}
+            if "set_strategy" in tools and own["aggression"] != level:
+                return {"tool": "set_strategy", "arguments": {"aggression": level}}
+            if "set_bowling_strategy" in tools and own["attack"] != level:
+                return {"tool": "set_bowling_strategy", "arguments": {"attack": level}}
+            action = usual(observation)
+            if action["tool"] in ("set_strategy", "set_bowling_strategy"):
+                return {"tool": tools[0]}
+            return action
+
+        return choose
+
+    return probe
+
+
+def gibberish(seed: int) -> Chooser:
+    """Plays the defaults and says nonsense instead of planning."""
+    usual, rng = heuristic_of(seed), random.Random(seed)
+
+    def choose(observation: Observation) -> Mapping[str, Any]:
+        action = usual(observation)
+        noise = "".join(rng.choice("asdf ghjkl") for _ in range(200))
+        if action["tool"] == "set_match_plan":
+            return {"tool": tools_of(observation)[0]}
+        if rng.random() < 0.2 and "reflect_after_ball" in tools_of(observation):
+            return {"tool": "reflect_after_ball", "arguments": {"note": noise}}
+        return action
+
+    return choose
+
+
+PROBES: dict[str, Probe] = {
+    "stalling": stalling,
+    "spamming": spamming,
+    "plan-parroting": parroting,
+    "always-attack": constant(1.0),
+    "always-defend": constant(0.0),
+    "gibberish": gibberish,
+}
+
+
+@pytest.mark.parametrize("name", PROBES)
+def test_a_probe_loses_to_the_heuristic(name: str, heuristic: list[float]) -> None:
+    """Paired t statistic of 200 seeds beyond 2.6: less than one time in a hundred by chance."""
+    gains = [usual - score_of(seed, PROBES[name](seed)) for seed, usual in zip(SEEDS, heuristic, strict=True)]
+    error = statistics.stdev(gains) / math.sqrt(len(gains))
+    assert statistics.mean(gains) / error > 2.6, (statistics.mean(gains), error)
+
+
+def test_the_shares_make_a_whole_and_no_loss_scores_above_a_win() -> None:
+    shares = (reward.RESULT_SHARE, reward.QUALITY_SHARE, reward.COHERENCE_SHARE, reward.VALIDITY_SHARE)
+    assert sum(shares) == pytest.approx(1.0)
+    assert sum(shares[1:]) < reward.RESULT_SHARE
+    scores: dict[float, list[float]] = {0.0: [], 0.5: [], 1.0: []}
+    for seed in range(60):
+        last = play(seed, "random" if seed % 2 else "aggressive", max_overs=1, super_over=seed % 3 == 0).last
+        scores[last.metadata["rubric"]["result"]].append(last.reward)
+    assert max(scores[0.0]) < min(scores[1.0])
+    assert all(0.0 <= score <= 1.0 for found in scores.values() for score in found)
+
+
+def test_every_part_is_a_share_of_one() -> None:
+    for seed in range(20):
+        rubric = play(seed, "random", max_overs=2).last.metadata["rubric"]
+        assert all(0.0 <= part <= 1.0 for part in rubric.values())
+
+
+def test_refusals_and_charged_calls_cost_validity() -> None:
+    def rubric(extra: Callable[[Observation], Mapping[str, Any] | None]) -> float:
+        usual = heuristic_of(1)
+        told = play(1, lambda seen: extra(seen) or usual(seen), max_overs=1)
+        return float(told.last.metadata["rubric"]["tool_validity"])
+
+    left = [3]
+
+    def wrong(observation: Observation) -> Mapping[str, Any] | None:
+        left[0] -= 1
+        return {"tool": "nonsense"} if left[0] >= 0 else None
+
+    assert rubric(lambda observation: None) == 1.0
+    assert rubric(wrong) == pytest.approx(1.0 - 3 * reward.REFUSAL_COST)
+
+
+def test_quality_is_measured_against_the_resource_par() -> None:
+    found = {seed: play(seed, max_overs=5).last.metadata["rubric"] for seed in range(80)}
+    assert 0.42 < statistics.mean(rubric["quality"] for rubric in found.values()) < 0.58
+    won = [rubric["quality"] for rubric in found.values() if rubric["result"] == 1.0]
+    lost = [rubric["quality"] for rubric in found.values() if rubric["result"] == 0.0]
+    assert statistics.mean(won) > statistics.mean(lost)
+
+
+def test_coherence_is_one_for_deeds_as_planned_and_nought_without_a_plan() -> None:
+    assert play(1, "heuristic", max_overs=2).last.metadata["rubric"]["coherence"] == 1.0
+    assert 0.8 < play(1, "aggressive", max_overs=2).last.metadata["rubric"]["coherence"] < 1.0
+    environment = play(1, "heuristic", "cricsheet", max_overs=2).environment
+    game = environment._game
+    assert game is not None
+    assert reward.rubric(game.playing, game.captains["away"], "away")["coherence"] == 0.0

@@ -1,0 +1,192 @@
+"""The commentary says what the events say, and nothing that could not have happened."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from spectator.environments.cricket import WORLD
+from spectator.environments.cricket.match.field import preset_field
+from spectator.environments.cricket.show import phrases
+from spectator.environments.cricket.show.phrase_choice import fixed_part
+from spectator.events import Event
+from tests.environments.cricket.playing import Told, play
+
+
+@pytest.fixture(scope="module")
+def told() -> list[Told]:
+    """Eight matches of several lengths and styles."""
+    pairs = [
+        ("heuristic", "heuristic"),
+        ("aggressive", "defensive"),
+        ("tactician", "spin_first"),
+        ("random", "random"),
+    ]
+    matches = [play(40 + n, *pair, max_overs=overs) for n, pair in enumerate(pairs) for overs in (5, 20)]
+    return [*matches, play(1, start="super_over"), play(2, start="chase"), play(3, start="collapse")]
+
+
+def balls(told: list[Told]) -> list[tuple[dict, str, str | None, int]]:  # type: ignore[type-arg]
+    return [
+        (dict(event.data), line.text, line.label, line.priority)
+        for one in told
+        for event, line in one.lines
+        if event.type == "cricket.ball_bowled" and line.label is not None
+    ]
+
+
+def test_every_ball_has_its_line_and_its_mark(told: list[Told]) -> None:
+    for one in told:
+        spoken = [event for event, line in one.lines if event.type == "cricket.ball_bowled" and line.label]
+        assert len(spoken) == len(one.of("ball_bowled"))
+    for data, text, label, priority in balls(told):
+        assert label == ("OUT" if data["dismissal"] else data["mark"])
+        assert priority == {"wicket": 0, "six": 1, "four": 1}.get(data["kind"], 3)
+        assert text.startswith(
+            ("Free hit. " if data["free_hit"] else "") + data["bowler"].partition(" ")[2] + " to "
+        )
+
+
+def test_sixes_fours_and_wickets_are_called_exactly_when_they_happen(told: list[Told]) -> None:
+    for data, text, _, _ in balls(told):
+        assert ("SIX" in text) == (data["kind"] == "six" or (data["bat"] == 6 and data["boundary"])), text
+        called = bool(re.search(r"\bFOUR\b", text))
+        assert called == (data["boundary"] and data["bat"] == 4 and not data["ran"]), text
+        assert bool(re.search(r"\bOUT\b", text)) == bool(data["dismissal"]), text
+        if data["noball"]:
+            assert ("free hit" in text.lower()) == (data["free_hit_next"] or data["free_hit"]), text
+        if not data["noball"]:
+            assert "No-ball" not in text
+        if data["wides"] and not data["dismissal"]:
+            assert "ide" in text
+
+
+def test_who_is_out_and_who_caught_it_are_named_rightly(told: list[Told]) -> None:
+    wickets = [(data, text) for data, text, _, _ in balls(told) if data["dismissal"]]
+    assert len(wickets) > 60
+    for data, text in wickets:
+        out = data["out"].partition(" ")[2]
+        assert out in text or data["striker"].partition(" ")[2] == out, text
+        if data["dismissal"] in ("caught", "stumped", "run out") and data["fielder"]:
+            assert data["fielder"].partition(" ")[2] in text
+        if data["dismissal"] == "caught" and data["position"] != "keeper":
+            assert data["position"] in text
+        if data["dismissal"] in ("bowled", "lbw", "hit wicket"):
+            assert data["fielder"] is None
+
+
+def test_a_catcher_stands_where_the_field_has_a_fielder(told: list[Told]) -> None:
+    for data, _, _, _ in balls(told):
+        if data["dismissal"] == "caught" and data["position"] != "keeper":
+            field = preset_field(data["intents"]["field"], 2 if data["powerplay"] else 5)
+            assert data["position"] in [man.name for man in field.fielders]
+            assert data["fielder"] not in (data["bowler"], None)
+        if data["dismissal"] == "stumped":
+            assert data["position"] == "keeper"
+
+
+def test_the_equation_in_the_last_two_overs_of_a_chase_is_right(told: list[Told]) -> None:
+    found = 0
+    for data, text, _, _ in balls(told):
+        asked = re.search(r"(\d+) needed from (the last ball|\d+)\.$", text)
+        if asked:
+            left = 1 if asked[2] == "the last ball" else int(asked[2])
+            assert (int(asked[1]), left) == (data["need"], data["balls_left"])
+            found += 1
+    assert found > 40
+
+
+def test_it_is_varied(told: list[Told]) -> None:
+    sixes = [text.partition(": ")[2] for data, text, _, _ in balls(told) if data["kind"] == "six"]
+    assert len(set(sixes)) > 0.7 * len(sixes) > 20
+
+
+def test_the_same_event_is_told_the_same_way(told: list[Told]) -> None:
+    assert play(40, max_overs=5).lines == told[0].lines
+
+
+def test_over_summaries_innings_and_result_are_told(told: list[Told]) -> None:
+    for one in told:
+        said = [line.text for _, line in one.lines]
+        assert sum(text.startswith("End of over") for text in said) == len(one.of("over_completed"))
+        assert said[-1] == one.of("match_ended")[0]["result"] + "."
+        assert all(0 < len(text) <= 300 for text in said)
+        assert not any("{" in text or "None" in text or "  " in text for text in said)
+
+
+def test_unknown_events_are_passed_over() -> None:
+    assert list(WORLD.commentator(Event("x", "e", 1, "", 0, "other.thing", {}), {})) == []
+
+
+def phrase_of(text: str, options: tuple[str, ...]) -> str | None:
+    """The phrase that ``text`` was made of: the one of which most is in it."""
+    fitting = [one for one in options if fixed_part(one) in text.lower()]
+    return max(fitting, key=lambda one: len(fixed_part(one)), default=None)
+
+
+def test_no_phrase_comes_again_within_two_overs(told: list[Told]) -> None:
+    by_kind = {
+        "six": phrases.SIX,
+        "four": phrases.FOUR,
+        "run": phrases.ONE,
+        "dot": phrases.DOT_PLAYED + phrases.DOT_DEFENDED + phrases.DOT_PLAIN,
+    }
+    seen = 0
+    for one in told:
+        last: dict[str, int] = {}
+        for event, line in one.lines:
+            if event.type != "cricket.ball_bowled" or not line.label or event.data["extras"]:
+                continue
+            if event.data["kind"] not in by_kind or event.data["bat"] in (2, 3):
+                continue
+            phrase = phrase_of(line.text, by_kind[event.data["kind"]])
+            if phrase is not None:
+                over = 100 * event.data["innings"] + event.data["over"]
+                assert over - last.get(phrase, -9) > 1, (phrase, line.text)
+                last[phrase] = over
+                seen += 1
+    assert seen > 400
+
+
+def numbers_in(value: Any) -> set[str]:
+    """Every number in an event's data, as it is written."""
+    if isinstance(value, dict):
+        return set().union(*(numbers_in(item) for item in value.values()), *({str(key)} for key in value))
+    if isinstance(value, list):
+        return set().union(*map(numbers_in, value))
+    return set(re.findall(r"\d+(?:\.\d+)?", str(value)))
+
+
+@pytest.mark.parametrize(
+    ("seed", "given"), [(7, {"max_overs": 1}), (8, {"max_overs": 50}), (9, {"start": "death"})]
+)
+def test_every_number_that_is_said_is_in_the_scorebook(seed: int, given: dict[str, Any]) -> None:
+    told = play(seed, **given)
+    for event, line in told.lines:
+        data = event.data
+        known = numbers_in(dict(data)) | numbers_in(told.state["world"]["scorecards"])
+        for balls, runs in (("balls_left", "need"), ("balls", "target")):
+            if data.get(balls) and data.get(runs):
+                known.add(f"{6 * data[runs] / data[balls]:.1f}")
+        for text in filter(None, (line.text, line.radio)):
+            said = set(re.findall(r"\d+(?:\.\d+)?", text))
+            assert said <= known, (said - known, text)
+
+
+def test_what_is_said_aloud_is_never_longer_than_what_is_written(told: list[Told]) -> None:
+    for event, line in told[1].lines:
+        if event.type == "cricket.ball_bowled" and line.radio is not None and not event.data["dismissal"]:
+            assert len(line.radio) <= len(line.text)
+            assert line.radio[0].isupper()
+
+
+def test_a_ball_that_turns_the_match_is_named_with_both_chances() -> None:
+    told = play(4, max_overs=5, forecast_futures=300)
+    swings = [line.text for _, line in told.lines if line.label == "swing"]
+    assert swings
+    for text in swings:
+        before, after = map(int, re.findall(r"\d+", text)[:2])
+        assert after - before >= 14
+        assert "simulated" in text

@@ -312,7 +312,7 @@ class MatchArranged(EventData):
     caller: Side
 
 
-class InningsPosition(EventData):
+class Standing(EventData):
     """Where an innings stands between two overs."""
 
     innings: int
@@ -333,7 +333,7 @@ class PositionSet(EventData):
 
     scorecards: dict[str, dict[str, Any]] = Field(description="By innings, as viewers see them")
     scores: dict[Side, Score]
-    now: InningsPosition | None = Field(description="Null when the next innings is about to begin")
+    now: Standing | None = Field(description="Null when the next innings is about to begin")
 
 
 class ForecastMade(EventData):

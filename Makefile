@@ -19,7 +19,7 @@ $(VENV)/.server: pyproject.toml | $(VENV)/bin/python
 	touch $@
 
 $(VENV)/.test: pyproject.toml $(VENV)/.server
-	$(BIN)/python $(PIP) --editable '.[server,models,watch,voice,test]'
+	$(BIN)/python $(PIP) --editable '.[server,models,watch,voice,collider,test]'
 	touch $@
 
 # The official OpenEnv package brings over a hundred others, so its peers run in an environment of their own.

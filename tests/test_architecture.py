@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -48,7 +49,14 @@ CRICKET_FLOORS: tuple[tuple[str, ...], ...] = (
 """The same for the rooms of the cricket world."""
 
 WEB = {"fastapi", "starlette", "jinja2", "uvicorn"}
-RULES_MAY_IMPORT = {"numpy"}
+RULES_MAY_IMPORT: dict[str, set[str]] = {
+    "cricket": {"numpy"},
+    "collider": {"numpy", "scipy", "iminuit", "boost_histogram", "pyhf", "particle"},
+}
+"""Packages from outside that the rules of a world may import, beside pydantic; a world not named, none."""
+
+COLLIDER_LOADS_LATE = {"scipy", "iminuit", "boost_histogram", "pyhf", "particle"}
+"""Heavy packages of the collider that are imported by functions that need them, not on top of a module."""
 
 
 def sources() -> list[Path]:
@@ -136,6 +144,34 @@ def test_only_the_edge_knows_the_web(path: Path) -> None:
     for name, line in imports_of(path):
         allowed = path.name == "cli.py" and name == "uvicorn"
         assert name.split(".")[0] not in WEB or allowed, f"{path}:{line} imports {name}"
+
+
+def worlds_modules() -> list[Path]:
+    return [
+        path for path in sources() if "environments" in path.parts and len(path.relative_to(ROOT).parts) > 3
+    ]
+
+
+@pytest.mark.parametrize("path", worlds_modules(), ids=lambda path: str(path.relative_to(ROOT)))
+def test_a_world_imports_only_what_it_may(path: Path) -> None:
+    may = RULES_MAY_IMPORT.get(path.relative_to(ROOT).parts[2], set()) | {"pydantic", "spectator"}
+    for name, line in imports_of(path):
+        top = name.split(".")[0]
+        assert top in may or top in sys.stdlib_module_names, f"{path}:{line} imports {name}"
+
+
+@pytest.mark.parametrize("path", worlds_modules(), ids=lambda path: str(path.relative_to(ROOT)))
+def test_heavy_packages_of_the_collider_are_imported_late(path: Path) -> None:
+    body = ast.parse(path.read_text(encoding="utf-8")).body
+    for node in body:
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        else:
+            names = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+        for name in names:
+            assert name.split(".")[0] not in COLLIDER_LOADS_LATE, (
+                f"{path}:{node.lineno} imports {name} at once"
+            )
 
 
 def test_no_core_file_template_or_shared_script_names_a_game() -> None:

@@ -1,0 +1,234 @@
+"""Smooth backgrounds: families that are linear in the logarithm, fitted by Newton's method to Poisson counts.
+
+The expected events of a bin are ``width x exp(X b)`` at its centre. Such a likelihood has one minimum, so no
+starting values are needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from spectator.environments.collider.analysis import normal
+from spectator.environments.collider.analysis.checks import (
+    Floats,
+    Window,
+    checked_choice,
+    checked_number,
+    checked_spectrum,
+    checked_window,
+    refuse,
+)
+
+ORDERS: Final[Mapping[str, int]] = {"exponential": 1, "quadratic": 2, "cubic": 3, "quartic": 4}
+"""Log-polynomials by their order in the mass."""
+
+BACKGROUNDS: Final = (*ORDERS, "power_law", "dijet")
+"""Names of the families. ``power_law`` is linear in ln m. ``dijet`` is (1-x)^p1 x^-(p2 + p3 ln x) with
+x = m / sqrt(s), the form of dijet searches such as CMS arXiv:1911.03947."""
+
+DEFAULT_SQRT_S_GEV: Final = 13_000.0
+"""Energy of the collisions for ``dijet``, where none is named; a model input."""
+
+_RIDGE: Final = 1e-3
+"""Weight of the penalty on shape parameters: it keeps them finite where nothing was seen, and is lost beside
+the information of a few events."""
+
+_STEPS: Final = 60
+
+
+@dataclass(frozen=True, slots=True)
+class BackgroundFit:
+    """A background alone, fitted to the bins of a window.
+
+    Args:
+        background: Its family.
+        parameters: Coefficients of the columns of :func:`design`.
+        expected: Events in each bin of the window, those of excluded stretches too.
+        chi2: Pearson's, over the bins that entered the fit.
+        ndf: Bins less parameters.
+        p_value: Chance of a chi-square this large, the coarseness of low counts allowed for.
+        bins: First bin of the window and the one after its last.
+        converged: Whether Newton's method came to rest.
+    """
+
+    background: str
+    parameters: tuple[float, ...]
+    expected: tuple[float, ...]
+    chi2: float
+    ndf: int
+    p_value: float
+    bins: tuple[int, int]
+    converged: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Regression:
+    """Result of :func:`poisson_regression`: coefficients, expected counts, and the log-likelihood."""
+
+    beta: Floats
+    expected: Floats
+    nll: float
+    converged: bool
+
+
+def design(background: str, edges: Floats, sqrt_s_gev: float = DEFAULT_SQRT_S_GEV) -> Floats:
+    """Columns of a family at the bin centres, the first one constant, orthonormal up to a factor.
+
+    Raises:
+        InvalidAnalysis: There is no such family, or the masses are beyond the energy of the collisions.
+    """
+    name = checked_choice("background", background, BACKGROUNDS)
+    centres = 0.5 * (edges[1:] + edges[:-1])
+    if name in ORDERS:
+        t = 2.0 * (centres - centres[0]) / max(float(centres[-1] - centres[0]), 1e-12) - 1.0
+        columns = np.vander(t, ORDERS[name] + 1, increasing=True)
+    else:
+        x = centres / sqrt_s_gev
+        if x[-1] >= 1.0:
+            raise refuse("sqrt_s_gev", f"is above the largest mass, {centres[-1]:g} GeV")
+        powers = [np.ones_like(x), np.log(x)]
+        columns = np.stack(powers if name == "power_law" else [*powers, np.log1p(-x), np.log(x) ** 2], axis=1)
+    orthonormal, _ = np.linalg.qr(columns)
+    orthonormal *= np.sqrt(len(centres)) * np.sign(orthonormal[0, 0] or 1.0)
+    return np.asarray(orthonormal)
+
+
+def log_likelihood_gap(counts: Floats, expected: Floats) -> float:
+    """Negative log-likelihood of Poisson counts, less that of a perfect description: half the deviance."""
+    from scipy.special import xlogy
+
+    return float(np.sum(expected - counts + xlogy(counts, counts / np.maximum(expected, 1e-300))))
+
+
+def poisson_regression(columns: Floats, counts: Floats, widths: Floats) -> Regression:
+    """Fit ``widths x exp(columns @ beta)`` to Poisson counts by damped Newton steps."""
+    beta = np.zeros(columns.shape[1])
+    beta[0] = np.log(max(counts.sum(), 0.5) / widths.sum()) / columns[0, 0]
+    beta = _warm_start(columns, counts, widths, beta)
+    ridge = np.full(len(beta), _RIDGE)
+    ridge[0] = 0.0
+    expected = widths * np.exp(np.clip(columns @ beta, -600, 600))
+    value = log_likelihood_gap(counts, expected) + 0.5 * float(ridge @ beta**2)
+    for _ in range(_STEPS):
+        gradient = columns.T @ (expected - counts) + ridge * beta
+        hessian = columns.T @ (expected[:, None] * columns) + np.diag(ridge + 1e-12)
+        step = np.linalg.solve(hessian, gradient)
+        if float(gradient @ step) < 1e-9:
+            return Regression(beta, expected, log_likelihood_gap(counts, expected), True)
+        factor = 1.0
+        while factor > 1e-6:
+            tried = beta - factor * step
+            new = widths * np.exp(np.clip(columns @ tried, -600, 600))
+            reached = log_likelihood_gap(counts, new) + 0.5 * float(ridge @ tried**2)
+            if reached <= value + 1e-12 * abs(value):
+                break
+            factor *= 0.5
+        beta, expected, value = tried, new, reached
+    return Regression(beta, expected, log_likelihood_gap(counts, expected), False)
+
+
+def _warm_start(columns: Floats, counts: Floats, widths: Floats, flat: Floats) -> Floats:
+    """Weighted least squares on the logarithm, where most bins hold events; else a flat background."""
+    if np.count_nonzero(counts) < 0.7 * len(counts):
+        return flat
+    weights = counts + 0.5
+    weighted = columns * weights[:, None]
+    target = np.log((counts + 0.5) / widths)
+    system = columns.T @ weighted + 1e-9 * weights.sum() * np.eye(columns.shape[1])
+    return np.asarray(np.linalg.solve(system, weighted.T @ target))
+
+
+def goodness(counts: Floats, expected: Floats, parameters: int) -> tuple[float, int, float]:
+    """Pearson's chi-square, its degrees of freedom and its p-value.
+
+    The chi-square of bin counts has variance 2 + 1/expected a bin, not 2; the p-value is that of a gamma
+    distribution with the same mean and variance.
+    """
+    floor = np.maximum(expected, 1e-9)
+    chi2 = float(np.sum((counts - floor) ** 2 / floor))
+    ndf = max(len(counts) - parameters, 0)
+    if ndf == 0:
+        return chi2, 0, 1.0
+    variance = 2.0 * ndf + float(np.sum(np.minimum(1.0 / floor, 1e6))) * ndf / len(counts)
+    scale = variance / (2.0 * ndf)
+    return chi2, ndf, normal.chi2_p(chi2 / scale, ndf / scale)
+
+
+def choose_background(edges: Floats, counts: Floats, kept: NDArray[np.bool_] | None = None) -> str:
+    """The lowest log-polynomial that no next two orders improve on, by Akaike's criterion.
+
+    Args:
+        edges: Bin edges.
+        counts: Events.
+        kept: Which bins enter; all without it.
+    """
+    chosen = np.ones(len(counts), dtype=bool) if kept is None else kept
+    widths, seen = np.diff(edges)[chosen], counts[chosen]
+    names = [name for name, order in ORDERS.items() if order < len(seen) - 1] or ["exponential"]
+    scores = [
+        poisson_regression(design(name, edges)[chosen], seen, widths).nll + ORDERS[name] for name in names
+    ]
+    best = 0
+    while best + 1 < len(scores) and min(scores[best + 1 : best + 3]) < scores[best] - 1.0:
+        best += 1
+    return names[best]
+
+
+def fit_background(
+    edges_gev: ArrayLike,
+    counts: ArrayLike,
+    *,
+    window_gev: Window | None = None,
+    background: str = "auto",
+    exclude_gev: Sequence[Window] = (),
+    sqrt_s_gev: float = DEFAULT_SQRT_S_GEV,
+) -> BackgroundFit:
+    """Fit a smooth background alone.
+
+    Args:
+        edges_gev: Bin edges, n + 1 ascending values.
+        counts: Events, n values.
+        window_gev: Which bins enter; all without it.
+        background: One of ``BACKGROUNDS``, or ``auto`` for the lowest sufficient log-polynomial.
+        exclude_gev: Stretches left out, such as a blinded signal region: the fit interpolates.
+        sqrt_s_gev: Energy of the collisions, for ``dijet``.
+
+    Raises:
+        InvalidAnalysis: An argument breaks its rule.
+
+    >>> fit = fit_background(np.linspace(100, 160, 31), 1000 * np.exp(-np.arange(30) / 15))
+    >>> fit.background, fit.converged
+    ('exponential', True)
+    """
+    edges, seen = checked_spectrum(edges_gev, counts)
+    checked_number("sqrt_s_gev", sqrt_s_gev, above=0.0)
+    checked_choice("background", background, ("auto", *BACKGROUNDS))
+    chosen = checked_window(edges, window_gev)
+    edges, seen = edges[chosen.start : chosen.stop + 1], seen[chosen]
+    kept = np.ones(len(seen), dtype=bool)
+    for stretch in exclude_gev:
+        kept[checked_window(edges, stretch, field="exclude_gev", bins=1)] = False
+    name = choose_background(edges, seen, kept) if background == "auto" else background
+    columns, widths = design(name, edges, sqrt_s_gev), np.diff(edges)
+    if kept.sum() < columns.shape[1]:
+        raise refuse("exclude_gev", f"leaves at least {columns.shape[1]} bins for the {name} background")
+    if not seen[kept].any():
+        raise refuse("counts", "hold at least one event outside the excluded stretches")
+    fit = poisson_regression(columns[kept], seen[kept], widths[kept])
+    expected = widths * np.exp(np.clip(columns @ fit.beta, -600, 600))
+    chi2, ndf, p_value = goodness(seen[kept], expected[kept], columns.shape[1])
+    return BackgroundFit(
+        name,
+        tuple(fit.beta.tolist()),
+        tuple(expected.tolist()),
+        chi2,
+        ndf,
+        p_value,
+        (chosen.start, chosen.stop),
+        fit.converged,
+    )

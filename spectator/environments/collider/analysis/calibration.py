@@ -1,0 +1,213 @@
+"""Calibration on standard candles: momentum scale and resolution from peaks whose mass is known."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from numpy.typing import ArrayLike
+
+from spectator.environments.collider.analysis.checks import (
+    Window,
+    checked_choice,
+    checked_edges,
+    checked_number,
+    refuse,
+)
+from spectator.environments.collider.analysis.normal import chi2_p
+from spectator.environments.collider.analysis.pdg import PDG
+from spectator.environments.collider.analysis.resonance import ResonanceFit, fit_resonance
+
+
+@dataclass(frozen=True, slots=True)
+class Candle:
+    """A peak to calibrate on.
+
+    Args:
+        particle: Its name in ``PDG``.
+        window_gev: Where it is fitted.
+        voigt: Whether its natural width matters beside the resolution.
+    """
+
+    particle: str
+    window_gev: tuple[float, float]
+    voigt: bool = False
+
+
+CANDLES: Final[Mapping[str, Candle]] = {
+    "omega": Candle("omega", (0.70, 0.86), voigt=True),
+    "phi": Candle("phi", (0.95, 1.10), voigt=True),
+    "jpsi": Candle("jpsi", (2.85, 3.35)),
+    "psi2s": Candle("psi2s", (3.50, 3.90)),
+    "upsilon1s": Candle("upsilon1s", (8.60, 11.20)),
+    "z": Candle("z", (80.0, 102.0), voigt=True),
+}
+"""Peaks by name. The windows hold some five resolutions of 1 to 2 % on either side, and for Upsilon(1S) its
+two neighbours too, which the fit describes with it."""
+
+NOT_A_FIT: Final = 5.0
+"""A candle is fitted where its peak stands out by at least so many standard deviations."""
+
+SHAPE_FLOOR: Final = 2e-4
+"""Relative error of a fitted mass from the peak's unknown shape. With millions of events the statistical
+error is meaningless: on the shipped spectrum J/psi moves by up to 2e-4 between a Gauss curve, a Crystal
+Ball and windows of other widths (docs/collider-physics.md)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """What a candle says of the detector.
+
+    Args:
+        candle: Its name.
+        scale: Measured over true mass; divide a measured mass by it.
+        scale_error: Standard error, with that of the true mass and the floor for the shape.
+        relative_resolution: Gaussian sigma over mass.
+        relative_resolution_error: Its standard error.
+        resolution_factor: ``relative_resolution`` over the expected one; ``None`` where none was given.
+        resolution_factor_error: Its standard error.
+        fit: The fit behind it.
+    """
+
+    candle: str
+    scale: float
+    scale_error: float
+    relative_resolution: float
+    relative_resolution_error: float
+    resolution_factor: float | None
+    resolution_factor_error: float | None
+    fit: ResonanceFit
+
+    def corrected(self, mass_gev: float) -> float:
+        """A measured mass with the scale taken out."""
+        return mass_gev / self.scale
+
+
+@dataclass(frozen=True, slots=True)
+class CombinedCalibration:
+    """Several candles together, by weighted means.
+
+    Args:
+        scale: Measured over true mass.
+        scale_error: Standard error, scaled by sqrt(chi2 / ndf) where the candles disagree.
+        resolution_factor: Mean factor; ``None`` where a candle has none.
+        resolution_factor_error: Its standard error.
+        chi2: Of the scales about their mean.
+        ndf: Candles less one.
+        p_value: Chance of a chi-square this large.
+    """
+
+    scale: float
+    scale_error: float
+    resolution_factor: float | None
+    resolution_factor_error: float | None
+    chi2: float
+    ndf: int
+    p_value: float
+
+    def corrected(self, mass_gev: float) -> float:
+        """A measured mass with the scale taken out."""
+        return mass_gev / self.scale
+
+
+def calibrate(
+    candle: str,
+    edges_gev: ArrayLike,
+    counts: ArrayLike,
+    *,
+    window_gev: Window | None = None,
+    expected_relative_resolution: float | None = None,
+) -> Calibration:
+    """Fit a candle's peak and compare it with the true mass.
+
+    Args:
+        candle: One of ``CANDLES``.
+        edges_gev: Bin edges.
+        counts: Events.
+        window_gev: Where to fit; the candle's own window without it.
+        expected_relative_resolution: sigma / m that simulation expects there, to compare with.
+
+    Raises:
+        InvalidAnalysis: There is no such candle, the data do not hold its window, or no peak stands out
+            there by five standard deviations.
+    """
+    name = checked_choice("candle", candle, tuple(CANDLES))
+    known, truth = CANDLES[name], PDG[CANDLES[name].particle]
+    edges = checked_edges(edges_gev)
+    if not edges[0] <= truth.mass_gev <= edges[-1]:
+        hint = (
+            "; they look like MeV: divide by 1000" if edges[0] <= 1000 * truth.mass_gev <= edges[-1] else ""
+        )
+        raise refuse("edges_gev", f"hold {truth.mass_gev:g} GeV, the mass of {name}{hint}")
+    low, high = known.window_gev if window_gev is None else window_gev
+    fit = fit_resonance(
+        edges_gev,
+        counts,
+        (max(low, float(edges[0])), min(high, float(edges[-1]))),
+        natural_width_gev=truth.width_gev if known.voigt else None,
+        mass_gev=truth.mass_gev,
+    )
+    if not fit.converged or fit.z_local < NOT_A_FIT:
+        raise refuse(
+            "candle", f"{name} stands out by {NOT_A_FIT:g} standard deviations, not {fit.z_local:.1f}"
+        )
+    return _compared(name, fit, truth.mass_gev, truth.mass_error_gev, expected_relative_resolution)
+
+
+def _compared(
+    name: str, fit: ResonanceFit, true: float, true_error: float, expected: float | None
+) -> Calibration:
+    scale = fit.mass_gev / true
+    error = scale * math.sqrt(
+        (fit.mass_error_gev / fit.mass_gev) ** 2 + (true_error / true) ** 2 + SHAPE_FLOOR**2
+    )
+    resolution, resolution_error = fit.width_gev / fit.mass_gev, fit.width_error_gev / fit.mass_gev
+    factor = None
+    if expected is not None:
+        factor = resolution / checked_number("expected_relative_resolution", expected, above=0.0)
+    return Calibration(
+        name,
+        scale,
+        error,
+        resolution,
+        resolution_error,
+        factor,
+        None if factor is None else factor * resolution_error / resolution,
+        fit,
+    )
+
+
+def combine_calibrations(calibrations: Sequence[Calibration]) -> CombinedCalibration:
+    """Weighted mean of several candles.
+
+    Raises:
+        InvalidAnalysis: There is none.
+    """
+    if not calibrations:
+        raise refuse("calibrations", "hold at least one")
+    scale, error, chi2 = weighted_mean([(one.scale, one.scale_error) for one in calibrations])
+    ndf = len(calibrations) - 1
+    factors = [
+        (one.resolution_factor, one.resolution_factor_error)
+        for one in calibrations
+        if one.resolution_factor is not None and one.resolution_factor_error
+    ]
+    factor, factor_error = None, None
+    if len(factors) == len(calibrations):
+        factor, factor_error, _ = weighted_mean([(value, error) for value, error in factors if error])
+    spread = max(math.sqrt(chi2 / ndf), 1.0) if ndf else 1.0
+    return CombinedCalibration(scale, error * spread, factor, factor_error, chi2, ndf, chi2_p(chi2, ndf))
+
+
+def weighted_mean(values: Sequence[tuple[float, float]]) -> tuple[float, float, float]:
+    """Mean weighted by inverse variances, its standard error, and the chi-square about it.
+
+    >>> weighted_mean([(1.0, 1.0), (3.0, 1.0)])
+    (2.0, 0.7071067811865475, 2.0)
+    """
+    weights = [error**-2 for _, error in values]
+    mean = sum(weight * value for weight, (value, _) in zip(weights, values, strict=True)) / sum(weights)
+    chi2 = sum(weight * (value - mean) ** 2 for weight, (value, _) in zip(weights, values, strict=True))
+    return mean, 1.0 / math.sqrt(sum(weights)), chi2

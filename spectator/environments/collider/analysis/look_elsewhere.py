@@ -1,0 +1,175 @@
+"""The look-elsewhere effect: global significance from the upcrossings of background-only scans.
+
+E. Gross and O. Vitells, "Trial factors for the look elsewhere effect in high energy physics", EPJC 70 (2010)
+525, arXiv:1005.1891: ``p_global <= p_local + <N(u)> exp(-(Z^2 - u^2) / 2)``, where ``<N(u)>`` is the mean
+number of times that the significance of a background-only scan rises through a low level u.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from spectator.environments.collider.analysis.backgrounds import (
+    BACKGROUNDS,
+    choose_background,
+    design,
+    poisson_regression,
+)
+from spectator.environments.collider.analysis.checks import (
+    Floats,
+    Window,
+    checked_choice,
+    checked_number,
+    checked_spectrum,
+    checked_window,
+    refuse,
+)
+from spectator.environments.collider.analysis.normal import p_of_z, z_of_p
+from spectator.environments.collider.analysis.scanning import Resolution, scan_grid
+from spectator.environments.collider.analysis.scores import gauss_templates, score_test, score_z
+
+LEVEL: Final = 0.0
+"""Significance u at which upcrossings are counted: low, so that toys hold many of them."""
+
+MOST_TOYS: Final = 1_000_000
+_BATCH: Final = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class GlobalSignificance:
+    """What a local significance is worth after a search over a window.
+
+    Args:
+        z_local: The local one.
+        p_local: Its one-sided chance.
+        z_global: After the look-elsewhere effect, not below 0.
+        p_global: Bound on the chance that the background alone reaches ``z_local`` somewhere, at most 1.
+        upcrossings: Mean number of upcrossings of the level 0.
+        upcrossings_error: Its standard error from the toys.
+        trials_factor: ``p_global / p_local``.
+        toys: How many.
+        p_toys: Share of toys that reach ``z_local`` somewhere; of use where it is well above 1 / toys.
+    """
+
+    z_local: float
+    p_local: float
+    z_global: float
+    p_global: float
+    upcrossings: float
+    upcrossings_error: float
+    trials_factor: float
+    toys: int
+    p_toys: float
+
+
+def dataset_digest(edges_gev: ArrayLike, counts: ArrayLike) -> str:
+    """SHA-256 of a spectrum's edges and counts as little-endian doubles: 64 hexadecimal digits.
+
+    Raises:
+        InvalidAnalysis: It is no spectrum.
+    """
+    edges, seen = checked_spectrum(edges_gev, counts)
+    return hashlib.sha256(edges.astype("<f8").tobytes() + seen.astype("<f8").tobytes()).hexdigest()
+
+
+def dataset_generator(edges_gev: ArrayLike, counts: ArrayLike, purpose: str) -> np.random.Generator:
+    """A stream of random numbers that belongs to a spectrum: asking again gives the same numbers.
+
+    Raises:
+        InvalidAnalysis: It is no spectrum.
+    """
+    key = hashlib.sha256(f"{purpose}:{dataset_digest(edges_gev, counts)}".encode()).digest()
+    return np.random.default_rng(np.random.SeedSequence(list(np.frombuffer(key, dtype="<u4"))))
+
+
+def global_significance(
+    edges_gev: ArrayLike,
+    counts: ArrayLike,
+    z_local: float,
+    resolution_gev: Resolution,
+    *,
+    window_gev: Window | None = None,
+    fit_window_gev: Window | None = None,
+    masses_gev: ArrayLike | None = None,
+    background: str = "auto",
+    toys: int = 400,
+    generator: np.random.Generator | None = None,
+) -> GlobalSignificance:
+    """Correct a local significance for having looked over a whole window.
+
+    Toy spectra are drawn from the fitted background and scanned as the data were.
+
+    Args:
+        edges_gev: Bin edges.
+        counts: Events; only the background fitted to them is used.
+        z_local: The largest local significance of the search.
+        resolution_gev: Gaussian width, as for :func:`scan`.
+        window_gev: The whole range that was searched; the fit window without it.
+        fit_window_gev: Bins that enter the background; all without it.
+        masses_gev: The masses that were tried; a quarter of a resolution apart without them.
+        background: One of ``BACKGROUNDS``, or ``auto``.
+        toys: How many, 50 .. 1,000,000.
+        generator: Source of the toys; without it the stream that belongs to this spectrum.
+
+    Raises:
+        InvalidAnalysis: An argument breaks its rule.
+    """
+    edges, seen = checked_spectrum(edges_gev, counts)
+    checked_choice("background", background, ("auto", *BACKGROUNDS))
+    z = checked_number("z_local", z_local)
+    number = int(checked_number("toys", toys, least=50, most=MOST_TOYS))
+    rng = generator or dataset_generator(edges, seen, "look-elsewhere")
+    chosen = checked_window(edges, fit_window_gev, field="fit_window_gev", bins=4)
+    edges, seen = edges[chosen.start : chosen.stop + 1], seen[chosen]
+    if not seen.any():
+        raise refuse("counts", "hold at least one event in the window")
+    name = choose_background(edges, seen) if background == "auto" else background
+    columns = design(name, edges)
+    smooth = poisson_regression(columns, seen, np.diff(edges)).expected
+    masses, sigmas = scan_grid(edges, resolution_gev, window_gev, masses_gev)
+    crossings, reached = _toys(edges, smooth, columns, (masses, sigmas), z, number, rng)
+    mean, error = float(crossings.mean()), float(crossings.std() / math.sqrt(number))
+    return _corrected(z, mean, error, number, float(reached.mean()))
+
+
+def _toys(
+    edges: Floats,
+    smooth: Floats,
+    columns: Floats,
+    grid: tuple[Floats, Floats],
+    z: float,
+    toys: int,
+    rng: np.random.Generator,
+) -> tuple[Floats, Floats]:
+    """Upcrossings of each toy, and whether it reaches ``z``."""
+    test = score_test(gauss_templates(edges, *grid), smooth, columns)
+    crossings, reached = [], []
+    for first in range(0, toys, _BATCH):
+        drawn = rng.poisson(smooth[:, None], (len(smooth), min(_BATCH, toys - first)))
+        lines = score_z(test, drawn.astype(np.float64), smooth)
+        above = lines > LEVEL
+        crossings.append((above[1:] & ~above[:-1]).sum(axis=0))
+        reached.append(lines.max(axis=0) >= z)
+    return np.concatenate(crossings).astype(np.float64), np.concatenate(reached).astype(np.float64)
+
+
+def _corrected(z: float, mean: float, error: float, toys: int, p_toys: float) -> GlobalSignificance:
+    p_local = p_of_z(z)
+    p_global = min(p_local + mean * math.exp(-0.5 * (max(z, 0.0) ** 2 - LEVEL**2)), 1.0)
+    return GlobalSignificance(
+        z,
+        p_local,
+        max(z_of_p(p_global), 0.0),
+        p_global,
+        mean,
+        error,
+        p_global / max(p_local, 1e-300),
+        toys,
+        p_toys,
+    )

@@ -10,7 +10,7 @@ from typing import Final, Literal
 
 from spectator.bus.base import Overflow
 from spectator.clock import Clock
-from spectator.episodes.host.handle import LiveEpisode
+from spectator.episodes.host.handle import EpisodeHandle
 from spectator.episodes.host.supervisor import Supervisor
 from spectator.episodes.run.pacing import Pace
 from spectator.events import NarrationClip
@@ -112,7 +112,7 @@ class Narration:
         for voice in self._voices:
             await voice.aclose()
 
-    async def _narrate(self, live: LiveEpisode, stage: Stage, audience: Audience) -> None:
+    async def _narrate(self, live: EpisodeHandle, stage: Stage, audience: Audience) -> None:
         narrator = Narrator(
             voices=self._voices,
             clips=self.clips,
@@ -164,7 +164,7 @@ def _cartesia(settings: Settings, clock: Clock) -> Callable[[], Voice] | None:
     return make
 
 
-def _telling(live: LiveEpisode) -> Callable[[NarrationClip], Awaitable[None]]:
+def _telling(live: EpisodeHandle) -> Callable[[NarrationClip], Awaitable[None]]:
     return live.tell
 
 

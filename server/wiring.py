@@ -118,7 +118,7 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
         stack.push_async_callback(supervisor.suspend)
         await recover(journal, clock, supervisor)
         outlet = open_outlet(compiled_wanted=settings.compiled_sends)
-        audience = Audience(bus=stage, tasks=tasks, clock=clock, settings=settings, outlet=outlet)
+        audience = Audience(tasks=tasks, clock=clock, settings=settings, outlet=outlet)
         stack.push_async_callback(audience.send_away, settings.shutdown_grace_s)
         narration = open_narration(settings, clock)
         stack.push_async_callback(narration.aclose)

@@ -270,3 +270,17 @@ def test_event_data_takes_no_unknown_field_and_cannot_be_changed(model: type[Eve
 def test_the_last_number_of_events() -> None:
     assert last_seq([]) == 0
     assert last_seq(golden_events()) == len(CORE_EVENTS)
+
+
+@given(st.dictionaries(st.text(), json_values, max_size=4))
+def test_an_event_is_decoded_as_the_standard_parser_would(data: dict[str, Any]) -> None:
+    text = record(Event("ep-1", "e", 7, "", 3, "x.happened", data)).text
+    assert repr(decode(text).event.data) == repr(json.loads(text)["data"])
+
+
+def test_an_event_nested_deeper_than_the_fast_parser_goes_is_decoded() -> None:
+    deep: Any = 1
+    for _ in range(400):
+        deep = [deep]
+    recorded = record(Event("ep-1", "e", 7, "", 3, "x.happened", {"deep": deep}))
+    assert decode(recorded.text) == recorded

@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field
 from starlette.requests import HTTPConnection, Request
 
 from spectator.clock import timestamp
-from spectator.episodes.host.handle import LiveEpisode
+from spectator.episodes.host.handle import EpisodeHandle
 from spectator.episodes.replay.fork import check_fork
 from spectator.episodes.run.pacing import Pace
 from spectator.episodes.run.plan import EpisodePlan, plan_episode
@@ -165,7 +165,7 @@ def _need_allowance(services: Services) -> None:
 
 
 async def _started(
-    starting: Coroutine[Any, Any, LiveEpisode], request: Request, response: Response, services: Services
+    starting: Coroutine[Any, Any, EpisodeHandle], request: Request, response: Response, services: Services
 ) -> StartedEpisode:
     try:
         live = await starting
@@ -220,12 +220,12 @@ async def status(services: ServicesDep) -> Status:
     return Status(
         running=_running(services),
         slots=services.supervisor.slots,
-        shown=[_described(live, services) for live in services.supervisor.guests()],
+        shown=[_described(live, services) for live in services.supervisor.external()],
         models_today=usage_today(services),
     )
 
 
-async def find_live(services: Services, episode_id: str | None) -> LiveEpisode:
+async def find_live(services: Services, episode_id: str | None) -> EpisodeHandle:
     """The episode if it runs; one that is only recorded is over.
 
     Raises:
@@ -244,7 +244,7 @@ def _running(services: Services) -> list[RunningEpisode]:
     return [_described(live, services) for live in services.supervisor.running()]
 
 
-def _described(live: LiveEpisode, services: Services) -> RunningEpisode:
+def _described(live: EpisodeHandle, services: Services) -> RunningEpisode:
     opponent = live.plan.opponent
     return RunningEpisode(
         episode_id=live.episode_id,

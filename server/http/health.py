@@ -74,7 +74,7 @@ def _exposition(services: Services) -> Iterator[str]:
     yield from _metric(
         "episodes_troubled", "gauge", "Episodes whose record cannot be written now", {"": troubled}
     )
-    shown = {"": len(supervisor.guests())}
+    shown = {"": len(supervisor.external())}
     yield from _metric("episodes_shown", "gauge", "Episodes of others that are shown here", shown)
     yield from _metric("episode_slots", "gauge", "Episodes that may run at once", {"": supervisor.slots})
     yield from _metric("episodes_started_total", "counter", "Episodes that began", {"": stage.started})

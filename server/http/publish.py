@@ -12,8 +12,8 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from spectator.catalog import world_names
 from spectator.environments.base import MAX_SEED
-from spectator.episodes.host.external import GuestDriver
-from spectator.episodes.host.external_world import foreign_plan, observed
+from spectator.episodes.host.external import ExternalDriver
+from spectator.episodes.host.external_world import external_plan, observed
 from spectator.episodes.run.contract_checks import checked_decision
 from spectator.errors import EpisodeError, PolicyError, field_errors
 from spectator.events import EpisodeEnded, Fact, StepTaken, core_fact, encode_json
@@ -96,7 +96,7 @@ async def publish(websocket: WebSocket) -> None:
 
 async def _show(websocket: WebSocket, services: Services) -> None:
     begin = FirstMessage.model_validate_json(await _hear(websocket)).begin
-    if len(services.supervisor.guests()) >= services.settings.openenv_max_published:
+    if len(services.supervisor.external()) >= services.settings.openenv_max_published:
         await _refuse(websocket, REFUSED, "as many such episodes are shown as may be; try again later")
         return
     if begin.environment in world_names():
@@ -104,7 +104,7 @@ async def _show(websocket: WebSocket, services: Services) -> None:
     title, agent = clean_text(begin.title, 100), clean_text(begin.agent, 64)
     first = _seen(begin.observation)
     episode_id = services.supervisor.new_id()
-    plan = foreign_plan(begin.environment, title, agent, begin.seed or 0)
+    plan = external_plan(begin.environment, title, agent, begin.seed or 0)
     driver = await services.supervisor.show(plan, episode_id)
     try:
         await driver.tell(0, [first])
@@ -124,7 +124,7 @@ def _seen(observation: dict[str, Any], reward: float = 0.0, total: float = 0.0) 
     return Fact("remote.observed", observed(observation, reward, total).model_dump(mode="json"))
 
 
-async def _follow(websocket: WebSocket, driver: GuestDriver) -> None:
+async def _follow(websocket: WebSocket, driver: ExternalDriver) -> None:
     turn, total = 0, 0.0
     while not driver.over:
         step = NextMessage.model_validate_json(await _hear(websocket)).step

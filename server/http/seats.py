@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final
 from fastapi import APIRouter, Depends, Query, Response
 from pydantic import BaseModel, Field
 
-from spectator.episodes.host.handle import LiveEpisode
+from spectator.episodes.host.handle import EpisodeHandle
 from spectator.errors import FieldError, InvalidRequest, NotAsked
 from spectator.llm.parsing import CallRefused, WrittenCall
 from spectator.llm.schema import UnsupportedSchema
@@ -132,12 +132,12 @@ async def act(sent: Annotated[Act, Depends(body_of(Act))], by: OperatorDep, serv
     return Acted(episode_id=live.episode_id, actor=actor, turn=live.turn + 1, action=sent.action)
 
 
-def _people(live: LiveEpisode) -> dict[str, HumanPolicy]:
+def _people(live: EpisodeHandle) -> dict[str, HumanPolicy]:
     seats = {actor: live.policy(actor) for actor in live.plan.world.actors}
     return {actor: policy for actor, policy in seats.items() if isinstance(policy, HumanPolicy)}
 
 
-def _asked(live: LiveEpisode, actor: str, policy: HumanPolicy) -> AskedSeat | None:
+def _asked(live: EpisodeHandle, actor: str, policy: HumanPolicy) -> AskedSeat | None:
     now = policy.asked
     if now is None:
         return None
@@ -168,7 +168,7 @@ def _missing(sent: Act) -> list[FieldError]:
     return wrong
 
 
-def _seat(live: LiveEpisode, wanted: str | None) -> tuple[str, HumanPolicy]:
+def _seat(live: EpisodeHandle, wanted: str | None) -> tuple[str, HumanPolicy]:
     """The seat that is meant.
 
     Raises:
@@ -184,7 +184,7 @@ def _seat(live: LiveEpisode, wanted: str | None) -> tuple[str, HumanPolicy]:
     return actor, people[actor]
 
 
-def _whose_turn(live: LiveEpisode, actor: str, turn: int | None) -> str:
+def _whose_turn(live: EpisodeHandle, actor: str, turn: int | None) -> str:
     now, deciding = live.turn + 1, live.deciding
     if turn is not None and turn < now:
         so_far = f"Turn {turn} is decided already"

@@ -8,7 +8,7 @@ from typing import Any
 
 from starlette.requests import HTTPConnection
 
-from spectator.episodes.host.external import GuestDriver
+from spectator.episodes.host.external import ExternalDriver
 from spectator.episodes.host.supervisor import Supervisor
 from spectator.episodes.record.stream import Step
 from spectator.episodes.run.plan import EpisodePlan
@@ -31,7 +31,7 @@ class Shown:
         driver: Takes what happens.
     """
 
-    def __init__(self, episode_id: str, driver: GuestDriver) -> None:
+    def __init__(self, episode_id: str, driver: ExternalDriver) -> None:
         self.episode_id = episode_id
         self._driver = driver
 
@@ -78,7 +78,7 @@ class Publisher:
         """Where the next episode can be watched, or why it cannot be."""
         if self._supervisor is None:
             return {"refused": "nothing is shown here"}
-        if len(self._supervisor.guests()) >= self._limit:
+        if len(self._supervisor.external()) >= self._limit:
             return {"refused": f"{self._limit} such episodes are shown already; this one stays private"}
         episode_id = self._supervisor.new_id()
         return {"episode_id": episode_id, "watch_url": f"/watch/{episode_id}"}

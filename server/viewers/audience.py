@@ -7,9 +7,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
-from spectator.bus.base import Bus, Overflow, Subscription
+from spectator.bus.base import Overflow, Subscription
 from spectator.clock import Clock
-from spectator.episodes.host.handle import LiveEpisode
+from spectator.episodes.host.episode_view import EpisodeView
 
 from ..settings import Settings
 from . import wire
@@ -42,7 +42,7 @@ class Relay:
         outlet: Writes.
     """
 
-    def __init__(self, live: LiveEpisode, subscription: Subscription, clock: Clock, outlet: Outlet) -> None:
+    def __init__(self, live: EpisodeView, subscription: Subscription, clock: Clock, outlet: Outlet) -> None:
         self.viewers = Rows()
         self.live = live
         self.telling = Telling(live.thinking)
@@ -127,18 +127,14 @@ class Audience:
     """All viewers of this process.
 
     Args:
-        bus: Where events come from.
         tasks: The group that relays run in.
         clock: Waits.
         settings: How many viewers, and how far each may fall behind.
         outlet: Writes to many at once.
     """
 
-    def __init__(
-        self, *, bus: Bus, tasks: asyncio.TaskGroup, clock: Clock, settings: Settings, outlet: Outlet
-    ) -> None:
+    def __init__(self, *, tasks: asyncio.TaskGroup, clock: Clock, settings: Settings, outlet: Outlet) -> None:
         self.closed: Counter[Close] = Counter()
-        self._bus = bus
         self._tasks = tasks
         self._clock = clock
         self._settings = settings
@@ -179,7 +175,7 @@ class Audience:
         if not self._addresses[address]:
             del self._addresses[address]
 
-    def watch(self, viewer: Viewer, live: LiveEpisode) -> Relay:
+    def watch(self, viewer: Viewer, live: EpisodeView) -> Relay:
         """Let ``viewer`` have every event of ``live`` that is published from here on."""
         viewer.begin()
         relay = self._relays.get(live.episode_id) or self._open(live)
@@ -203,8 +199,8 @@ class Audience:
         while self._viewers and self._clock.monotonic() < until:
             await self._clock.sleep(0.02)
 
-    def _open(self, live: LiveEpisode) -> Relay:
-        subscription = self._bus.subscribe(live.episode_id, Overflow.CLOSE, capacity=RELAY_CAPACITY)
+    def _open(self, live: EpisodeView) -> Relay:
+        subscription = live.subscribe(Overflow.CLOSE, capacity=RELAY_CAPACITY)
         relay = Relay(live, subscription, self._clock, self._outlet)
         self._relays[live.episode_id] = relay
         self._tasks.create_task(relay.run(), name=f"relay {live.episode_id}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from spectator.episodes.host.handle import LiveEpisode
+from spectator.episodes.host.episode_view import EpisodeView
 from spectator.journal.base import EpisodeSummary
 
 from ..http.archive import EPISODE_ID
@@ -89,7 +89,7 @@ class Show:
             return None
         if not EPISODE_ID.fullmatch(self._episode_id):
             return Close.NOT_FOUND
-        live = self._services.supervisor.live(self._episode_id)
+        live = await self._opened(self._services.supervisor.live(self._episode_id))
         if live is not None:
             await self._join(live)
             return None
@@ -104,14 +104,21 @@ class Show:
         if self._newest() is None and not self._told_waiting:
             self._told_waiting = True
             await self._tell([wire.waiting()])
-        live = self._newest()
+        live = await self._opened(self._newest())
         if live is None:
             self._services.foyer.enter(self._viewer)
         else:
             self._shown, self._told_waiting = live.episode_id, False
             await self._join(live)
 
-    def _newest(self) -> LiveEpisode | None:
+    async def _opened(self, live: EpisodeView | None) -> EpisodeView | None:
+        """The episode with its view up to date; ``None`` when it is no longer on by then."""
+        if live is None:
+            return None
+        await live.open()
+        return self._services.supervisor.live(live.episode_id)
+
+    def _newest(self) -> EpisodeView | None:
         running = [
             live
             for live in self._services.supervisor.showing()
@@ -119,7 +126,7 @@ class Show:
         ]
         return running[-1] if running else None
 
-    async def _join(self, live: LiveEpisode) -> None:
+    async def _join(self, live: EpisodeView) -> None:
         viewer, asked, self._asked = self._viewer, self._asked, None
         self._relay = relay = self._services.audience.watch(viewer, live)
         head = live.head_seq  # no await in between

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any, Final
 
 from spectator.clock import Clock, timestamp
-from spectator.episodes.host.handle import LiveEpisode
+from spectator.episodes.host.episode_view import EpisodeView
 from spectator.episodes.host.supervisor import Supervisor
 from spectator.events import encode_json
 from spectator.merge_patch import make_patch
@@ -37,7 +37,7 @@ Tile = dict[str, Any]
 
 @dataclass(slots=True)
 class _Shown:
-    live: LiveEpisode
+    live: EpisodeView
     tile: Tile
     until: float | None = None
 
@@ -187,7 +187,7 @@ class WallShow:
         self._wall.leave(self._viewer)
 
 
-def _tile(live: LiveEpisode) -> Tile:
+def _tile(live: EpisodeView) -> Tile:
     """An episode as a tile shows it; without ``None``, so that changes travel as merge patches."""
     state = live.state
     episode, world = state["episode"], state.get("world", {})

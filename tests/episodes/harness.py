@@ -56,7 +56,7 @@ class Played:
     """An episode that was driven.
 
     Args:
-        control: Its reins.
+        control: Its end, its pause and its pace.
         driver: Its loop.
         journal: Where it was recorded.
         ended: What the driver returned; ``None`` while it runs or when it was cancelled.

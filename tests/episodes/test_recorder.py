@@ -108,7 +108,7 @@ def test_an_end_is_waited_for_without_limit_until_the_server_goes() -> None:
         at_work = Recording(30, FULL, last=True)
         await at_work.pass_by(400)
         assert not at_work.task.done()
-        at_work.recorder.hurry(for_good=True)
+        at_work.recorder.give_up_waiting(for_good=True)
         with pytest.raises(JournalUnavailable):
             await at_work.task
         with pytest.raises(JournalUnavailable):
@@ -121,7 +121,7 @@ def test_whoever_hurries_it_gets_a_step_given_up_and_the_end_is_still_waited_for
     async def scenario() -> None:
         at_work = Recording(600, FULL)
         await at_work.pass_by(3)
-        at_work.recorder.hurry(for_good=False)
+        at_work.recorder.give_up_waiting(for_good=False)
         with pytest.raises(JournalUnavailable):
             await at_work.task
         end = asyncio.get_running_loop().create_task(at_work.recorder.record(EVENTS, patient=True, last=True))

@@ -193,7 +193,7 @@ def test_a_world_that_takes_long_to_import_blocks_nobody(monkeypatch: pytest.Mon
             assert sorted(type(answer).__name__ for answer in answers) == [
                 "EpisodeBusy",
                 "EpisodeBusy",
-                "LiveEpisode",
+                "EpisodeHandle",
             ]
 
     asyncio.run(scenario())

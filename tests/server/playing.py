@@ -19,6 +19,7 @@ from server.viewers.feed import Show
 from server.viewers.next_episode import Foyer
 from server.viewers.viewer import Viewer
 from server.viewers.wire import Close, Frame, Position
+from spectator.bus.base import Overflow, Subscription
 from spectator.bus.memory import MemoryBus
 from spectator.episodes.run.partial_decision import Thinking
 from spectator.events import Event, RecordedEvent, record
@@ -75,7 +76,6 @@ class Play:
         self.stage = Stage(MemoryBus())
         self.clock = ManualClock()
         self.audience = Audience(
-            bus=self.stage,
             tasks=tasks,
             clock=self.clock,
             settings=Settings(**settings),
@@ -87,6 +87,13 @@ class Play:
         self.reads = 0
         self.thinking = Thinking(ManualClock())
         self.trouble = None
+
+    async def open(self) -> None:
+        """The state is always up to date."""
+
+    def subscribe(self, overflow: Overflow, *, capacity: int = 256) -> Subscription:
+        """Every event from here on."""
+        return self.stage.subscribe(EPISODE, overflow, capacity=capacity)
 
     async def news(self) -> None:
         """Nothing goes wrong."""

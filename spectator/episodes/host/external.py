@@ -20,7 +20,7 @@ MAX_FACTS: Final = 20_000
 """Facts that one such episode may tell; it is ended then, wherever it is played on."""
 
 
-class GuestDriver:
+class ExternalDriver:
     """Stands where a driver does, in an episode that is driven elsewhere.
 
     Args:

@@ -39,7 +39,7 @@ def observed(observation: Mapping[str, Any], reward: float, total: float) -> Obs
     return Observed(text=clean_text(encode_json(dict(observation)), MAX_TEXT), reward=reward, total=total)
 
 
-def foreign_plan(environment: str, title: str, agent: str, seed: int) -> EpisodePlan:
+def external_plan(environment: str, title: str, agent: str, seed: int) -> EpisodePlan:
     """The plan of an episode in an environment that is not here.
 
     Args:

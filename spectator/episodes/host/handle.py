@@ -1,4 +1,4 @@
-"""Owns an episode that runs here: what can be known of it, and the pulling of its reins."""
+"""An episode that runs here: what can be known of it, and how it is paused, paced and ended."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import asyncio
 from collections.abc import Sequence
 from datetime import datetime
 
+from spectator.bus.base import Overflow, Subscription
 from spectator.clock import first_of
-from spectator.episodes.host.external import GuestDriver
+from spectator.episodes.host.external import ExternalDriver
 from spectator.episodes.record.recorder import Trouble
 from spectator.episodes.record.stream import EpisodeStream, Step
 from spectator.episodes.record.view import State
@@ -33,13 +34,13 @@ from spectator.events import (
 from spectator.policies.base import Policy
 
 
-class LiveEpisode:
-    """An episode that runs here.
+class EpisodeHandle:
+    """An episode that runs here; viewers see it as an :class:`~.episode_view.EpisodeView`.
 
     Args:
         plan: What is played.
         stream: Its events.
-        control: Its reins.
+        control: Its end, its pause and its pace.
         driver: Its loop.
         thinking: What its captains think at the moment.
         started_at: When it began.
@@ -51,19 +52,19 @@ class LiveEpisode:
         *,
         stream: EpisodeStream,
         control: Control,
-        driver: Driver | GuestDriver,
+        driver: Driver | ExternalDriver,
         thinking: Thinking,
         started_at: datetime,
     ) -> None:
         self.plan = plan
-        self.thinking = thinking
-        self.started_at = started_at
+        self._thinking = thinking
+        self._started_at = started_at
         self._stream = stream
         self._control = control
         self._driver = driver
         self._started: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._ended: asyncio.Future[EpisodeEnded] = asyncio.get_running_loop().create_future()
-        self._reins = asyncio.Lock()
+        self._order = asyncio.Lock()
 
     @property
     def episode_id(self) -> str:
@@ -84,6 +85,16 @@ class LiveEpisode:
     def state(self) -> State:
         """What viewers see after event ``head_seq``; never changed in place."""
         return self._stream.state
+
+    @property
+    def thinking(self) -> Thinking:
+        """What its captains think at the moment; never recorded."""
+        return self._thinking
+
+    @property
+    def started_at(self) -> datetime:
+        """When it began."""
+        return self._started_at
 
     @property
     def turn(self) -> int:
@@ -113,6 +124,13 @@ class LiveEpisode:
     def trouble(self) -> Trouble | None:
         """What keeps its record from being written now; play stands still meanwhile."""
         return self._stream.trouble
+
+    async def open(self) -> None:
+        """Bring ``state`` and ``head_seq`` up to what is recorded; a live view always is."""
+
+    def subscribe(self, overflow: Overflow, *, capacity: int = 256) -> Subscription:
+        """Every event after ``head_seq``; see :meth:`EpisodeView.subscribe`."""
+        return self._stream.subscribe(overflow, capacity=capacity)
 
     async def news(self) -> Trouble | None:
         """Wait until another attempt to record has failed, or the first has succeeded again."""
@@ -175,7 +193,7 @@ class LiveEpisode:
 
     async def pause(self, by: str) -> None:
         """Let play stand still; asking twice changes nothing."""
-        async with self._reins:
+        async with self._order:
             if not self.paused:
                 self._hold(True)
                 try:
@@ -187,7 +205,7 @@ class LiveEpisode:
 
     async def resume(self, by: str) -> None:
         """Let play go on; asking twice changes nothing."""
-        async with self._reins:
+        async with self._order:
             if self.paused:
                 resumed = core_fact(EpisodeResumed(by=by))
                 await self._stream.emit(self.turn, [resumed], patient=False)
@@ -202,7 +220,7 @@ class LiveEpisode:
 
     async def set_pace(self, pace: Pace, by: str) -> None:
         """Play at another pace; asking for the one that holds changes nothing."""
-        async with self._reins:
+        async with self._order:
             if pace is not self.pace:
                 changed = core_fact(PaceChanged(pace=pace.value, by=by))
                 await self._stream.emit(self.turn, [changed], patient=False)
@@ -229,7 +247,7 @@ class LiveEpisode:
             JournalUnavailable: The end cannot be recorded now; it is as soon as it can.
         """
         self._control.request_end(request)
-        self._stream.hurry(for_good=request.reason != "stopped")
+        self._stream.give_up_waiting(for_good=request.reason != "stopped")
         while not self.ended:
             await first_of(self.wait(), self._stream.news())
             if self.trouble is not None and not self.ended:

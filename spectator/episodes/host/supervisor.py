@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from spectator.bus.base import Bus
 from spectator.catalog import LoadWorld
 from spectator.clock import Clock
-from spectator.episodes.host.external import GuestDriver
-from spectator.episodes.host.handle import LiveEpisode
+from spectator.episodes.host.external import ExternalDriver
+from spectator.episodes.host.handle import EpisodeHandle
 from spectator.episodes.record.stream import EpisodeStream, Step
 from spectator.episodes.record.usage import spent_before
 from spectator.episodes.record.view import State
@@ -87,34 +87,34 @@ class Supervisor:
         self._new_epoch = new_epoch
         self._draw_seed = draw_seed
         self._patience_s = patience_s
-        self._running: dict[str, LiveEpisode] = {}
-        self._guests: dict[str, LiveEpisode] = {}
+        self._running: dict[str, EpisodeHandle] = {}
+        self._external: dict[str, EpisodeHandle] = {}
         self._closing = False
 
-    def running(self) -> list[LiveEpisode]:
+    def running(self) -> list[EpisodeHandle]:
         """Episodes that hold a slot, oldest first."""
         return list(self._running.values())
 
-    def guests(self) -> list[LiveEpisode]:
+    def external(self) -> list[EpisodeHandle]:
         """Episodes that are played elsewhere and shown here, oldest first; they hold no slot."""
-        return list(self._guests.values())
+        return list(self._external.values())
 
-    def showing(self) -> list[LiveEpisode]:
+    def showing(self) -> list[EpisodeHandle]:
         """Everything that can be watched live here."""
-        return [*self._running.values(), *self._guests.values()]
+        return [*self._running.values(), *self._external.values()]
 
-    def live(self, episode_id: str) -> LiveEpisode | None:
+    def live(self, episode_id: str) -> EpisodeHandle | None:
         """The episode, if it can be watched live here."""
-        return self._running.get(episode_id) or self._guests.get(episode_id)
+        return self._running.get(episode_id) or self._external.get(episode_id)
 
-    def find(self, episode_id: str | None) -> LiveEpisode:
+    def find(self, episode_id: str | None) -> EpisodeHandle:
         """The episode, or the only or newest one that runs when no id is given.
 
         Raises:
             EpisodeNotFound: It does not run here.
             EpisodeElsewhere: It is only shown here.
         """
-        if episode_id in self._guests:
+        if episode_id in self._external:
             raise EpisodeElsewhere(episode_id)
         if episode_id is None and self._running:
             return self.running()[-1]
@@ -123,7 +123,7 @@ class Supervisor:
             raise EpisodeNotFound(episode_id)
         return episode
 
-    async def start(self, request: EpisodeRequest) -> LiveEpisode:
+    async def start(self, request: EpisodeRequest) -> EpisodeHandle:
         """Start an episode; returns once its first event is recorded and published.
 
         Raises:
@@ -139,7 +139,7 @@ class Supervisor:
         stream = self._stream(self._new_id(), self._new_epoch(), plan)
         return await self._begin(self._assemble(plan, stream), [(0, [core_fact(plan.started())])])
 
-    async def fork(self, request: ForkRequest) -> LiveEpisode:
+    async def fork(self, request: ForkRequest) -> EpisodeHandle:
         """Play on from within another episode with other captains; returns once the retold part is recorded.
 
         Raises:
@@ -166,7 +166,7 @@ class Supervisor:
         """An id for an episode that is going to be shown here."""
         return self._new_id()
 
-    async def show(self, plan: EpisodePlan, episode_id: str) -> GuestDriver:
+    async def show(self, plan: EpisodePlan, episode_id: str) -> ExternalDriver:
         """Show an episode that is played elsewhere; returns once its first event is recorded and published.
 
         It holds no slot, and nobody here can stop or slow it.
@@ -186,8 +186,8 @@ class Supervisor:
             raise EpisodeBusy([], self.slots)
         stream = self._stream(episode_id, self._new_epoch(), plan)
         control = Control(plan.pace, self._clock)
-        driver = GuestDriver(stream, control)
-        episode = LiveEpisode(
+        driver = ExternalDriver(stream, control)
+        episode = EpisodeHandle(
             plan,
             stream=stream,
             control=control,
@@ -195,10 +195,10 @@ class Supervisor:
             thinking=Thinking(self._clock),
             started_at=self._clock.now(),
         )
-        await self._begin(episode, [(0, [core_fact(plan.started())])], self._guests)
+        await self._begin(episode, [(0, [core_fact(plan.started())])], self._external)
         return driver
 
-    async def play_on(self, rebuilt: Rebuilt) -> LiveEpisode:
+    async def play_on(self, rebuilt: Rebuilt) -> EpisodeHandle:
         """Play on what another process left; returns once that is recorded and published.
 
         Raises:
@@ -217,8 +217,8 @@ class Supervisor:
         return await self._begin(episode, [(rebuilt.past.turn, [recovered])])
 
     async def _begin(
-        self, episode: LiveEpisode, opening: Sequence[Step], among: dict[str, LiveEpisode] | None = None
-    ) -> LiveEpisode:
+        self, episode: EpisodeHandle, opening: Sequence[Step], among: dict[str, EpisodeHandle] | None = None
+    ) -> EpisodeHandle:
         (self._running if among is None else among)[episode.episode_id] = episode
         playing = self._play(episode, opening)
         try:
@@ -238,7 +238,7 @@ class Supervisor:
         """
         return await self.find(episode_id).end(EndRequest("stopped", f"stopped by {by}"))
 
-    async def pause(self, episode_id: str | None, *, by: str) -> LiveEpisode:
+    async def pause(self, episode_id: str | None, *, by: str) -> EpisodeHandle:
         """Let an episode stand still.
 
         Raises:
@@ -249,13 +249,13 @@ class Supervisor:
         await episode.pause(by)
         return episode
 
-    async def resume(self, episode_id: str | None, *, by: str) -> LiveEpisode:
+    async def resume(self, episode_id: str | None, *, by: str) -> EpisodeHandle:
         """Let an episode go on; see :meth:`pause`."""
         episode = self._unended(episode_id)
         await episode.resume(by)
         return episode
 
-    async def set_pace(self, episode_id: str | None, pace: Pace, *, by: str) -> LiveEpisode:
+    async def set_pace(self, episode_id: str | None, pace: Pace, *, by: str) -> EpisodeHandle:
         """Play an episode at another pace; see :meth:`pause`."""
         episode = self._unended(episode_id)
         await episode.set_pace(pace, by)
@@ -277,7 +277,7 @@ class Supervisor:
         if self._closing or len(self._running) >= self.slots:
             raise EpisodeBusy(list(self._running), self.slots)
 
-    def _unended(self, episode_id: str | None) -> LiveEpisode:
+    def _unended(self, episode_id: str | None) -> EpisodeHandle:
         episode = self.find(episode_id)
         if episode.ended:
             raise EpisodeOver(episode.episode_id)
@@ -305,7 +305,7 @@ class Supervisor:
         *,
         past: Past | None = None,
         rebuilt: Rebuilt | None = None,
-    ) -> LiveEpisode:
+    ) -> EpisodeHandle:
         control = Control(plan.pace if rebuilt is None else rebuilt.pace, self._clock)
         if rebuilt is not None and rebuilt.paused:
             control.pause()
@@ -322,17 +322,17 @@ class Supervisor:
             purse=self._till.purse(spent_before(stream.state)),
         )
         started_at = self._clock.now() if rebuilt is None else rebuilt.started_at
-        return LiveEpisode(
+        return EpisodeHandle(
             plan, stream=stream, control=control, driver=driver, thinking=thinking, started_at=started_at
         )
 
-    async def _play(self, episode: LiveEpisode, opening: Sequence[Step]) -> None:
+    async def _play(self, episode: EpisodeHandle, opening: Sequence[Step]) -> None:
         try:
             await episode.play(opening)
         finally:
             self._release(episode)
 
-    def _release(self, episode: LiveEpisode) -> None:
-        for among in (self._running, self._guests):
+    def _release(self, episode: EpisodeHandle) -> None:
+        for among in (self._running, self._external):
             among.pop(episode.episode_id, None)
         self._bus.finish(episode.episode_id)

@@ -65,7 +65,7 @@ class Recorder:
         await self._changed.wait()
         return self._trouble
 
-    def hurry(self, *, for_good: bool) -> None:
+    def give_up_waiting(self, *, for_good: bool) -> None:
         """Give up what waits now; with ``for_good``, wait for nothing from here on."""
         self._closed = self._closed or for_good
         self._hurried.set()

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
-from spectator.bus.base import Bus
+from spectator.bus.base import Bus, Overflow, Subscription
 from spectator.clock import Clock, timestamp
 from spectator.environments.base import Projection, World
 from spectator.episodes.record.recorder import Recorder, Trouble
@@ -92,13 +92,17 @@ class EpisodeStream:
         """Whether the end is recorded."""
         return self._ended
 
+    def subscribe(self, overflow: Overflow, *, capacity: int) -> Subscription:
+        """Every event after ``head_seq`` as it is published."""
+        return self._bus.subscribe(self.episode_id, overflow, capacity=capacity)
+
     async def news(self) -> Trouble | None:
         """Wait until another attempt to record has failed, or the first has succeeded again."""
         return await self._recorder.news()
 
-    def hurry(self, *, for_good: bool) -> None:
+    def give_up_waiting(self, *, for_good: bool) -> None:
         """Give up a step that waits to be recorded; with ``for_good``, whatever would wait later too."""
-        self._recorder.hurry(for_good=for_good)
+        self._recorder.give_up_waiting(for_good=for_good)
 
     async def emit(self, turn: int, facts: Sequence[Fact], *, patient: bool = True) -> None:
         """Number, fold, record and publish the facts of one turn; see :meth:`emit_steps`."""
@@ -129,7 +133,7 @@ class EpisodeStream:
                 await asyncio.shield(asyncio.get_running_loop().create_task(self._emit(facts, patient)))
             except asyncio.CancelledError:
                 if patient:
-                    self.hurry(for_good=True)
+                    self.give_up_waiting(for_good=True)
                 raise
 
     async def _emit(self, facts: Sequence[tuple[int, Fact]], patient: bool) -> None:

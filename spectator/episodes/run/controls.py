@@ -1,4 +1,4 @@
-"""Owns what is asked of a running episode from outside: its end, its pause, its pace."""
+"""What is asked of a running episode from outside: its end, its pause, its pace."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class EndRequested(Exception):
 
 
 class Control:
-    """The reins of one episode; pulled from the same event loop that plays it.
+    """End, pause and pace of one episode; to be used on the event loop that plays it.
 
     Args:
         pace: How fast it starts.

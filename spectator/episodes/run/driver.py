@@ -106,7 +106,7 @@ class Driver:
         plan: What is played, by whom.
         episode_id: Its id.
         emit: Takes what happened.
-        control: The reins.
+        control: Its end, its pause and its pace, as asked for from outside.
         clock: Measures.
         limits: How long it may wait.
         past: Where another process left it; ``None`` to begin.

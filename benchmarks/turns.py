@@ -1,0 +1,309 @@
+"""What a turn costs through the driver, beside world, captain and one batched append in the same run.
+
+``python -m benchmarks turns`` prints the table. Each pass is a process of its own, passes are interleaved,
+and the best of them counts: the machine is shared, and what others take can only be added to a figure.
+``python -m benchmarks.turns DIR`` does the same with the checkout in ``DIR`` beside this one, pass by pass,
+so that what was and what is are measured in one run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Final
+
+from benchmarks.figures import Figure
+from spectator.bus.base import Overflow
+from spectator.bus.memory import MemoryBus
+from spectator.catalog import load_world
+from spectator.clock import SystemClock
+from spectator.environments.base import World
+from spectator.episodes.host.supervisor import Supervisor
+from spectator.episodes.run.driver import EpisodeLimits
+from spectator.episodes.run.pacing import Pace
+from spectator.episodes.run.plan import EpisodeRequest
+from spectator.events import RecordedEvent
+from spectator.journal.stores.sqlite import SqlJournal
+from spectator.policies.base import ScriptedPolicy
+
+PASSES: Final = 7
+"""Processes of each kind."""
+
+AT_ONCE: Final = 32
+"""Episodes of a fleet."""
+
+ALONE: Final = 4
+"""Episodes that are played one after the other."""
+
+VIEWERS: Final = 10
+"""Listeners of a watched episode."""
+
+BATCH_TURNS: Final = 64
+"""Turns that share an append, for the floor."""
+
+HELD: Final = (128, 512)
+"""Episodes in flight when memory is measured."""
+
+HELD_AT: Final = 30
+"""Turns that each of them has behind it then."""
+
+OPTIONS: Final[Mapping[str, Mapping[str, Any]]] = {
+    "cricket": {"max_overs": 5},
+    "counting": {"turns": 150},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What some work took.
+
+    Args:
+        turns: Decisions made in it.
+        cpu_s: CPU seconds of the whole process.
+    """
+
+    turns: int
+    cpu_s: float
+
+    @property
+    def us(self) -> float:
+        """CPU microseconds a turn."""
+        return 1e6 * self.cpu_s / self.turns
+
+
+def bare(world: World, seeds: Sequence[int]) -> Cost:
+    """World and captains, nothing else."""
+    options = world.options_type.model_validate(OPTIONS[world.name]).model_dump(mode="json")
+    turns, began = 0, time.process_time()
+    for seed in seeds:
+        environment = world.environment()
+        captain = world.captains[world.default_captain]
+        opponent = world.opponents.get(world.default_opponent, captain)
+        if opponent.mirrors:
+            opponent = captain
+        seats = {
+            actor: (opponent if number else captain).build(seed) for number, actor in enumerate(world.actors)
+        }
+        observation = environment.reset(seed=seed, episode_id="ep", options=options)
+        environment.facts()
+        while not observation.done:
+            policy = seats[observation.actor or ""]
+            assert isinstance(policy, ScriptedPolicy)
+            observation = environment.step(policy.choose(observation).action)
+            environment.facts()
+            turns += 1
+    return Cost(turns, time.process_time() - began)
+
+
+@asynccontextmanager
+async def _supervised(slots: int) -> Any:
+    with TemporaryDirectory(prefix="spectator-") as folder:
+        journal = await SqlJournal.open(f"sqlite:///{Path(folder) / 'journal.db'}")
+        bus, numbers = MemoryBus(), count(1)
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                yield (
+                    Supervisor(
+                        journal=journal,
+                        bus=bus,
+                        clock=SystemClock(),
+                        tasks=tasks,
+                        slots=slots,
+                        limits=EpisodeLimits(),
+                        new_id=lambda: f"ep-{next(numbers):06d}",
+                        new_epoch=lambda: "e",
+                        draw_seed=lambda: 0,
+                    ),
+                    bus,
+                    journal,
+                )
+        finally:
+            await journal.aclose()
+
+
+def _request(world: str, seed: int, view: str) -> EpisodeRequest:
+    asked: dict[str, Any] = {"seed": seed, "pace": Pace.MAX, "narration": False, "options": OPTIONS[world]}
+    if "view" in EpisodeRequest.__dataclass_fields__:  # a checkout from before has none
+        asked["view"] = view
+    return EpisodeRequest(world, **asked)
+
+
+async def _listen(subscription: Any) -> None:
+    async for _ in subscription:
+        pass
+
+
+async def driven(world: str, seeds: Sequence[int], *, view: str, at_once: int, viewers: int = 0) -> Cost:
+    """Episodes through supervisor, driver and journal, from their start to their end."""
+    async with _supervised(at_once) as (supervisor, bus, _):
+        turns, waiting = 0, iter(seeds)
+
+        async def lane(seeds: Iterator[int]) -> int:
+            played = 0
+            for seed in seeds:
+                episode = await supervisor.start(_request(world, seed, view))
+                listening = [
+                    asyncio.ensure_future(
+                        _listen(bus.subscribe(episode.episode_id, Overflow.DROP_OLDEST, capacity=8192))
+                    )
+                    for _ in range(viewers)
+                ]
+                played += (await episode.wait()).turns
+                await asyncio.gather(*listening)
+            return played
+
+        began = time.process_time()
+        turns = sum(await asyncio.gather(*(lane(waiting) for _ in range(at_once))))
+        return Cost(turns, time.process_time() - began)
+
+
+async def _recorded(world: str, seeds: Sequence[int], view: str) -> list[list[RecordedEvent]]:
+    """The records of whole episodes."""
+    async with _supervised(len(seeds)) as (supervisor, _, journal):
+        episodes = [await supervisor.start(_request(world, seed, view)) for seed in seeds]
+        for episode in episodes:
+            await episode.wait()
+        return [await journal.read(episode.episode_id) for episode in episodes]
+
+
+async def appended(records: Sequence[Sequence[RecordedEvent]]) -> Cost:
+    """The journal alone: the same events, encoded before, of :data:`BATCH_TURNS` turns an append."""
+    batches: list[list[list[RecordedEvent]]] = []
+    for record in records:
+        batches.append([[]])
+        decisions = 0
+        for one in record:
+            decisions += one.event.type == "decision.made"
+            if decisions > BATCH_TURNS:
+                batches[-1].append([])
+                decisions = 1
+            batches[-1][-1].append(one)
+    turns = sum(one.event.type == "decision.made" for record in records for one in record)
+    with TemporaryDirectory(prefix="spectator-") as folder:
+        journal = await SqlJournal.open(f"sqlite:///{Path(folder) / 'journal.db'}")
+
+        async def author(own: Sequence[Sequence[RecordedEvent]]) -> None:
+            for batch in own:
+                await journal.append(batch)
+
+        began = time.process_time()
+        await asyncio.gather(*map(author, batches))
+        used = time.process_time() - began
+        await journal.aclose()
+    return Cost(turns, used)
+
+
+async def _costs(world: str) -> dict[str, float]:
+    """Every cell of one world, in microseconds."""
+    alone, fleet = range(1, ALONE + 1), range(1, AT_ONCE + 1)
+    await driven(world, [99], view="live", at_once=1)
+    records = await _recorded(world, range(1, 9), "derived")
+    found = {
+        "world and captain": bare(load_world(world), fleet),
+        "one batched append": await appended(records),
+        "alone": await driven(world, alone, view="derived", at_once=1),
+        f"{AT_ONCE} at once": await driven(world, fleet, view="derived", at_once=AT_ONCE),
+        "alone, live": await driven(world, alone, view="live", at_once=1),
+        f"{AT_ONCE} at once, live": await driven(world, fleet, view="live", at_once=AT_ONCE),
+        f"alone, {VIEWERS} listeners": await driven(world, alone, view="live", at_once=1, viewers=VIEWERS),
+        f"{AT_ONCE} at once, {VIEWERS} listeners": await driven(
+            world, fleet, view="live", at_once=AT_ONCE, viewers=VIEWERS
+        ),
+    }
+    return {f"{world}: {name}": cost.us for name, cost in found.items()}
+
+
+def _resident() -> int:
+    """Bytes of memory that this process holds."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+async def _held() -> dict[str, float]:
+    """Memory of an episode of cricket in flight, in kB, when so many stand in mid-match."""
+    found: dict[str, float] = {}
+    await driven("cricket", [99], view="derived", at_once=1)
+    async with _supervised(max(HELD)) as (supervisor, _, _journal):
+        before, begun = _resident(), 0
+        for wanted in HELD:
+            while begun < wanted:
+                begun += 1
+                episode = await supervisor.start(_request("cricket", begun, "derived"))
+                while episode.turn < HELD_AT and not episode.ended:  # noqa: ASYNC110 - listening would be watching
+                    await asyncio.sleep(0)
+                await supervisor.pause(episode.episode_id, by="the benchmark")
+            await asyncio.sleep(0.2)
+            found[f"cricket: memory of one of {wanted} in flight, kB"] = (
+                (_resident() - before) / wanted / 1000
+            )
+        await supervisor.aclose()
+    return found
+
+
+def one_pass(part: str) -> dict[str, float]:
+    """Measure one part in this process: a world's name, or ``memory``."""
+    return asyncio.run(_held() if part == "memory" else _costs(part))
+
+
+def _pass_in(folder: Path, part: str) -> dict[str, float]:
+    command = [sys.executable, "-m", "benchmarks.turns", "--pass", part]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True)
+    found: dict[str, float] = json.loads(done.stdout)
+    return found
+
+
+def best(folders: Sequence[Path], passes: int = PASSES) -> list[dict[str, float]]:
+    """The least of each cell, for each checkout; passes of the checkouts take turns."""
+    found: list[dict[str, float]] = [{} for _ in folders]
+    for number in range(passes):
+        for part in (*OPTIONS, *(("memory",) if number < 2 else ())):
+            for folder, cells in zip(folders, found, strict=True):
+                for name, value in _pass_in(folder, part).items():
+                    cells[name] = min(value, cells.get(name, value))
+    return found
+
+
+def measure() -> list[Figure]:
+    """All figures of this checkout."""
+    (cells,) = best([Path.cwd()])
+    return list(_figures(cells))
+
+
+def _figures(cells: Mapping[str, float]) -> Iterator[Figure]:
+    for name, value in cells.items():
+        if name.endswith("kB"):
+            yield Figure(name.removesuffix(", kB"), f"{value:.0f} kB", "100 kB", "-")
+            continue
+        world = name.partition(":")[0]
+        floor = cells[f"{world}: world and captain"] + cells[f"{world}: one batched append"]
+        nobody = name.endswith(("alone", "at once"))
+        yield Figure(
+            f"a turn, {name}",
+            f"{value:.0f} us, {value / floor:.2f} x",
+            "1.5 x" if nobody else "-",
+            f"world, captain, one batched append: {floor:.0f} us",
+        )
+
+
+def main() -> None:
+    """Be one pass, or measure this checkout beside others."""
+    if sys.argv[1:2] == ["--pass"]:
+        sys.stdout.write(json.dumps(one_pass(sys.argv[2])))
+        return
+    others = [Path(name) for name in sys.argv[1:]]
+    table = best([*others, Path.cwd()])
+    for name in table[-1]:
+        sys.stdout.write(f"| {name} | " + " | ".join(f"{one.get(name, 0):.0f}" for one in table) + " |\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,104 @@
+"""What a viewer needs of an episode, wherever it is played: the port between playing and showing.
+
+:class:`~spectator.episodes.host.handle.EpisodeHandle` is the one for episodes that run in this process; a
+process that follows another one's journal can bring its own.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Protocol
+
+from spectator.bus.base import Overflow, Subscription
+from spectator.episodes.record.recorder import Trouble
+from spectator.episodes.record.view import State
+from spectator.episodes.run.partial_decision import Thinking
+from spectator.events import EpisodeEnded
+
+
+class EpisodeView(Protocol):
+    """An episode as its viewers see it.
+
+    ``state``, ``head_seq`` and :meth:`subscribe` belong together: whoever has awaited :meth:`open` and takes
+    all three without an ``await`` in between misses no event and sees none twice.
+    """
+
+    @property
+    def episode_id(self) -> str:
+        """Its one id, everywhere."""
+        ...
+
+    @property
+    def epoch(self) -> str:
+        """Identity of its numbering; numbers of another one mean nothing here."""
+        ...
+
+    @property
+    def head_seq(self) -> int:
+        """Number of the last event that viewers were given; 0 before its beginning is recorded."""
+        ...
+
+    @property
+    def state(self) -> State:
+        """What viewers see after event ``head_seq``; never changed in place."""
+        ...
+
+    @property
+    def turn(self) -> int:
+        """Actions taken or refused so far."""
+        ...
+
+    @property
+    def started_at(self) -> datetime:
+        """When it began."""
+        ...
+
+    @property
+    def thinking(self) -> Thinking:
+        """What its captains think at the moment; never recorded."""
+        ...
+
+    @property
+    def trouble(self) -> Trouble | None:
+        """What keeps its record from being written now; play stands still meanwhile."""
+        ...
+
+    @property
+    def ended(self) -> bool:
+        """Whether it is over."""
+        ...
+
+    @property
+    def end_recorded(self) -> bool:
+        """Whether its end is in the record; not so where that failed for good."""
+        ...
+
+    async def open(self) -> None:
+        """Bring ``state`` and ``head_seq`` up to what is recorded; returns at once where they are.
+
+        Raises:
+            EnvironmentFault: What is recorded cannot be shown.
+            JournalError: The record cannot be read.
+        """
+        ...
+
+    def subscribe(self, overflow: Overflow, *, capacity: int = 256) -> Subscription:
+        """Every event after ``head_seq``, as it is recorded, until the subscription or the episode ends.
+
+        Args:
+            overflow: What to do when ``capacity`` events wait.
+            capacity: Most events that may wait, at least 1.
+        """
+        ...
+
+    async def news(self) -> Trouble | None:
+        """Wait until another attempt to record has failed, or the first has succeeded again."""
+        ...
+
+    async def wait(self) -> EpisodeEnded:
+        """Wait for its end.
+
+        Raises:
+            EpisodeNotFound: It was given up without one: its beginning failed, or another process plays on.
+        """
+        ...

@@ -1,0 +1,50 @@
+"""What viewers need of an episode is a port of its own, apart from what drives it."""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+import inspect
+from pathlib import Path
+
+import server.viewers
+from spectator.bus.base import Overflow
+from spectator.episodes.host.episode_view import EpisodeView
+from spectator.episodes.host.handle import EpisodeHandle
+from tests.episodes.harness import supervising
+
+
+def asked_of_a_view() -> set[str]:
+    return {name for name in vars(EpisodeView) if not name.startswith("_")}
+
+
+def test_a_view_asks_for_nothing_that_only_its_player_has() -> None:
+    assert not asked_of_a_view() & {"pause", "resume", "set_pace", "end", "policy", "plan", "tell", "breathe"}
+
+
+def test_an_episode_that_runs_here_is_one() -> None:
+    for name in asked_of_a_view():
+        assert hasattr(EpisodeHandle, name), name
+        asked, here = getattr(EpisodeView, name), getattr(EpisodeHandle, name)
+        if inspect.isfunction(asked):
+            assert inspect.signature(asked) == inspect.signature(here), name
+
+
+def test_viewers_know_nothing_of_what_drives_an_episode() -> None:
+    for path in Path(server.viewers.__file__).parent.glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom):
+                assert node.module != "spectator.episodes.host.handle", path
+
+
+def test_state_and_subscription_belong_together() -> None:
+    async def scenario() -> None:
+        async with supervising() as stage:
+            view: EpisodeView = await stage.start(options={"turns": 3})
+            await view.open()
+            head, subscription = view.head_seq, view.subscribe(Overflow.CLOSE)
+            await view.wait()
+            heard = [recorded.event.seq async for batch in subscription for recorded in batch]
+            assert heard == list(range(head + 1, view.head_seq + 1))
+
+    asyncio.run(scenario())

@@ -7,6 +7,7 @@ until the step's events are recorded and published, and the CPU of the loop's th
 from __future__ import annotations
 
 import sys
+import threading
 import time
 from collections.abc import Awaitable, Callable, Generator, Sequence
 from functools import partial
@@ -16,11 +17,14 @@ from typing import Any
 from benchmarks import nursery
 from spectator.environments.base import Environment
 from spectator.episodes.host import supervisor
-from spectator.episodes.run.contract_checks import Stepped
 from spectator.episodes.run.driver import Driver
 from spectator.episodes.run.time_budget import Budget
 from spectator.events import Fact
 from spectator.observations import Observation
+from spectator.policies.base import Action
+from spectator.steppers import local
+from spectator.steppers.base import Stepped
+from spectator.steppers.local import step as plain_step
 
 
 class Metered:
@@ -54,6 +58,19 @@ class Metered:
                 go_on = partial(steps.send, None)
 
 
+WORLD_S: dict[str, float] = {}
+"""CPU seconds of the last step of each episode's world, on the thread that is named after the episode."""
+
+
+def metered_step(environment: Environment, action: Action) -> Stepped:
+    """A step of the world, its CPU seconds noted in :data:`WORLD_S`."""
+    began = time.thread_time()
+    try:
+        return plain_step(environment, action)
+    finally:
+        WORLD_S[threading.current_thread().name] = time.thread_time() - began
+
+
 def noting(note: Callable[[str], object]) -> type[Driver]:
     """A driver that notes each step: its episode, seconds, and CPU seconds of the loop and of the world."""
 
@@ -65,28 +82,19 @@ def noting(note: Callable[[str], object]) -> type[Driver]:
             self._emit_plainly, self._emit = self._emit, self._emit_and_note
 
         async def _take_turn(self, observation: Observation, budget: Budget) -> tuple[Stepped, list[Fact]]:
-            self._began, self._world_s = time.perf_counter(), 0.0
+            self._began = time.perf_counter()
             turn = Metered(super()._take_turn(observation, budget))
             taken: tuple[Stepped, list[Fact]] = await turn
             self._loop_s = turn.cpu_s
             return taken
-
-        async def _in_world(self, limit_s: float, function: Callable[[Environment], Stepped]) -> Stepped:
-            def metered(environment: Environment) -> Stepped:
-                began = time.thread_time()
-                try:
-                    return function(environment)
-                finally:
-                    self._world_s = time.thread_time() - began
-
-            return await super()._in_world(limit_s, metered)
 
         async def _emit_and_note(self, turn: int, facts: Sequence[Fact]) -> None:
             telling = Metered(self._emit_plainly(turn, facts))
             await telling
             if self._began is not None:
                 took, self._began = time.perf_counter() - self._began, None
-                note(f"{self._episode_id} {took} {self._loop_s + telling.cpu_s} {self._world_s}\n")
+                world_s = WORLD_S.pop(self._episode_id, 0.0)
+                note(f"{self._episode_id} {took} {self._loop_s + telling.cpu_s} {world_s}\n")
 
     return NotingDriver
 
@@ -94,6 +102,7 @@ def noting(note: Callable[[str], object]) -> type[Driver]:
 def main() -> None:
     """Be a nursery; the first argument is the file of the notes."""
     notes = Path(sys.argv[1]).open("a", buffering=1)
+    vars(local)["step"] = metered_step
     vars(supervisor)["Driver"] = noting(notes.write)
     nursery.main()
 

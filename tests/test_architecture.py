@@ -213,6 +213,7 @@ def test_errors_are_caught_broadly_only_where_the_plan_says() -> None:
     allowed = {
         "spectator/errors.py": "leaves as the one typed error of a boundary",
         "spectator/episodes/run/driver.py": "becomes the episode's end",
+        "spectator/steppers/inline.py": "becomes the typed error of the environment",
         "spectator/steppers/thread.py": "carries the error to its caller untouched",
         "spectator/narration/narrator.py": "costs a line its sound and nothing else",
         "server/security/faults.py": "becomes a problem document",

@@ -20,7 +20,7 @@ from spectator.errors import (
 )
 from spectator.events import EpisodeEnded
 from spectator.observations import Observation
-from spectator.steppers.thread import Stepper
+from spectator.steppers.thread import OwnThread
 
 from ..security.bodies import LARGE
 from .places import Places
@@ -107,14 +107,14 @@ class Session:
         self._places = places
         self._used_at = clock.monotonic()
         self._calls = 0
-        self._stepper = Stepper(
+        self._thread = OwnThread(
             lambda: SingleAgent(wire.world.name), name=f"openenv-{session_id[:8]}", dispose=SingleAgent.close
         )
 
     @property
     def given_up(self) -> bool:
         """Whether a call missed its deadline: nothing more can be done with it."""
-        return self._stepper.given_up
+        return self._thread.given_up
 
     @property
     def expired(self) -> bool:
@@ -210,7 +210,7 @@ class Session:
     def close(self) -> None:
         """Let the environment go; a call that is under way ends on its own time."""
         self._leave("its client went away before the end")
-        self._stepper.close()
+        self._thread.close()
 
     def _as_sent(self, wrong: FieldError) -> FieldError:
         """A wrong field under the name that an OpenEnv client gave it: options travel beside the seed."""
@@ -232,7 +232,7 @@ class Session:
         try:
             with typed_as(self._failed):
                 async with self._places.take():
-                    return await self._stepper.call_within(limit_s, function, *arguments, **named)
+                    return await self._thread.call_within(limit_s, function, *arguments, **named)
         finally:
             self._calls -= 1
             self._used_at = self._clock.monotonic()

@@ -13,7 +13,7 @@ from typing import Any, Final
 from spectator.catalog import load_world
 from spectator.environments.base import MAX_SEED, Environment, World
 from spectator.episodes.record.stream import Step
-from spectator.episodes.run.contract_checks import Stepped, check_contract, checked_decision
+from spectator.episodes.run.contract_checks import check_contract, checked_decision
 from spectator.episodes.run.pacing import Pace
 from spectator.episodes.run.plan import EpisodePlan, EpisodeRequest, plan_episode
 from spectator.episodes.run.step_events import facts_of_step, finished
@@ -21,6 +21,8 @@ from spectator.errors import DecisionTimeout, EpisodeError, FieldError, InvalidR
 from spectator.events import EpisodeEnded, Fact
 from spectator.observations import Observation, Refusal
 from spectator.policies.base import Action, Decision, Policy, ScriptedPolicy
+from spectator.steppers import local
+from spectator.steppers.base import Stepped
 
 OVER: Final = Refusal("episode.over", "The episode is over; reset to play again.")
 
@@ -133,8 +135,7 @@ class SingleAgent:
         episode_id = self._new_id() if episode_id is None else episode_id
         game = self._game = _Game(plan, episode_id, environment, others, told=[] if tell else None)
         try:
-            first = environment.reset(seed=plan.seed, episode_id=episode_id, options=plan.options)
-            opened = self._take(game, first)
+            opened = self._take(local.reset(environment, plan.seed, episode_id, plan.options))
             if game.told is not None:
                 game.told.append((0, list(self._facts)))
             shown = self._play_on(game, opened)
@@ -271,20 +272,19 @@ class SingleAgent:
     def _act(self, game: _Game, asked: Observation, decision: Decision) -> Observation:
         game.turn += 1
         if game.told is None:
-            return self._take(game, game.environment.step(decision.action))
-        actor, before, began = asked.actor or "", len(self._facts), self._monotonic()
+            return self._take(local.step(game.environment, decision.action))
+        actor, began = asked.actor or "", self._monotonic()
         action, decided = checked_decision(actor, decision, 0.0, asked.legal_actions)
-        answer = self._take(game, game.environment.step(action))
-        stepped = Stepped(answer, self._facts[before:], {})
+        stepped = local.step(game.environment, action)
+        answer = self._take(stepped)
         took = self._monotonic() - began
         game.told.append((game.turn, facts_of_step(actor, decided, stepped, took, game.refusals)))
         return answer
 
-    def _take(self, game: _Game, observation: Observation) -> Observation:
-        facts = game.environment.facts()
-        check_contract(Stepped(observation, facts, {}), self._world)
-        self._facts.extend(facts)
-        return observation
+    def _take(self, stepped: Stepped) -> Observation:
+        check_contract(stepped, self._world)
+        self._facts.extend(stepped.facts)
+        return stepped.observation
 
     def _play_on(self, game: _Game, observation: Observation) -> Observation:
         """Play the other seats until the agent is asked or all is over."""

@@ -27,6 +27,8 @@ from spectator.evaluation.halting import Halt
 from spectator.events import EpisodeRecovered, EventData, RecordedEvent, core_fact
 from spectator.journal.base import Journal
 from spectator.policies.spending import Caps, Till
+from spectator.steppers.base import Stepper
+from spectator.steppers.opening import OpenStepper, on_a_thread
 
 REBUILD_S = 600.0
 """Seconds that putting an unfinished match back to where it stood may take."""
@@ -41,12 +43,14 @@ class Venue:
         clock: Time.
         load: Finds their worlds.
         halt: Told when a model cannot be asked.
+        open_stepper: Makes the stepper of each match's environment.
     """
 
     journal: Journal
     clock: Clock
     load: LoadWorld
     halt: Halt
+    open_stepper: OpenStepper = on_a_thread
 
 
 async def play_here(plan: EpisodePlan, episode_id: str, venue: Venue) -> None:
@@ -55,7 +59,7 @@ async def play_here(plan: EpisodePlan, episode_id: str, venue: Venue) -> None:
     When cancelled the match is left without an end, for :func:`play_on`.
     """
     stream = _stream(episode_id, episode_id[-8:].lower(), plan, venue)
-    await _play(plan, stream, venue, plan.started())
+    await _play(plan, stream, venue, venue.open_stepper(plan.world, episode_id), plan.started())
 
 
 async def play_on(recorded: Sequence[RecordedEvent], venue: Venue) -> None:
@@ -65,11 +69,14 @@ async def play_on(recorded: Sequence[RecordedEvent], venue: Venue) -> None:
         CannotRebuild: The record does not lead back to where it stops.
         StepTimeout: Leading back took too long.
     """
-    rebuilt = await rebuild(recorded, limit_s=REBUILD_S, load=venue.load, attempts=math.inf)
+    rebuilt = await rebuild(
+        recorded, limit_s=REBUILD_S, load=venue.load, attempts=math.inf, open_stepper=venue.open_stepper
+    )
     stream = _stream(
         rebuilt.episode_id, rebuilt.epoch, rebuilt.plan, venue, state=rebuilt.state, head_seq=rebuilt.head_seq
     )
-    await _play(rebuilt.plan, stream, venue, EpisodeRecovered(attempt=rebuilt.attempt), rebuilt.past)
+    opening = EpisodeRecovered(attempt=rebuilt.attempt)
+    await _play(rebuilt.plan, stream, venue, rebuilt.stepper, opening, rebuilt.past)
 
 
 def _stream(episode_id: str, epoch: str, plan: EpisodePlan, venue: Venue, **left: Any) -> EpisodeStream:
@@ -85,7 +92,12 @@ def _stream(episode_id: str, epoch: str, plan: EpisodePlan, venue: Venue, **left
 
 
 async def _play(
-    plan: EpisodePlan, stream: EpisodeStream, venue: Venue, opening: EventData, past: Past | None = None
+    plan: EpisodePlan,
+    stream: EpisodeStream,
+    venue: Venue,
+    stepper: Stepper,
+    opening: EventData,
+    past: Past | None = None,
 ) -> None:
     control = Control(Pace.MAX, venue.clock)
     halt = venue.halt
@@ -96,6 +108,7 @@ async def _play(
     driver = Driver(
         replace(plan, captain=halt.watching(plan.captain), opponent=opponent),
         stream.episode_id,
+        stepper=stepper,
         emit=stream.emit,
         control=control,
         clock=venue.clock,

@@ -1,17 +1,21 @@
-"""Owns the thread that an environment lives on: built, stepped and let go there, never on the event loop."""
+"""Steps an environment on a thread of its own: built, called and let go there, never on the event loop."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from queue import SimpleQueue
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 
+from spectator.environments.base import Environment
 from spectator.errors import EnvironmentFault, StepTimeout
+from spectator.policies.base import Action
+from spectator.steppers import local
+from spectator.steppers.base import Stepped
 
-_Environment = TypeVar("_Environment")
+_Object = TypeVar("_Object")
 _Result = TypeVar("_Result")
 _Arguments = ParamSpec("_Arguments")
 
@@ -23,32 +27,31 @@ class _Call:
     answer: asyncio.Future[Any]
 
 
-class Stepper(Generic[_Environment]):
-    """One environment on one thread of its own, with a deadline for every call.
+class OwnThread(Generic[_Object]):
+    """One object on one thread of its own, started by the first call, with a deadline for every call.
 
     A call that misses its deadline cannot be stopped; its thread is given up (it is a daemon and ends
-    as soon as the call returns) and the environment is never called again.
+    as soon as the call returns) and the object is never called again.
 
     Args:
-        build: Makes the environment; called on the thread, before the first call.
+        build: Makes the object; called on the thread, before the first call.
         name: Name of the thread.
-        dispose: Lets go of what the environment holds; called on the thread, last, if it was ever built.
+        dispose: Lets go of what the object holds; called on the thread, last, if it was ever built.
     """
 
     def __init__(
         self,
-        build: Callable[[], _Environment],
+        build: Callable[[], _Object],
         *,
         name: str = "environment",
-        dispose: Callable[[_Environment], None] | None = None,
+        dispose: Callable[[_Object], None] | None = None,
     ) -> None:
         self._build = build
         self._dispose = dispose
-        self._environment: _Environment | None = None
+        self._object: _Object | None = None
         self._calls: SimpleQueue[_Call | None] = SimpleQueue()
         self._given_up = False
         self._thread = threading.Thread(target=self._work, name=name, daemon=True)
-        self._thread.start()
 
     @property
     def given_up(self) -> bool:
@@ -57,12 +60,12 @@ class Stepper(Generic[_Environment]):
 
     async def call(
         self,
-        function: Callable[Concatenate[_Environment, _Arguments], _Result],
+        function: Callable[Concatenate[_Object, _Arguments], _Result],
         /,
         *arguments: _Arguments.args,
         **named: _Arguments.kwargs,
     ) -> _Result:
-        """Run ``function(environment, ...)`` on the environment's thread.
+        """Run ``function(object, ...)`` on the object's thread.
 
         Raises:
             EnvironmentFault: The environment was given up before the call began, or raised what is not an
@@ -74,7 +77,7 @@ class Stepper(Generic[_Environment]):
     async def call_within(
         self,
         limit_s: float | None,
-        function: Callable[Concatenate[_Environment, _Arguments], _Result],
+        function: Callable[Concatenate[_Object, _Arguments], _Result],
         /,
         *arguments: _Arguments.args,
         **named: _Arguments.kwargs,
@@ -94,7 +97,7 @@ class Stepper(Generic[_Environment]):
             raise StepTimeout(f"the environment did not answer within {limit_s:g} s") from error
 
     def close(self) -> None:
-        """Let go of the environment; its thread ends after the call it is in. Safe to call twice."""
+        """Let go of the object; its thread ends after the call it is in. Safe to call twice."""
         self._given_up = True
         self._calls.put(None)
 
@@ -104,23 +107,25 @@ class Stepper(Generic[_Environment]):
         if self._given_up:
             answer.set_exception(_gone())
         else:
+            if self._thread.ident is None:
+                self._thread.start()
             self._calls.put(_Call(run, loop, answer))
         return answer
 
-    def _living(self) -> _Environment:
+    def _living(self) -> _Object:
         if self._given_up:
             raise _gone()
-        if self._environment is None:
-            self._environment = self._build()
-        return self._environment
+        if self._object is None:
+            self._object = self._build()
+        return self._object
 
     def _work(self) -> None:
         while (call := self._calls.get()) is not None and _answer(call):
             del call
         self._given_up = True
-        environment, self._environment = self._environment, None
-        if environment is not None and self._dispose is not None:
-            self._dispose(environment)
+        held, self._object = self._object, None
+        if held is not None and self._dispose is not None:
+            self._dispose(held)
 
 
 def _gone() -> EnvironmentFault:
@@ -155,3 +160,63 @@ def _deliver(answer: asyncio.Future[Any], result: Any, error: Exception | None) 
         answer.set_result(result)
     else:
         answer.set_exception(error)
+
+
+class ThreadStepper:
+    """A :class:`~spectator.steppers.base.Stepper` whose environment lives on a thread of its own.
+
+    A call that misses its deadline cannot be stopped; its thread is given up and ends as soon as the call
+    returns. A call whose caller goes away runs to its end, and its answer is dropped.
+
+    Args:
+        build: Makes the environment; called on the thread, before the first call.
+        name: Name of the thread.
+    """
+
+    def __init__(self, build: Callable[[], Environment], *, name: str = "environment") -> None:
+        self._thread: OwnThread[Environment] = OwnThread(build, name=name)
+
+    @property
+    def given_up(self) -> bool:
+        """See :attr:`Stepper.given_up`; also true once an event loop went away during a call."""
+        return self._thread.given_up
+
+    async def reset(
+        self, *, seed: int, episode_id: str, options: Mapping[str, Any], limit_s: float | None
+    ) -> Stepped:
+        """See :meth:`Stepper.reset`."""
+        return await self._call(limit_s, local.reset, seed, episode_id, options)
+
+    async def step(self, action: Action, *, limit_s: float | None) -> Stepped:
+        """See :meth:`Stepper.step`."""
+        return await self._call(limit_s, local.step, action)
+
+    async def snapshot(self, *, limit_s: float | None) -> bytes:
+        """See :meth:`Stepper.snapshot`."""
+        return await self._call(limit_s, lambda environment: environment.snapshot())
+
+    async def restore(self, snapshot: bytes, *, limit_s: float | None) -> Stepped:
+        """See :meth:`Stepper.restore`."""
+        return await self._call(limit_s, local.restore, snapshot)
+
+    async def state(self, *, limit_s: float | None) -> Mapping[str, Any]:
+        """See :meth:`Stepper.state`."""
+        return await self._call(limit_s, local.state)
+
+    async def truth(self, *, limit_s: float | None) -> Mapping[str, Any]:
+        """See :meth:`Stepper.truth`."""
+        return await self._call(limit_s, lambda environment: environment.truth())
+
+    async def aclose(self) -> None:
+        """See :meth:`Stepper.aclose`."""
+        self._thread.close()
+
+    async def _call(
+        self,
+        limit_s: float | None,
+        function: Callable[Concatenate[Environment, _Arguments], _Result],
+        *arguments: _Arguments.args,
+        **named: _Arguments.kwargs,
+    ) -> _Result:
+        with local.environment_faults():
+            return await self._thread.call_within(limit_s, function, *arguments, **named)

@@ -24,6 +24,7 @@ from spectator.episodes.run.driver import Driver, EpisodeLimits
 from spectator.episodes.run.pacing import Pace
 from spectator.episodes.run.plan import EpisodePlan, EpisodeRequest
 from spectator.events import EpisodeEnded, RecordedEvent, core_fact
+from spectator.steppers.opening import OpenStepper, on_a_thread
 from tests.fakes import RecordingJournal, until
 
 QUICK = EpisodeLimits(decision_s=20, step_s=20, reset_s=20, episode_s=3600)
@@ -117,6 +118,7 @@ async def drive(
     pace: Pace = Pace.MAX,
     journal: RecordingJournal | None = None,
     cancel: bool = False,
+    open_stepper: OpenStepper = on_a_thread,
     **options: Any,
 ) -> Played:
     """Drive one episode to its end.
@@ -129,6 +131,7 @@ async def drive(
         pace: How fast.
         journal: Where it is recorded.
         cancel: Cancel the loop once ``during`` is over.
+        open_stepper: Makes the environment's stepper.
         options: Options of the world.
     """
     clock, journal = clock or SystemClock(), journal or RecordingJournal()
@@ -136,7 +139,15 @@ async def drive(
     stream = stream_of(world, journal, MemoryBus(), clock)
     await stream.emit(0, [core_fact(plan.started())])
     control = Control(plan.pace, clock)
-    driver = Driver(plan, "ep-test", emit=stream.emit, control=control, clock=clock, limits=limits)
+    driver = Driver(
+        plan,
+        "ep-test",
+        stepper=open_stepper(world, "ep-test"),
+        emit=stream.emit,
+        control=control,
+        clock=clock,
+        limits=limits,
+    )
     played = Played(control, driver, journal)
     loop = asyncio.get_running_loop().create_task(driver.run())
     try:

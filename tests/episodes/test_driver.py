@@ -20,6 +20,7 @@ from spectator.errors import JournalError
 from spectator.events import Fact
 from spectator.observations import Observation, Refusal
 from spectator.policies.base import Decision, Preset
+from spectator.steppers.opening import OpenStepper, inline, on_a_thread
 from tests.episodes.harness import Played, drive, no_environment_threads
 from tests.fakes import (
     FakePolicy,
@@ -600,3 +601,44 @@ def test_no_step_is_told_between_a_pause_and_its_end_not_even_one_in_flight() ->
 
     world, _ = decides(slow)
     assert play(world, pause, turns=2).end["reason"] == "finished"
+
+
+# how the environment is stepped
+
+
+class Seeing(FakePolicy):
+    """A policy that is shown the world itself."""
+
+    def see(self, snapshot: bytes) -> None:
+        assert snapshot
+
+
+@pytest.mark.parametrize("open_stepper", [inline, on_a_thread])
+def test_the_record_does_not_tell_how_the_environment_was_stepped(open_stepper: OpenStepper) -> None:
+    def without_times(played: Played) -> list[dict[str, Any]]:
+        return [
+            {**one.event.data, "duration_s": 0, "latency_s": 0, "patch": len(one.event.patch)}
+            for one in played.events
+        ]
+
+    world, _ = decides(counted)
+    played = play(world, turns=5, open_stepper=open_stepper)
+    assert played.end["score"] == 1.0
+    assert without_times(played) == without_times(play(world, turns=5))
+
+
+@pytest.mark.parametrize("open_stepper", [inline, on_a_thread])
+def test_a_snapshot_that_cannot_be_taken_is_the_environments_fault(open_stepper: OpenStepper) -> None:
+    class Unkept(CountingEnvironment):
+        def snapshot(self) -> bytes:
+            raise OSError("no snapshot")
+
+    world = world_with(policy=lambda seed: Seeing(counted), environment=Unkept)
+    played = play(world, turns=3, open_stepper=open_stepper)
+    assert (played.end["reason"], played.end["detail"]) == ("environment_error", "OSError: no snapshot")
+
+
+@pytest.mark.parametrize("open_stepper", [inline, on_a_thread])
+def test_who_sees_the_truth_plays_to_the_end(open_stepper: OpenStepper) -> None:
+    policy = Seeing(counted)
+    assert play(world_with(policy=lambda seed: policy), turns=3, open_stepper=open_stepper).end["score"] == 1

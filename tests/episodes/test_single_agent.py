@@ -22,7 +22,7 @@ from spectator.errors import DecisionTimeout, EnvironmentFault, InvalidRequest, 
 from spectator.events import encode_json
 from spectator.observations import Observation
 from spectator.policies.base import Action, Decision, Policy, Preset, ScriptedPolicy
-from spectator.steppers.thread import Stepper
+from spectator.steppers.thread import OwnThread
 from tests.episodes.harness import drive
 from tests.fakes import FakePolicy, LyingEnvironment, failing, forever, world_with
 
@@ -333,7 +333,7 @@ def test_a_stepper_disposes_of_its_environment_last() -> None:
             told.append(f"disposed of {environment}")
             loop.call_soon_threadsafe(disposed.set)
 
-        stepper = Stepper(lambda: "it", dispose=dispose)
+        stepper = OwnThread(lambda: "it", dispose=dispose)
         told.append(await stepper.call(lambda environment: environment))
         stepper.close()
         async with asyncio.timeout(10):

@@ -34,6 +34,8 @@ from spectator.events import (
 )
 from spectator.journal.base import Journal
 from spectator.policies.spending import Caps, Till
+from spectator.steppers.base import Stepper
+from spectator.steppers.opening import OpenStepper, on_a_thread
 
 logger = logging.getLogger(__name__)
 
@@ -55,6 +57,7 @@ class Supervisor:
             is ended; 0 ends it at once.
         load: Finds worlds; the catalogue's own function when left out.
         till: What asking models may take; no limit when left out.
+        open_stepper: Makes the stepper of each episode's environment.
     """
 
     def __init__(
@@ -72,11 +75,13 @@ class Supervisor:
         patience_s: float = 0.0,
         load: LoadWorld | None = None,
         till: Till | None = None,
+        open_stepper: OpenStepper = on_a_thread,
     ) -> None:
         if slots < 1:
             raise ValueError(f"slots must be at least 1, not {slots}")
         self.slots = slots
         self.load = load
+        self.open_stepper = open_stepper
         self._till = till or Till(Caps(), Caps(), clock)
         self._journal = journal
         self._bus = bus
@@ -137,7 +142,10 @@ class Supervisor:
         )
         self._need_slot()  # and from here to the reservation nothing is awaited
         stream = self._stream(self._new_id(), self._new_epoch(), plan)
-        return await self._begin(self._assemble(plan, stream), [(0, [core_fact(plan.started())])])
+        return await self._begin(
+            self._assemble(plan, stream, self.open_stepper(plan.world, stream.episode_id)),
+            [(0, [core_fact(plan.started())])],
+        )
 
     async def fork(self, request: ForkRequest) -> EpisodeHandle:
         """Play on from within another episode with other captains; returns once the retold part is recorded.
@@ -152,15 +160,22 @@ class Supervisor:
         self._need_slot()
         episode_id = self._new_id()
         forked = await fork_off(
-            self._journal, request, episode_id, limit_s=self._limits.reset_s, load=self.load
+            self._journal,
+            request,
+            episode_id,
+            limit_s=self._limits.reset_s,
+            load=self.load,
+            open_stepper=self.open_stepper,
         )
         try:
             self._need_slot()
         except EpisodeBusy:
-            forked.past.stepper.close()
+            await forked.stepper.aclose()
             raise
         stream = self._stream(episode_id, self._new_epoch(), forked.plan)
-        return await self._begin(self._assemble(forked.plan, stream, past=forked.past), forked.opening)
+        return await self._begin(
+            self._assemble(forked.plan, stream, forked.stepper, past=forked.past), forked.opening
+        )
 
     def new_id(self) -> str:
         """An id for an episode that is going to be shown here."""
@@ -208,11 +223,11 @@ class Supervisor:
         try:
             self._need_slot()
         except EpisodeBusy:
-            rebuilt.past.stepper.close()
+            await rebuilt.stepper.aclose()
             raise
         plan, state, head_seq = rebuilt.plan, rebuilt.state, rebuilt.head_seq
         stream = self._stream(rebuilt.episode_id, rebuilt.epoch, plan, state=state, head_seq=head_seq)
-        episode = self._assemble(plan, stream, past=rebuilt.past, rebuilt=rebuilt)
+        episode = self._assemble(plan, stream, rebuilt.stepper, past=rebuilt.past, rebuilt=rebuilt)
         recovered = core_fact(EpisodeRecovered(attempt=rebuilt.attempt))
         return await self._begin(episode, [(rebuilt.past.turn, [recovered])])
 
@@ -302,6 +317,7 @@ class Supervisor:
         self,
         plan: EpisodePlan,
         stream: EpisodeStream,
+        stepper: Stepper,
         *,
         past: Past | None = None,
         rebuilt: Rebuilt | None = None,
@@ -313,6 +329,7 @@ class Supervisor:
         driver = Driver(
             plan,
             stream.episode_id,
+            stepper=stepper,
             emit=stream.emit,
             control=control,
             clock=self._clock,

@@ -12,17 +12,17 @@ from itertools import groupby
 from typing import Any
 
 from spectator.catalog import LoadWorld, load_world
-from spectator.environments.base import Environment
 from spectator.episodes.record.stream import Step
 from spectator.episodes.replay.replayer import FROM_OUTSIDE, Retelling, Unexpected
-from spectator.episodes.run.contract_checks import Stepped
+from spectator.episodes.replay.restore import within
 from spectator.episodes.run.driver import Past
 from spectator.episodes.run.pacing import Pace
 from spectator.episodes.run.plan import EpisodePlan, EpisodeRequest, plan_episode
 from spectator.errors import EpisodeNotFound, FieldError, InvalidRequest
 from spectator.events import Fact, Parent, RecordedEvent, core_fact
 from spectator.journal.base import Journal
-from spectator.steppers.thread import Stepper
+from spectator.steppers.base import Stepper
+from spectator.steppers.opening import OpenStepper, on_a_thread
 
 RETOLD_BY_THE_FORK = FROM_OUTSIDE | {"episode.started", "narration.line", "episode.ended"}
 """Event types that are not taken over: they are the parent's own, or follow from the others."""
@@ -56,12 +56,14 @@ class Forked:
 
     Args:
         plan: What is played from there on.
-        past: Where its world and its policies stand.
+        past: Where its policies stand.
+        stepper: Its environment, which stands where the fork begins.
         opening: What its record begins with.
     """
 
     plan: EpisodePlan
     past: Past
+    stepper: Stepper
     opening: Sequence[Step]
 
 
@@ -72,8 +74,9 @@ async def fork_off(
     *,
     limit_s: float,
     load: LoadWorld | None = None,
+    open_stepper: OpenStepper = on_a_thread,
 ) -> Forked:
-    """Retell the parent up to where the fork begins, on a thread of its own.
+    """Retell the parent up to where the fork begins, in a new environment.
 
     Scripted captains think along from the beginning, so that they know what they would have noticed; the
     parent's own captains with the parent's own seed therefore play on exactly as they did. A language model
@@ -85,6 +88,7 @@ async def fork_off(
         episode_id: Id of the fork.
         limit_s: Seconds that retelling may take.
         load: Finds the world; the catalogue's own function when left out.
+        open_stepper: Makes the environment's stepper.
 
     Raises:
         EpisodeNotFound: There is no such parent.
@@ -97,13 +101,13 @@ async def fork_off(
     if len(recorded) < request.seq:
         raise _wrong("seq", f"must be from 1 to {len(recorded)}: that is how much is recorded")
     plan = plan_fork(recorded, request, load)
-    stepper: Stepper[Environment] = Stepper(plan.world.environment, name=episode_id)
+    stepper = open_stepper(plan.world, episode_id)
     try:
-        past = await stepper.call_within(limit_s, _retell, stepper, plan, recorded, episode_id)
+        past = await within(limit_s, _retell(stepper, plan, recorded, episode_id))
     except BaseException:
-        stepper.close()
+        await stepper.aclose()
         raise
-    return Forked(plan, past, [(0, [core_fact(plan.started())]), *_facts(recorded)])
+    return Forked(plan, past, stepper, [(0, [core_fact(plan.started())]), *_facts(recorded)])
 
 
 async def check_fork(journal: Journal, request: ForkRequest, *, load: LoadWorld | None = None) -> EpisodePlan:
@@ -180,19 +184,15 @@ def _same_opponent(plan: EpisodePlan, seats: Mapping[str, Mapping[str, Any]], ag
     return preset
 
 
-def _retell(
-    environment: Environment,
-    stepper: Stepper[Environment],
-    plan: EpisodePlan,
-    recorded: Sequence[RecordedEvent],
-    episode_id: str,
+async def _retell(
+    stepper: Stepper, plan: EpisodePlan, recorded: Sequence[RecordedEvent], episode_id: str
 ) -> Past:
     seats = plan.seats()
     last = recorded[-1].event
-    retelling = Retelling(plan.world, environment, seats, episode_id=episode_id, parent=plan.parent)
+    retelling = Retelling(plan.world, stepper, seats, episode_id=episode_id, parent=plan.parent)
     for one in recorded:
         try:
-            differences = list(retelling.compare(one.event))
+            differences = await retelling.compare(one.event)
         except Unexpected as unexpected:
             differences = [str(unexpected)]
         if differences:
@@ -204,12 +204,11 @@ def _retell(
         before = max((one.event.seq for one in recorded if one.event.turn < last.turn), default=0)
         other = f"{before}, the one before it, or the last of it" if before else "the last of it"
         raise _wrong("seq", f"event {last.seq} is inside the step of turn {last.turn}; choose {other}")
-    observation = retelling.observation
-    assert observation is not None
-    if observation.done:
+    stepped = retelling.stepped
+    assert stepped is not None
+    if stepped.observation.done:
         raise _wrong("seq", f"the game is over at event {last.seq}: there is nothing left to play")
-    stepped = Stepped(observation, [], environment.state)
-    return Past(stepper, seats, dict(retelling.refusals), last.turn, stepped)
+    return Past(seats, dict(retelling.refusals), last.turn, replace(stepped, facts=[]))
 
 
 def _facts(recorded: Sequence[RecordedEvent]) -> list[Step]:

@@ -16,6 +16,7 @@ from spectator.llm.playback import KeptExchange
 from spectator.observations import Observation
 from spectator.policies.captains import ModelBuild
 from spectator.policies.model import ModelPolicy
+from spectator.steppers.inline import InlineStepper
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +75,7 @@ async def ask_again(recorded: Sequence[RecordedEvent], load: LoadWorld) -> Reask
     world = load(started.data["environment"])
     parent = Parent.model_validate(started.data["parent"]) if started.data.get("parent") else None
     reasked = Reasked()
-    retelling: Retelling | None = Retelling(world, world.environment())
+    retelling: Retelling | None = Retelling(world, InlineStepper(world.environment))
     models = {
         actor: _Model(actor, build, derive_seed(started.data["seed"], "policy", actor))
         for actor, build in _builds(world, started.data, reasked.gaps)
@@ -89,7 +90,7 @@ async def ask_again(recorded: Sequence[RecordedEvent], load: LoadWorld) -> Reask
             reasked.decisions.append(_again(event, seen, captain, models, reasked.gaps))
         try:
             if retelling is not None:
-                list(retelling.compare(event))
+                await retelling.compare(event)
         except Unexpected as unexpected:
             reasked.gaps.append(f"from event {event.seq} on: {unexpected}")
             retelling = None

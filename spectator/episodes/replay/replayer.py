@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import json
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from spectator.environments.base import Environment, World
+from spectator.environments.base import World
 from spectator.episodes.record.view import State, fold
 from spectator.events import Event, Fact, Parent, encode_json
 from spectator.narration.base import line_fact
 from spectator.observations import Observation
 from spectator.policies.base import Policy, Remembers, ScriptedPolicy
+from spectator.steppers.base import Stepped, Stepper
 
 MEASURED: Final[Mapping[str, frozenset[str]]] = {"step.taken": frozenset({"duration_s"})}
 """Fields that are measured, not decided, and so differ from run to run."""
@@ -40,7 +41,8 @@ class Retelling:
 
     Args:
         world: The episode's world.
-        environment: A new environment of it; afterwards it stands where the record stops.
+        stepper: A new environment of it, not begun; afterwards it stands where the record stops. Its calls
+            have no deadline of their own: whoever replays sets one for the whole.
         seats: Policies to bring along, by actor: scripted ones are asked again, so that their own
             generators stand where the record stops, and must decide as recorded. In the part of a fork
             that is its parent's they think along, and decide nothing. Those that remember take in what
@@ -52,7 +54,7 @@ class Retelling:
     def __init__(
         self,
         world: World,
-        environment: Environment,
+        stepper: Stepper,
         seats: Mapping[str, Policy] | None = None,
         *,
         episode_id: str | None = None,
@@ -60,19 +62,24 @@ class Retelling:
     ) -> None:
         self.ended = False
         self._world = world
-        self._environment = environment
+        self._stepper = stepper
         self._seats = seats or {}
         self._episode_id = episode_id
         self._parent = parent
         self._due: deque[Fact] = deque()
         self._state: State = {}
-        self._observation: Observation | None = None
+        self._stepped: Stepped | None = None
         self._refusals: dict[str, int] = {}
 
     @property
     def observation(self) -> Observation | None:
         """What the world showed last; ``None`` before the beginning."""
-        return self._observation
+        return None if self._stepped is None else self._stepped.observation
+
+    @property
+    def stepped(self) -> Stepped | None:
+        """What the world answered last; ``None`` before the beginning."""
+        return self._stepped
 
     @property
     def state(self) -> State:
@@ -89,72 +96,79 @@ class Retelling:
         """What the world has told and the record does not hold yet."""
         return list(self._due)
 
-    def compare(self, event: Event) -> Iterator[str]:
-        """Differences between ``event`` and what is due, then go on from what was recorded."""
+    async def compare(self, event: Event) -> list[str]:
+        """Differences between ``event`` and what is due; then go on from what was recorded.
+
+        Raises:
+            Unexpected: The record holds an event that the world does not tell here.
+            EnvironmentFault: The world failed.
+        """
         if self.ended:
             raise Unexpected(f"{event.type} after the end")
-        self._advance(event)
+        await self._advance(event)
+        differences = []
         self._state, folded = fold(self._state, replace(event, patch={}), self._world.projection)
         if folded.patch != event.patch:
-            yield f"the patch of {event.type} is not the one that its data gives"
+            differences.append(f"the patch of {event.type} is not the one that its data gives")
         lines = self._world.commentator(folded, self._state) if event.type != "narration.line" else ()
         self._due.extendleft(line_fact(line, event.seq) for line in reversed(lines))
+        return differences
 
-    def _advance(self, event: Event) -> None:
+    async def _advance(self, event: Event) -> None:
         if event.type == "episode.started":
-            self._begin(event)
+            await self._begin(event)
         elif event.type == "decision.made":
-            self._decide(event)
+            await self._decide(event)
         elif event.type == "episode.ended":
             self._end(event)
         elif event.type not in FROM_OUTSIDE:
             self._expect(event)
 
-    def _begin(self, event: Event) -> None:
-        if self._observation is not None:
+    async def _begin(self, event: Event) -> None:
+        if self._stepped is not None:
             raise Unexpected("the episode starts again")
         version = event.data["environment_version"]
         if version != self._world.version:
             raise Unexpected(
                 f"it was played in version {version} of {self._world.name}; here is {self._world.version}"
             )
-        self._observation = self._environment.reset(
+        self._stepped = await self._stepper.reset(
             seed=event.data["seed"],
             episode_id=self._episode_id or event.episode_id,
             options=event.data["options"],
+            limit_s=None,
         )
         if self._parent is None and event.data.get("parent") is not None:
             self._parent = Parent.model_validate(event.data["parent"])
-        self._due.extend(self._environment.facts())
+        self._due.extend(self._stepped.facts)
 
-    def _decide(self, event: Event) -> None:
+    async def _decide(self, event: Event) -> None:
         if self._due:
             raise Unexpected(f"{self._due[0].type} is due before the next decision")
-        asked = None if self._observation is None else self._observation.actor
+        asked = None if self.observation is None else self.observation.actor
         if event.data["actor"] != asked:
             raise Unexpected(f"{event.data['actor']} decided where {asked} was asked")
         self._ask_again(event)
-        self._observation = self._environment.step(event.data["action"])
-        facts = self._environment.facts()
-        self._due.extend(self._told(event, self._observation, list(facts)))
+        self._stepped = await self._stepper.step(event.data["action"], limit_s=None)
+        self._due.extend(self._told(event, self._stepped))
 
     def _ask_again(self, event: Event) -> None:
         actor, parent = event.data["actor"], self._parent
-        policy = self._seats.get(actor)
-        if self._observation is None:
+        policy, observation = self._seats.get(actor), self.observation
+        if observation is None:
             return
         if isinstance(policy, Remembers) and event.turn > (0 if parent is None else parent.own_after(actor)):
-            policy.remember(self._observation, event.data)
+            policy.remember(observation, event.data)
         if not isinstance(policy, ScriptedPolicy):
             return
-        again = policy.choose(self._observation).action
+        again = policy.choose(observation).action
         if parent is not None and event.turn <= parent.turn:
             return
         if _as_recorded(dict(again)) != event.data["action"]:
             raise Unexpected(f"{actor} now decides otherwise than recorded")
 
-    def _told(self, event: Event, observation: Observation, facts: list[Fact]) -> list[Fact]:
-        actor = event.data["actor"]
+    def _told(self, event: Event, stepped: Stepped) -> list[Fact]:
+        actor, observation = event.data["actor"], stepped.observation
         if observation.refused is not None:
             self._refusals[actor] = self._refusals.get(actor, 0) + 1
             refused: dict[str, Any] = {"actor": actor, "action": event.data["action"]}
@@ -167,7 +181,7 @@ class Retelling:
             "done": observation.done,
             "rubric": dict(observation.metadata.get("rubric", {})),
         }
-        return [*facts, Fact("step.taken", taken)]
+        return [*stepped.facts, Fact("step.taken", taken)]
 
     def _expect(self, event: Event) -> None:
         if not self._due:
@@ -186,12 +200,13 @@ class Retelling:
         self.ended = True
         if event.data["reason"] != "finished":
             return
-        observation = self._observation
-        if self._due or observation is None or not observation.done:
+        stepped = self._stepped
+        if self._due or stepped is None or not stepped.observation.done:
             raise Unexpected("it is recorded as finished before the world came to its end")
+        observation = stepped.observation
         if event.data["score"] != observation.reward:
             raise Unexpected(f"the score is recorded as {event.data['score']}, not {observation.reward}")
-        result = self._environment.state.get("result")
+        result = stepped.state.get("result")
         if event.data["result"] != result:
             raise Unexpected(f"the result is recorded as {event.data['result']!r}, not {result!r}")
 

@@ -3,26 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from pydantic import ValidationError
 
 from spectator.catalog import LoadWorld, load_world
-from spectator.environments.base import Environment
 from spectator.episodes.record.view import State, replay_state
 from spectator.episodes.replay.replayer import Retelling, Unexpected
-from spectator.episodes.run.contract_checks import Stepped
 from spectator.episodes.run.driver import Past
 from spectator.episodes.run.pacing import Pace
 from spectator.episodes.run.plan import EpisodePlan
-from spectator.errors import EpisodeError, InvalidRequest, typed_as
+from spectator.errors import EpisodeError, InvalidRequest, StepTimeout, typed_as
 from spectator.events import Parent, RecordedEvent
 from spectator.policies.base import Policy
-from spectator.steppers.thread import Stepper
+from spectator.steppers.base import Stepper
+from spectator.steppers.opening import OpenStepper, on_a_thread
+
+_Replayed = TypeVar("_Replayed")
 
 MAX_ATTEMPTS: Final = 3
 """Recoveries in a row that got nowhere, after which an episode is given up: it may be what kills us."""
@@ -42,7 +43,8 @@ class Rebuilt:
         head_seq: Number of its last event.
         state: What viewers saw last.
         plan: What is played.
-        past: Where its world and its policies stand.
+        past: Where its policies stand.
+        stepper: Its environment, which stands where the record stops.
         attempt: 1 when the last recovery, if any, got anywhere; else one more than its.
     """
 
@@ -52,6 +54,7 @@ class Rebuilt:
     state: State
     plan: EpisodePlan
     past: Past
+    stepper: Stepper
     attempt: int
 
     @property
@@ -76,14 +79,16 @@ async def rebuild(
     limit_s: float,
     load: LoadWorld | None = None,
     attempts: float = MAX_ATTEMPTS,
+    open_stepper: OpenStepper = on_a_thread,
 ) -> Rebuilt:
-    """Play the record again on a thread of its own, comparing every event.
+    """Play the record again in a new environment, comparing every event.
 
     Args:
         recorded: All events of one unended episode, in order.
         limit_s: Seconds that it may take.
         load: Finds the world; the catalogue's own function when left out.
         attempts: Recoveries in a row that may get nowhere; no limit where a person starts each of them.
+        open_stepper: Makes the environment's stepper.
 
     Raises:
         CannotRebuild: The record does not lead back, or leads to a death again and again.
@@ -95,13 +100,28 @@ async def rebuild(
     if attempt > attempts:
         raise CannotRebuild(f"the server died {attempts:g} times at turn {last.turn}")
     plan = await asyncio.to_thread(_plan_again, first.data, load or load_world)
-    stepper: Stepper[Environment] = Stepper(plan.world.environment, name=first.episode_id)
+    stepper = open_stepper(plan.world, first.episode_id)
     try:
-        past, state = await stepper.call_within(limit_s, _retell, stepper, plan, recorded)
+        past, state = await within(limit_s, _retell(stepper, plan, recorded))
     except BaseException:
-        stepper.close()
+        await stepper.aclose()
         raise
-    return Rebuilt(first.episode_id, first.epoch, last.seq, state, plan, past, attempt)
+    return Rebuilt(first.episode_id, first.epoch, last.seq, state, plan, past, stepper, attempt)
+
+
+async def within(limit_s: float, replayed: Awaitable[_Replayed]) -> _Replayed:
+    """What a replay comes to.
+
+    Raises:
+        StepTimeout: It took longer than ``limit_s`` seconds.
+    """
+    try:
+        async with asyncio.timeout(limit_s) as scope:
+            return await replayed
+    except TimeoutError as error:
+        if not scope.expired():
+            raise
+        raise StepTimeout(f"the record could not be played again within {limit_s:g} s") from error
 
 
 def _next_attempt(recorded: Sequence[RecordedEvent]) -> int:
@@ -113,24 +133,21 @@ def _next_attempt(recorded: Sequence[RecordedEvent]) -> int:
     return attempt
 
 
-def _retell(
-    environment: Environment,
-    stepper: Stepper[Environment],
-    plan: EpisodePlan,
-    recorded: Sequence[RecordedEvent],
+async def _retell(
+    stepper: Stepper, plan: EpisodePlan, recorded: Sequence[RecordedEvent]
 ) -> tuple[Past, State]:
     seats: dict[str, Policy] = plan.seats()
-    retelling = Retelling(plan.world, environment, seats)
+    retelling = Retelling(plan.world, stepper, seats)
     for one in recorded:
         with typed_as(partial(_cannot_retell, one.event.seq), passing=(EpisodeError,)):
-            for difference in retelling.compare(one.event):
+            for difference in await retelling.compare(one.event):
                 raise CannotRebuild(f"event {one.event.seq}: {difference}")
     turn, due = recorded[-1].event.turn, retelling.due
     if due and turn:
         raise CannotRebuild(f"turn {turn} is told only in part: {due[0].type} is missing")
-    assert retelling.observation is not None
-    stepped = Stepped(retelling.observation, due, environment.state)
-    return Past(stepper, seats, retelling.refusals, turn, stepped), retelling.state
+    stepped = retelling.stepped
+    assert stepped is not None
+    return Past(seats, retelling.refusals, turn, replace(stepped, facts=due)), retelling.state
 
 
 def _cannot_retell(seq: int, error: Exception) -> CannotRebuild:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from spectator.catalog import load_world
 from spectator.episodes.replay.replayer import Retelling, Unexpected
 from spectator.events import RecordedEvent
+from spectator.steppers.inline import InlineStepper
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +48,9 @@ async def verify(recorded: AsyncIterable[RecordedEvent]) -> list[Discrepancy]:
             if event.type != "episode.started":
                 return [Discrepancy(event.seq, f"begins with {event.type}")]
             world = load_world(event.data["environment"])
-            retelling = Retelling(world, world.environment())
+            retelling = Retelling(world, InlineStepper(world.environment))
         try:
-            differences = list(retelling.compare(event))
+            differences = await retelling.compare(event)
         except Unexpected as unexpected:
             return [*found, Discrepancy(event.seq, str(unexpected))]
         found += [Discrepancy(event.seq, difference) for difference in differences]

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any, Final
 
 from spectator.environments.base import World
@@ -12,6 +11,7 @@ from spectator.errors import EnvironmentFault, PolicyError
 from spectator.events import DecisionMade, Fact, ModelExchange, core_fact, encode_json
 from spectator.observations import LegalAction, Observation
 from spectator.policies.base import Action, Decision
+from spectator.steppers.base import Stepped
 from spectator.text import clean_text
 
 MAX_RAW_TEXT: Final = 8_192
@@ -31,21 +31,6 @@ MAX_ACTION_BYTES: Final = 64 * 1024
 
 MAX_ACTION_DEPTH: Final = 64
 """Levels of nesting beyond which an action is a policy's error."""
-
-
-@dataclass(frozen=True, slots=True)
-class Stepped:
-    """What a world answered to ``reset`` or to one action.
-
-    Args:
-        observation: What it shows next.
-        facts: What happened, oldest first.
-        state: Its public state, at the beginning and at the end; else empty.
-    """
-
-    observation: Observation
-    facts: Sequence[Fact]
-    state: Mapping[str, Any]
 
 
 def checked_decision(

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, Protocol, Self
 
 from spectator.clock import Clock
-from spectator.environments.base import Environment
-from spectator.episodes.run.contract_checks import Stepped, check_contract, checked_decision
+from spectator.episodes.run.contract_checks import check_contract, checked_decision
 from spectator.episodes.run.controls import Control, EndRequested
 from spectator.episodes.run.pacing import beats_in
 from spectator.episodes.run.partial_decision import Thinking
@@ -41,7 +40,7 @@ from spectator.events import (
 from spectator.observations import Observation
 from spectator.policies.base import Action, Decision, KeepsTime, Policy, ScriptedPolicy, SeesTruth
 from spectator.policies.spending import Purse, Spends
-from spectator.steppers.thread import Stepper
+from spectator.steppers.base import Stepped, Stepper
 from spectator.text import clean_text
 
 logger = logging.getLogger(__name__)
@@ -85,14 +84,12 @@ class Past:
     """Where another process left an episode, rebuilt.
 
     Args:
-        stepper: The environment's thread; the environment stands where the record stops.
         seats: The policies, by actor.
         refusals: Refused actions so far, by actor.
         turn: Actions taken or refused so far.
         stepped: What the world showed last; its facts are those that were never told.
     """
 
-    stepper: Stepper[Environment]
     seats: Mapping[str, Policy]
     refusals: Mapping[str, int]
     turn: int
@@ -105,6 +102,7 @@ class Driver:
     Args:
         plan: What is played, by whom.
         episode_id: Its id.
+        stepper: Its environment, not begun, or standing where ``past`` does; closed by :meth:`run`.
         emit: Takes what happened.
         control: Its end, its pause and its pace, as asked for from outside.
         clock: Measures.
@@ -119,6 +117,7 @@ class Driver:
         plan: EpisodePlan,
         episode_id: str,
         *,
+        stepper: Stepper,
         emit: Emit,
         control: Control,
         clock: Clock,
@@ -136,7 +135,7 @@ class Driver:
         self._thinking = thinking or Thinking(clock)
         self._purse = purse
         self._past = past
-        self._stepper: Stepper[Environment] | None = None if past is None else past.stepper
+        self._stepper = stepper
         self._seats: dict[str, Policy] = {} if past is None else dict(past.seats)
         self._refusals: dict[str, int] = {} if past is None else dict(past.refusals)
         self._ended: EpisodeEnded | None = None
@@ -256,25 +255,21 @@ class Driver:
     async def _begin(self) -> Stepped:
         plan = self._plan
         self._take_seats()
-        self._stepper = Stepper(plan.world.environment, name=self._episode_id)
-
-        def reset(environment: Environment) -> Stepped:
-            observation = environment.reset(seed=plan.seed, episode_id=self._episode_id, options=plan.options)
-            return Stepped(observation, list(environment.facts()), environment.state)
-
-        return await self._in_world(self._limits.reset_s, reset)
+        return await self._in_world(
+            self._stepper.reset(
+                seed=plan.seed,
+                episode_id=self._episode_id,
+                options=plan.options,
+                limit_s=self._limits.reset_s,
+            )
+        )
 
     async def _take_turn(self, observation: Observation, budget: Budget) -> tuple[Stepped, list[Fact]]:
         actor = observation.actor
         assert actor is not None
         action, decided = await self._decide(actor, observation)
         began = self._clock.monotonic()
-
-        def step(environment: Environment) -> Stepped:
-            answer = environment.step(action)
-            return Stepped(answer, list(environment.facts()), environment.state if answer.done else {})
-
-        stepped = await self._in_world(self._limits.step_s, step)
+        stepped = await self._in_world(self._stepper.step(action, limit_s=self._limits.step_s))
         took = self._clock.monotonic() - began
         with budget.standing_still():
             await self._control.play_on()
@@ -282,20 +277,23 @@ class Driver:
         return stepped, facts_of_step(actor, decided, stepped, took, self._refusals)
 
     async def _decide(self, actor: str, observation: Observation) -> tuple[Action, Fact]:
-        began = self._clock.monotonic()
+        began, policy = self._clock.monotonic(), self._seats[actor]
         failed = partial(self._policy_failed, f"{actor} could not decide")
-        with typed_as(failed, passing=(EndRequested, DecisionTimeout)):
-            decision = await self._ask(actor, observation)
+        if isinstance(policy, ScriptedPolicy) and type(policy).decide is ScriptedPolicy.decide:
+            with typed_as(failed, passing=()):
+                decision = policy.choose(observation)
+        else:
+            sees = isinstance(policy, SeesTruth)
+            truth = await self._stepper.snapshot(limit_s=self._limits.step_s) if sees else None
+            with typed_as(failed, passing=(EndRequested, DecisionTimeout)):
+                decision = await self._ask(actor, observation, truth)
         took = self._clock.monotonic() - began
         return checked_decision(actor, decision, took, observation.legal_actions)
 
-    async def _ask(self, actor: str, observation: Observation) -> Decision:
+    async def _ask(self, actor: str, observation: Observation, truth: bytes | None) -> Decision:
         policy, limit = self._seats[actor], self._limits.decision_s
-        if isinstance(policy, ScriptedPolicy) and type(policy).decide is ScriptedPolicy.decide:
-            return policy.choose(observation)
-        if isinstance(policy, SeesTruth):
-            assert self._stepper is not None
-            policy.see(await self._stepper.call_within(self._limits.step_s, lambda world: world.snapshot()))
+        if truth is not None and isinstance(policy, SeesTruth):
+            policy.see(truth)
         self._deciding = actor
         with self._thinking.deciding(actor, self._turn + 1, policy):
             deciding = asyncio.get_running_loop().create_task(policy.decide(observation, deadline=limit))
@@ -311,11 +309,15 @@ class Driver:
             raise PolicyError("what it waited for was cancelled")
         return deciding.result()
 
-    async def _in_world(self, limit_s: float, function: Callable[[Environment], Stepped]) -> Stepped:
-        assert self._stepper is not None
-        with typed_as(self._world_failed, passing=(EndRequested, EnvironmentFault)):
+    async def _in_world(self, answer: Coroutine[Any, Any, Stepped]) -> Stepped:
+        try:
             async with self._control.waiting():
-                stepped = await self._stepper.call_within(limit_s, function)
+                stepped = await answer
+        except EnvironmentFault as error:
+            logger.error("episode %s: the environment failed", self._episode_id, exc_info=error)
+            raise
+        finally:
+            answer.close()
         check_contract(stepped, self._plan.world)
         return stepped
 
@@ -339,14 +341,9 @@ class Driver:
         logger.error("episode %s: %s", self._episode_id, what, exc_info=error)
         return PolicyError(f"{what}: {type(error).__name__}: {error}")
 
-    def _world_failed(self, error: Exception) -> EnvironmentFault:
-        logger.error("episode %s: the environment failed", self._episode_id, exc_info=error)
-        return EnvironmentFault(f"{type(error).__name__}: {error}")
-
     async def let_go(self) -> None:
         """Close the environment and the policies; :meth:`run` does so itself."""
-        if self._stepper is not None:
-            self._stepper.close()
+        await self._stepper.aclose()
         loop = asyncio.get_running_loop()
         closing = {actor: loop.create_task(_close(policy)) for actor, policy in self._seats.items()}
         if closing:

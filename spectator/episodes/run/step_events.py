@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from spectator.episodes.run.contract_checks import Stepped
 from spectator.events import ActionRefused, EpisodeEnded, Fact, StepTaken, core_fact
+from spectator.steppers.base import Stepped
 
 
 def facts_of_step(

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from spectator.errors import EnvironmentFault, StepTimeout
-from spectator.steppers.thread import Stepper
+from spectator.steppers.thread import OwnThread
 from tests.fakes import until
 
 
@@ -33,7 +33,7 @@ def threads_called(name: str) -> list[threading.Thread]:
 
 def test_everything_happens_on_one_thread_that_is_not_the_loops() -> None:
     async def scenario() -> None:
-        stepper = Stepper(World)
+        stepper = OwnThread(World)
         assert await stepper.call(World.note, 4, plus=3) == 7
         assert await stepper.call_within(5, World.note, 1) == 1
         answers = await asyncio.gather(*(stepper.call(World.note, number) for number in range(50)))
@@ -55,7 +55,7 @@ def test_a_call_that_misses_its_deadline_gives_the_environment_up() -> None:
         gate.wait(20)
 
     async def scenario() -> None:
-        stepper = Stepper(World, name="test-deadline")
+        stepper = OwnThread(World, name="test-deadline")
         queued = asyncio.get_running_loop().create_task(stepper.call_within(0.05, hang))
         await until(lambda: bool(calls))
         behind = asyncio.get_running_loop().create_task(stepper.call(lambda world: calls.append("behind")))
@@ -79,7 +79,7 @@ def test_an_exception_is_carried_untouched(error: Exception) -> None:
         raise error
 
     async def scenario() -> None:
-        stepper = Stepper(World)
+        stepper = OwnThread(World)
         with pytest.raises(type(error)) as caught:
             await stepper.call_within(5, fail)
         assert caught.value is error
@@ -99,7 +99,7 @@ def test_what_would_end_the_loop_becomes_a_fault(error: BaseException) -> None:
         raise error
 
     async def scenario() -> None:
-        stepper = Stepper(World)
+        stepper = OwnThread(World)
         with pytest.raises(EnvironmentFault, match=type(error).__name__):
             await stepper.call(fail)
         assert await stepper.call(World.note, 1) == 1
@@ -118,7 +118,7 @@ def test_a_factory_that_fails_is_carried_and_asked_again() -> None:
         return World()
 
     async def scenario() -> None:
-        stepper = Stepper(build)
+        stepper = OwnThread(build)
         assert not attempts, "nothing is built before it is needed"
         with pytest.raises(OSError, match="no data"):
             await stepper.call(World.note)
@@ -130,7 +130,7 @@ def test_a_factory_that_fails_is_carried_and_asked_again() -> None:
 
 def test_closing_lets_the_environment_go() -> None:
     async def scenario() -> None:
-        stepper = Stepper(World, name="test-close")
+        stepper = OwnThread(World, name="test-close")
         world = await stepper.call(weakref.ref)
         stepper.close()
         stepper.close()
@@ -153,7 +153,7 @@ def test_a_caller_that_goes_away_loses_only_its_answer() -> None:
         return 1
 
     async def scenario() -> None:
-        stepper = Stepper(World)
+        stepper = OwnThread(World)
         task = asyncio.get_running_loop().create_task(stepper.call(slow))
         await until(lambda: bool(began))
         task.cancel()
@@ -168,14 +168,14 @@ def test_a_caller_that_goes_away_loses_only_its_answer() -> None:
 
 def test_a_loop_that_closes_during_a_call_ends_the_thread_and_other_loops_are_told() -> None:
     gate, began = threading.Event(), threading.Event()
-    kept: list[Stepper[World]] = []
+    kept: list[OwnThread[World]] = []
 
     def slow(world: World) -> None:
         began.set()
         gate.wait(20)
 
     async def abandon() -> None:
-        kept.append(Stepper(World, name="test-loop"))
+        kept.append(OwnThread(World, name="test-loop"))
         task = asyncio.get_running_loop().create_task(kept[0].call(slow))
         await until(began.is_set)
         task.cancel()
@@ -190,10 +190,10 @@ def test_a_loop_that_closes_during_a_call_ends_the_thread_and_other_loops_are_to
 
 
 def test_a_thousand_steppers_leave_no_thread() -> None:
-    async def scenario(use: Callable[[Stepper[World]], Any]) -> None:
+    async def scenario(use: Callable[[OwnThread[World]], Any]) -> None:
         before = threading.active_count()
         for _ in range(10):
-            steppers = [Stepper(World, name="test-many") for _ in range(100)]
+            steppers = [OwnThread(World, name="test-many") for _ in range(100)]
             await asyncio.gather(*(use(stepper) for stepper in steppers))
             for stepper in steppers:
                 stepper.close()

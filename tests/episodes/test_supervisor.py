@@ -586,7 +586,7 @@ def test_no_slots_is_refused() -> None:
 def test_whatever_is_asked_in_whatever_order_the_record_is_sound(
     asked: list[tuple[str, int]], end: str
 ) -> None:
-    async def answered(request: Coroutine[Any, Any, None]) -> None:
+    async def answered(request: Coroutine[Any, Any, object]) -> None:
         with suppress(EpisodeOver, EpisodeNotFound):  # the end may come before what was asked
             await request
 

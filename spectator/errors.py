@@ -1,4 +1,4 @@
-"""Owns the tree of errors that this library raises on purpose.
+"""The errors that this library raises on purpose, and the classes of failure that a record names.
 
 ::
 
@@ -8,6 +8,7 @@
     ├── EpisodeError
     │   ├── EpisodeBusy                   every slot is taken; names the running ones
     │   ├── EpisodeNotFound
+    │   │   └── EpisodeUnfinished         left without an end, to be played on
     │   ├── EpisodeElsewhere              it is played elsewhere and only shown here
     │   ├── NotAsked                      somebody decided where nothing was asked of them
     │   ├── EpisodeOver                   it has ended; nothing can be done to it any more
@@ -33,10 +34,54 @@ Worlds and policies raise plain Python errors; :func:`typed_as` names the bounda
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final, Literal
+
+FailureClass = Literal[
+    "model_infra",
+    "model_resting",
+    "model_rejected",
+    "rate_limited",
+    "declined",
+    "unparsable",
+    "illegal_action",
+    "truncated",
+    "timeout",
+    "spent",
+    "cache_miss",
+    "policy_fault",
+    "env_infra",
+    "env_verdict",
+    "journal",
+    "cancelled",
+    "killed",
+    "unknown",
+]
+"""What kind of failure kept somebody from deciding, or an episode from finishing; see :data:`FAILURES`."""
+
+FAILURES: Final[Mapping[FailureClass, str]] = {
+    "model_infra": "The endpoint was not reached, broke off, failed on its side, or sent no completion.",
+    "model_resting": "The endpoint was not asked: it had failed so often that it is left alone for a while.",
+    "model_rejected": "The endpoint will not serve the request: key, payment, model or a field is wrong.",
+    "rate_limited": "The endpoint asked to wait, and no time was left to.",
+    "declined": "The model would not answer, or a filter kept its answer back.",
+    "unparsable": "The model answered, but named no action in the form asked for.",
+    "illegal_action": "What was decided is not legal, by the schema or by the world's own rules.",
+    "truncated": "A length was reached: of the answer, or the step cap of the episode.",
+    "timeout": "Nobody decided in time, or the episode took longer than it may.",
+    "spent": "A cap on tokens, money or time was reached, so that nobody was asked.",
+    "cache_miss": "A recorded captain was asked something that is not in its cache.",
+    "policy_fault": "The policy raised an error, or made something that cannot be recorded as a decision.",
+    "env_infra": "The environment raised an error, hung, could not be reached, or broke its contract.",
+    "env_verdict": "The environment itself ended the episode as a failure; its reward counts.",
+    "journal": "The record could not be written.",
+    "cancelled": "Somebody asked for the end.",
+    "killed": "The process that played it went away.",
+    "unknown": "The record does not say; only records of earlier versions.",
+}
+"""Every class of failure, in a sentence."""
 
 
 class SpectatorError(Exception):
@@ -99,6 +144,14 @@ class EpisodeNotFound(EpisodeError):
         super().__init__("no episode is running" if episode_id is None else f"no episode {episode_id!r}")
 
 
+class EpisodeUnfinished(EpisodeNotFound):
+    """The episode was left without an end; it can be played on from where its record stops."""
+
+    def __init__(self, episode_id: str) -> None:
+        super().__init__(episode_id)
+        self.args = (f"episode {episode_id!r} was suspended: it has no end yet and can be played on",)
+
+
 class EpisodeElsewhere(EpisodeError):
     """The episode is played elsewhere; nobody here can stop or slow it."""
 
@@ -116,11 +169,26 @@ class EpisodeOver(EpisodeError):
 
 
 class PolicyError(EpisodeError):
-    """The policy that had to decide failed."""
+    """The policy that had to decide failed.
+
+    Args:
+        message: What went wrong, in a sentence.
+        failure_class: The kind of failure; that of the class of the error when left out.
+    """
+
+    failure_class: FailureClass = "policy_fault"
+    """The kind of failure, for the record."""
+
+    def __init__(self, message: str, *, failure_class: FailureClass | None = None) -> None:
+        super().__init__(message)
+        if failure_class is not None:
+            self.failure_class = failure_class
 
 
 class DecisionTimeout(PolicyError):
     """The policy did not decide before its deadline."""
+
+    failure_class: FailureClass = "timeout"
 
 
 class NotAsked(EpisodeError):
@@ -141,7 +209,9 @@ class EndpointError(PolicyError):
     """
 
     kind: ClassVar[str] = "endpoint"
-    """Short stable name of what went wrong, for counting."""
+    """Short stable name of what went wrong at the endpoint; recorded with the exchange."""
+
+    failure_class: FailureClass = "model_infra"
 
     retryable: ClassVar[bool] = False
     """Whether sending the same request again can help."""
@@ -171,6 +241,7 @@ class EndpointTimeout(EndpointError):
     """The endpoint did not answer in time."""
 
     kind = "timeout"
+    failure_class: FailureClass = "timeout"
     retryable = True
 
 
@@ -178,6 +249,7 @@ class EndpointBusy(EndpointError):
     """The endpoint asks to wait: a rate limit, or overload."""
 
     kind = "busy"
+    failure_class: FailureClass = "rate_limited"
     retryable = True
 
 
@@ -185,6 +257,7 @@ class EndpointRefused(EndpointError):
     """The endpoint will not serve this request: a key, a payment, a name or a field is wrong."""
 
     kind = "refused"
+    failure_class: FailureClass = "model_rejected"
 
 
 class EndpointMalformed(EndpointError):
@@ -198,10 +271,13 @@ class EndpointResting(EndpointError):
     """The endpoint failed so often that it is left alone until ``retry_after_s`` is over."""
 
     kind = "resting"
+    failure_class: FailureClass = "model_resting"
 
 
 class EnvironmentFault(EpisodeError):
     """The environment failed: an exception, or an answer that breaks its contract."""
+
+    failure_class: ClassVar[FailureClass] = "env_infra"
 
 
 class StepTimeout(EnvironmentFault):
@@ -210,6 +286,8 @@ class StepTimeout(EnvironmentFault):
 
 class JournalError(EpisodeError):
     """The record could not be written or read."""
+
+    failure_class: ClassVar[FailureClass] = "journal"
 
 
 class SequenceConflict(JournalError):

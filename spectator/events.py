@@ -1,4 +1,4 @@
-"""Owns the event: its envelope, the core event types and the one encoding of both.
+"""Events: their envelope, the core event types and the one encoding of both.
 
 An event is a past fact about an episode. It is numbered by the episode's stream, encoded once, kept by
 the journal in that encoding, and sent to every viewer as the same bytes.
@@ -14,6 +14,8 @@ from typing import Any, Final, Literal
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic_core import from_json
 
+from spectator.errors import FailureClass
+
 SCHEMA_VERSION: Final = 1
 """Version of the envelope and of the core event types; a changed meaning raises it."""
 
@@ -21,6 +23,9 @@ EndReason = Literal[
     "finished", "step_cap", "stopped", "policy_error", "environment_error", "timeout", "interrupted"
 ]
 """Why an episode ended; exactly one of them, always published."""
+
+OnFailure = Literal["fallback", "suspend", "end"]
+"""What a failing policy does to its episode: see ``EpisodeStarted.on_failure``."""
 
 DecisionSource = Literal["model", "heuristic", "random", "oracle", "human", "replay", "fallback", "remote"]
 """Who made a decision; ``remote`` is somebody elsewhere, of whom nothing more is known."""
@@ -157,6 +162,18 @@ class EventData(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
+def later_field(description: str, *, default: Any = None) -> Any:
+    """A field that joined its event type later: left out of the record where it has its default.
+
+    The encoding of an event without it is therefore what it always was, byte for byte.
+
+    Args:
+        description: What it is.
+        default: What its absence means.
+    """
+    return Field(default=default, description=description, exclude_if=lambda value: value == default)
+
+
 class Seat(EventData):
     """Who decides for one actor."""
 
@@ -201,6 +218,11 @@ class EpisodeStarted(EventData):
     narration: bool = Field(description="Whether speech was asked for")
     spectator_version: str = Field(description="Version of this software")
     parent: Parent | None = Field(default=None, description="What it was forked from; null for most")
+    on_failure: OnFailure = later_field(
+        "What a decision that failed does: `fallback` lets a scripted policy decide, by name; `suspend` "
+        "leaves the episode without an end, to be played on; `end` ends it with `policy_error`",
+        default="fallback",
+    )
 
 
 class RecordedReply(EventData):
@@ -261,6 +283,9 @@ class DecisionMade(EventData):
     exchanges: list[ModelExchange] | None = Field(
         default=None, description="The questions to a model behind it; null where none was asked"
     )
+    failure_class: FailureClass | None = later_field(
+        "The kind of failure for which somebody else had to decide, see docs/failures.md"
+    )
 
 
 class ActionRefused(EventData):
@@ -304,6 +329,14 @@ class EpisodeRecovered(EventData):
     attempt: int = Field(ge=1, description="1 when the one before got anywhere; else one more than its")
 
 
+class EpisodeSuspended(EventData):
+    """Play stopped without an end, because nobody decided; it can be played on from here."""
+
+    actor: str = Field(description="Who could not decide")
+    failure_class: FailureClass = Field(description="The kind of failure, see docs/failures.md")
+    detail: str = Field(description="What went wrong, for people")
+
+
 class PaceChanged(EventData):
     """Play goes on at another pace."""
 
@@ -319,6 +352,7 @@ class EpisodeEnded(EventData):
     result: str | None = Field(description="The world's result in words; null unless finished")
     turns: int = Field(ge=0, description="Actions taken or refused")
     detail: str | None = Field(default=None, description="What went wrong, for people")
+    failure_class: FailureClass | None = later_field("The kind of failure that kept it from finishing")
     terminated: bool = Field(description="The world came to its own end")
     truncated: bool = Field(description="It was cut short; never true together with `terminated`")
 
@@ -370,6 +404,7 @@ CORE_EVENTS: Final[Mapping[str, type[EventData]]] = {
     "episode.ended": EpisodeEnded,
     "warning": Warned,
     "episode.recovered": EpisodeRecovered,
+    "episode.suspended": EpisodeSuspended,
 }
 """The event types that every episode may carry, whatever its world."""
 

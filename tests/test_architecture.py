@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parent.parent
 FLOORS: tuple[tuple[str, ...], ...] = (
     ("spectator", "spectator.errors", "spectator.clock", "spectator.merge_patch", "spectator.text"),
     ("spectator.observations",),
-    ("spectator.events",),
+    ("spectator.events", "spectator.failures"),
     ("spectator.journal", "spectator.bus", "spectator.llm"),
     ("spectator.journal.stores",),
     ("spectator.policies", "spectator.narration"),

@@ -22,6 +22,7 @@ from spectator.events import (
     EpisodeRecovered,
     EpisodeResumed,
     EpisodeStarted,
+    EpisodeSuspended,
     Event,
     EventData,
     ExchangeFailure,
@@ -106,6 +107,7 @@ EXAMPLES: tuple[EventData, ...] = (
     ),
     Warned(message="the voice is late"),
     EpisodeRecovered(attempt=1),
+    EpisodeSuspended(actor="counter", failure_class="rate_limited", detail="counter could not decide: busy"),
 )
 
 
@@ -126,6 +128,29 @@ def golden_events() -> list[RecordedEvent]:
         )
         for seq, fact in enumerate(facts, 1)
     ]
+
+
+LATER: tuple[tuple[type[EventData], str, Any], ...] = (
+    (EpisodeStarted, "on_failure", "suspend"),
+    (DecisionMade, "failure_class", "unparsable"),
+    (EpisodeEnded, "failure_class", "killed"),
+)
+
+
+@pytest.mark.parametrize(("model", "name", "value"), LATER)
+def test_a_field_that_came_later_is_left_out_where_it_says_nothing(
+    model: type[EventData], name: str, value: Any
+) -> None:
+    """So that an event without it is encoded as it was before the field was there."""
+    example = next(one for one in EXAMPLES if type(one) is model)
+    assert name not in core_fact(example).data
+    data = core_fact(example.model_copy(update={name: value})).data
+    assert data[name] == value and getattr(model.model_validate(data), name) == value
+
+
+def test_no_failure_class_is_recorded_that_is_not_known() -> None:
+    with pytest.raises(ValidationError, match="failure_class"):
+        EpisodeEnded.model_validate(ended(failure_class="bad luck"))
 
 
 def schemas() -> dict[str, Any]:

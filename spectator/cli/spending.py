@@ -5,16 +5,13 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import click
 
 if TYPE_CHECKING:
     from spectator.events import RecordedEvent
     from spectator.policies.base import Preset
-
-SPENT: Final = "spent: "
-"""What the reason for a fallback begins with where a cap forbade to ask."""
 
 
 def spending_options(what: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
@@ -82,10 +79,9 @@ class Account:
         if reason is None:
             return
         self._reasons.setdefault(actor, Counter())[reason] += 1
-        if reason.startswith(SPENT) and (actor, reason) not in self._reached:
+        if data.get("failure_class") == "spent" and (actor, reason) not in self._reached:
             self._reached.add((actor, reason))
-            told = f"{reason.removeprefix(SPENT)}: its fallback decides for {self._captains[actor]} from here"
-            click.echo(f"{told} on", err=True)
+            click.echo(f"{reason}: its fallback decides for {self._captains[actor]} from here on", err=True)
 
     def tell(self) -> None:
         """Say what each model took, and why it was not always the one who decided."""

@@ -16,7 +16,7 @@ from spectator.episodes.record.stream import Step
 from spectator.episodes.run.contract_checks import check_contract, checked_decision
 from spectator.episodes.run.pacing import Pace
 from spectator.episodes.run.plan import EpisodePlan, EpisodeRequest, plan_episode
-from spectator.episodes.run.step_events import facts_of_step, finished
+from spectator.episodes.run.step_events import cut_short, facts_of_step, finished
 from spectator.errors import DecisionTimeout, EpisodeError, FieldError, InvalidRequest, PolicyError, typed_as
 from spectator.events import EpisodeEnded, Fact
 from spectator.observations import Observation, Refusal
@@ -220,15 +220,7 @@ class SingleAgent:
         if "truncated" not in seen.metadata:
             return told, finished(seen.reward, game.environment.state, game.turn)
         cut = str(seen.metadata["truncated"])
-        return told, EpisodeEnded(
-            reason="step_cap",
-            score=None,
-            result=None,
-            turns=game.turn,
-            detail=cut,
-            terminated=False,
-            truncated=True,
-        )
+        return told, cut_short("step_cap", cut, game.turn)
 
     def abandon(self) -> None:
         """Give up the episode under way; ``reset`` begins another in a new environment."""

@@ -1,4 +1,4 @@
-"""Owns what was asked of a captain in all its matches, and what that took."""
+"""What was asked of a captain in all its matches, and what that took."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Asked(BaseModel):
     decisions: int = Field(default=0, ge=0)
     fallbacks: dict[str, int] = Field(
         default_factory=dict,
-        description="Decisions that somebody else made, by the first word of the reason (docs/captains.md)",
+        description="Decisions that somebody else made, by the class of failure (docs/failures.md)",
     )
     tokens: int = Field(default=0, ge=0, description="Prompt and answer together; 0 where no model was asked")
     cost: float = Field(default=0.0, ge=0, description="By the prices of the captains' catalogue")

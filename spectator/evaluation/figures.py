@@ -1,4 +1,4 @@
-"""Owns the figures of one recorded episode: who sat where, how it ended, what each captain showed."""
+"""The figures of one recorded episode: who sat where, how it ended, what each captain showed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from spectator.errors import ConfigurationError, EnvironmentFault, InvalidReques
 from spectator.evaluation.measures import Gauge
 from spectator.events import EndReason, Event, RecordedEvent
 
-FIGURES_VERSION: Final = 2
+FIGURES_VERSION: Final = 3
 """Raised whenever a measure changes its meaning, so that what was measured before is measured again."""
 
 
@@ -29,7 +29,7 @@ class SeatFigures:
         source: Kind of decision maker.
         figures: By the name of a measure; what was not measured is missing.
         decisions: How many decisions it was asked for, in a fork its own only.
-        fallbacks: How many of them somebody else made, by the first word of the reason.
+        fallbacks: How many of them somebody else made, by the class of failure.
     """
 
     actor: str

@@ -1,4 +1,4 @@
-"""Owns when an evaluation is cut short: a model that cannot be asked would be judged by its fallback."""
+"""When an evaluation is cut short: a model that cannot be asked would be judged by its fallback."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import asyncio
 from dataclasses import replace
 from typing import Final, Never
 
-from spectator.errors import EndpointBusy, EndpointError
 from spectator.llm.breaker import HOPELESS
 from spectator.observations import Observation
 from spectator.policies.base import Decision, Policy, Preset
@@ -15,10 +14,8 @@ from spectator.policies.spending import Allowance, Spends, Till
 UNANSWERED: Final = 5
 """Decisions in a row in one match, none of them answered, after which an endpoint is given up."""
 
-SPENT: Final = "spent"
-"""First word of the reason for a fallback where a cap on spending was reached."""
-
-_UNANSWERED_KINDS: Final = frozenset(error.kind for error in EndpointError.__subclasses__())
+UNREACHED: Final = frozenset({"model_infra", "model_resting", "model_rejected", "rate_limited", "timeout"})
+"""Classes of failure of an endpoint, as opposed to those of what a model answers."""
 
 
 class Halt:
@@ -83,9 +80,9 @@ class WatchedPolicy:
         """Why a decision is not to count; ``None`` when it is."""
         self._unanswered = self._unanswered + 1 if _unanswered(decision) else 0
         if self._unanswered and (self._unanswered >= UNANSWERED or _hopeless(decision)):
-            hint = ", with so many matches at once" if _kind(decision) == EndpointBusy.kind else ""
-            return f"{self._name} cannot be asked: {_words(decision)}{hint}"
-        return self._halt.till.refusal() if _kind(decision) == SPENT else None
+            hint = ", with so many matches at once" if decision.failure_class == "rate_limited" else ""
+            return f"{self._name} cannot be asked: {decision.fallback_reason}{hint}"
+        return self._halt.till.refusal() if decision.failure_class == "spent" else None
 
     def spend_from(self, purse: Allowance) -> None:
         """See :class:`Spends`."""
@@ -97,23 +94,15 @@ class WatchedPolicy:
         await self._policy.aclose()
 
 
-def _kind(decision: Decision) -> str:
-    return (decision.fallback_reason or "").partition(": ")[0]
-
-
-def _words(decision: Decision) -> str:
-    return (decision.fallback_reason or "").partition(": ")[2]
-
-
 def _unanswered(decision: Decision) -> bool:
     """Whether a fallback decided because the endpoint gave no answer at all."""
-    if decision.source != "fallback" or _kind(decision) not in _UNANSWERED_KINDS:
+    if decision.failure_class not in UNREACHED:
         return False
-    return _kind(decision) == "resting" or any(one.get("failure") for one in decision.exchanges)
+    return decision.failure_class == "model_resting" or any(one.get("failure") for one in decision.exchanges)
 
 
 def _hopeless(decision: Decision) -> bool:
-    if _kind(decision) == "resting":
+    if decision.failure_class == "model_resting":
         return True
     failures = [one["failure"] for one in decision.exchanges if one.get("failure")]
     return any(one["kind"] == "refused" and one["status"] in {*HOPELESS, 429} for one in failures)

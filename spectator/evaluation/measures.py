@@ -1,4 +1,4 @@
-"""Owns the figures that every world has, whatever is played; docs/evaluation.md explains each."""
+"""The figures that every world has, whatever is played; docs/evaluation.md explains each."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from spectator.environments.base import OUTCOME, Measure, World
 from spectator.events import Event
+from spectator.failures import failure_of_decision
 
 MEASURES: Final = (
     Measure(
@@ -83,7 +84,7 @@ class Gauge:
     def _decided(self, data: Mapping[str, Any]) -> None:
         self.decisions += 1
         if data["source"] == "fallback":
-            self.reasons[(data.get("fallback_reason") or "unknown").partition(":")[0]] += 1
+            self.reasons[failure_of_decision(data) or "unknown"] += 1
         self.parsed += data["parse"] is not None
         self.clean += data["parse"] == "ok"
         self.latency_s += data["latency_s"]

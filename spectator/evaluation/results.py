@@ -15,7 +15,6 @@ from spectator.errors import ConfigurationError
 from spectator.evaluation import statistics
 from spectator.evaluation.asked import Asked, asked_of
 from spectator.evaluation.figures import EpisodeFigures, SeatFigures
-from spectator.evaluation.halting import SPENT
 from spectator.evaluation.measures import measures_of
 from spectator.evaluation.schedule import Match, Schedule
 from spectator.events import EndReason
@@ -321,5 +320,5 @@ def _played(match: Match, figures: EpisodeFigures) -> PlayedMatch:
         reason=figures.reason,
         outcome=_outcome(figures),
         result=figures.result,
-        capped=[seat.captain for seat in figures.seats if seat.fallbacks.get(SPENT)],
+        capped=[seat.captain for seat in figures.seats if seat.fallbacks.get("spent")],
     )

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from spectator.errors import ConfigurationError
 from spectator.events import Event, encode_json
+from spectator.failures import failure_of_decision
 from spectator.journal.base import EpisodeSummary
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ COLUMNS: Final[Mapping[str, str]] = {
     "done": "bool",
     "rubric": "string",
     "data": "string",
+    "failure_class": "string",
 }
 """Name and Arrow type of every column, in order; a new one is only ever added at the end."""
 
@@ -170,6 +172,8 @@ def _core_fields(event: Event) -> Iterator[tuple[str, Any]]:
     for name in FROM_DATA:
         if name in data:
             yield name, data[name]
+    if event.type == "decision.made":
+        yield "failure_class", failure_of_decision(data)
     for name in ("action", "rubric"):
         if name in data:
             yield name, encode_json(data[name])

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from spectator.errors import FailureClass
 from spectator.events import encode_json
 from spectator.llm.chat import ChatAnswer
 from spectator.llm.loose_json import MAX_TEXT, find_mended, find_objects, parse_object, shorten
@@ -72,7 +73,16 @@ class Call:
 
 
 class CallRefused(ValueError):
-    """A call breaks a rule; the message quotes it."""
+    """A call breaks a rule; the message quotes it.
+
+    Args:
+        rule: The rule.
+        failure_class: The kind of failure.
+    """
+
+    def __init__(self, rule: str, *, failure_class: FailureClass = "illegal_action") -> None:
+        self.failure_class: FailureClass = failure_class
+        super().__init__(rule)
 
 
 def find_calls(answer: ChatAnswer, legal: Sequence[LegalAction]) -> list[WrittenCall]:
@@ -105,7 +115,8 @@ def check_call(written: WrittenCall, legal: Sequence[LegalAction]) -> Call:
         known = ", ".join(action["tool"] for action in legal)
         raise CallRefused(f"{written.tool[:60]!r} is not legal now; legal: {known}")
     if written.arguments is None:
-        raise CallRefused(f"the arguments of {action['tool']} are not a JSON object")
+        rule = f"the arguments of {action['tool']} are not a JSON object"
+        raise CallRefused(rule, failure_class="unparsable")
     schema = action["arguments"]
     arguments = coerce(dict(written.arguments), schema)
     reason, arguments = _take_reason(_plain(arguments), schema)

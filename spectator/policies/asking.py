@@ -1,4 +1,4 @@
-"""Owns one decision under way: the answers so far, and what they come to."""
+"""One decision of a model under way: the answers so far, and what they come to."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
 
 from spectator.clock import Clock
+from spectator.errors import FailureClass
 from spectator.llm.chat import ChatAnswer, Message, Usage
-from spectator.llm.parsing import Call, find_calls, unjudged, written_form
+from spectator.llm.parsing import Call, CallRefused, find_calls, unjudged, written_form
 from spectator.observations import Observation
 from spectator.policies.base import Decision
 from spectator.policies.history import answer_message, tool_messages
@@ -66,6 +67,7 @@ class Asking:
         *,
         model: str,
         fallback_reason: str | None = None,
+        failure_class: FailureClass | None = None,
     ) -> Decision:
         """The decision, with what the answers so far cost."""
         return Decision(
@@ -75,6 +77,7 @@ class Asking:
             raw_text="\n\n".join(written_form(answer) for answer in self.answers) if self.answers else None,
             parse=self.parse,
             fallback_reason=fallback_reason,
+            failure_class=failure_class,
             model=model,
             latency_s=round(clock.monotonic() - self.began, 6),
             tokens_in=None if self.used is None else self.used.tokens_in,
@@ -85,15 +88,16 @@ class Asking:
         )
 
 
-def why_nothing(answer: ChatAnswer) -> str:
+def no_call(answer: ChatAnswer) -> CallRefused:
     """The rule that an answer without any call broke."""
     if answer.refusal or answer.finish_reason == "content_filter":
-        return "the model declined to answer"
+        return CallRefused("the model declined to answer", failure_class="declined")
     if answer.finish_reason == "length":
-        return "the answer was cut at the longest length before it named an action"
+        cut = "the answer was cut at the longest length before it named an action"
+        return CallRefused(cut, failure_class="truncated")
     if not answer.text:
-        return "the answer is empty"
-    return "the answer names no action in the form asked for"
+        return CallRefused("the answer is empty", failure_class="unparsable")
+    return CallRefused("the answer names no action in the form asked for", failure_class="unparsable")
 
 
 def with_ids(calls: Sequence[Call]) -> tuple[Call, ...]:

@@ -1,4 +1,4 @@
-"""Owns the contract between whoever decides and whoever asks: ``decide(observation) -> Decision``."""
+"""The contract between whoever decides and whoever asks: ``decide(observation) -> Decision``."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, runtime_checkable
 
+from spectator.errors import FailureClass
 from spectator.events import DecisionSource
 from spectator.observations import Observation
 
@@ -25,7 +26,8 @@ class Decision:
         reasoning: The stated reason, for people; may be empty.
         raw_text: What a model wrote, before parsing.
         parse: How the text became an action; ``None`` where no text was parsed.
-        fallback_reason: Why ``source`` had to step in.
+        fallback_reason: Why ``source`` had to step in, for people.
+        failure_class: The kind of failure for which it had to; ``None`` where whoever was asked decided.
         model: Name of the model that answered.
         latency_s: How long the policy took by its own clock; ``None`` lets the driver measure it.
         tokens_in: Prompt tokens, where known.
@@ -41,6 +43,7 @@ class Decision:
     raw_text: str | None = None
     parse: Literal["ok", "repaired", "failed"] | None = None
     fallback_reason: str | None = None
+    failure_class: FailureClass | None = None
     model: str | None = None
     latency_s: float | None = None
     tokens_in: int | None = None

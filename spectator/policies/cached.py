@@ -1,4 +1,4 @@
-"""Owns the policy that decides as a model did once, for evaluations that can be repeated."""
+"""The policy that decides as a model did once, for evaluations that can be repeated."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any, Final, Literal
 
-from spectator.errors import PolicyError
+from spectator.errors import FailureClass, PolicyError
+from spectator.failures import failure_of_decision
 from spectator.observations import Observation
 from spectator.policies.base import Decision, Policy, ScriptedPolicy
 from spectator.policies.decision_cache import CachedDecision, DecisionCache, context_hash
@@ -14,15 +15,14 @@ from spectator.policies.decision_cache import CachedDecision, DecisionCache, con
 OnMiss = Literal["error", "fallback"]
 """What is done where nothing is recorded: the episode ends, or the fallback decides under its own name."""
 
-MISS: Final = "miss: "
-"""What the reason for a fallback begins with where nothing is recorded."""
-
 SHOWN: Final = 12
 """Characters of a context that are shown."""
 
 
 class CacheMiss(PolicyError):
     """Nothing is recorded for what is asked."""
+
+    failure_class: FailureClass = "cache_miss"
 
 
 class CachedPolicy(Policy):
@@ -56,7 +56,7 @@ class CachedPolicy(Policy):
     def remember(self, observation: Observation, decided: Mapping[str, Any]) -> None:
         """See :class:`Remembers`: the context has come up once more."""
         self._seen[context_hash(self._task, self._cache.head, observation)] += 1
-        if decided["source"] == "fallback" and (decided["fallback_reason"] or "").startswith(MISS):
+        if failure_of_decision(decided) == "cache_miss":
             self._fallback.choose(observation)
 
     async def aclose(self) -> None:
@@ -70,7 +70,13 @@ class CachedPolicy(Policy):
         if self._on_miss == "error":
             raise CacheMiss(what)
         own = self._fallback.choose(observation)
-        return Decision(own.action, "fallback", own.reasoning, fallback_reason=f"{MISS}{what}")
+        return Decision(
+            own.action,
+            "fallback",
+            own.reasoning,
+            fallback_reason=f"miss: {what}",
+            failure_class="cache_miss",
+        )
 
 
 def _as_recorded(decision: CachedDecision) -> Decision:
@@ -83,5 +89,6 @@ def _as_recorded(decision: CachedDecision) -> Decision:
         raw_text=decision.raw_text,
         parse=decision.parse,
         fallback_reason=None if reason is None else f"recorded: {reason}",
+        failure_class=failure_of_decision(decision.model_dump()),
         model=decision.model,
     )

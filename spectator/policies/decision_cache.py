@@ -1,4 +1,4 @@
-"""Owns the file of decisions that a model made once, by what it was asked.
+"""The file of decisions that a model made once, by what it was asked.
 
 NDJSON, UTF-8. The first line is ``{"format", "version", "model", "style"}``; each other line one decision::
 
@@ -16,8 +16,8 @@ from typing import Annotated, Any, Final, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
-from spectator.errors import ConfigurationError, field_errors
-from spectator.events import encode_json
+from spectator.errors import ConfigurationError, FailureClass, field_errors
+from spectator.events import encode_json, later_field
 from spectator.observations import Observation
 from spectator.policies.prompting import Style
 
@@ -57,6 +57,7 @@ class CachedDecision(_Line):
     raw_text: str | None = None
     parse: Literal["ok", "repaired", "failed"] | None = None
     fallback_reason: str | None = None
+    failure_class: FailureClass | None = later_field("The kind of failure behind a fallback")
     model: str | None = None
 
 

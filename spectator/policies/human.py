@@ -1,4 +1,4 @@
-"""Owns the policy that is a person: it asks, waits as long as its clock runs, and takes one answer."""
+"""The policy that is a person: it asks, waits as long as its clock runs, and takes one answer."""
 
 from __future__ import annotations
 
@@ -140,7 +140,14 @@ class HumanPolicy:
         self._missed += 1
         own = self._fallback.choose(question.observation)
         reason = f"timeout: nobody decided within {self._limit(question):g} s"
-        return Decision(own.action, "fallback", own.reasoning, fallback_reason=reason, latency_s=took)
+        return Decision(
+            own.action,
+            "fallback",
+            own.reasoning,
+            fallback_reason=reason,
+            failure_class="timeout",
+            latency_s=took,
+        )
 
 
 class _Stopwatch:

@@ -1,4 +1,4 @@
-"""Owns the policy that asks a language model, for any world."""
+"""The policy that asks a language model, for any world."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Protocol
 
 from spectator.clock import Clock
-from spectator.errors import EndpointError, EndpointResting
+from spectator.errors import EndpointError, EndpointResting, FailureClass
 from spectator.events import encode_json
 from spectator.llm.chat import ChatAnswer, ChatRequest, DeltaKind, Message, OnDelta, SettledTools, Usage
 from spectator.llm.exchange import answered, failed
@@ -23,7 +23,7 @@ from spectator.llm.parsing import (
 )
 from spectator.llm.schema import UnsupportedSchema
 from spectator.observations import LegalAction, Observation
-from spectator.policies.asking import Asking, rejected, stated_reasoning, why_nothing, with_ids
+from spectator.policies.asking import Asking, no_call, rejected, stated_reasoning, with_ids
 from spectator.policies.base import Decision, ScriptedPolicy
 from spectator.policies.history import History, TokenEstimate, Turn
 from spectator.policies.model_settings import ModelSettings
@@ -151,16 +151,20 @@ class ModelPolicy:
         limit = min(deadline - min(MARGIN_S, deadline / 5), self._settings.timeout_s)
         asking = Asking(observation, self._clock.monotonic(), limit)
         if self._refused >= MAX_REFUSALS:
-            return self._fall_back(asking, f"refused: {self._refused} actions in a row by the world's rules")
+            reason = f"refused: {self._refused} actions in a row by the world's rules"
+            return self._fall_back(asking, reason, "illegal_action")
         if self._purse is not None and (reached := self._purse.refusal()) is not None:
-            return self._fall_back(asking, f"spent: {reached}")
+            return self._fall_back(asking, f"spent: {reached}", "spent")
         try:
             calls = await self._ask(asking)
         except EndpointError as error:
-            return self._fall_back(asking, f"{error.kind}: {error}")
-        except (CallRefused, UnsupportedSchema) as error:
+            return self._fall_back(asking, f"{error.kind}: {error}", error.failure_class)
+        except CallRefused as error:
             asking.parse = "failed"
-            return self._fall_back(asking, f"unusable: {error}")
+            return self._fall_back(asking, f"unusable: {error}", error.failure_class)
+        except UnsupportedSchema as error:
+            asking.parse = "failed"
+            return self._fall_back(asking, f"unusable: {error}", "env_infra")
         return self._decided(asking, calls)
 
     def remember(self, observation: Observation, decided: Mapping[str, Any]) -> Recollection:
@@ -328,9 +332,17 @@ class ModelPolicy:
         return hear
 
     def _read(self, answer: ChatAnswer, legal: Sequence[LegalAction]) -> list[Call]:
+        try:
+            return self._calls(answer, legal)
+        except CallRefused as broken:
+            if answer.finish_reason == "length":
+                broken.failure_class = "truncated"
+            raise
+
+    def _calls(self, answer: ChatAnswer, legal: Sequence[LegalAction]) -> list[Call]:
         written = find_calls(answer, legal)
         if not written:
-            raise CallRefused(why_nothing(answer))
+            raise no_call(answer)
         if self._settings.actions_per_answer > 1:
             several = written[: self._settings.actions_per_answer]
             first = check_call(several[0], legal)
@@ -360,13 +372,16 @@ class ModelPolicy:
             model=clean_text(answer.model or self._settings.model, NAME_LIMIT),
         )
 
-    def _fall_back(self, asking: Asking, reason: str) -> Decision:
-        """The fallback's decision, with all that is known of why it had to decide."""
-        reason = clean_text(reason, REASON_LIMIT)
+    def _fall_back(self, asking: Asking, reason: str, failure_class: FailureClass) -> Decision:
+        """The fallback's decision, with all that is known of why it had to decide.
+
+        Where a recorded decision stands for the fallback, the reason is the recorded one.
+        """
         self._planned.clear()
         self._turn = None
         self._refused = 0
         own = self._fallback.choose(asking.observation)
+        reason = own.fallback_reason or clean_text(reason, REASON_LIMIT)
         self._note = (
             f"Your last turn could not be used ({reason}); this was done in your place: "
             f"{encode_json(dict(own.action))}"
@@ -380,6 +395,7 @@ class ModelPolicy:
             own.reasoning,
             model=self._settings.model,
             fallback_reason=reason,
+            failure_class=own.failure_class or failure_class,
         )
 
     def _action(self, call: Call) -> Mapping[str, Any]:

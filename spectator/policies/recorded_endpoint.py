@@ -1,4 +1,4 @@
-"""Owns a model's decision as the record has it, in place of everybody whom its policy asks for it."""
+"""A model's decision as the record has it, in place of everybody whom its policy asks for it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from collections import deque
 from collections.abc import Coroutine, Mapping
 from typing import Any, Final, TypeVar
 
-from spectator.errors import EndpointError, EndpointResting
+from spectator.errors import EndpointResting
+from spectator.failures import failure_of_decision
 from spectator.llm.chat import ChatAnswer, ChatRequest, OnDelta
 from spectator.llm.exchange import answer_of, fingerprint
 from spectator.llm.parsing import CallRefused
@@ -17,7 +18,11 @@ from spectator.policies.spending import Spent
 PATIENCE_S: Final = 3600.0
 """Deadline of a decision that is made again; nobody waits for an endpoint."""
 
-_ERRORS: Final = {error.kind: error for error in EndpointError.__subclasses__()}
+UNUSABLE: Final = frozenset({"declined", "unparsable", "illegal_action", "truncated"})
+"""Classes of failure of an answer, as opposed to those of its endpoint."""
+
+AS_RECORDED: Final = "as recorded"
+"""Words of an error that stands for a recorded one; the recorded reason takes their place."""
 
 _T = TypeVar("_T")
 
@@ -36,8 +41,7 @@ class Recollection:
         self.decided = decided
         self._fallback = fallback
         self._due = deque(decided.get("exchanges") or ())
-        reason: str = decided["fallback_reason"] or ""
-        self._kind, _, self._words = reason.partition(": ")
+        self._failed = failure_of_decision(decided)
         self._differs = False
         self._made: Decision | None = None
 
@@ -64,35 +68,39 @@ class Recollection:
         session: str | None = None,
         on_delta: OnDelta | None = None,
     ) -> ChatAnswer:
-        """The recorded answer, or the recorded failure in the words that the record has for it."""
+        """The recorded answer, or a failure in the place of the recorded one."""
         if not self._due:
-            if self._kind == "unusable":
-                raise CallRefused(self._words)  # there was no time left to ask once more
-            self._differs |= self._kind != EndpointResting.kind
-            raise self._failure()
+            if self._failed in UNUSABLE:
+                raise CallRefused(AS_RECORDED)  # there was no time left to ask once more
+            self._differs |= self._failed != EndpointResting.failure_class
+            raise EndpointResting(AS_RECORDED)
         exchange = self._due.popleft()
         self.asked.append(request)
         self._differs |= exchange["request"] != fingerprint(request.messages, request.tools)
         if exchange["reply"] is not None:
             return answer_of(exchange["reply"])
         self._differs |= exchange["failure"] is None
-        raise self._failure()
-
-    def _failure(self) -> EndpointError:
-        return _ERRORS.get(self._kind, EndpointResting)(self._words)
+        raise EndpointResting(AS_RECORDED)
 
     def refusal(self) -> str | None:
-        """The cap that was reached then, if one was."""
-        return self._words if self._kind == "spent" else None
+        """Whether a cap was reached then: :data:`AS_RECORDED`, or ``None``."""
+        return AS_RECORDED if self._failed == "spent" else None
 
     def pay(self, spent: Spent) -> None:
         """Pay nothing: it was paid then."""
 
     def choose(self, observation: Observation) -> Decision:
-        """What the fallback did then."""
-        if self.decided["source"] == "fallback":
+        """What the fallback did then, and why it had to."""
+        decided = self.decided
+        if decided["source"] == "fallback":
             self._fallback.choose(observation)
-        return Decision(self.decided["action"], "fallback", self.decided["reasoning"])
+        return Decision(
+            decided["action"],
+            "fallback",
+            decided["reasoning"],
+            fallback_reason=decided["fallback_reason"],
+            failure_class=self._failed,
+        )
 
     async def aclose(self) -> None:
         """Let go of nothing."""

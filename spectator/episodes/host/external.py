@@ -9,10 +9,10 @@ from typing import Final
 
 from spectator.episodes.record.stream import EpisodeStream
 from spectator.episodes.run.controls import Control, EndRequested
+from spectator.episodes.run.step_events import cut_short
 from spectator.errors import EpisodeError
 from spectator.events import EndReason, EpisodeEnded, Fact, core_fact
 from spectator.policies.base import Policy
-from spectator.text import clean_text
 
 logger = logging.getLogger(__name__)
 
@@ -67,7 +67,7 @@ class ExternalDriver:
 
     def give_up(self, reason: EndReason, detail: str) -> None:
         """It is shown no further."""
-        self.finish(self._cut_short(reason, detail))
+        self.finish(cut_short(reason, detail, self.turn))
 
     async def run(self) -> EpisodeEnded:
         """Wait for its end and tell it."""
@@ -75,9 +75,9 @@ class ExternalDriver:
             async with self._control.waiting():
                 ended = await self._over
         except EndRequested:
-            ended = self._cut_short("interrupted", "the server that showed it went away")
+            ended = self._gone()
         except asyncio.CancelledError:
-            await self._tell_end(self._cut_short("interrupted", "the server that showed it went away"))
+            await self._tell_end(self._gone())
             raise
         await self._tell_end(ended)
         return ended
@@ -89,16 +89,8 @@ class ExternalDriver:
         except EpisodeError:
             logger.exception("episode %s: its end could not be recorded", self._stream.episode_id)
 
-    def _cut_short(self, reason: EndReason, detail: str) -> EpisodeEnded:
-        return EpisodeEnded(
-            reason=reason,
-            score=None,
-            result=None,
-            turns=self.turn,
-            detail=clean_text(detail, 500),
-            terminated=False,
-            truncated=True,
-        )
+    def _gone(self) -> EpisodeEnded:
+        return cut_short("interrupted", "the server that showed it went away", self.turn)
 
     def policy(self, actor: str) -> Policy | None:
         """Nobody decides here."""

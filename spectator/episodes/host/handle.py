@@ -19,8 +19,8 @@ from spectator.episodes.run.partial_decision import Thinking
 from spectator.episodes.run.plan import EpisodePlan
 from spectator.errors import (
     EpisodeError,
-    EpisodeNotFound,
     EpisodeOver,
+    EpisodeUnfinished,
     JournalUnavailable,
 )
 from spectator.events import (
@@ -147,7 +147,11 @@ class EpisodeHandle:
         return self._stream.ended
 
     async def wait(self) -> EpisodeEnded:
-        """Wait for its end."""
+        """Wait for its end.
+
+        Raises:
+            EpisodeUnfinished: It was left without one.
+        """
         return await asyncio.shield(self._ended)
 
     async def begin(self) -> None:
@@ -187,7 +191,7 @@ class EpisodeHandle:
         if self._driver.ended is not None:
             self._ended.set_result(self._driver.ended)
         else:
-            self._ended.set_exception(EpisodeNotFound(self.episode_id))
+            self._ended.set_exception(EpisodeUnfinished(self.episode_id))
         for told in (self._started, self._ended):
             told.exception()  # nobody may be waiting for it
 
@@ -243,7 +247,7 @@ class EpisodeHandle:
         """Ask for its end and wait for it.
 
         Raises:
-            EpisodeNotFound: It was suspended: it has no end.
+            EpisodeUnfinished: It has no end.
             JournalUnavailable: The end cannot be recorded now; it is as soon as it can.
         """
         self._control.request_end(request)

@@ -10,10 +10,10 @@ from spectator.clock import Clock, timestamp
 from spectator.episodes.host.supervisor import Supervisor
 from spectator.episodes.record.view import replay_state, unchanged, with_patch
 from spectator.episodes.replay.restore import rebuild
+from spectator.episodes.run.step_events import cut_short
 from spectator.errors import EpisodeError, JournalError
-from spectator.events import EpisodeEnded, RecordedEvent, core_fact, record
+from spectator.events import RecordedEvent, core_fact, record
 from spectator.journal.base import EpisodeFilter, Journal
-from spectator.text import clean_text
 
 logger = logging.getLogger(__name__)
 
@@ -91,15 +91,7 @@ def interrupted(recorded: Sequence[RecordedEvent], clock: Clock, why: str) -> Re
         why: In words.
     """
     last = recorded[-1].event
-    ended = EpisodeEnded(
-        reason="interrupted",
-        score=None,
-        result=None,
-        turns=last.turn,
-        detail=clean_text(why, 500),
-        terminated=False,
-        truncated=True,
-    )
+    ended = cut_short("interrupted", why, last.turn)
     fact = core_fact(ended)
     draft = replace(
         last, seq=last.seq + 1, at=timestamp(clock.now()), type=fact.type, data=fact.data, patch={}

@@ -77,6 +77,8 @@ def _core_patch(state: State, event: Event) -> dict[str, Any]:
             return {"episode": {"pace": event.data["pace"]}}
         case "warning":
             return {"warning": {"seq": event.seq, "message": event.data["message"]}}
+        case "episode.suspended":
+            return {"warning": {"seq": event.seq, "message": event.data["detail"]}}
         case "episode.ended":
             return _ended(event)
         case _:

@@ -1,4 +1,4 @@
-"""Owns making a cache of the decisions that a model made in recorded episodes."""
+"""Making a cache of the decisions that a model made in recorded episodes."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 from spectator.environments.base import World
 from spectator.episodes.replay.prompts import AskedAgain, Reasked, model_build
 from spectator.errors import ConfigurationError
+from spectator.failures import failure_of_decision
 from spectator.policies.captains import ModelBuild
 from spectator.policies.decision_cache import (
     CachedDecision,
@@ -98,7 +99,8 @@ def _lines(head: CacheHead, episode: Reasked, captain: str) -> Iterator[CacheLin
         assert one.observation is not None
         context = context_hash(build.task, head, one.observation)
         data, actor = one.decided.data, one.decided.data["actor"]
-        fields = {name: data[name] for name in CachedDecision.model_fields}
+        fields = {name: data[name] for name in CachedDecision.model_fields if name in data}
+        fields["failure_class"] = failure_of_decision(data)
         origin = {"episode_id": one.decided.episode_id, "turn": one.decided.turn, "actor": actor}
         yield CacheLine(
             context=context,

@@ -149,6 +149,7 @@ def plan_fork(
         pace=request.pace,
         narration=started["narration"],
         options=started["options"],
+        on_failure=started.get("on_failure", "fallback"),
     )
     plan = plan_episode(asked, draw_seed=lambda: 0, load=load)
     if request.opponent is None and plan.opponent is not None:

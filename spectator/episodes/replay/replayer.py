@@ -24,6 +24,7 @@ FROM_OUTSIDE: Final = frozenset(
         "episode.paused",
         "episode.recovered",
         "episode.resumed",
+        "episode.suspended",
         "narration.clip",
         "pace.changed",
         "warning",

@@ -1,4 +1,4 @@
-"""Owns putting an episode that another process left back to where its record stops."""
+"""Putting an episode that another process left back to where its record stops."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ async def within(limit_s: float, replayed: Awaitable[_Replayed]) -> _Replayed:
 def _next_attempt(recorded: Sequence[RecordedEvent]) -> int:
     attempt = 1
     for one in reversed(recorded):
-        if one.event.type == "decision.made":
+        if one.event.type in ("decision.made", "episode.suspended"):
             break
         attempt += one.event.type == "episode.recovered"
     return attempt
@@ -172,7 +172,8 @@ def _plan_again(started: Mapping[str, Any], load: LoadWorld) -> EpisodePlan:
         pack, pace = world.packs[started["pack"]], Pace(started["pace"])
         parent = None if started.get("parent") is None else Parent.model_validate(started["parent"])
         return EpisodePlan(
-            world, captain, opponent, pack, started["seed"], pace, started["narration"], options, parent
-        )
+            world, captain, opponent, pack, started["seed"], pace, started["narration"], options, parent,
+            on_failure=started.get("on_failure", "fallback"),
+        )  # fmt: skip
     except (InvalidRequest, KeyError, ValidationError, ValueError) as error:
         raise CannotRebuild(f"it cannot be planned any more: {error}") from error

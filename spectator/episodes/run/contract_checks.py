@@ -1,4 +1,4 @@
-"""Owns what an episode takes from policies and worlds: nothing that breaks their contracts."""
+"""Checks of what policies and worlds answer: nothing that breaks their contracts goes on."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from spectator.environments.base import World
-from spectator.errors import EnvironmentFault, PolicyError
+from spectator.errors import EnvironmentFault, FailureClass, PolicyError
 from spectator.events import DecisionMade, Fact, ModelExchange, core_fact, encode_json
 from spectator.observations import LegalAction, Observation
 from spectator.policies.base import Action, Decision
@@ -60,6 +60,7 @@ def checked_decision(
                 raw_text=_cleaned(decision.raw_text, MAX_RAW_TEXT),
                 parse=decision.parse,
                 fallback_reason=_cleaned(decision.fallback_reason, MAX_NAME),
+                failure_class=failure_of(decision),
                 model=_cleaned(decision.model, MAX_NAME),
                 latency_s=latency_s,
                 tokens_in=decision.tokens_in,
@@ -71,6 +72,11 @@ def checked_decision(
         )
     except (AttributeError, RecursionError, TypeError, ValueError) as error:
         raise PolicyError(f"{actor} made no decision that can be recorded: {error}") from error
+
+
+def failure_of(decision: Decision) -> FailureClass | None:
+    """The kind of failure behind a decision; ``unknown`` for a fallback whose policy does not say."""
+    return decision.failure_class or ("unknown" if decision.source == "fallback" else None)
 
 
 def _plain_action(action: Action) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Owns the loop: ask the policy whose turn it is, step the world, tell what happened, until an end.
+"""The loop of an episode: ask the policy whose turn it is, step the world, record, until an end.
 
 It knows no game, no viewer and no storage. What differs between a live match and a rollout is what it
 is given: a control with a pace, and a port that takes the facts.
@@ -9,17 +9,19 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Coroutine, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, Protocol, Self
 
 from spectator.clock import Clock
 from spectator.episodes.run.contract_checks import check_contract, checked_decision
-from spectator.episodes.run.controls import Control, EndRequested
+from spectator.episodes.run.controls import Control, EndRequest, EndRequested
+from spectator.episodes.run.failing import FailureRule, Suspending
 from spectator.episodes.run.pacing import beats_in
 from spectator.episodes.run.partial_decision import Thinking
 from spectator.episodes.run.plan import EpisodePlan
-from spectator.episodes.run.step_events import facts_of_step, finished
+from spectator.episodes.run.step_events import DETAIL_LENGTH, cut_short, facts_of_step, finished
 from spectator.episodes.run.time_budget import Budget
 from spectator.errors import (
     DecisionTimeout,
@@ -34,6 +36,7 @@ from spectator.errors import (
 from spectator.events import (
     EndReason,
     EpisodeEnded,
+    EpisodeSuspended,
     Fact,
     core_fact,
 )
@@ -110,6 +113,7 @@ class Driver:
         past: Where another process left it; ``None`` to begin.
         thinking: Hears what is thought; nobody does when left out.
         purse: What asking models may take; no limit when left out.
+        rule: What a decision that failed does to the episode; the plan's ``on_failure`` when left out.
     """
 
     def __init__(
@@ -125,8 +129,10 @@ class Driver:
         past: Past | None = None,
         thinking: Thinking | None = None,
         purse: Purse | None = None,
+        rule: FailureRule | None = None,
     ) -> None:
         self._plan = plan
+        self._rule = rule or (lambda actor, decision: plan.on_failure)
         self._episode_id = episode_id
         self._emit = emit
         self._control = control
@@ -140,6 +146,7 @@ class Driver:
         self._refusals: dict[str, int] = {} if past is None else dict(past.refusals)
         self._ended: EpisodeEnded | None = None
         self._turn = 0 if past is None else past.turn
+        self._asked: str | None = None
         self._deciding: str | None = None
 
     @property
@@ -176,15 +183,15 @@ class Driver:
         try:
             ended = await self._play_to_an_end()
             if ended is not None:
-                await self._tell_end(ended)
+                await self._record_end(ended)
         except asyncio.CancelledError:
-            await self._tell_end(self._cut_short("interrupted", "the server went away"))
+            await self._record_end(cut_short("interrupted", "the server went away", self._turn))
             raise
         finally:
             await self.let_go()
         return ended
 
-    async def _tell_end(self, ended: EpisodeEnded) -> None:
+    async def _record_end(self, ended: EpisodeEnded) -> None:
         self._ended = self._ended or ended
         try:
             with typed_as(partial(_unrecorded, self._episode_id)):
@@ -206,25 +213,43 @@ class Driver:
             return await self._play()
         except EndRequested:
             return self._as_asked()
-        except (StepTimeout, DecisionTimeout) as error:
-            return self._cut_short("timeout", str(error))
+        except StepTimeout as error:
+            return cut_short("timeout", str(error), self._turn, error.failure_class)
         except PolicyError as error:
-            return self._cut_short("policy_error", str(error))
+            return await self._undecided(error)
         except JournalError as error:
             if self._control.end is not None:
                 return self._as_asked()
             logger.exception("episode %s: the journal failed", self._episode_id)
-            return self._cut_short("interrupted", f"the journal failed: {error}")
+            detail = f"the journal failed: {error}"
+            return cut_short("interrupted", detail, self._turn, error.failure_class)
         except EnvironmentFault as error:
-            return self._cut_short("environment_error", str(error))
+            return cut_short("environment_error", str(error), self._turn, error.failure_class)
         except Exception as error:
             logger.exception("episode %s: the driver failed", self._episode_id)
-            return self._cut_short("environment_error", f"{type(error).__name__}: {error}")
+            return cut_short("environment_error", f"{type(error).__name__}: {error}", self._turn)
 
     def _as_asked(self) -> EpisodeEnded | None:
         end = self._control.end
         assert end is not None
-        return None if end.reason == "suspended" else self._cut_short(end.reason, end.detail)
+        return None if end.reason == "suspended" else cut_short(end.reason, end.detail, self._turn)
+
+    async def _undecided(self, error: PolicyError) -> EpisodeEnded | None:
+        """The end where nobody decided; ``None`` where the episode is suspended for it."""
+        if self._control.end is not None:
+            return self._as_asked()
+        if self._plan.on_failure == "suspend" or isinstance(error, Suspending):
+            logger.warning("episode %s is suspended: %s", self._episode_id, error)
+            with suppress(SpectatorError):  # it is left as it is, whether or not that can be recorded
+                await self._emit(self._turn, [self._suspended(error)])
+            self._control.request_end(EndRequest("suspended", str(error)))
+            return None
+        reason: EndReason = "timeout" if isinstance(error, DecisionTimeout) else "policy_error"
+        return cut_short(reason, str(error), self._turn, error.failure_class)
+
+    def _suspended(self, error: PolicyError) -> Fact:
+        actor, detail = self._asked or self._plan.agent, clean_text(str(error), DETAIL_LENGTH)
+        return core_fact(EpisodeSuspended(actor=actor, failure_class=error.failure_class, detail=detail))
 
     async def _play(self) -> EpisodeEnded:
         budget = Budget(self._clock, self._limits.episode_s)
@@ -241,9 +266,10 @@ class Driver:
             with budget.standing_still():
                 await self._control.play_on()
             if self._turn >= step_cap:
-                return self._cut_short("step_cap", f"cut short after {step_cap} turns")
+                return cut_short("step_cap", f"cut short after {step_cap} turns", self._turn)
             if budget.spent():
-                return self._cut_short("timeout", f"longer than {self._limits.episode_s:g} s of play")
+                longer = f"longer than {self._limits.episode_s:g} s of play"
+                return cut_short("timeout", longer, self._turn)
             began = self._clock.monotonic()
             stepped, facts = await self._take_turn(stepped.observation, budget)
             with budget.standing_still():
@@ -265,7 +291,7 @@ class Driver:
         )
 
     async def _take_turn(self, observation: Observation, budget: Budget) -> tuple[Stepped, list[Fact]]:
-        actor = observation.actor
+        actor = self._asked = observation.actor
         assert actor is not None
         action, decided = await self._decide(actor, observation)
         began = self._clock.monotonic()
@@ -288,7 +314,13 @@ class Driver:
             with typed_as(failed, passing=(EndRequested, DecisionTimeout)):
                 decision = await self._ask(actor, observation, truth)
         took = self._clock.monotonic() - began
-        return checked_decision(actor, decision, took, observation.legal_actions)
+        action, decided = checked_decision(actor, decision, took, observation.legal_actions)
+        reaction = self._rule(actor, decision)
+        if "failure_class" in decided.data and reaction != "fallback":
+            kind = Suspending if reaction == "suspend" else PolicyError
+            why = f"{actor} could not decide: {decision.fallback_reason}"
+            raise kind(why, failure_class=decided.data["failure_class"])
+        return action, decided
 
     async def _ask(self, actor: str, observation: Observation, truth: bytes | None) -> Decision:
         policy, limit = self._seats[actor], self._limits.decision_s
@@ -321,17 +353,6 @@ class Driver:
         check_contract(stepped, self._plan.world)
         return stepped
 
-    def _cut_short(self, reason: EndReason, detail: str | None) -> EpisodeEnded:
-        return EpisodeEnded(
-            reason=reason,
-            score=None,
-            result=None,
-            turns=self._turn,
-            detail=None if detail is None else clean_text(detail, 500),
-            terminated=False,
-            truncated=True,
-        )
-
     def _take_seats(self) -> None:
         with typed_as(partial(self._policy_failed, "a policy could not be built"), passing=()):
             for actor in self._plan.world.actors:
@@ -339,7 +360,8 @@ class Driver:
 
     def _policy_failed(self, what: str, error: Exception) -> PolicyError:
         logger.error("episode %s: %s", self._episode_id, what, exc_info=error)
-        return PolicyError(f"{what}: {type(error).__name__}: {error}")
+        failure_class = error.failure_class if isinstance(error, PolicyError) else None
+        return PolicyError(f"{what}: {type(error).__name__}: {error}", failure_class=failure_class)
 
     async def let_go(self) -> None:
         """Close the environment and the policies; :meth:`run` does so itself."""

@@ -1,10 +1,10 @@
-"""Owns what may be asked for when an episode is started, checked against the catalogue as a whole."""
+"""What may be asked for when an episode is started, checked against the catalogue as a whole."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, get_args
 
 from pydantic import ValidationError
 
@@ -13,7 +13,7 @@ from spectator.catalog import LoadWorld, load_world, unknown_name
 from spectator.environments.base import MAX_SEED, OptionsModel, Pack, World, derive_seed
 from spectator.episodes.run.pacing import Pace
 from spectator.errors import FieldError, InvalidRequest, field_errors
-from spectator.events import EpisodeStarted, Parent, Seat
+from spectator.events import EpisodeStarted, OnFailure, Parent, Seat
 from spectator.policies.base import Policy, Preset
 from spectator.policies.captains import longest_wait_s
 
@@ -36,6 +36,7 @@ class EpisodeRequest:
         pace: How fast it is played.
         narration: Whether speech is wanted.
         options: The world's options as sent; those left out take their defaults.
+        on_failure: What a decision that failed does to it; see ``EpisodeStarted.on_failure``.
     """
 
     environment: str
@@ -46,6 +47,7 @@ class EpisodeRequest:
     pace: Pace = Pace.BROADCAST
     narration: bool = True
     options: Mapping[str, Any] = field(default_factory=dict)
+    on_failure: OnFailure = "fallback"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +64,7 @@ class EpisodePlan:
         narration: Whether speech is wanted.
         options: Complete options.
         parent: What it was forked from, if it was.
+        on_failure: What a decision that failed does to it.
     """
 
     world: World
@@ -73,6 +76,7 @@ class EpisodePlan:
     narration: bool
     options: Mapping[str, Any]
     parent: Parent | None = None
+    on_failure: OnFailure = "fallback"
 
     @property
     def agent(self) -> str:
@@ -118,6 +122,7 @@ class EpisodePlan:
             narration=self.narration,
             spectator_version=__version__,
             parent=self.parent,
+            on_failure=self.on_failure,
         )
 
 
@@ -134,7 +139,7 @@ def plan_episode(
     Raises:
         InvalidRequest: Names every wrong field by its name in ``POST /custom/start_episode``.
     """
-    wrong = _check_seed(request.seed)
+    wrong = [*_check_seed(request.seed), *_check_on_failure(request.on_failure)]
     world = _choose_world(request.environment, load or load_world, wrong)
     captain = _choose("captain_preset", _or(request.captain, world.default_captain), world.captains, wrong)
     opponent = _choose_opponent(request.opponent, world, wrong)
@@ -151,13 +156,30 @@ def plan_episode(
     seed = _drawn_seed(pack, draw_seed) if request.seed is None else request.seed
     if opponent is not None and opponent.mirrors:
         opponent = captain
-    return EpisodePlan(world, captain, opponent, pack, seed, request.pace, request.narration, options)
+    return EpisodePlan(
+        world,
+        captain,
+        opponent,
+        pack,
+        seed,
+        request.pace,
+        request.narration,
+        options,
+        on_failure=request.on_failure,
+    )
 
 
 def _check_seed(seed: int | None) -> list[FieldError]:
     if seed is None or (type(seed) is int and 0 <= seed <= MAX_SEED):
         return []
     return [FieldError("seed", f"must be an integer from 0 to {MAX_SEED}, or null to have one drawn")]
+
+
+def _check_on_failure(asked: str) -> list[FieldError]:
+    known = get_args(OnFailure)
+    if asked in known:
+        return []
+    return [FieldError("on_failure", f"must be {', '.join(known[:-1])} or {known[-1]}, not {asked!r}")]
 
 
 def _drawn_seed(pack: Pack, draw_seed: Callable[[], int]) -> int:

@@ -1,12 +1,18 @@
-"""Owns the facts of one step as every record tells them, whoever plays it."""
+"""The facts of one step, and of the end, as every record has them, whoever plays."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
-from spectator.events import ActionRefused, EpisodeEnded, Fact, StepTaken, core_fact
+from spectator.errors import FailureClass
+from spectator.events import ActionRefused, EndReason, EpisodeEnded, Fact, StepTaken, core_fact
+from spectator.failures import failure_of_end
 from spectator.steppers.base import Stepped
+from spectator.text import clean_text
+
+DETAIL_LENGTH: Final = 500
+"""Characters of what went wrong that an end keeps."""
 
 
 def facts_of_step(
@@ -59,4 +65,27 @@ def finished(score: float, state: Mapping[str, Any], turns: int) -> EpisodeEnded
         turns=turns,
         terminated=True,
         truncated=False,
+    )
+
+
+def cut_short(
+    reason: EndReason, detail: str | None, turns: int, failure_class: FailureClass | None = None
+) -> EpisodeEnded:
+    """The end of an episode that did not finish.
+
+    Args:
+        reason: Why; anything but ``finished``.
+        detail: What went wrong, for people.
+        turns: Actions taken or refused.
+        failure_class: The kind of failure; the usual one for ``reason`` when left out.
+    """
+    return EpisodeEnded(
+        reason=reason,
+        score=None,
+        result=None,
+        turns=turns,
+        detail=None if detail is None else clean_text(detail, DETAIL_LENGTH),
+        terminated=False,
+        truncated=True,
+        failure_class=failure_class or failure_of_end({"reason": reason}),
     )

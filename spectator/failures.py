@@ -1,0 +1,86 @@
+"""Reading the class of a failure from recorded events, those of earlier versions included.
+
+``decision.made`` and ``episode.ended`` carry ``failure_class``. Records from before that hold it only in the
+words of ``fallback_reason`` and in the reason of the end; this module is the one place that reads them there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from spectator.errors import FailureClass
+
+_CLASS_OF_WORD: Final[Mapping[str, FailureClass]] = {
+    "unavailable": "model_infra",
+    "malformed": "model_infra",
+    "resting": "model_resting",
+    "busy": "rate_limited",
+    "refused": "model_rejected",
+    "timeout": "timeout",
+    "spent": "spent",
+    "miss": "cache_miss",
+}
+"""By the first word of a ``fallback_reason``; ``unusable`` is told apart by what follows."""
+
+_CLASS_OF_END: Final[Mapping[str, FailureClass | None]] = {
+    "finished": None,
+    "step_cap": "truncated",
+    "stopped": "cancelled",
+    "policy_error": "policy_fault",
+    "environment_error": "env_infra",
+    "timeout": "timeout",
+    "interrupted": "killed",
+}
+
+
+def failure_of_decision(data: Mapping[str, Any]) -> FailureClass | None:
+    """The class of failure behind a recorded decision; ``None`` where whoever was asked decided.
+
+    Args:
+        data: Data of a ``decision.made`` of any version.
+
+    >>> failure_of_decision({"source": "fallback", "failure_class": "timeout"})
+    'timeout'
+    >>> failure_of_decision({"source": "fallback", "fallback_reason": "busy: the endpoint asks to wait"})
+    'rate_limited'
+    >>> failure_of_decision({"source": "model", "fallback_reason": None}) is None
+    True
+    """
+    known: FailureClass | None = data.get("failure_class")
+    if known is not None or data["source"] != "fallback":
+        return known
+    return _class_of_words(data.get("fallback_reason") or "")
+
+
+def failure_of_end(data: Mapping[str, Any]) -> FailureClass | None:
+    """The class of failure that kept an episode from finishing; ``None`` where it finished.
+
+    Args:
+        data: Data of an ``episode.ended`` of any version.
+
+    >>> failure_of_end({"reason": "step_cap"})
+    'truncated'
+    """
+    known: FailureClass | None = data.get("failure_class")
+    return known or _CLASS_OF_END.get(data["reason"], "unknown")
+
+
+def _class_of_words(reason: str) -> FailureClass:
+    word, _, rest = reason.removeprefix("recorded: ").partition(": ")
+    if word == "unusable":
+        return _class_of_answer(rest)
+    if word == "refused" and "in a row by the world" in rest:
+        return "illegal_action"
+    return _CLASS_OF_WORD.get(word, "unknown")
+
+
+def _class_of_answer(rule: str) -> FailureClass:
+    """By the rule that an unusable answer broke."""
+    if "declined" in rule:
+        return "declined"
+    if "cut at the longest length" in rule:
+        return "truncated"
+    if rule.startswith("the answer "):
+        return "unparsable"
+    return "illegal_action"

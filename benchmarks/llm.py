@@ -35,7 +35,7 @@ from spectator.llm.breaker import Breaker
 from spectator.llm.chat import ChatRequest
 from spectator.llm.client import ChatClient, ClientLimits
 from spectator.observations import Observation
-from spectator.policies.captains import ModelCaptain, Seat, model_presets
+from spectator.policies.captains import ModelCaptain, ModelSeat, model_presets
 from spectator.policies.model import ModelPolicy
 from spectator.policies.prompting import Briefing
 
@@ -165,8 +165,8 @@ async def cpu_of_a_call(name: str, *, calls: int, tasks: int, target: str, **fie
     return Figure(name, value, target, f"bare socket {least:.0f} us, bare aiohttp {usual:.0f} us")
 
 
-def _seat(world: World) -> Seat:
-    return Seat(Briefing(f"{world.title}. {world.summary}"), world.captains[world.default_captain].build)
+def _seat(world: World) -> ModelSeat:
+    return ModelSeat(Briefing(f"{world.title}. {world.summary}"), world.captains[world.default_captain].build)
 
 
 def captain(world: World, port: int, *, stream: bool) -> Callable[[int], Any]:

@@ -21,7 +21,7 @@ from benchmarks.serving import server, server_process
 from spectator.clock import SystemClock
 from spectator.events import Event, NarrationClip, RecordedEvent, record
 from spectator.narration.clips import ClipStore
-from spectator.narration.narrator import Booth, Narrator, Tally
+from spectator.narration.narrator import NarrationCounts, Narrator, NarratorPorts
 from spectator.narration.speech import Speech, Unspoken
 from spectator.narration.voices.espeak import EspeakVoice, espeak_program
 
@@ -156,11 +156,13 @@ async def memory_over_lines(lines: int = 10_000) -> Figure:
         told: asyncio.Queue[tuple[RecordedEvent, ...] | None] = asyncio.Queue(4)
         aired = asyncio.Event()
 
-        async def tell(_: NarrationClip) -> None:
+        async def aired_now(_: NarrationClip) -> None:
             aired.set()
 
-        booth = Booth(str, tell, lambda: True, lambda: True, lambda _: None, str)
-        narrator = Narrator(voices=[_Quick()], clips=clips, clock=SystemClock(), booth=booth, tally=Tally())
+        ports = NarratorPorts(str, aired_now, lambda: True, lambda: True, lambda _: None, str)
+        narrator = Narrator(
+            voices=[_Quick()], clips=clips, clock=SystemClock(), ports=ports, tally=NarrationCounts()
+        )
         running = asyncio.create_task(narrator.run(_batches(told)))
         sizes = []
         for number in range(lines):

@@ -15,11 +15,11 @@ from spectator.episodes.host.supervisor import Supervisor
 from spectator.episodes.run.pacing import Pace
 from spectator.events import NarrationClip
 from spectator.narration.clips import ClipStore, StoredClip
-from spectator.narration.narrator import Booth, Narrator, Tally
+from spectator.narration.narrator import NarrationCounts, Narrator, NarratorPorts
 from spectator.narration.speech import Unspoken, Voice, plain_speech
-from spectator.narration.voices.choice import Chosen, choose_voices
 from spectator.narration.voices.espeak import EspeakVoice
-from spectator.narration.voices.unheard import BrowserVoice, SilentVoice
+from spectator.narration.voices.selection import Chosen, choose_voices
+from spectator.narration.voices.without_clips import BrowserVoice, SilentVoice
 
 from .settings import Settings
 from .viewers.audience import Audience
@@ -62,7 +62,7 @@ class Narration:
     """
 
     def __init__(self, chosen: Chosen, *, clips: ClipStore, clock: Clock, breathing: bool) -> None:
-        self.tally = Tally(fault=chosen.missing)
+        self.tally = NarrationCounts(fault=chosen.missing)
         self.clips = clips
         self._voices = chosen.voices
         self._clock = clock
@@ -117,9 +117,9 @@ class Narration:
             voices=self._voices,
             clips=self.clips,
             clock=self._clock,
-            booth=Booth(
+            ports=NarratorPorts(
                 spoken=live.plan.world.spoken,
-                tell=_telling(live),
+                record=_recording(live),
                 on_air=lambda: live.pace is not Pace.MAX,
                 heard=lambda: audience.count(live.episode_id) > 0,
                 breathe=live.breathe if self._breathing else _carry_on,
@@ -164,7 +164,7 @@ def _cartesia(settings: Settings, clock: Clock) -> Callable[[], Voice] | None:
     return make
 
 
-def _telling(live: EpisodeHandle) -> Callable[[NarrationClip], Awaitable[None]]:
+def _recording(live: EpisodeHandle) -> Callable[[NarrationClip], Awaitable[None]]:
     return live.tell
 
 

@@ -23,7 +23,7 @@ from pydantic import (
 from spectator.cast import DEFAULT_LIVE, DEFAULT_PERSON_S
 from spectator.errors import ConfigurationError
 from spectator.journal.base import Synchronous
-from spectator.narration.voices.choice import CARTESIA_MODEL, CARTESIA_URL, CARTESIA_VOICE, VoiceName
+from spectator.narration.voices.selection import CARTESIA_MODEL, CARTESIA_URL, CARTESIA_VOICE, VoiceName
 from spectator.policies.caps import CapSettings
 
 PREFIX: Final = "SPECTATOR_"

@@ -33,7 +33,7 @@ from spectator.journal.base import EpisodeFilter, Journal, Synchronous
 from spectator.journal.stores.damage import set_aside
 from spectator.journal.stores.retention import Keep
 from spectator.journal.stores.sqlite import SqlJournal
-from spectator.policies.spending import Spent, Till
+from spectator.policies.spending import SpendLedger, Spent
 
 from .housekeeping import Housekeeper
 from .narrating import Narration, open_narration
@@ -67,7 +67,7 @@ class Services:
         finals: What recorded episodes came to.
         wall: What runs here, as tiles.
         cast: The worlds, with everybody who can play in them here.
-        till: What asking models may take.
+        ledger: What asking models may take.
         narration: Who speaks.
         scorekeeper: Who keeps the standings.
         housekeeper: Who keeps the record within its limits.
@@ -85,7 +85,7 @@ class Services:
     finals: FinalStates
     wall: Wall
     cast: Cast
-    till: Till
+    ledger: SpendLedger
     narration: Narration
     scorekeeper: Scorekeeper
     housekeeper: Housekeeper
@@ -108,13 +108,13 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
     clock = SystemClock()
     cast = await _loaded_cast(settings, clock)
     async with AsyncExitStack() as stack:
-        till = settings.till(clock)
-        journal, spent = await _journal(settings, clock, till.today)
+        ledger = settings.ledger(clock)
+        journal, spent = await _journal(settings, clock, ledger.today)
         stack.push_async_callback(journal.aclose)
-        till.add(spent)
+        ledger.add(spent)
         tasks = await stack.enter_async_context(asyncio.TaskGroup())
         stage = Stage(MemoryBus())
-        supervisor = _supervisor(settings, journal, stage, clock, tasks, cast, till)
+        supervisor = _supervisor(settings, journal, stage, clock, tasks, cast, ledger)
         stack.push_async_callback(supervisor.suspend)
         await recover(journal, clock, supervisor)
         outlet = open_outlet(compiled_wanted=settings.compiled_sends)
@@ -146,7 +146,7 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
             finals=FinalStates(journal),
             wall=Wall(supervisor, clock, tasks),
             cast=cast,
-            till=till,
+            ledger=ledger,
             narration=narration,
             scorekeeper=scorekeeper,
             housekeeper=housekeeper,
@@ -177,7 +177,7 @@ def _supervisor(
     clock: Clock,
     tasks: asyncio.TaskGroup,
     cast: Cast,
-    till: Till,
+    ledger: SpendLedger,
 ) -> Supervisor:
     return Supervisor(
         journal=journal,
@@ -191,7 +191,7 @@ def _supervisor(
         draw_seed=lambda: secrets.randbelow(MAX_SEED + 1),
         patience_s=settings.journal_patience_s,
         load=cast.load,
-        till=till,
+        ledger=ledger,
     )
 
 

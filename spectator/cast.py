@@ -1,4 +1,4 @@
-"""Owns who can be chosen in this process: the captains that each world brings, language models, people."""
+"""Everybody who can be chosen to play: each world's captains, language models, people."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from spectator.errors import ConfigurationError
 from spectator.llm.breaker import Breaker
 from spectator.policies.base import Policy, Preset
 from spectator.policies.cached_captains import CachedCaptain, cached_presets, load_cached
-from spectator.policies.captains import ModelCaptain, Seat, load_captains, model_presets, preload
+from spectator.policies.captains import ModelCaptain, ModelSeat, load_captains, model_presets, preload
 from spectator.policies.human import human_preset
 
 LIVE: Final = "llm_live"
@@ -130,7 +130,7 @@ class Cast:
         return {person.name: person}
 
     def _presets(self, world: World, fallback: Callable[[int], Policy]) -> dict[str, Preset]:
-        seat = Seat(world.briefing, fallback)
+        seat = ModelSeat(world.briefing, fallback)
         return model_presets(
             self._captains,
             seat,

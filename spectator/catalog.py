@@ -1,4 +1,4 @@
-"""Owns the names of worlds: those that ship, and those that other packages register as entry points."""
+"""The catalogue of worlds: built-in ones, and entry points of other packages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns time as it is injected: the wall clock, the monotonic clock, and waiting."""
+"""The clock, injected: wall time, monotonic time, and sleeping."""
 
 from __future__ import annotations
 

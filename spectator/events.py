@@ -1,4 +1,4 @@
-"""Events: their envelope, the core event types and the one encoding of both.
+"""Events: the envelope, the core event types, and their one encoding.
 
 An event is a past fact about an episode. It is numbered by the episode's stream, encoded once, kept by
 the journal in that encoding, and sent to every viewer as the same bytes.
@@ -7,7 +7,7 @@ the journal in that encoding, and sent to every viewer as the same bytes.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
@@ -414,8 +414,3 @@ _TYPE_OF: Final = {model: name for name, model in CORE_EVENTS.items()}
 def core_fact(data: EventData) -> Fact:
     """The fact that carries ``data``, one of the models in :data:`CORE_EVENTS`."""
     return Fact(_TYPE_OF[type(data)], data.model_dump(mode="json"))
-
-
-def last_seq(events: Sequence[RecordedEvent]) -> int:
-    """Number of the last of ``events``; 0 when there is none."""
-    return events[-1].event.seq if events else 0

@@ -1,4 +1,4 @@
-"""Owns the application of JSON merge patches (RFC 7396) to plain JSON values.
+"""JSON merge patches (RFC 7396) on plain JSON values.
 
 States that travel by merge patch hold no ``null``, because a patch uses it to remove a member, and
 replace lists whole; long growing things are therefore objects keyed by their number.

@@ -1,4 +1,4 @@
-"""Owns what a world shows to the actor who must decide next."""
+"""Observations: what a world shows to the actor who must decide next."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns how an episode looks in a terminal: the viewers' state, drawn; nothing a model wrote can escape."""
+"""An episode drawn in a terminal from the viewers' state; nothing a model wrote can escape."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the cleaning of text that a model or a stranger wrote, before it is recorded."""
+"""Cleans text that a model or a stranger wrote, before it is recorded."""
 
 from __future__ import annotations
 

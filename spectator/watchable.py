@@ -1,4 +1,4 @@
-"""Owns the mixin that lets everybody watch somebody's own OpenEnv environment on a Spectator server.
+"""A mixin that shows somebody's own OpenEnv environment on a Spectator server.
 
 It needs only ``websockets``, and never slows the environment: a thread of its own tells the server what
 happened, and when the server is away or too slow the episode is played on unseen.

@@ -1,4 +1,4 @@
-"""Owns following an episode from afar or from the journal, as a sequence of viewers' states."""
+"""Follows an episode, live or recorded, as a sequence of viewers' states."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ NEVER: Final = frozenset({400, 401, 403, 404, 405, 410})
 
 
 @dataclass(frozen=True, slots=True)
-class Sight:
+class WatchedMoment:
     """What is seen at one moment.
 
     Args:
@@ -109,14 +109,14 @@ class _Follower:
                 return False
         return True
 
-    def sight(self) -> Sight:
+    def moment(self) -> WatchedMoment:
         """What is seen now."""
         if self.bye and not self.bye["reconnect"]:
-            return Sight(self.state, self.bye["reason"], over=True, failed=self.bye["code"] != 1000)
-        return Sight(self.state, self.bye["reason"] if self.bye else self.connection)
+            return WatchedMoment(self.state, self.bye["reason"], over=True, failed=self.bye["code"] != 1000)
+        return WatchedMoment(self.state, self.bye["reason"] if self.bye else self.connection)
 
 
-async def watch_live(url: str, *, rng: random.Random) -> AsyncIterator[Sight]:
+async def watch_live(url: str, *, rng: random.Random) -> AsyncIterator[WatchedMoment]:
     """Follow a live channel; reconnects by itself, with full jitter, and resumes where it stood.
 
     Args:
@@ -124,7 +124,7 @@ async def watch_live(url: str, *, rng: random.Random) -> AsyncIterator[Sight]:
         rng: Draws the jitter.
     """
     host, follower, tries = urlsplit(url).netloc, _Follower(), 0
-    yield Sight({}, f"connecting to {host}")
+    yield WatchedMoment({}, f"connecting to {host}")
     while True:
         follower.bye, lost = {}, "the connection was lost"
         try:
@@ -133,25 +133,29 @@ async def watch_live(url: str, *, rng: random.Random) -> AsyncIterator[Sight]:
                 async for text in channel:
                     tries = 0
                     if follower.take(text):
-                        yield (seen := follower.sight())
+                        yield (seen := follower.moment())
                         if seen.over:
                             return
         except ProtocolError:
             follower.epoch = None
         except ValueError:
-            yield Sight(follower.state, f"{host} does not speak the live protocol", over=True, failed=True)
+            yield WatchedMoment(
+                follower.state, f"{host} does not speak the live protocol", over=True, failed=True
+            )
             return
         except InvalidStatus as error:
             lost = f"{host} answers {error.response.status_code}"
             if error.response.status_code in NEVER:
-                yield Sight(follower.state, f"{lost}: no live channel is there", over=True, failed=True)
+                yield WatchedMoment(
+                    follower.state, f"{lost}: no live channel is there", over=True, failed=True
+                )
                 return
         except (OSError, TimeoutError, ConnectionClosed, InvalidHandshake) as error:
             lost = f"{host}: {_in_words(error)}"
         wait = rng.uniform(0, min(LONGEST_WAIT_S, FIRST_WAIT_S * 2**tries))
         tries += 1
         reason = follower.bye.get("reason", lost)
-        yield Sight(follower.state, f"no connection ({reason}); again in {wait:.1f} s")
+        yield WatchedMoment(follower.state, f"no connection ({reason}); again in {wait:.1f} s")
         await asyncio.sleep(wait)
 
 
@@ -163,7 +167,7 @@ def _in_words(error: Exception) -> str:
     return str(error) or type(error).__name__
 
 
-async def watch_recorded(journal: Journal, episode_id: str, *, wait_s: float) -> AsyncIterator[Sight]:
+async def watch_recorded(journal: Journal, episode_id: str, *, wait_s: float) -> AsyncIterator[WatchedMoment]:
     """Follow a recorded episode, turn by turn.
 
     Args:
@@ -176,7 +180,7 @@ async def watch_recorded(journal: Journal, episode_id: str, *, wait_s: float) ->
     async for recorded in journal.stream(episode_id):
         if recorded.event.turn != turn:
             turn = recorded.event.turn
-            yield Sight(state, "recorded")
+            yield WatchedMoment(state, "recorded")
             await asyncio.sleep(wait_s)
         state = apply_patch(state, recorded.event.patch)
-    yield Sight(state, "recorded", over=True)
+    yield WatchedMoment(state, "recorded", over=True)

@@ -39,7 +39,6 @@ from spectator.events import (
     core_fact,
     decode,
     encode_json,
-    last_seq,
     record,
 )
 
@@ -290,11 +289,6 @@ def test_event_data_takes_no_unknown_field_and_cannot_be_changed(model: type[Eve
         model.model_validate({**example.model_dump(), "surprise": 1})
     with pytest.raises(ValidationError, match="frozen"):
         setattr(example, next(iter(model.model_fields)), 1)
-
-
-def test_the_last_number_of_events() -> None:
-    assert last_seq([]) == 0
-    assert last_seq(golden_events()) == len(CORE_EVENTS)
 
 
 @given(st.dictionaries(st.text(), json_values, max_size=4))

@@ -26,7 +26,7 @@ from websockets.asyncio.server import ServerConnection, serve
 
 from spectator.cli import main
 from spectator.terminal import draw
-from spectator.watching import Sight, live_url, watch_live
+from spectator.watching import WatchedMoment, live_url, watch_live
 from tests.serving import PATIENCE_S, test_settings
 from tests.serving import serve as serve_app
 
@@ -51,7 +51,7 @@ def test_other_addresses_are_refused(address: str) -> None:
         live_url(address)
 
 
-async def follow(url: str) -> list[Sight]:
+async def follow(url: str) -> list[WatchedMoment]:
     return [sight async for sight in watch_live(url, rng=random.Random(1))]
 
 
@@ -123,7 +123,7 @@ def test_what_can_never_be_shown_ends_with_the_reason(tmp_path: Path) -> None:
 
 
 def test_a_server_of_another_kind_is_no_live_channel() -> None:
-    async def scenario(text: str) -> Sight:
+    async def scenario(text: str) -> WatchedMoment:
         async def channel(connection: ServerConnection) -> None:
             await connection.send(text)
 
@@ -151,7 +151,7 @@ def test_what_stands_still_or_has_not_begun_says_so() -> None:
         for frame in frames:
             await connection.send(json.dumps(frame))
 
-    async def scenario() -> list[Sight]:
+    async def scenario() -> list[WatchedMoment]:
         async with serve(channel, "127.0.0.1", 0) as listener:
             port = next(iter(listener.sockets)).getsockname()[1]
             return (await follow(f"ws://127.0.0.1:{port}/live"))[1:]
@@ -205,7 +205,7 @@ def test_a_cut_connection_resumes_and_a_gap_asks_for_a_snapshot() -> None:
         for text in scripts[len(asked) - 1]:
             await connection.send(text)
 
-    async def scenario() -> list[Sight]:
+    async def scenario() -> list[WatchedMoment]:
         async with serve(channel, "127.0.0.1", 0) as listener:
             port = next(iter(listener.sockets)).getsockname()[1]
             return await follow(f"ws://127.0.0.1:{port}/live")
@@ -214,7 +214,7 @@ def test_a_cut_connection_resumes_and_a_gap_asks_for_a_snapshot() -> None:
     assert asked == ["/live", "/live?epoch=e&seq=2", "/live"]
     turns = [sight.state["episode"]["turn"] for sight in sights if sight.connection == "connected"]
     assert turns == sorted(turns)
-    assert sights[-1] == Sight({"episode": {"turn": 9}}, "ended", over=True)
+    assert sights[-1] == WatchedMoment({"episode": {"turn": 9}}, "ended", over=True)
 
 
 def rendered(state: Mapping[str, Any]) -> str:

@@ -153,9 +153,9 @@ def _may_play(plan: EpisodePlan, request: Request, services: Services) -> None:
 
 def _need_allowance(services: Services) -> None:
     """Refuse what costs money once the day's allowance is spent."""
-    refusal = services.till.refusal()
+    refusal = services.ledger.refusal()
     if refusal is not None:
-        wait_s = round(services.till.until_tomorrow_s()) + 1
+        wait_s = round(services.ledger.until_tomorrow_s()) + 1
         raise Refused(
             faults.SPENT,
             f"No episode with a model can be started today: {refusal}. Days are UTC; raise "

@@ -49,10 +49,10 @@ async def usage_of(summary: EpisodeSummary, services: Services) -> dict[str, Sea
 
 def usage_today(services: Services) -> DayUsage:
     """See :class:`DayUsage`."""
-    spent = services.till.spent
+    spent = services.ledger.spent
     return DayUsage(
         tokens=spent.tokens,
         cost=round(spent.cost, 6),
         seconds=round(spent.seconds, 3),
-        refusal=services.till.refusal(),
+        refusal=services.ledger.refusal(),
     )

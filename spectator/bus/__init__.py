@@ -1,1 +1,1 @@
-"""Owns the hand-over of recorded events to whoever listens now."""
+"""The event bus: hands recorded events to whoever listens now."""

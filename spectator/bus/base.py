@@ -1,4 +1,4 @@
-"""Owns the contract between one publisher and its many listeners: publishing never waits for anybody."""
+"""The bus contract: one publisher, many listeners, and publishing never waits."""
 
 from __future__ import annotations
 

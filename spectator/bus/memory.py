@@ -1,4 +1,4 @@
-"""Owns the bus within one process."""
+"""The bus within one process."""
 
 from __future__ import annotations
 

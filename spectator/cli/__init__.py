@@ -1,4 +1,4 @@
-"""Owns the command line: each module here owns one command and imports heavy rooms only when it runs."""
+"""The command line: one command a module; heavy imports happen only when a command runs."""
 
 from __future__ import annotations
 

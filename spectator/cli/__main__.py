@@ -1,4 +1,4 @@
-"""Lets `python -m spectator.cli` run the command line."""
+"""Runs the command line as ``python -m spectator.cli``."""
 
 from spectator.cli import main
 

@@ -1,4 +1,4 @@
-"""Owns `spectator cache`."""
+"""The command ``spectator cache``."""
 
 from __future__ import annotations
 

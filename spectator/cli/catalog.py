@@ -1,4 +1,4 @@
-"""Owns `spectator catalog`."""
+"""The command ``spectator catalog``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the command line's only reading of the process environment: who can be chosen, their keys and caps."""
+"""The command line's only reading of the process environment: models, keys and spending caps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns `spectator evaluate`."""
+"""The command ``spectator evaluate``."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from spectator.cli.spending import spending_options, warn_unpriced
 if TYPE_CHECKING:
     from spectator.evaluation.results import Results
     from spectator.evaluation.schedule import Schedule
-    from spectator.policies.spending import Spent, Till
+    from spectator.policies.spending import SpendLedger, Spent
 
 AGAIN = "nothing is lost: the same command plays on from here"
 """What to do when not all was played."""
@@ -104,8 +104,8 @@ def evaluate(
     cast.preload()
     _warn_of_cost(schedule)
     warn_unpriced((schedule.world.captains[name] for name in schedule.captains), max_cost)
-    till = read_caps().till(SystemClock(), whole=Caps(max_tokens or 0, max_cost or 0.0))
-    results = asyncio.run(_run(schedule, out, jobs, till))
+    ledger = read_caps().ledger(SystemClock(), whole=Caps(max_tokens or 0, max_cost or 0.0))
+    results = asyncio.run(_run(schedule, out, jobs, ledger))
     _write(results, out)
     _conclude(results, out)
     _say_what_is_missing(results)
@@ -125,24 +125,24 @@ def _warn_of_cost(schedule: Schedule) -> None:
             click.echo(f"{name} asks its endpoint in {matches} matches, which may cost money", err=True)
 
 
-async def _run(schedule: Schedule, out: Path, jobs: int, till: Till) -> Results:
+async def _run(schedule: Schedule, out: Path, jobs: int, ledger: SpendLedger) -> Results:
     from spectator.clock import SystemClock
     from spectator.evaluation.results import results_of
     from spectator.evaluation.running import run_evaluation
 
     total = len(schedule.matches)
     with click.progressbar(length=total, label="matches", file=sys.stderr, show_pos=True) as bar:
-        progress = _Progress(bar)
-        telling = asyncio.create_task(_keep_telling(progress, till))
+        progress = _EvaluationProgress(bar)
+        reporting = asyncio.create_task(_report_spending(progress, ledger))
         try:
             run = await run_evaluation(
-                schedule, out, jobs=jobs, clock=SystemClock(), told=progress.tell, till=till
+                schedule, out, jobs=jobs, clock=SystemClock(), told=progress.matches_over, ledger=ledger
             )
         except asyncio.CancelledError:
             click.echo(f"\ninterrupted: {progress.over} of {total} matches are played; {AGAIN}", err=True)
             raise
         finally:
-            telling.cancel()
+            reporting.cancel()
     if run.cut_short is not None and not schedule.whole(run.found).pairs:
         raise click.ClickException(
             f"{run.cut_short}; {len(run.found)} of {total} matches are played, too few to judge; {AGAIN}, "
@@ -151,15 +151,15 @@ async def _run(schedule: Schedule, out: Path, jobs: int, till: Till) -> Results:
     return await asyncio.to_thread(results_of, schedule, run.found, run.cut_short)
 
 
-async def _keep_telling(progress: _Progress, till: Till) -> None:
+async def _report_spending(progress: _EvaluationProgress, ledger: SpendLedger) -> None:
     """Say now and then what asking models has taken: a match may last for minutes."""
     while True:
         await asyncio.sleep(TOLD_EVERY_S)
-        if till.whole.tokens:
-            progress.tell_spent(till.whole)
+        if ledger.whole.tokens:
+            progress.spent_so_far(ledger.whole)
 
 
-class _Progress:
+class _EvaluationProgress:
     """Tells how far it is: a bar on a terminal, now and then a line elsewhere."""
 
     def __init__(self, bar: Any) -> None:
@@ -169,7 +169,7 @@ class _Progress:
         self._before: int | None = None
         self._terminal = sys.stderr.isatty()
 
-    def tell(self, over: int, total: int) -> None:
+    def matches_over(self, over: int, total: int) -> None:
         """Take note of the matches that are over."""
         self._bar.update(over - self._bar.pos)
         self.over = over
@@ -183,7 +183,7 @@ class _Progress:
             left = (now - self._began) / max(1, over - self._before) * (total - over)
             click.echo(f"{over} of {total} matches, about {left:.0f} s to go", err=True)
 
-    def tell_spent(self, spent: Spent) -> None:
+    def spent_so_far(self, spent: Spent) -> None:
         """Say what asking models has taken: beside the bar, or in a line."""
         cost = f", {spent.cost:.4g} of money" if spent.cost else ""
         taken = f"{spent.tokens:,} tokens{cost}"

@@ -1,4 +1,4 @@
-"""Owns `spectator export`."""
+"""The command ``spectator export``."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def export(
 
 
 async def _ndjson(journal: Journal, chosen: Sequence[EpisodeSummary], out: Path, after_seq: int) -> None:
-    with _file(out) as file, _Progress(chosen) as progress:
+    with _file(out) as file, _ExportProgress(chosen) as progress:
         for summary in chosen:
             async for recorded in journal.stream(summary.episode_id, after_seq=after_seq):
                 click.echo(recorded.text, file=file)
@@ -93,7 +93,7 @@ async def _parquet(journal: Journal, chosen: Sequence[EpisodeSummary], out: Path
             progress.event()
             yield recorded.event
 
-    with Table(out) as table, _Progress(chosen) as progress:
+    with Table(out) as table, _ExportProgress(chosen) as progress:
         for summary in chosen:
             await table.add(summary, events(summary))
             progress.episode(summary)
@@ -114,7 +114,7 @@ def _file(path: Path) -> Iterator[IO[str]]:
         part.unlink(missing_ok=True)
 
 
-class _Progress:
+class _ExportProgress:
     """Tells on standard error how far it is, and at the end of each of a few episodes its digest."""
 
     def __init__(self, chosen: Sequence[EpisodeSummary]) -> None:
@@ -122,7 +122,7 @@ class _Progress:
         total = sum(summary.head_seq for summary in chosen)
         self._bar = click.progressbar(length=total, label="events", file=sys.stderr, update_min_steps=500)
 
-    def __enter__(self) -> _Progress:
+    def __enter__(self) -> _ExportProgress:
         self._bar.__enter__()
         return self
 

@@ -1,4 +1,4 @@
-"""Owns `spectator narrate`."""
+"""The command ``spectator narrate``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from spectator.cli.recordings import journal_folder, recorded_episode, summary_o
 
 if TYPE_CHECKING:
     from spectator.journal.base import Journal
-    from spectator.narration.recital import RecordedLine, SpokenLine
+    from spectator.narration.episode_audio import RecordedLine, SpokenLine
 
 
 def _mp3(_: click.Context, __: click.Parameter, out: Path) -> Path:
@@ -50,7 +50,7 @@ def narrate(
     Example: spectator narrate ep-01K9ZQ3V5M0000000000000000 --out match.mp3 --captions match.vtt
     """
     try:
-        from spectator.narration.recital import captions as as_captions
+        from spectator.narration.episode_audio import captions as as_captions
     except ModuleNotFoundError as error:
         raise click.ClickException(
             f"{error.name} is not installed; narrating needs: pip install 'openenv-spectator[voice]'"
@@ -74,9 +74,9 @@ async def _narrate(
 ) -> list[SpokenLine]:
     from spectator.catalog import load_world
     from spectator.narration.clips import ClipStore
-    from spectator.narration.recital import recite
-    from spectator.narration.voices.choice import NO_PROGRAM
+    from spectator.narration.episode_audio import recite
     from spectator.narration.voices.espeak import EspeakVoice, espeak_program
+    from spectator.narration.voices.selection import NO_PROGRAM
 
     program = espeak_program()
     if program is None:
@@ -96,7 +96,7 @@ async def _narrate(
 
 async def _lines(journal: Journal, episode_id: str) -> list[RecordedLine]:
     from spectator.narration.base import aloud
-    from spectator.narration.recital import RecordedLine
+    from spectator.narration.episode_audio import RecordedLine
 
     return [
         RecordedLine(event.seq, aloud(event.data), event.data["at"], event.data["label"])

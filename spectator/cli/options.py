@@ -1,4 +1,4 @@
-"""Owns the reading of `--option NAME=VALUE`."""
+"""Parses ``--option NAME=VALUE``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns `spectator play`."""
+"""The command ``spectator play``."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from spectator.cli.cache import record
 from spectator.cli.environment import read_caps, read_cast
 from spectator.cli.options import parse_options
 from spectator.cli.recordings import JOURNAL_FILE
-from spectator.cli.spending import Account, spending_options, warn_unpriced
+from spectator.cli.spending import SpendingReport, spending_options, warn_unpriced
 from spectator.errors import ConfigurationError, SpectatorError
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from spectator.events import EpisodeEnded, RecordedEvent
     from spectator.journal.base import Journal
     from spectator.policies.caps import CapSettings
-    from spectator.policies.spending import Till
+    from spectator.policies.spending import SpendLedger
 
 
 @click.command()
@@ -78,14 +78,14 @@ def play(
     given = {"model_episode_tokens": max_tokens, "model_episode_cost": max_cost}
     changes = {name: value for name, value in given.items() if value is not None}
     caps = read_caps().model_copy(update=changes)
-    account = Account()
+    spent = SpendingReport()
     cast = read_cast()
     plan = plan_episode(request, draw_seed=lambda: 0, load=cast.load)
     models = [preset for preset in (plan.captain, plan.opponent) if preset is not None and preset.costs_money]
     warn_unpriced(models, max_cost)
     spending = caps if models else None
-    ended = asyncio.run(_play(request, data_dir, cast, record_decisions, spending, account, plan.patience_s))
-    account.tell()
+    ended = asyncio.run(_play(request, data_dir, cast, record_decisions, spending, spent, plan.patience_s))
+    spent.report()
     click.echo(f"{ended.reason}: {ended.result or ended.detail or ''} (score {ended.score})", err=True)
     if ended.reason != "finished":
         sys.exit(1)
@@ -97,7 +97,7 @@ async def _play(
     cast: Cast,
     decisions: Path | None,
     caps: CapSettings | None,
-    account: Account,
+    spent: SpendingReport,
     patience_s: float,
 ) -> EpisodeEnded:
     from ulid import ULID
@@ -113,7 +113,7 @@ async def _play(
         journal = await SqlJournal.open(f"sqlite:///{(data_dir or Path(scratch)) / JOURNAL_FILE}")
         bus, clock = MemoryBus(), SystemClock()
         try:
-            till = None if caps is None else await _open_till(caps.till(clock), journal)
+            ledger = None if caps is None else await _open_ledger(caps.ledger(clock), journal)
             async with asyncio.TaskGroup() as tasks:
                 supervisor = Supervisor(
                     journal=journal,
@@ -126,13 +126,13 @@ async def _play(
                     new_epoch=lambda: secrets.token_hex(4),
                     draw_seed=lambda: secrets.randbelow(2**32),
                     load=cast.load,
-                    till=till,
+                    ledger=ledger,
                 )
                 episode = await supervisor.start(request)
                 subscription = bus.subscribe(episode.episode_id, Overflow.CLOSE, capacity=1_000_000)
-                _print(await journal.read(episode.episode_id, limit=episode.head_seq), account)
+                _print(await journal.read(episode.episode_id, limit=episode.head_seq), spent)
                 async for batch in subscription:
-                    _print(batch, account)
+                    _print(batch, spent)
                 ended = await episode.wait()
             if decisions is not None:
                 await record(journal, [episode.episode_id], cast, decisions, request.captain)
@@ -143,24 +143,24 @@ async def _play(
             await journal.aclose()
 
 
-def _print(recorded: Sequence[RecordedEvent], account: Account) -> None:
+def _print(recorded: Sequence[RecordedEvent], spent: SpendingReport) -> None:
     click.echo("\n".join(one.text for one in recorded))
     for one in recorded:
-        account.take(one)
+        spent.take(one)
 
 
-async def _open_till(till: Till, journal: Journal) -> Till:
-    """The till with what the journal says was spent today.
+async def _open_ledger(ledger: SpendLedger, journal: Journal) -> SpendLedger:
+    """The ledger with what the journal says was spent today.
 
     Raises:
         ConfigurationError: The day's cap is reached, so that no model may be asked.
     """
     from spectator.episodes.record.usage import spent_on
 
-    till.add(await spent_on(journal, till.today))
-    if (refusal := till.refusal()) is not None:
+    ledger.add(await spent_on(journal, ledger.today))
+    if (refusal := ledger.refusal()) is not None:
         raise ConfigurationError(
             f"no model can be asked today: {refusal}. Days are UTC; raise SPECTATOR_MODEL_DAY_* to allow "
             "more, or choose a scripted captain"
         )
-    return till
+    return ledger

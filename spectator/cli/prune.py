@@ -1,4 +1,4 @@
-"""Owns `spectator prune`."""
+"""The command ``spectator prune``."""
 
 from __future__ import annotations
 

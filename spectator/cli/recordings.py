@@ -1,4 +1,4 @@
-"""Owns the way from a command to recorded episodes."""
+"""Opens recorded episodes for commands."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns `spectator replay`."""
+"""The command ``spectator replay``."""
 
 from __future__ import annotations
 

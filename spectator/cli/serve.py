@@ -1,4 +1,4 @@
-"""Owns `spectator serve`."""
+"""The command ``spectator serve``."""
 
 from __future__ import annotations
 

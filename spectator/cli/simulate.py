@@ -1,4 +1,4 @@
-"""Owns `spectator simulate`."""
+"""The command ``spectator simulate``."""
 
 from __future__ import annotations
 

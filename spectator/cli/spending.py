@@ -1,4 +1,4 @@
-"""Owns what asking models may take on the command line, and how it is told what they took."""
+"""Spending caps on the command line, and the report of what models spent."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ def warn_unpriced(presets: Iterable[Preset], max_cost: float | None) -> None:
             click.echo(f"{told} --max-cost; --max-tokens limits it", err=True)
 
 
-class Account:
-    """Takes note of what models decide in one episode, and tells a cap when it is reached."""
+class SpendingReport:
+    """Takes note of what models decide in one episode, and says when a cap is reached."""
 
     def __init__(self) -> None:
         self._reached: set[tuple[str, str]] = set()
@@ -83,7 +83,7 @@ class Account:
             self._reached.add((actor, reason))
             click.echo(f"{reason}: its fallback decides for {self._captains[actor]} from here on", err=True)
 
-    def tell(self) -> None:
+    def report(self) -> None:
         """Say what each model took, and why it was not always the one who decided."""
         for actor, captain in self._captains.items():
             cost = f", {self._cost.get(actor, 0.0):.4g} of money" if self._cost.get(actor) else ""

@@ -1,4 +1,4 @@
-"""Owns `spectator verify`."""
+"""The command ``spectator verify``."""
 
 from __future__ import annotations
 

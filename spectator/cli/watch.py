@@ -1,4 +1,4 @@
-"""Owns `spectator watch`."""
+"""The command ``spectator watch``."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from spectator.text import clean_text
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from spectator.watching import Sight
+    from spectator.watching import WatchedMoment
 
 REDRAW_S: Final = 0.1
 """Least time between two pictures, so that a fast match does not fill a slow line."""
@@ -49,7 +49,7 @@ def watch(source: str, data_dir: Path, turn_seconds: float) -> None:
             f"{error.name} is not installed; watching needs: pip install 'openenv-spectator[watch]'"
         ) from error
 
-    async def show(sights: AsyncIterator[watching.Sight]) -> None:
+    async def show(sights: AsyncIterator[watching.WatchedMoment]) -> None:
         console = Console()
         redraws = console.is_terminal and not console.is_dumb_terminal
         last = await (_redraw(sights, console) if redraws else _tell(sights))
@@ -71,13 +71,13 @@ def watch(source: str, data_dir: Path, turn_seconds: float) -> None:
         sys.exit(130)
 
 
-async def _redraw(sights: AsyncIterator[Sight], console: Console) -> Sight | None:
+async def _redraw(sights: AsyncIterator[WatchedMoment], console: Console) -> WatchedMoment | None:
     """Draw each moment over the one before; returns the last."""
     from rich.live import Live
 
     from spectator import terminal
 
-    last: Sight | None = None
+    last: WatchedMoment | None = None
     changed = asyncio.Event()
 
     async def draw(screen: Live) -> None:
@@ -101,7 +101,7 @@ async def _redraw(sights: AsyncIterator[Sight], console: Console) -> Sight | Non
     return last
 
 
-async def _tell(sights: AsyncIterator[Sight]) -> Sight | None:
+async def _tell(sights: AsyncIterator[WatchedMoment]) -> WatchedMoment | None:
     """Print what is new, line by line; returns the last moment."""
     from spectator import terminal
 

@@ -1,1 +1,1 @@
-"""Owns the worlds that agents play in."""
+"""The worlds that agents play in."""

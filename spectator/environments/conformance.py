@@ -1,4 +1,4 @@
-"""Owns the checks that every world must pass, for our tests and for authors of other worlds.
+"""The conformance kit: checks that every world must pass, ours and those of other packages.
 
 from spectator.environments.conformance import check_world
 check_world(WORLD)

@@ -1,1 +1,1 @@
-"""Owns the running of episodes: one loop, whoever plays and whoever watches."""
+"""Episodes: playing, recording, replaying and hosting them."""

@@ -1,4 +1,4 @@
-"""Owns the single-agent view of a world: one seat is the agent's, the opponent's policy plays every other."""
+"""The single-agent view of a world: the caller plays one seat, the opponent's policy every other."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from typing import Final, Never
 from spectator.llm.breaker import HOPELESS
 from spectator.observations import Observation
 from spectator.policies.base import Decision, Policy, Preset
-from spectator.policies.spending import Allowance, Spends, Till
+from spectator.policies.spending import Budget, SpendLedger, Spends
 
 UNANSWERED: Final = 5
 """Decisions in a row in one match, none of them answered, after which an endpoint is given up."""
@@ -22,11 +22,11 @@ class Halt:
     """Whether an evaluation is cut short, and why: the first reason counts.
 
     Args:
-        till: What asking models may take; once the day or the whole is spent, that is a reason.
+        ledger: What asking models may take; once the day or the whole is spent, that is a reason.
     """
 
-    def __init__(self, till: Till) -> None:
-        self.till = till
+    def __init__(self, ledger: SpendLedger) -> None:
+        self.ledger = ledger
         self.reason: str | None = None
         self._raised = asyncio.Event()
 
@@ -82,12 +82,12 @@ class WatchedPolicy:
         if self._unanswered and (self._unanswered >= UNANSWERED or _hopeless(decision)):
             hint = ", with so many matches at once" if decision.failure_class == "rate_limited" else ""
             return f"{self._name} cannot be asked: {decision.fallback_reason}{hint}"
-        return self._halt.till.refusal() if decision.failure_class == "spent" else None
+        return self._halt.ledger.refusal() if decision.failure_class == "spent" else None
 
-    def spend_from(self, purse: Allowance) -> None:
+    def spend_from(self, budget: Budget) -> None:
         """See :class:`Spends`."""
         if isinstance(self._policy, Spends):
-            self._policy.spend_from(purse)
+            self._policy.spend_from(budget)
 
     async def aclose(self) -> None:
         """Let go of the policy."""

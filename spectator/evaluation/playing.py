@@ -26,7 +26,7 @@ from spectator.errors import EpisodeError, SpectatorError
 from spectator.evaluation.halting import Halt
 from spectator.events import EpisodeRecovered, EventData, RecordedEvent, core_fact
 from spectator.journal.base import Journal
-from spectator.policies.spending import Caps, Till
+from spectator.policies.spending import Caps, SpendLedger
 from spectator.steppers.base import Stepper
 from spectator.steppers.opening import OpenStepper, on_a_thread
 
@@ -114,7 +114,7 @@ async def _play(
         clock=venue.clock,
         limits=EpisodeLimits.patient(plan.patience_s),
         past=past,
-        purse=halt.till.purse(spent_before(stream.state)),
+        budget=halt.ledger.episode_budget(spent_before(stream.state)),
     )
     try:
         await stream.emit(driver.turn, [core_fact(opening)])
@@ -182,7 +182,7 @@ def play_apart(job: Job) -> list[str]:
 
 async def _play_apart(job: Job, gathered: _Gathering) -> None:
     clock = SystemClock()
-    venue = Venue(gathered, clock, load_world, Halt(Till(Caps(), Caps(), clock)))  # type: ignore[arg-type]
+    venue = Venue(gathered, clock, load_world, Halt(SpendLedger(Caps(), Caps(), clock)))  # type: ignore[arg-type]
     await play_here(job.plan(), job.episode_id, venue)
 
 

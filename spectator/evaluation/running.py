@@ -35,7 +35,7 @@ from spectator.evaluation.store import FILE, FigureStore
 from spectator.events import RecordedEvent, decode
 from spectator.journal.base import EpisodeFilter, EpisodeSummary
 from spectator.journal.stores.sqlite import SqlJournal
-from spectator.policies.spending import Caps, Spent, Till
+from spectator.policies.spending import Caps, SpendLedger, Spent
 
 logger = logging.getLogger(__name__)
 
@@ -62,7 +62,13 @@ class Run:
 
 
 async def run_evaluation(
-    schedule: Schedule, folder: Path, *, jobs: int, clock: Clock, told: Told, till: Till | None = None
+    schedule: Schedule,
+    folder: Path,
+    *,
+    jobs: int,
+    clock: Clock,
+    told: Told,
+    ledger: SpendLedger | None = None,
 ) -> Run:
     """Play what is owed of ``schedule`` and measure everything.
 
@@ -72,7 +78,7 @@ async def run_evaluation(
         jobs: Matches at once: processes for captains that decide at once, connections for those that wait.
         clock: Time.
         told: Hears of the progress.
-        till: What asking models may take; what the folder's matches took before is counted. No limit when
+        ledger: What asking models may take; what the folder's matches took before is counted. No limit when
             left out.
 
     Raises:
@@ -82,12 +88,12 @@ async def run_evaluation(
     """
     began_ms = await asyncio.to_thread(keep_manifest, folder, schedule, int(clock.now().timestamp() * 1000))
     journal = await SqlJournal.open(f"sqlite:///{folder / JOURNAL}")
-    till = till or Till(Caps(), Caps(), clock)
-    venue = Venue(journal, clock, lambda _: schedule.world, Halt(till))
+    ledger = ledger or SpendLedger(Caps(), Caps(), clock)
+    venue = Venue(journal, clock, lambda _: schedule.world, Halt(ledger))
     try:
         if any(schedule.world.captains[name].costs_money for name in schedule.captains):
-            before = await spent_on(journal, None) if till.limits_whole else Spent()
-            till.begin(await spent_on(journal, till.today), before)
+            before = await spent_on(journal, None) if ledger.limits_whole else Spent()
+            ledger.begin(await spent_on(journal, ledger.today), before)
         return await _Running(schedule, venue, FigureStore(folder / FILE), began_ms, told).all(jobs)
     except* SpectatorError as failures:
         raise failures.exceptions[0] from None
@@ -193,7 +199,7 @@ class _Running:
         """Why nothing may be spent on a match that costs money; ``None`` when it may be played."""
         plan = self._schedule.plan(match)
         costs = any(plan.preset(actor).costs_money for actor in plan.world.actors)
-        return self._venue.halt.till.refusal() if costs else None
+        return self._venue.halt.ledger.refusal() if costs else None
 
     async def _settle(
         self, owed: _Owed, pool: ProcessPoolExecutor | None

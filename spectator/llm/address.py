@@ -1,4 +1,4 @@
-"""Owns where a request goes: the base URL, and the part of it that names a session."""
+"""Endpoint addresses: the base URL, and the session name that some endpoints want in it."""
 
 from __future__ import annotations
 

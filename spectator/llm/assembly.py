@@ -1,4 +1,4 @@
-"""Owns putting an answer together from the pieces in which it comes.
+"""Assembles a model's answer from the chunks of a stream, or from one whole completion.
 
 Every field is somebody else's word: what has the wrong type is passed over, not trusted.
 """
@@ -15,7 +15,7 @@ import orjson
 from spectator.errors import EndpointError, EndpointMalformed
 from spectator.llm.chat import ChatAnswer, DeltaKind, OnDelta, ToolCall, Usage
 from spectator.llm.secret import ApiKey
-from spectator.llm.thinking import ThoughtSplitter, split_thought
+from spectator.llm.thought_splitter import ThoughtSplitter, split_thought
 from spectator.llm.wire import error_of
 
 MAX_TOOL_CALLS: Final = 64

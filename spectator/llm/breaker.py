@@ -1,4 +1,4 @@
-"""Owns the choice to leave a failing endpoint alone for a while."""
+"""A circuit breaker: a failing endpoint is left alone for a while."""
 
 from __future__ import annotations
 
@@ -40,11 +40,6 @@ class Breaker:
         self._until: float | None = None
         self._probing = False
         self._why = ""
-
-    @property
-    def resting(self) -> bool:
-        """Whether the next request would be turned away."""
-        return self._until is not None and (self._probing or self._clock.monotonic() < self._until)
 
     def request(self) -> AbstractContextManager[None]:
         """Around one request.

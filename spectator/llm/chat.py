@@ -1,4 +1,4 @@
-"""Owns the words of one chat completion: what is asked, what is answered, what it used."""
+"""The types of a chat completion: request, answer, tool calls, token usage."""
 
 from __future__ import annotations
 

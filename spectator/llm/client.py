@@ -1,4 +1,4 @@
-"""Owns one question to a model, from the request to the answer, whatever the endpoint does meanwhile."""
+"""The chat client: one request to a model with retries, deadline and streaming."""
 
 from __future__ import annotations
 
@@ -164,13 +164,15 @@ class ChatClient:
             ConfigurationError: The address needs a session.
         """
         until = self._clock.monotonic() + deadline
-        asking = _Asking(self._address.url(session), encode_request(request), request.stream, until, on_delta)
+        pending = _PendingRequest(
+            self._address.url(session), encode_request(request), request.stream, until, on_delta
+        )
         attempts = self._retry.begin(self._rng)
         if self._limits.startup_jitter_s:
             await self._spread(until)
         while True:
             try:
-                return await self._attempt(asking, attempts.failed + 1)
+                return await self._attempt(pending, attempts.failed + 1)
             except EndpointError as error:
                 error.detail = mask(error.detail, self._key)
                 wait = attempts.wait_after(error)
@@ -201,16 +203,16 @@ class ChatClient:
         if left > 0:
             await self._clock.sleep(self._rng.uniform(0.0, left))
 
-    async def _attempt(self, asking: _Asking, number: int) -> ChatAnswer:
+    async def _attempt(self, pending: _PendingRequest, number: int) -> ChatAnswer:
         if self._places is not None:
-            await self._take_place(self._places, asking)
+            await self._take_place(self._places, pending)
         try:
             with _ALWAYS if self._breaker is None else self._breaker.request():
                 began = self._clock.monotonic()
-                limit = min(self._limits.request_s, asking.until - began)
+                limit = min(self._limits.request_s, pending.until - began)
                 try:
                     with self._time.within(limit) as scope:
-                        return await self._exchange(asking, number, began)
+                        return await self._exchange(pending, number, began)
                 except TimeoutError:
                     if not scope.expired:
                         raise
@@ -219,26 +221,28 @@ class ChatClient:
             if self._places is not None:
                 self._places.release()
 
-    async def _take_place(self, places: asyncio.Semaphore, asking: _Asking) -> None:
+    async def _take_place(self, places: asyncio.Semaphore, pending: _PendingRequest) -> None:
         """Take one of the places among the requests under way."""
         if not places.locked():
             await places.acquire()
             return
         try:
-            async with asyncio.timeout(asking.until - self._clock.monotonic()):
+            async with asyncio.timeout(pending.until - self._clock.monotonic()):
                 await places.acquire()
         except TimeoutError:
             raise EndpointTimeout("no place among the requests under way came free in time") from None
 
-    async def _exchange(self, asking: _Asking, number: int, began: float) -> ChatAnswer:
+    async def _exchange(self, pending: _PendingRequest, number: int, began: float) -> ChatAnswer:
         headers = self._headers
         if self._key is not None:
             headers = {**headers, "Authorization": self._key.header()}
-        async with self._transport.post(asking.url, asking.body, headers) as reply:
+        async with self._transport.post(pending.url, pending.body, headers) as reply:
             if reply.status != 200:
                 raise await self._failure(reply)
-            reading = _Reading(Assembly(self._key, asking.on_delta), self._limits.answer_bytes, self._clock)
-            if asking.stream:
+            reading = _AnswerReader(
+                Assembly(self._key, pending.on_delta), self._limits.answer_bytes, self._clock
+            )
+            if pending.stream:
                 await reading.stream(reply)
             else:
                 await reading.whole(reply)
@@ -257,7 +261,7 @@ class ChatClient:
 
 
 @dataclass(slots=True)
-class _Asking:
+class _PendingRequest:
     url: str
     body: bytes
     stream: bool
@@ -265,7 +269,7 @@ class _Asking:
     on_delta: OnDelta | None
 
 
-class _Reading:
+class _AnswerReader:
     """Reads one answer, at most ``limit`` bytes of it."""
 
     def __init__(self, assembly: Assembly, limit: int, clock: Clock) -> None:

@@ -1,4 +1,4 @@
-"""Owns recorded replies in the form in which endpoints send completions, whole and in pieces."""
+"""Recorded replies as chat completions, whole or in chunks."""
 
 from __future__ import annotations
 

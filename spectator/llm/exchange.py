@@ -1,4 +1,4 @@
-"""Owns the record of one exchange with a model: which question it was, and what came back."""
+"""The record of one exchange with a model: the fingerprint of the request, and the reply or failure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the fingerprint of a question; one that an earlier question has grown into costs little."""
+"""The fingerprint of a request; a conversation that grew is hashed from where it left off."""
 
 from __future__ import annotations
 

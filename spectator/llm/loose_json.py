@@ -1,4 +1,4 @@
-"""Owns finding JSON objects in what a model wrote around them, and mending those that are nearly JSON.
+"""Finds JSON objects in what a model wrote around them, and repairs those that are nearly JSON.
 
 Everything here is linear, or bounded, in the length of the text: it runs on the event loop.
 """

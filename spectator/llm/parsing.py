@@ -1,4 +1,4 @@
-"""Owns the way from what a model wrote to calls of tools: read leniently, judged strictly."""
+"""Parses tool calls out of a model's answer: read leniently, judged strictly."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class WrittenCall:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class ParsedCall:
     """A call that breaks no rule of the legal tools.
 
     Args:
@@ -103,7 +103,7 @@ def find_calls(answer: ChatAnswer, legal: Sequence[LegalAction]) -> list[Written
     return list(_in_marks(text, names)) or list(_in_json(text, names)) or list(_bare_name(text, names))
 
 
-def check_call(written: WrittenCall, legal: Sequence[LegalAction]) -> Call:
+def check_call(written: WrittenCall, legal: Sequence[LegalAction]) -> ParsedCall:
     """``written`` as a call that the legal tools allow.
 
     Raises:
@@ -125,16 +125,16 @@ def check_call(written: WrittenCall, legal: Sequence[LegalAction]) -> Call:
     broken = first_violation(arguments, schema)
     if broken is not None:
         raise CallRefused(f"{action['tool']}: {broken}")
-    return Call(action["tool"], arguments, written.reason or reason, written.id)
+    return ParsedCall(action["tool"], arguments, written.reason or reason, written.id)
 
 
-def unjudged(written: WrittenCall) -> Call:
+def unjudged(written: WrittenCall) -> ParsedCall:
     """``written`` as it can be sent again, legal or not; without arguments that nobody can carry."""
     try:
         arguments = _plain(dict(written.arguments or {}))
     except CallRefused:
         arguments = {}
-    return Call(clean_text(written.tool, MAX_TEXT), arguments, written.reason, written.id)
+    return ParsedCall(clean_text(written.tool, MAX_TEXT), arguments, written.reason, written.id)
 
 
 def _plain(value: Any, depth: int = 0) -> Any:

@@ -1,4 +1,4 @@
-"""Owns recorded exchanges as somebody who answers: the reply to a question asked before, and to no other."""
+"""Recorded exchanges played back: the reply to a request that was made before, and to no other."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ EXCERPT: Final = 60
 
 
 @dataclass(frozen=True, slots=True)
-class KeptExchange:
+class RecordedExchange:
     """One question to a model as an episode recorded it.
 
     Args:
@@ -60,9 +60,9 @@ class Playback:
         exchanges: What was recorded, in order.
     """
 
-    def __init__(self, exchanges: Sequence[KeptExchange]) -> None:
+    def __init__(self, exchanges: Sequence[RecordedExchange]) -> None:
         self._exchanges = exchanges
-        self._by_request: dict[str, list[KeptExchange]] = defaultdict(list)
+        self._by_request: dict[str, list[RecordedExchange]] = defaultdict(list)
         self._asked: dict[str, int] = defaultdict(int)
         for exchange in exchanges:
             self._by_request[exchange.request].append(exchange)
@@ -77,7 +77,7 @@ class Playback:
             {str(one.reply["model"]) for one in self._exchanges if one.reply and one.reply["model"]}
         )
 
-    def answer(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> KeptExchange:
+    def answer(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> RecordedExchange:
         """The exchange that began with this question.
 
         Raises:
@@ -119,7 +119,7 @@ def _same(recorded: Sequence[Message], asked: Sequence[Message]) -> int:
 
 
 def _difference(
-    nearest: KeptExchange, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]
+    nearest: RecordedExchange, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]
 ) -> tuple[str, str]:
     recorded = nearest.messages or ()
     place = _same(recorded, messages)

@@ -1,4 +1,4 @@
-"""Owns the endpoint that answers from a record, in the form of chat completions."""
+"""An HTTP endpoint that answers chat completions from a record."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, Final
 from aiohttp import web
 
 from spectator.llm.completions import chunks, completion
-from spectator.llm.playback import KeptExchange, NotRecorded, Playback
+from spectator.llm.playback import NotRecorded, Playback, RecordedExchange
 
 MAX_REQUEST_BYTES: Final = 64 * 1024 * 1024
 """Largest question that is read."""
@@ -80,7 +80,7 @@ async def _complete(request: web.Request) -> web.StreamResponse:
 
 
 async def _stream(
-    kept: KeptExchange, about: Mapping[str, Any], request: web.Request, *, with_usage: bool
+    kept: RecordedExchange, about: Mapping[str, Any], request: web.Request, *, with_usage: bool
 ) -> web.StreamResponse:
     assert kept.reply is not None
     response = web.StreamResponse(headers={"Content-Type": "text/event-stream", "Cache-Control": "no-store"})

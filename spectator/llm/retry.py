@@ -1,4 +1,4 @@
-"""Owns when a request is sent again: how often, after how long."""
+"""The retry policy: how often a request is sent again, and after how long."""
 
 from __future__ import annotations
 

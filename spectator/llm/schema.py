@@ -1,4 +1,4 @@
-"""Owns the JSON schemas of tool arguments (a subset of draft 2020-12): what breaks them, what was meant.
+"""JSON Schema for tool arguments (a subset of draft 2020-12): violations in words, and safe coercions.
 
 Keywords that it does not know are refused, never passed over: an argument is valid or it is not.
 """

@@ -1,4 +1,4 @@
-"""Owns the key of an endpoint: it goes into one header, and nowhere else."""
+"""An API key that goes into one header and is masked everywhere else."""
 
 from __future__ import annotations
 

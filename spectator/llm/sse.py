@@ -1,4 +1,4 @@
-"""Owns the reading of server-sent events (WHATWG HTML, section 9.2): bytes in, the data of events out."""
+"""A reader of server-sent events (WHATWG HTML, section 9.2): bytes in, the data of events out."""
 
 from __future__ import annotations
 

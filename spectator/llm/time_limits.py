@@ -1,4 +1,4 @@
-"""Owns limits of time that share one timer: a timer for each is a tenth of the work of a short request."""
+"""Timeouts that share one timer: a timer for each is a tenth of the work of a short request."""
 
 from __future__ import annotations
 

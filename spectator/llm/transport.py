@@ -1,4 +1,4 @@
-"""Owns the HTTP: one pool of connections, and this library's errors in place of aiohttp's."""
+"""HTTP connections to endpoints, with this library's errors in place of aiohttp's."""
 
 from __future__ import annotations
 

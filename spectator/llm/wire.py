@@ -1,4 +1,4 @@
-"""Owns the JSON of chat completions: requests as bytes, bodies as values, statuses as errors."""
+"""The JSON of chat completions: requests to bytes, bodies to values, statuses to errors."""
 
 from __future__ import annotations
 

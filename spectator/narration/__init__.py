@@ -1,1 +1,1 @@
-"""Owns the words spoken about an episode."""
+"""Narration: commentary lines, and the voices that speak them."""

@@ -1,4 +1,4 @@
-"""Owns the contract between a world's commentator and whoever speaks its lines."""
+"""The commentator contract: a world turns its events into lines."""
 
 from __future__ import annotations
 

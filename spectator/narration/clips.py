@@ -1,4 +1,4 @@
-"""Owns the clips on disk: each once, under the digest of what it says and how, within a limit of bytes."""
+"""Audio clips on disk: each made once, keyed by voice and text, within a limit of bytes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns speaking at one episode: from its lines, as they are told, to clips that are told in their turn."""
+"""The narrator of an episode: picks lines, has them spoken, and publishes the clips."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ LONGEST_BREATH_S: Final = 2.5
 
 
 @dataclass(slots=True)
-class Tally:
+class NarrationCounts:
     """What became of the lines of all episodes.
 
     Args:
@@ -52,12 +52,12 @@ class Tally:
 
 
 @dataclass(frozen=True, slots=True)
-class Booth:
+class NarratorPorts:
     """What a narrator has to do with its episode.
 
     Args:
         spoken: See :attr:`spectator.environments.base.World.spoken`.
-        tell: Records and publishes a clip; raises ``EpisodeOver`` once it is too late.
+        record: Records and publishes a clip; raises ``EpisodeOver`` once it is too late.
         on_air: Whether lines are to be spoken now.
         heard: Whether anybody is there, for whom to spend money.
         breathe: Lets play wait that many seconds.
@@ -65,7 +65,7 @@ class Booth:
     """
 
     spoken: Callable[[str], str]
-    tell: Callable[[NarrationClip], Awaitable[None]]
+    record: Callable[[NarrationClip], Awaitable[None]]
     on_air: Callable[[], bool]
     heard: Callable[[], bool]
     breathe: Callable[[float], None]
@@ -79,18 +79,24 @@ class Narrator:
         voices: Who may speak, the best first; one that fails for good is not asked again.
         clips: Where clips lie.
         clock: Time.
-        booth: Its ties to the episode.
+        ports: Its connections to the episode.
         tally: Counts what becomes of the lines.
     """
 
     def __init__(
-        self, *, voices: Sequence[Voice], clips: ClipStore, clock: Clock, booth: Booth, tally: Tally
+        self,
+        *,
+        voices: Sequence[Voice],
+        clips: ClipStore,
+        clock: Clock,
+        ports: NarratorPorts,
+        tally: NarrationCounts,
     ) -> None:
         self._voices = list(voices)
         self._best = self._voices[0]
         self._clips = clips
         self._clock = clock
-        self._booth = booth
+        self._ports = ports
         self._tally = tally
         self._queue = LineQueue(clock)
         self._news = asyncio.Event()
@@ -108,7 +114,7 @@ class Narrator:
             self._tally.outcomes.update(self._queue.dropped)
 
     def _hear(self, batch: Sequence[RecordedEvent]) -> None:
-        if not self._booth.on_air():
+        if not self._ports.on_air():
             return
         for recorded in batch:
             if recorded.event.type == "narration.line":
@@ -142,7 +148,7 @@ class Narrator:
                 return
 
     async def _say(self, line: Waiting) -> None:
-        text = plain_speech(self._booth.spoken(line.text))
+        text = plain_speech(self._ports.spoken(line.text))
         making = asyncio.get_running_loop().create_task(self._clip(text))
         try:
             await self._made_or_overtaken(line, making)
@@ -170,11 +176,11 @@ class Narrator:
         begins = now if interrupt else max(now, self._busy_until)
         self._busy_until = begins + clip.duration_s + PAUSE_S
         if line.priority <= BIG:
-            self._booth.breathe(min(LONGEST_BREATH_S, begins - now + clip.duration_s))
-        await self._booth.tell(
+            self._ports.breathe(min(LONGEST_BREATH_S, begins - now + clip.duration_s))
+        await self._ports.record(
             NarrationClip(
                 for_seq=line.seq,
-                url=self._booth.address(clip.name),
+                url=self._ports.address(clip.name),
                 mime=clip.mime,
                 duration_s=round(clip.duration_s, 3),
                 text=text,
@@ -185,7 +191,7 @@ class Narrator:
 
     async def _clip(self, text: str) -> StoredClip | None:
         for voice in tuple(self._voices):
-            if voice.costs_money and not self._booth.heard():
+            if voice.costs_money and not self._ports.heard():
                 continue
             made = await self._clips.clip(voice, text)
             if isinstance(made, StoredClip):

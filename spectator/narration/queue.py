@@ -1,4 +1,4 @@
-"""Owns the lines that wait to be spoken: few, the most important first, and never an old one."""
+"""The queue of lines to be spoken: few, the most important first, and never a stale one."""
 
 from __future__ import annotations
 

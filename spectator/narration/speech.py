@@ -1,4 +1,4 @@
-"""Owns the contract of a voice: text goes in, a whole clip comes out, or the reason why none does."""
+"""The voice contract: text goes in, a whole clip comes out, or the reason why none does."""
 
 from __future__ import annotations
 

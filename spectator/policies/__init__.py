@@ -1,1 +1,1 @@
-"""Owns who decides."""
+"""Policies: scripted, a language model, a person, or a cache of recorded decisions."""

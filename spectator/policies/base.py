@@ -1,4 +1,4 @@
-"""The contract between whoever decides and whoever asks: ``decide(observation) -> Decision``."""
+"""The policy contract: ``decide(observation) -> Decision``."""
 
 from __future__ import annotations
 

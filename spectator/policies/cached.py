@@ -1,4 +1,4 @@
-"""The policy that decides as a model did once, for evaluations that can be repeated."""
+"""A policy that repeats the recorded decisions of a model, for evaluations that can be rerun."""
 
 from __future__ import annotations
 

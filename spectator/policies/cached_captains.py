@@ -1,4 +1,4 @@
-"""Owns the captains of the user's file that decide from a cache: its tables with a ``cache``."""
+"""Captains that decide from a cache: the tables of the user's file that name a ``cache``."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from spectator.errors import ConfigurationError
 from spectator.policies.base import Preset, ScriptedPolicy
 from spectator.policies.cached import CachedPolicy, OnMiss
-from spectator.policies.captains import PREFIX, Seat, read_user_file
+from spectator.policies.captain_table_errors import table_problems
+from spectator.policies.captains import PREFIX, ModelSeat, read_user_file
 from spectator.policies.decision_cache import DecisionCache
-from spectator.policies.tables import table_problems
 
 CACHED: Final = "llm_cached"
 """Name of the captain and opponent that decides from the cache of the table ``[captains.cached]``."""
@@ -91,7 +91,7 @@ def _captain(table: CachedTable, folder: Path) -> CachedCaptain:
         return CachedCaptain(table, None, f"needs a cache that can be read: {error}")
 
 
-def cached_presets(captains: Mapping[str, CachedCaptain], seat: Seat) -> dict[str, Preset]:
+def cached_presets(captains: Mapping[str, CachedCaptain], seat: ModelSeat) -> dict[str, Preset]:
     """The captains as presets for ``seat``, and the one behind :data:`CACHED`, there or not."""
     presets = {name: _preset(name, captain, seat) for name, captain in captains.items()}
     behind = captains.get(BEHIND)
@@ -101,7 +101,7 @@ def cached_presets(captains: Mapping[str, CachedCaptain], seat: Seat) -> dict[st
     return {**presets, CACHED: _preset(CACHED, CachedCaptain(table, None, NO_TABLE), seat)}
 
 
-def _preset(name: str, captain: CachedCaptain, seat: Seat) -> Preset:
+def _preset(name: str, captain: CachedCaptain, seat: ModelSeat) -> Preset:
     table, cache = captain.table, captain.cache
     held = "Decides as a model did once."
     if cache is not None:

@@ -1,11 +1,11 @@
-"""Owns how it is set what asking models may take, by the same variables for a server and the command line."""
+"""Settings of the spending caps, shared by the server and the command line."""
 
 from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from spectator.clock import Clock
-from spectator.policies.spending import Caps, Till
+from spectator.policies.spending import Caps, SpendLedger
 
 
 class CapSettings(BaseModel):
@@ -36,14 +36,14 @@ class CapSettings(BaseModel):
     )
     model_day_s: float = Field(default=0.0, ge=0, description="The same in seconds of waiting for answers")
 
-    def till(self, clock: Clock, *, whole: Caps | None = None) -> Till:
+    def ledger(self, clock: Clock, *, whole: Caps | None = None) -> SpendLedger:
         """What asking models may take, nothing spent yet.
 
         Args:
             clock: Tells the day.
-            whole: See :class:`Till`.
+            whole: See :class:`SpendLedger`.
         """
-        return Till(
+        return SpendLedger(
             Caps(self.model_day_tokens, self.model_day_cost, self.model_day_s),
             Caps(self.model_episode_tokens, self.model_episode_cost, self.model_episode_s),
             clock,

@@ -1,4 +1,4 @@
-"""Owns the catalogue of language models that can take a seat: those that ship, those of the user's file."""
+"""The catalogue of language models that can take a seat: built-in ones and the user's own."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from spectator.llm.breaker import Breaker
 from spectator.llm.retry import RetryPolicy
 from spectator.llm.secret import ApiKey
 from spectator.policies.base import Policy, Preset, ScriptedPolicy
-from spectator.policies.model import Asks, ModelPolicy
+from spectator.policies.captain_table_errors import name_of_a_variable, table_problems
+from spectator.policies.model import ChatEndpoint, ModelPolicy
 from spectator.policies.model_settings import ModelSettings
 from spectator.policies.prompting import Briefing, Style
-from spectator.policies.tables import name_of_a_variable, table_problems
 
 PREFIX: Final = "llm:"
 """What the names of these presets begin with, before the name of their table."""
@@ -184,7 +184,7 @@ def _is_name(key: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Seat:
+class ModelSeat:
     """What a world brings to a model that takes one of its seats.
 
     Args:
@@ -199,7 +199,7 @@ class Seat:
 
 def model_presets(
     captains: Mapping[str, ModelCaptain],
-    seat: Seat,
+    seat: ModelSeat,
     *,
     variables: Mapping[str, str],
     clock: Clock,
@@ -277,7 +277,7 @@ class ModelBuild:
     def __init__(
         self,
         captain: ModelCaptain,
-        seat: Seat,
+        seat: ModelSeat,
         variables: Mapping[str, str],
         clock: Clock,
         rng: random.Random,
@@ -325,7 +325,7 @@ class ModelBuild:
         """What the model is told of the game."""
         return self._seat.briefing.task
 
-    def asking(self, client: Asks, seed: int, *, session: str | None = None) -> ModelPolicy:
+    def asking(self, client: ChatEndpoint, seed: int, *, session: str | None = None) -> ModelPolicy:
         """A new policy that asks by ``client``, whatever the captain's own endpoint is.
 
         Raises:

@@ -1,4 +1,4 @@
-"""The file of decisions that a model made once, by what it was asked.
+"""The decision cache: a file of decisions that a model made, keyed by what it was asked.
 
 NDJSON, UTF-8. The first line is ``{"format", "version", "model", "style"}``; each other line one decision::
 

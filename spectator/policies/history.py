@@ -1,4 +1,4 @@
-"""Owns a model's memory of one episode: its own past turns, as many as the prompt has room for.
+"""A model's memory of one episode: its past turns, as many as the prompt has room for.
 
 A turn is kept or dropped as a whole, and the tool messages after an answer are made from the turn itself: no
 answer can lose its question, and no tool message its call.
@@ -14,7 +14,7 @@ from typing import Final
 
 from spectator.events import encode_json
 from spectator.llm.chat import Message, SettledMessage
-from spectator.llm.parsing import Call
+from spectator.llm.parsing import ParsedCall
 from spectator.policies.prompting import changes
 
 ANSWER_LIMIT: Final = 2_000
@@ -64,7 +64,7 @@ class Turn:
     seen: Mapping[str, str]
     shown: str
     text: str
-    calls: Sequence[Call] = ()
+    calls: Sequence[ParsedCall] = ()
     outcomes: list[str] = field(default_factory=list)
     changed: str = ""
     asked: Sequence[Message] = ()
@@ -78,7 +78,7 @@ class Turn:
         return tool_messages(self.calls, self.outcomes, shown)
 
 
-def answer_message(text: str, calls: Sequence[Call]) -> Message:
+def answer_message(text: str, calls: Sequence[ParsedCall]) -> Message:
     """A message of the model's own."""
     text = text if len(text) <= ANSWER_LIMIT else f"{text[:ANSWER_LIMIT]}…"
     if not calls:
@@ -97,7 +97,7 @@ def answer_message(text: str, calls: Sequence[Call]) -> Message:
     }
 
 
-def tool_messages(calls: Sequence[Call], outcomes: Sequence[str], last: str) -> list[Message]:
+def tool_messages(calls: Sequence[ParsedCall], outcomes: Sequence[str], last: str) -> list[Message]:
     """One message for each of ``calls``; ``last`` goes with the last one."""
     messages: list[Message] = []
     for number, call in enumerate(calls):

@@ -1,4 +1,4 @@
-"""The policy that is a person: it asks, waits as long as its clock runs, and takes one answer."""
+"""A person as a policy: asks, waits until the time is up, and takes one answer."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final
 
 from spectator.clock import Clock, first_of
 from spectator.errors import NotAsked
-from spectator.llm.parsing import Call, WrittenCall, check_call
+from spectator.llm.parsing import ParsedCall, WrittenCall, check_call
 from spectator.observations import Observation
 from spectator.policies.base import Decision, Policy, Preset, ScriptedPolicy
 from spectator.policies.prompting import Briefing
@@ -31,7 +31,7 @@ EMPTY_SEAT_S: Final = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class PendingQuestion:
     """What a person is asked now.
 
     Args:
@@ -67,13 +67,13 @@ class HumanPolicy:
         self._attended_at = float("-inf")
 
     @property
-    def asked(self) -> Asked | None:
+    def asked(self) -> PendingQuestion | None:
         """What is asked now; ``None`` when nothing is, or when it was just answered."""
         question = self._question
         if question is None or question.call is not None:
             return None
         limit_s = self._limit(question)
-        return Asked(question.observation, limit_s, max(0.0, limit_s - question.watch.elapsed))
+        return PendingQuestion(question.observation, limit_s, max(0.0, limit_s - question.watch.elapsed))
 
     def attend(self) -> None:
         """Take note that somebody has the seat open."""
@@ -175,7 +175,7 @@ class _Question:
     observation: Observation
     limit_s: float
     watch: _Stopwatch
-    call: Call | None = None
+    call: ParsedCall | None = None
 
 
 def human_preset(

@@ -1,4 +1,4 @@
-"""The policy that asks a language model, for any world."""
+"""A language model as a policy, for any world."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from spectator.events import encode_json
 from spectator.llm.chat import ChatAnswer, ChatRequest, DeltaKind, Message, OnDelta, SettledTools, Usage
 from spectator.llm.exchange import answered, failed
 from spectator.llm.parsing import (
-    Call,
     CallRefused,
+    ParsedCall,
     WrittenCall,
     check_call,
     find_calls,
@@ -23,21 +23,27 @@ from spectator.llm.parsing import (
 )
 from spectator.llm.schema import UnsupportedSchema
 from spectator.observations import LegalAction, Observation
-from spectator.policies.asking import Asking, no_call, rejected, stated_reasoning, with_ids
 from spectator.policies.base import Decision, ScriptedPolicy
+from spectator.policies.decision_in_progress import (
+    DecisionInProgress,
+    no_call,
+    rejected,
+    stated_reasoning,
+    with_ids,
+)
 from spectator.policies.history import History, TokenEstimate, Turn
 from spectator.policies.model_settings import ModelSettings
 from spectator.policies.prompting import (
     Briefing,
-    KeptTexts,
+    TextCache,
     as_json,
     instructions,
     question,
     situation,
     tools,
 )
-from spectator.policies.recorded_endpoint import PATIENCE_S, Recollection, at_once
-from spectator.policies.spending import Allowance, Spent
+from spectator.policies.recorded_endpoint import PATIENCE_S, RecordedEndpoint, at_once
+from spectator.policies.spending import Budget, Spent
 from spectator.policies.thoughts import THOUGHT_LIMIT, Thought
 from spectator.text import clean_text
 
@@ -57,7 +63,7 @@ REASON_LIMIT: Final = 500
 """Characters of the reason for a fallback."""
 
 
-class Chooses(Protocol):
+class FallbackPolicy(Protocol):
     """Who decides where the model does not, as far as the policy needs one."""
 
     def choose(self, observation: Observation) -> Decision:
@@ -65,7 +71,7 @@ class Chooses(Protocol):
         ...
 
 
-class Asks(Protocol):
+class ChatEndpoint(Protocol):
     """A client, as far as the policy needs one."""
 
     async def complete(
@@ -102,7 +108,7 @@ class ModelPolicy:
 
     def __init__(
         self,
-        client: Asks,
+        client: ChatEndpoint,
         settings: ModelSettings,
         briefing: Briefing,
         *,
@@ -112,11 +118,11 @@ class ModelPolicy:
         session: str | None = None,
         closes_client: bool = True,
     ) -> None:
-        self._client: Asks = client
+        self._client: ChatEndpoint = client
         self._settings = settings
         self._briefing = briefing
         self._scripted = fallback
-        self._fallback: Chooses = fallback
+        self._fallback: FallbackPolicy = fallback
         self._seed = seed
         self._clock = clock
         self._session = session
@@ -124,22 +130,22 @@ class ModelPolicy:
         self._estimate = TokenEstimate()
         self._history = History(max(1, settings.context_tokens - settings.max_tokens), self._estimate)
         self._offered: tuple[Sequence[LegalAction], Sequence[Mapping[str, Any]], int] | None = None
-        self._texts = KeptTexts()
+        self._texts = TextCache()
         self._planned: deque[WrittenCall] = deque()
         self._turn: Turn | None = None
         self._refused = 0
         self._note = ""
         self._decisions = 0
         self._listener: Callable[[Thought], None] | None = None
-        self._purse: Allowance | None = None
+        self._budget: Budget | None = None
 
     def think_aloud(self, listener: Callable[[Thought], None] | None) -> None:
         """See :class:`ThinksAloud`."""
         self._listener = listener
 
-    def spend_from(self, purse: Allowance) -> None:
+    def spend_from(self, budget: Budget) -> None:
         """See :class:`Spends`."""
-        self._purse = purse
+        self._budget = budget
 
     async def decide(self, observation: Observation, *, deadline: float) -> Decision:
         """See :meth:`Policy.decide`. Cancelling closes the request at once."""
@@ -149,11 +155,11 @@ class ModelPolicy:
         if planned is not None:
             return planned
         limit = min(deadline - min(MARGIN_S, deadline / 5), self._settings.timeout_s)
-        asking = Asking(observation, self._clock.monotonic(), limit)
+        asking = DecisionInProgress(observation, self._clock.monotonic(), limit)
         if self._refused >= MAX_REFUSALS:
             reason = f"refused: {self._refused} actions in a row by the world's rules"
             return self._fall_back(asking, reason, "illegal_action")
-        if self._purse is not None and (reached := self._purse.refusal()) is not None:
+        if self._budget is not None and (reached := self._budget.refusal()) is not None:
             return self._fall_back(asking, f"spent: {reached}", "spent")
         try:
             calls = await self._ask(asking)
@@ -167,7 +173,7 @@ class ModelPolicy:
             return self._fall_back(asking, f"unusable: {error}", "env_infra")
         return self._decided(asking, calls)
 
-    def remember(self, observation: Observation, decided: Mapping[str, Any]) -> Recollection:
+    def remember(self, observation: Observation, decided: Mapping[str, Any]) -> RecordedEndpoint:
         """See :class:`Remembers`: the next question is the one that would have followed this decision.
 
         It is, but for one thing: where the record does not have the reply, as much of its text as the event
@@ -176,17 +182,17 @@ class ModelPolicy:
         Returns:
             What was asked again, and whether it was what the record says.
         """
-        recollection = Recollection(decided, self._scripted)
-        held = self._client, self._purse, self._fallback, self._listener
-        self._client = self._purse = self._fallback = recollection
+        recorded = RecordedEndpoint(decided, self._scripted)
+        held = self._client, self._budget, self._fallback, self._listener
+        self._client = self._budget = self._fallback = recorded
         self._listener = None
         try:
-            recollection.note(at_once(self.decide(observation, deadline=PATIENCE_S)))
+            recorded.note(at_once(self.decide(observation, deadline=PATIENCE_S)))
         finally:
-            self._client, self._purse, self._fallback, self._listener = held
-        if decided["source"] == "model" and not recollection.decided_alike:
+            self._client, self._budget, self._fallback, self._listener = held
+        if decided["source"] == "model" and not recorded.decided_alike:
             self._remember_text(observation, decided["raw_text"] or "")
-        return recollection
+        return recorded
 
     def _remember_text(self, observation: Observation, text: str) -> None:
         """Remember a decision of which no more is known than what was written."""
@@ -224,7 +230,7 @@ class ModelPolicy:
         reasoning = call.reason or "Planned in the answer before."
         return Decision(self._action(call), "model", reasoning, parse="ok", model=self._settings.model)
 
-    async def _ask(self, asking: Asking) -> list[Call]:
+    async def _ask(self, asking: DecisionInProgress) -> list[ParsedCall]:
         """The calls of the model's answer: the first is legal, the others are judged when they are due."""
         legal = asking.observation.legal_actions
         messages = self._messages(asking)
@@ -240,7 +246,7 @@ class ModelPolicy:
         asking.parse = "repaired"
         return calls
 
-    def _messages(self, asking: Asking) -> list[Message]:
+    def _messages(self, asking: DecisionInProgress) -> list[Message]:
         settings, observation = self._settings, asking.observation
         asking.seen = situation(observation, self._texts)
         asking.shown = self._shown(observation, asking.seen)
@@ -264,7 +270,7 @@ class ModelPolicy:
             self._offered = (legal, made, len(encode_json(made)))
         return self._offered[1:]
 
-    async def _complete(self, asking: Asking, messages: Sequence[Message]) -> ChatAnswer:
+    async def _complete(self, asking: DecisionInProgress, messages: Sequence[Message]) -> ChatAnswer:
         settings = self._settings
         request = ChatRequest(
             model=settings.model,
@@ -278,7 +284,7 @@ class ModelPolicy:
             stream=settings.stream,
             extra=settings.extra,
         )
-        on_delta = self._teller(asking) if settings.stream else None
+        on_delta = self._delta_listener(asking) if settings.stream else None
         began = self._clock.monotonic()
         try:
             answer = await self._client.complete(
@@ -305,8 +311,8 @@ class ModelPolicy:
         """Tokens of the last prompt and of an answer of so many characters, where nobody counts them."""
         return Usage(self._estimate.of(self._history.characters), self._estimate.of(written))
 
-    def _count(self, asking: Asking, began: float, used: Usage | None, *, guessed: bool) -> None:
-        """Count what a request took, for the decision and from the purse."""
+    def _count(self, asking: DecisionInProgress, began: float, used: Usage | None, *, guessed: bool) -> None:
+        """Count what a request took, for the decision and from the budget."""
         cost = 0.0
         if used is not None:
             asking.used = (asking.used or Usage()) + used
@@ -314,11 +320,11 @@ class ModelPolicy:
             if self._settings.price_in or self._settings.price_out:
                 cost = used.cost(self._settings.price_in, self._settings.price_out)
                 asking.cost = round((asking.cost or 0.0) + cost, 9)
-        if self._purse is not None:
+        if self._budget is not None:
             tokens = 0 if used is None else used.tokens_in + used.tokens_out
-            self._purse.pay(Spent(tokens, cost, self._clock.monotonic() - began))
+            self._budget.pay(Spent(tokens, cost, self._clock.monotonic() - began))
 
-    def _teller(self, asking: Asking) -> OnDelta:
+    def _delta_listener(self, asking: DecisionInProgress) -> OnDelta:
         actor, decision, listener = asking.observation.actor or "", self._decisions, self._listener
         asking.written = 0
         if asking.answers and listener is not None:
@@ -331,7 +337,7 @@ class ModelPolicy:
 
         return hear
 
-    def _read(self, answer: ChatAnswer, legal: Sequence[LegalAction]) -> list[Call]:
+    def _read(self, answer: ChatAnswer, legal: Sequence[LegalAction]) -> list[ParsedCall]:
         try:
             return self._calls(answer, legal)
         except CallRefused as broken:
@@ -339,7 +345,7 @@ class ModelPolicy:
                 broken.failure_class = "truncated"
             raise
 
-    def _calls(self, answer: ChatAnswer, legal: Sequence[LegalAction]) -> list[Call]:
+    def _calls(self, answer: ChatAnswer, legal: Sequence[LegalAction]) -> list[ParsedCall]:
         written = find_calls(answer, legal)
         if not written:
             raise no_call(answer)
@@ -350,7 +356,7 @@ class ModelPolicy:
         # A text may weigh several actions before it ends with one; tool calls are meant to be carried out.
         return [check_call(written[0] if answer.tool_calls else written[-1], legal)]
 
-    def _decided(self, asking: Asking, calls: Sequence[Call]) -> Decision:
+    def _decided(self, asking: DecisionInProgress, calls: Sequence[ParsedCall]) -> Decision:
         first, answer = calls[0], asking.answers[-1]
         self._planned = deque(
             WrittenCall(call.tool, call.arguments, call.reason, call.id) for call in calls[1:]
@@ -372,7 +378,7 @@ class ModelPolicy:
             model=clean_text(answer.model or self._settings.model, NAME_LIMIT),
         )
 
-    def _fall_back(self, asking: Asking, reason: str, failure_class: FailureClass) -> Decision:
+    def _fall_back(self, asking: DecisionInProgress, reason: str, failure_class: FailureClass) -> Decision:
         """The fallback's decision, with all that is known of why it had to decide.
 
         Where a recorded decision stands for the fallback, the reason is the recorded one.
@@ -398,5 +404,5 @@ class ModelPolicy:
             failure_class=own.failure_class or failure_class,
         )
 
-    def _action(self, call: Call) -> Mapping[str, Any]:
+    def _action(self, call: ParsedCall) -> Mapping[str, Any]:
         return self._briefing.as_action(call.tool, call.arguments)

@@ -1,4 +1,4 @@
-"""Owns how a model is asked, whatever it is asked."""
+"""How a language model is asked: sampling, limits, prices."""
 
 from __future__ import annotations
 

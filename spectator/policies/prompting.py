@@ -1,4 +1,4 @@
-"""Owns the words in which a model is asked: the rules of answering, the situation, the legal actions."""
+"""The prompt: rules of answering, the situation, the legal actions."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def arguments_alone(tool: str, arguments: Mapping[str, Any]) -> Action:
     return dict(arguments)
 
 
-class KeptTexts:
+class TextCache:
     """The JSON text of each member of a situation, kept until the member changes: squads never do."""
 
     _WITHOUT_REFERENCES: Final = 2
@@ -55,7 +55,7 @@ class KeptTexts:
         return kept[1]
 
 
-def situation(observation: Observation, kept: KeptTexts | None = None) -> dict[str, str]:
+def situation(observation: Observation, kept: TextCache | None = None) -> dict[str, str]:
     """What the actor sees, legal actions left out: the JSON text of each member, safe from change.
 
     Args:
@@ -66,7 +66,7 @@ def situation(observation: Observation, kept: KeptTexts | None = None) -> dict[s
     del seen["legal_actions"]
     if seen["refused"] is None:
         del seen["refused"]
-    text = KeptTexts().text if kept is None else kept.text
+    text = TextCache().text if kept is None else kept.text
     return {name: text(name, value) for name, value in seen.items()}
 
 

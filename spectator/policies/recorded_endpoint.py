@@ -1,4 +1,4 @@
-"""A model's decision as the record has it, in place of everybody whom its policy asks for it."""
+"""A recorded decision in place of the endpoint, the budget and the fallback of a model policy."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ AS_RECORDED: Final = "as recorded"
 _T = TypeVar("_T")
 
 
-class Recollection:
-    """A decision of the record: its endpoint, its purse and its fallback at once. It costs nothing.
+class RecordedEndpoint:
+    """A decision of the record: its endpoint, its budget and its fallback at once. It costs nothing.
 
     Args:
         decided: Data of its ``decision.made``.

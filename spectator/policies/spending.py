@@ -1,4 +1,4 @@
-"""Owns what asking models may use up: caps for an episode and for a day, and what was used."""
+"""Spending caps for an episode and for a day, and what was spent."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Caps:
         return None
 
 
-class Till:
+class SpendLedger:
     """What all episodes of a day may spend together. Days are UTC.
 
     Args:
@@ -120,26 +120,26 @@ class Till:
         tomorrow = datetime.combine(self.today + timedelta(days=1), datetime.min.time(), UTC)
         return (tomorrow - self._clock.now()).total_seconds()
 
-    def purse(self, spent: Spent | None = None) -> Purse:
+    def episode_budget(self, spent: Spent | None = None) -> EpisodeBudget:
         """What one episode may spend.
 
         Args:
             spent: What it spent before; counted in the day's sum already.
         """
-        return Purse(self, self._episode_caps, spent or Spent())
+        return EpisodeBudget(self, self._episode_caps, spent or Spent())
 
 
-class Purse:
+class EpisodeBudget:
     """What one episode may spend; its seats share it.
 
     Args:
-        till: The day's.
+        ledger: The day's.
         caps: The episode's.
         spent: What it spent so far.
     """
 
-    def __init__(self, till: Till, caps: Caps, spent: Spent) -> None:
-        self._till = till
+    def __init__(self, ledger: SpendLedger, caps: Caps, spent: Spent) -> None:
+        self._ledger = ledger
         self._caps = caps
         self.spent = spent
 
@@ -148,23 +148,23 @@ class Purse:
         reached = self._caps.reached(self.spent)
         if reached is not None:
             return f"the episode's cap of {reached} is reached"
-        return self._till.refusal()
+        return self._ledger.refusal()
 
     def pay(self, spent: Spent) -> None:
         """Count ``spent``."""
         self.spent += spent
-        self._till.pay(spent)
+        self._ledger.pay(spent)
 
 
-class Allowance(Protocol):
+class Budget(Protocol):
     """Says whether anything may be spent, and is told what was."""
 
     def refusal(self) -> str | None:
-        """See :meth:`Purse.refusal`."""
+        """See :meth:`EpisodeBudget.refusal`."""
         ...
 
     def pay(self, spent: Spent) -> None:
-        """See :meth:`Purse.pay`."""
+        """See :meth:`EpisodeBudget.pay`."""
         ...
 
 
@@ -172,6 +172,6 @@ class Allowance(Protocol):
 class Spends(Protocol):
     """A policy whose decisions cost something."""
 
-    def spend_from(self, purse: Allowance) -> None:
-        """Ask only while ``purse`` allows it, and pay from it."""
+    def spend_from(self, budget: Budget) -> None:
+        """Ask only while ``budget`` allows it, and pay from it."""
         ...

@@ -1,4 +1,4 @@
-"""Owns how a model's thoughts are heard while they form."""
+"""A model's thoughts while they form, sent to a listener."""
 
 from __future__ import annotations
 

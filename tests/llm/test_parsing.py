@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from spectator.events import encode_json
 from spectator.llm.chat import ChatAnswer, ToolCall
 from spectator.llm.loose_json import MAX_TEXT, find_mended, mend, parse_object
-from spectator.llm.parsing import Call, CallRefused, WrittenCall, check_call, find_calls, written_form
+from spectator.llm.parsing import CallRefused, ParsedCall, WrittenCall, check_call, find_calls, written_form
 from spectator.observations import LegalAction
 
 LEGAL: tuple[LegalAction, ...] = (
@@ -36,7 +36,7 @@ LEGAL: tuple[LegalAction, ...] = (
 )
 
 
-def understood(text: str) -> list[Call]:
+def understood(text: str) -> list[ParsedCall]:
     return [check_call(call, LEGAL) for call in find_calls(ChatAnswer(text=text), LEGAL)]
 
 
@@ -74,12 +74,12 @@ def understood(text: str) -> list[Call]:
     ],
 )
 def test_every_usual_way_of_writing_a_call_is_understood(text: str) -> None:
-    assert understood(text) == [Call("plan_shot", {"shot": "pull", "aggression": 0.7})]
+    assert understood(text) == [ParsedCall("plan_shot", {"shot": "pull", "aggression": 0.7})]
 
 
 @pytest.mark.parametrize("text", ["play_delivery", "I wait.\n\n**play_delivery()**", "`play_delivery`"])
 def test_a_bare_name_as_the_last_line_is_a_call(text: str) -> None:
-    assert understood(text) == [Call("play_delivery", {})]
+    assert understood(text) == [ParsedCall("play_delivery", {})]
 
 
 @pytest.mark.parametrize(
@@ -131,7 +131,7 @@ def test_half_a_number_is_not_taken_for_a_whole_one() -> None:
 def test_missing_arguments_are_none(arguments: str) -> None:
     answer = ChatAnswer(text="", tool_calls=[ToolCall("c1", "play_delivery", arguments)])
     assert [check_call(call, LEGAL) for call in find_calls(answer, LEGAL)] == [
-        Call("play_delivery", {}, id="c1")
+        ParsedCall("play_delivery", {}, id="c1")
     ]
 
 
@@ -140,13 +140,13 @@ def test_the_reason_is_taken_out_of_the_arguments(where: str) -> None:
     outside = f'{{"{where}": "it is short", "tool": "plan_shot", "arguments": {{"shot": "pull"}}}}'
     inside = f'{{"tool": "plan_shot", "arguments": {{"{where}": "it is short", "shot": "pull"}}}}'
     for text in (outside, inside):
-        assert understood(text) == [Call("plan_shot", {"shot": "pull"}, "it is short")]
+        assert understood(text) == [ParsedCall("plan_shot", {"shot": "pull"}, "it is short")]
 
 
 def test_a_reason_that_is_the_worlds_own_argument_stays() -> None:
     schema = {"type": "object", "properties": {"reason": {"type": "string"}}, "required": ["reason"]}
     call = check_call(WrittenCall("claim", {"reason": "seen"}), [{"tool": "claim", "arguments": schema}])
-    assert call == Call("claim", {"reason": "seen"})
+    assert call == ParsedCall("claim", {"reason": "seen"})
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from spectator.llm.chat import ChatAnswer, ChatRequest, ToolCall, Usage
 from spectator.llm.client import ChatClient, ClientLimits
 from spectator.llm.completions import chunks, completion
 from spectator.llm.exchange import answer_of, answered, fingerprint
-from spectator.llm.playback import KeptExchange, NotRecorded, Playback
+from spectator.llm.playback import NotRecorded, Playback, RecordedExchange
 from spectator.llm.playback_server import serving_playback
 from spectator.llm.retry import RetryPolicy
 
@@ -32,9 +32,9 @@ def asking(*contents: str, tools: tuple[Any, ...] = ()) -> ChatRequest:
     return ChatRequest(model="m", messages=messages, tools=tools)
 
 
-def kept(request: ChatRequest, answer: str | None = "yes", *, turn: int = 1, **more: Any) -> KeptExchange:
+def kept(request: ChatRequest, answer: str | None = "yes", *, turn: int = 1, **more: Any) -> RecordedExchange:
     reply = None if answer is None else answered(request, ChatAnswer(text=answer, model="m-7"))["reply"]
-    return KeptExchange(
+    return RecordedExchange(
         turn, "counter", fingerprint(request.messages, request.tools), reply,
         messages=request.messages, tools=request.tools, **more,
     )  # fmt: skip
@@ -69,7 +69,7 @@ def test_the_nearest_question_and_the_first_difference_are_named() -> None:
 
 
 def test_where_the_questions_are_unknown_it_says_so() -> None:
-    unknown = KeptExchange(1, "counter", "0" * 64)
+    unknown = RecordedExchange(1, "counter", "0" * 64)
     assert "by their fingerprints only" in str(differs(Playback([unknown]), asking("hello")))
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from spectator.errors import EpisodeOver
 from spectator.events import Event, NarrationClip, RecordedEvent, record
 from spectator.narration.clips import ClipStore
-from spectator.narration.narrator import LONGEST_BREATH_S, Booth, Narrator, Tally
+from spectator.narration.narrator import LONGEST_BREATH_S, NarrationCounts, Narrator, NarratorPorts
 from spectator.narration.speech import Speech, Unspoken
 from tests.fakes import ManualClock, until
 from tests.narration.voices import FakeVoice
@@ -42,15 +42,15 @@ class Told:
 class Scene:
     """A narrator at work, with everything that it touches."""
 
-    def __init__(self, folder: Path, *voices: FakeVoice, **booth: Any) -> None:
+    def __init__(self, folder: Path, *voices: FakeVoice, **ports: Any) -> None:
         self.clock = ManualClock()
         self.told = Told()
-        self.tally = Tally()
+        self.tally = NarrationCounts()
         self.clips: list[NarrationClip] = []
         self.breaths: list[float] = []
         ties: dict[str, Any] = {
             "spoken": str,
-            "tell": self._tell,
+            "record": self._record,
             "on_air": lambda: True,
             "heard": lambda: True,
             "breathe": self.breaths.append,
@@ -60,11 +60,11 @@ class Scene:
             voices=voices or [FakeVoice()],
             clips=ClipStore(folder),
             clock=self.clock,
-            booth=Booth(**{**ties, **booth}),
+            ports=NarratorPorts(**{**ties, **ports}),
             tally=self.tally,
         )
 
-    async def _tell(self, clip: NarrationClip) -> None:
+    async def _record(self, clip: NarrationClip) -> None:
         self.clips.append(clip)
 
     @property
@@ -249,7 +249,7 @@ def test_after_the_end_there_is_nothing_to_say(tmp_path: Path) -> None:
             raise EpisodeOver("ep-1")
 
         voice = FakeVoice()
-        scene = Scene(tmp_path, voice, tell=over)
+        scene = Scene(tmp_path, voice, record=over)
         async with scene.on_air():
             scene.told.line("one", 0)
             await until(lambda: bool(voice.asked))

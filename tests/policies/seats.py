@@ -15,7 +15,7 @@ from spectator.errors import EndpointError
 from spectator.llm.chat import ChatAnswer, ChatRequest, OnDelta, ToolCall, Usage
 from spectator.observations import LegalAction, Observation
 from spectator.policies.base import Preset, ScriptedPolicy
-from spectator.policies.captains import ModelCaptain, Seat, model_presets
+from spectator.policies.captains import ModelCaptain, ModelSeat, model_presets
 from spectator.policies.model import ModelPolicy
 from spectator.policies.model_settings import ModelSettings
 from spectator.policies.prompting import Briefing, arguments_alone, tool_and_arguments
@@ -85,10 +85,10 @@ def model_policy(
     )
 
 
-def seat_of(world: World) -> Seat:
+def seat_of(world: World) -> ModelSeat:
     """The seat of a world as its wiring would describe it."""
     shaped = tool_and_arguments if "tool" in world.action_type.model_fields else arguments_alone
-    return Seat(
+    return ModelSeat(
         Briefing(f"{world.title}. {world.summary}", as_action=shaped),
         fallback=world.captains[world.default_captain].build,
     )

@@ -17,7 +17,7 @@ from spectator.observations import Observation, Refusal
 from spectator.policies.base import Decision, Policy
 from spectator.policies.cached import CachedPolicy, CacheMiss, OnMiss
 from spectator.policies.cached_captains import BEHIND, CACHED, cached_presets, load_cached
-from spectator.policies.captains import Seat, load_captains
+from spectator.policies.captains import ModelSeat, load_captains
 from spectator.policies.decision_cache import CacheHead, CacheLine, DecisionCache, context_hash
 from spectator.policies.prompting import Briefing
 from tests.policies.seats import observed
@@ -150,8 +150,8 @@ def test_a_file_that_is_no_cache_is_refused_by_its_line(tmp_path: Path, text: st
         DecisionCache.load(path)
 
 
-def seat() -> Seat:
-    return Seat(Briefing(TASK), lambda seed: Steady())
+def seat() -> ModelSeat:
+    return ModelSeat(Briefing(TASK), lambda seed: Steady())
 
 
 def write_file(folder: Path, *tables: str) -> Path:

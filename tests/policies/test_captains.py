@@ -14,7 +14,7 @@ from spectator.errors import ConfigurationError
 from spectator.policies.base import Preset, RandomPolicy
 from spectator.policies.captains import (
     ModelCaptain,
-    Seat,
+    ModelSeat,
     _lacking,
     _missing,
     load_captains,
@@ -26,7 +26,7 @@ from spectator.policies.prompting import Briefing
 from tests.fakes import FakePolicy, ManualClock, counted
 
 CANARY = "sk-canary-4711-do-not-print"
-SEAT = Seat(Briefing("A game."), RandomPolicy)
+SEAT = ModelSeat(Briefing("A game."), RandomPolicy)
 MINE = """
 [captains.mine]
 label = "Mine"
@@ -225,7 +225,7 @@ def test_a_key_that_vanished_is_an_error_when_the_policy_is_built() -> None:
 
 
 def test_a_fallback_that_would_have_to_be_waited_for_is_refused() -> None:
-    seat = Seat(Briefing("A game."), lambda seed: FakePolicy(counted))
+    seat = ModelSeat(Briefing("A game."), lambda seed: FakePolicy(counted))
     found = model_presets(
         parse_captains(MINE, "f"), seat, variables={}, clock=ManualClock(), rng=random.Random(1)
     )

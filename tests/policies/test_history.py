@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spectator.llm.chat import Message
-from spectator.llm.parsing import Call
+from spectator.llm.parsing import ParsedCall
 from spectator.policies.history import ANSWER_LIMIT, History, TokenEstimate, Turn
 from spectator.policies.prompting import as_json
 
@@ -19,7 +19,9 @@ NOW = "Situation now: 9"
 
 def turn(number: int, *, calls: int = 0, length: int = 20) -> Turn:
     seen = {"ball": str(number), "squad": json.dumps("x" * length)}
-    made = tuple(Call("go", {"n": number, "step": step}, id=f"c{number}-{step}") for step in range(calls))
+    made = tuple(
+        ParsedCall("go", {"n": number, "step": step}, id=f"c{number}-{step}") for step in range(calls)
+    )
     return Turn(seen, as_json(seen), f"answer {number}", made, ["carried out"] * calls)
 
 

@@ -137,13 +137,13 @@ def test_a_team_with_orders_for_a_name_stays_data(style: Style) -> None:
     [(1, 1.0), (1, True), (0.0, -0.0), ([1], [1.0]), ({"a": 1, "b": 2}, {"b": 2, "a": 1})],
 )
 def test_a_kept_text_is_that_of_the_present_value_to_the_letter(before: Any, after: Any) -> None:
-    kept = prompting.KeptTexts()
+    kept = prompting.TextCache()
     for value in (before, after, after, before):
         assert kept.text("it", value) == encode_json(value)
 
 
 def test_a_member_that_is_changed_in_place_is_told_anew() -> None:
-    kept, notes = prompting.KeptTexts(), ["one"]
+    kept, notes = prompting.TextCache(), ["one"]
     assert kept.text("notes", notes) == '["one"]'
     notes.append("two")
     assert kept.text("notes", notes) == '["one","two"]'
@@ -151,7 +151,7 @@ def test_a_member_that_is_changed_in_place_is_told_anew() -> None:
 
 @pytest.mark.parametrize("value", [float("nan"), {1, 2}, b"x", object()])
 def test_what_is_no_json_is_not_kept_either(value: Any) -> None:
-    kept = prompting.KeptTexts()
+    kept = prompting.TextCache()
     kept.text("it", None)
     for _ in range(2):
         with pytest.raises((TypeError, ValueError)):

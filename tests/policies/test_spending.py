@@ -12,7 +12,7 @@ from spectator.llm.chat import ChatRequest
 from spectator.observations import Observation
 from spectator.policies.base import Decision, ScriptedPolicy
 from spectator.policies.model import ModelPolicy
-from spectator.policies.spending import Caps, Spends, Spent, Till
+from spectator.policies.spending import Caps, SpendLedger, Spends, Spent
 from tests.fakes import ManualClock
 from tests.policies.seats import ScriptedClient, model_policy, observed, said
 
@@ -36,16 +36,16 @@ def test_a_cap_is_reached_by_any_of_the_three_and_none_is_none() -> None:
 
 def test_episodes_share_the_day_and_a_new_day_begins_at_nothing() -> None:
     clock = ManualClock()
-    till = Till(Caps(tokens=100), Caps(tokens=80), clock)
-    first, second = till.purse(), till.purse()
+    ledger = SpendLedger(Caps(tokens=100), Caps(tokens=80), clock)
+    first, second = ledger.episode_budget(), ledger.episode_budget()
     first.pay(Spent(tokens=80))
     assert first.refusal() == "the episode's cap of 80 tokens is reached"
-    assert second.refusal() is None and till.refusal() is None
+    assert second.refusal() is None and ledger.refusal() is None
     second.pay(Spent(tokens=20))
-    assert second.refusal() == till.refusal() == "the day's cap of 100 tokens is reached"
-    assert till.until_tomorrow_s() == 19 * 3600
+    assert second.refusal() == ledger.refusal() == "the day's cap of 100 tokens is reached"
+    assert ledger.until_tomorrow_s() == 19 * 3600
     clock.advance(19 * 3600)
-    assert till.refusal() is None and second.refusal() is None
+    assert ledger.refusal() is None and second.refusal() is None
     assert first.refusal() == "the episode's cap of 80 tokens is reached"
 
 
@@ -60,14 +60,14 @@ def decide(policy: ModelPolicy, times: int = 1) -> Decision:
 
 def test_a_policy_pays_and_stops_asking_at_the_cap_with_the_reason_named() -> None:
     clock = ManualClock()
-    till = Till(Caps(), Caps(tokens=220), clock)
+    ledger = SpendLedger(Caps(), Caps(tokens=220), clock)
     client = ScriptedClient(said(GO))
     policy = model_policy(client, Steady(), style="json", clock=clock, price_in=1.0, price_out=10.0)
     assert isinstance(policy, Spends)
-    purse = till.purse()
-    policy.spend_from(purse)
+    budget = ledger.episode_budget()
+    policy.spend_from(budget)
     assert decide(policy, 2).source == "model"
-    assert purse.spent.tokens == 220 and purse.spent.cost == pytest.approx(2 * 200e-6)
+    assert budget.spent.tokens == 220 and budget.spent.cost == pytest.approx(2 * 200e-6)
     third = decide(policy)
     assert (third.source, third.parse) == ("fallback", None)
     assert third.fallback_reason == "spent: the episode's cap of 220 tokens is reached"
@@ -89,13 +89,13 @@ def test_an_answer_that_breaks_off_is_paid_as_far_as_it_was_heard() -> None:
             on_delta("thought", "x" * 1_000)
             raise EndpointTimeout("no answer within 1 s")
 
-    till = Till(Caps(), Caps(), ManualClock())
+    ledger = SpendLedger(Caps(), Caps(), ManualClock())
     policy = model_policy(Breaking(said(GO)), Steady(), style="json")
-    policy.spend_from(till.purse())
+    policy.spend_from(ledger.episode_budget())
     decision = decide(policy)
     assert decision.source == "fallback" and decision.tokens_estimated
     assert decision.tokens_out is not None and decision.tokens_out > 300
-    assert till.spent.tokens == decision.tokens_out + (decision.tokens_in or 0)
+    assert ledger.spent.tokens == decision.tokens_out + (decision.tokens_in or 0)
 
 
 def test_an_endpoint_that_was_never_reached_costs_nothing() -> None:

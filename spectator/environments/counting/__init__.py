@@ -1,4 +1,4 @@
-"""Owns the counting world: the whole contract in a page, and the load source of the benchmarks."""
+"""The counting world: the whole contract in a page, and the load source of the benchmarks."""
 
 from spectator.environments.counting.world import WORLD
 

@@ -1,4 +1,4 @@
-"""Owns the rules of counting: say the next integer, ``options.turns`` times."""
+"""The rules of counting: say the next integer, ``options.turns`` times."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns what the counting world brings beside its rules: counters, projection, commentary and packs."""
+"""The counting world besides its rules: counters, projection, commentary and packs."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ from spectator.events import (
     core_fact,
 )
 from spectator.journal.base import Journal
-from spectator.policies.spending import Caps, Till
+from spectator.policies.spending import Caps, SpendLedger
 from spectator.steppers.base import Stepper
 from spectator.steppers.opening import OpenStepper, on_a_thread
 
@@ -56,7 +56,7 @@ class Supervisor:
         patience_s: Seconds that an episode stands still for a journal that cannot be written before it
             is ended; 0 ends it at once.
         load: Finds worlds; the catalogue's own function when left out.
-        till: What asking models may take; no limit when left out.
+        ledger: What asking models may take; no limit when left out.
         open_stepper: Makes the stepper of each episode's environment.
     """
 
@@ -74,7 +74,7 @@ class Supervisor:
         draw_seed: Callable[[], int],
         patience_s: float = 0.0,
         load: LoadWorld | None = None,
-        till: Till | None = None,
+        ledger: SpendLedger | None = None,
         open_stepper: OpenStepper = on_a_thread,
     ) -> None:
         if slots < 1:
@@ -82,7 +82,7 @@ class Supervisor:
         self.slots = slots
         self.load = load
         self.open_stepper = open_stepper
-        self._till = till or Till(Caps(), Caps(), clock)
+        self._ledger = ledger or SpendLedger(Caps(), Caps(), clock)
         self._journal = journal
         self._bus = bus
         self._clock = clock
@@ -336,7 +336,7 @@ class Supervisor:
             limits=self._limits,
             past=past,
             thinking=thinking,
-            purse=self._till.purse(spent_before(stream.state)),
+            budget=self._ledger.episode_budget(spent_before(stream.state)),
         )
         started_at = self._clock.now() if rebuilt is None else rebuilt.started_at
         return EpisodeHandle(

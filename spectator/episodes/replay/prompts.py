@@ -12,7 +12,7 @@ from spectator.environments.base import World, derive_seed
 from spectator.episodes.replay.replayer import Retelling, Unexpected
 from spectator.events import Event, Parent, RecordedEvent
 from spectator.llm.chat import ChatAnswer, ChatRequest, OnDelta
-from spectator.llm.playback import KeptExchange
+from spectator.llm.playback import RecordedExchange
 from spectator.observations import Observation
 from spectator.policies.captains import ModelBuild
 from spectator.policies.model import ModelPolicy
@@ -34,7 +34,7 @@ class AskedAgain:
 
     decided: Event
     observation: Observation | None
-    exchanges: Sequence[KeptExchange]
+    exchanges: Sequence[RecordedExchange]
     same: bool
     captain: str
     build: ModelBuild | None
@@ -53,7 +53,7 @@ class Reasked:
     gaps: list[str] = field(default_factory=list)
 
     @property
-    def exchanges(self) -> list[KeptExchange]:
+    def exchanges(self) -> list[RecordedExchange]:
         """All exchanges, in order."""
         return [exchange for decision in self.decisions for exchange in decision.exchanges]
 
@@ -142,9 +142,9 @@ def _again(
     return AskedAgain(event, seen, kept, same, captain, None if model is None else model.build)
 
 
-def _kept(event: Event, exchange: Mapping[str, Any], questions: deque[ChatRequest]) -> KeptExchange:
+def _kept(event: Event, exchange: Mapping[str, Any], questions: deque[ChatRequest]) -> RecordedExchange:
     question = questions.popleft() if questions else None
-    return KeptExchange(
+    return RecordedExchange(
         turn=event.turn,
         actor=event.data["actor"],
         request=exchange["request"],

@@ -42,7 +42,7 @@ from spectator.events import (
 )
 from spectator.observations import Observation
 from spectator.policies.base import Action, Decision, KeepsTime, Policy, ScriptedPolicy, SeesTruth
-from spectator.policies.spending import Purse, Spends
+from spectator.policies.spending import EpisodeBudget, Spends
 from spectator.steppers.base import Stepped, Stepper
 from spectator.text import clean_text
 
@@ -112,7 +112,7 @@ class Driver:
         limits: How long it may wait.
         past: Where another process left it; ``None`` to begin.
         thinking: Hears what is thought; nobody does when left out.
-        purse: What asking models may take; no limit when left out.
+        budget: What asking models may take; no limit when left out.
         rule: What a decision that failed does to the episode; the plan's ``on_failure`` when left out.
     """
 
@@ -128,7 +128,7 @@ class Driver:
         limits: EpisodeLimits,
         past: Past | None = None,
         thinking: Thinking | None = None,
-        purse: Purse | None = None,
+        budget: EpisodeBudget | None = None,
         rule: FailureRule | None = None,
     ) -> None:
         self._plan = plan
@@ -139,7 +139,7 @@ class Driver:
         self._clock = clock
         self._limits = limits
         self._thinking = thinking or Thinking(clock)
-        self._purse = purse
+        self._budget = budget
         self._past = past
         self._stepper = stepper
         self._seats: dict[str, Policy] = {} if past is None else dict(past.seats)
@@ -256,8 +256,8 @@ class Driver:
         began = self._clock.monotonic()
         stepped = await self._begin() if self._past is None else self._past.stepped
         for policy in self._seats.values():
-            if self._purse is not None and isinstance(policy, Spends):
-                policy.spend_from(self._purse)
+            if self._budget is not None and isinstance(policy, Spends):
+                policy.spend_from(self._budget)
         await self._emit(self._turn, stepped.facts)
         beats = beats_in(stepped.facts, self._plan.world.beats)
         step_cap = self._plan.world.step_cap(self._plan.options)

@@ -1,1 +1,1 @@
-"""The voices: each module owns one way to speak."""
+"""Voices: one speech engine a module."""

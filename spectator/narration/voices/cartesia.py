@@ -1,4 +1,4 @@
-"""Owns the Cartesia voice: a request for each line, to the endpoint that answers with a whole clip."""
+"""The Cartesia voice: one HTTP request a line."""
 
 from __future__ import annotations
 

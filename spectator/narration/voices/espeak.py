@@ -1,4 +1,4 @@
-"""Owns the espeak-ng voice: a process for each line, fed by a pipe and killed when it takes too long."""
+"""The espeak-ng voice: one process a line, killed when it takes too long."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the formats of sound: mending a WAV that was written to a pipe, and making it small."""
+"""Sound formats: repairs a WAV that was written to a pipe, and encodes it small."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the choice of the voices that a server speaks with."""
+"""Selects the voices that a server speaks with."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final, Literal, NamedTuple
 
 from spectator.narration.speech import Voice
 from spectator.narration.voices.espeak import PROGRAM, EspeakVoice, espeak_program
-from spectator.narration.voices.unheard import BrowserVoice, SilentVoice
+from spectator.narration.voices.without_clips import BrowserVoice, SilentVoice
 
 VoiceName = Literal["auto", "cartesia", "espeak", "browser", "silent"]
 

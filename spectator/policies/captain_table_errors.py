@@ -1,4 +1,4 @@
-"""Owns what is said of a wrong table in a captains file: field by field, and never with what may be a key."""
+"""Error messages for a captains file: field by field, and never repeating what may be a key."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spectator.llm.thinking import ThoughtSplitter, split_thought
+from spectator.llm.thought_splitter import ThoughtSplitter, split_thought
 
 
 @pytest.mark.parametrize(

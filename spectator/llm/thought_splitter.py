@@ -1,4 +1,4 @@
-"""Owns telling a model's thoughts from its answer where both come as one text with ``<think>`` marks."""
+"""Splits a model's thoughts from its answer where ``<think>`` tags mark them in one text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One decision of a model under way: the answers so far, and what they come to."""
+"""One decision of a model while it is made: the answers so far, and what they come to."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, Final, Literal
 from spectator.clock import Clock
 from spectator.errors import FailureClass
 from spectator.llm.chat import ChatAnswer, Message, Usage
-from spectator.llm.parsing import Call, CallRefused, find_calls, unjudged, written_form
+from spectator.llm.parsing import CallRefused, ParsedCall, find_calls, unjudged, written_form
 from spectator.observations import Observation
 from spectator.policies.base import Decision
 from spectator.policies.history import answer_message, tool_messages
@@ -21,7 +21,7 @@ MAX_CALLS_SHOWN: Final = 8
 
 
 @dataclass(slots=True)
-class Asking:
+class DecisionInProgress:
     """One decision under way.
 
     Args:
@@ -100,7 +100,7 @@ def no_call(answer: ChatAnswer) -> CallRefused:
     return CallRefused("the answer names no action in the form asked for", failure_class="unparsable")
 
 
-def with_ids(calls: Sequence[Call]) -> tuple[Call, ...]:
+def with_ids(calls: Sequence[ParsedCall]) -> tuple[ParsedCall, ...]:
     """The calls with ids that differ, whatever the endpoint gave."""
     taken = [call.id for call in calls]
     return tuple(
@@ -124,7 +124,7 @@ def rejected(answer: ChatAnswer, rule: str) -> list[Message]:
     return [answer_message(answer.text, calls), *tool_messages(calls, (), words)]
 
 
-def stated_reasoning(call: Call, answer: ChatAnswer) -> str:
+def stated_reasoning(call: ParsedCall, answer: ChatAnswer) -> str:
     """The stated reason first, then the thoughts behind it."""
     prose = answer.text if answer.tool_calls else re.split(r"```|[{<]", answer.text, maxsplit=1)[0]
     stated = call.reason or prose.strip()

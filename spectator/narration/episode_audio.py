@@ -1,4 +1,4 @@
-"""Owns the speaking of a whole recording: one MP3 with chapters, and its captions."""
+"""A recorded episode as audio: one MP3 with chapters, and its captions."""
 
 from __future__ import annotations
 

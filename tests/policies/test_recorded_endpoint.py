@@ -16,8 +16,8 @@ from spectator.observations import Observation, Refusal
 from spectator.policies.base import Decision, Remembers, ScriptedPolicy
 from spectator.policies.cached import CachedPolicy
 from spectator.policies.model import ModelPolicy
-from spectator.policies.recorded_endpoint import Recollection, at_once
-from spectator.policies.spending import Caps, Spent, Till
+from spectator.policies.recorded_endpoint import RecordedEndpoint, at_once
+from spectator.policies.spending import Caps, SpendLedger, Spent
 from tests.fakes import ManualClock
 from tests.policies.seats import ScriptedClient, model_policy, observed, said
 from tests.policies.test_cached import SEEN, TASK, cache_of, line
@@ -89,7 +89,7 @@ def test_a_cap_a_refusal_by_the_world_and_an_answer_too_late_are_remembered() ->
 
     client = ScriptedClient(said(PLAN), late, said(PLAN))
     policy = model_policy(client, Numbered(), style="json", clock=clock)
-    till = Till(Caps(), Caps(tokens=220), clock)
+    ledger = SpendLedger(Caps(), Caps(tokens=220), clock)
     sequence = [
         seen(1),
         seen(2),
@@ -100,19 +100,19 @@ def test_a_cap_a_refusal_by_the_world_and_an_answer_too_late_are_remembered() ->
     assert [(one.fallback_reason or "-").partition(":")[0] for one in decided] == [
         "-", "unusable", "-", "refused",
     ]  # fmt: skip
-    policy.spend_from(till.purse(Spent(tokens=220)))
+    policy.spend_from(ledger.episode_budget(Spent(tokens=220)))
     sequence.append(seen(3))
     decided.append(made(policy, seen(3)))
     assert (decided[-1].fallback_reason or "").startswith("spent: ")
-    policy.spend_from(till.purse())
+    policy.spend_from(ledger.episode_budget())
     made(policy, seen(4))
     after = ScriptedClient(said(PLAN))
     other = model_policy(after, Numbered(), style="json", clock=ManualClock())
-    purse = till.purse()
-    other.spend_from(purse)
+    budget = ledger.episode_budget()
+    other.spend_from(budget)
     for observation, decision in zip(sequence, decided, strict=True):
         assert other.remember(observation, fact(decision)).decided_alike
-    assert purse.spent == Spent(), "what was paid then is not paid again"
+    assert budget.spent == Spent(), "what was paid then is not paid again"
     made(other, seen(4))
     assert encode_request(after.requests[0]) == encode_request(client.requests[-1])
 
@@ -154,4 +154,4 @@ def test_what_waits_for_something_is_not_remembered_by_accident() -> None:
     with pytest.raises(RuntimeError, match="waits for something"):
         at_once(asyncio.sleep(0))
     nothing: dict[str, Any] = {"fallback_reason": None, "action": {}, "source": "model"}
-    assert not Recollection(nothing, Numbered()).decided_alike
+    assert not RecordedEndpoint(nothing, Numbered()).decided_alike

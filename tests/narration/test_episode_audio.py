@@ -12,7 +12,7 @@ from mutagen.id3 import ID3
 from mutagen.mp3 import MP3
 
 from spectator.cli import main
-from spectator.narration.recital import RecordedLine, SpokenLine, captions, chapters
+from spectator.narration.episode_audio import RecordedLine, SpokenLine, captions, chapters
 
 
 def run(*arguments: str) -> Result:

@@ -1,4 +1,4 @@
-"""Owns the voices that make no clips: the viewer's own, and none at all."""
+"""Voices that make no clips: the viewer's own browser, and silence."""
 
 from __future__ import annotations
 

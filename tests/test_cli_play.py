@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 from pathlib import Path
 
 import pytest
@@ -87,7 +88,9 @@ def test_a_wrong_key_is_told_with_how_often_it_mattered_and_never_shown(folder: 
     with endpoint(counter, [Mode.UNAUTHORIZED]) as fake:
         describe(folder, fake)
         played = play()
-    assert played.exit_code == 0
+    assert played.exit_code == 3
+    assert "llm:mine made no decision of its own; what was played is its fallback's" in played.stderr
+    assert {one["failure_class"] for one in decisions(played)} == {"model_rejected", "model_resting"}
     assert "llm:mine (counter): 10 decisions, 10 of them by its fallback, 0 tokens" in played.stderr
     assert "1 times refused: the endpoint does not accept the key" in played.stderr
     assert CANARY not in played.output
@@ -124,3 +127,54 @@ def test_a_model_without_prices_is_named_where_money_is_to_limit_it(folder: Path
         describe(folder, fake, price_in=0, price_out=0)
         played = play("--max-cost", "1")
     assert "llm:mine has no price_in and price_out" in played.stderr and played.exit_code == 0
+
+
+def refusing(folder: Path) -> None:
+    """A captain whose endpoint refuses every connection."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    write_captains(
+        folder / "captains.toml",
+        mine={"base_url": f"http://127.0.0.1:{port}/v1", "retries": 0, "timeout_s": 5},
+    )
+
+
+def test_a_model_that_was_never_reached_does_not_look_like_a_success(folder: Path) -> None:
+    refusing(folder)
+    played = play("--data-dir", str(folder))
+    assert played.exit_code == 3, played.output
+    assert "finished: 10 of 10 right" in played.stderr
+    assert "llm:mine made no decision of its own" in played.stderr
+    assert {one["source"] for one in decisions(played)} == {"fallback"}
+    assert {one["failure_class"] for one in decisions(played)} == {"model_infra", "model_resting"}
+
+
+def test_a_model_that_decided_once_made_the_episode_its_own(folder: Path) -> None:
+    with endpoint(counter, [Mode.OK, Mode.UNAUTHORIZED]) as fake:
+        describe(folder, fake)
+        played = play()
+    assert played.exit_code == 0, played.output
+    assert [one["source"] for one in decisions(played)].count("model") == 1
+
+
+def test_on_failure_end_ends_it_by_name(folder: Path) -> None:
+    refusing(folder)
+    played = play("--on-failure", "end")
+    assert played.exit_code == 1 and decisions(played) == []
+    assert "policy_error: counter could not decide" in played.stderr and "[model_infra]" in played.stderr
+    last = json.loads(played.stdout.splitlines()[-1])
+    assert (last["type"], last["data"]["failure_class"]) == ("episode.ended", "model_infra")
+
+
+def test_on_failure_suspend_leaves_it_to_be_played_on(folder: Path) -> None:
+    refusing(folder)
+    played = play("--on-failure", "suspend", "--data-dir", str(folder))
+    assert played.exit_code == 1
+    assert "was suspended: it has no end yet" in played.stderr
+    assert json.loads(played.stdout.splitlines()[-1])["type"] == "episode.suspended"
+
+
+def test_suspending_what_is_not_kept_is_refused(folder: Path) -> None:
+    refusing(folder)
+    played = play("--on-failure", "suspend")
+    assert played.exit_code == 2 and "needs --data-dir" in played.stderr and played.stdout == ""

@@ -13,6 +13,7 @@ from spectator.episodes.replay.fork import ForkRequest
 from spectator.episodes.run.pacing import Pace
 from spectator.episodes.run.plan import EpisodeRequest, plan_episode
 from spectator.errors import FieldError, InvalidRequest
+from spectator.events import OnFailure
 
 from ..security.bodies import Body, read_fields, unknown_field
 
@@ -52,6 +53,11 @@ class StartEpisode(Body):
     )
     options: dict[str, Any] = Field(
         default_factory=dict, description="The world's own options, see /custom/catalog"
+    )
+    on_failure: OnFailure = Field(
+        default="fallback",
+        description="What a decision that failed does: its `fallback` decides, `suspend` leaves the episode "
+        "without an end, `end` ends it",
     )
 
 
@@ -137,6 +143,7 @@ async def wanted_episode(sent: dict[str, Any], default_environment: str, load: L
         pace=Pace(fields.pace),
         narration=fields.enable_tts,
         options=options,
+        on_failure=fields.on_failure,
     )
     try:
         plan_episode(request, draw_seed=lambda: 0, load=load)

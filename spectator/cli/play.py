@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -22,10 +22,16 @@ from spectator.errors import ConfigurationError, SpectatorError
 if TYPE_CHECKING:
     from spectator.cast import Cast
     from spectator.episodes.run.plan import EpisodeRequest
-    from spectator.events import EpisodeEnded, RecordedEvent
+    from spectator.events import EpisodeEnded, OnFailure, RecordedEvent
     from spectator.journal.base import Journal
     from spectator.policies.caps import CapSettings
     from spectator.policies.spending import SpendLedger
+
+NOT_FINISHED: Final = 1
+"""Exit code of an episode that did not come to its own end."""
+
+NOT_ITS_OWN: Final = 3
+"""Exit code of one that finished without a single decision of a model that took a seat."""
 
 
 @click.command()
@@ -46,6 +52,13 @@ if TYPE_CHECKING:
     type=click.Path(dir_okay=False, path_type=Path),
     help="Cache to add the model captain's decisions to; see `spectator cache build`.",
 )
+@click.option(
+    "--on-failure",
+    type=click.Choice(["fallback", "suspend", "end"]),
+    default="fallback",
+    show_default=True,
+    help="What a decision that failed does: docs/failures.md.",
+)
 @spending_options("the episode")
 def play(
     environment: str,
@@ -57,6 +70,7 @@ def play(
     options: dict[str, Any],
     data_dir: Path | None,
     record_decisions: Path | None,
+    on_failure: OnFailure,
     max_tokens: int | None,
     max_cost: float | None,
 ) -> None:
@@ -64,6 +78,14 @@ def play(
 
     Models are asked within the caps SPECTATOR_MODEL_EPISODE_* and SPECTATOR_MODEL_DAY_*, the day's by the
     journal in --data-dir; beyond them scripted captains decide, and every such decision says so.
+
+    With --on-failure suspend a decision that failed leaves the episode in --data-dir without an end;
+    `spectator serve` with that folder plays it on.
+
+    \b
+    Exit code: 0 it finished, and every model decided at least once
+               1 it did not finish
+               3 it finished, but a model was never reached or never usable: its fallback played
 
     \b
     Example: spectator play cricket --seed 7 --option max_overs=20 > match.ndjson
@@ -73,8 +95,18 @@ def play(
     from spectator.episodes.run.plan import EpisodeRequest, plan_episode
 
     request = EpisodeRequest(
-        environment, captain, opponent, pack, seed, Pace(pace), narration=False, options=options
+        environment,
+        captain,
+        opponent,
+        pack,
+        seed,
+        Pace(pace),
+        narration=False,
+        options=options,
+        on_failure=on_failure,
     )
+    if on_failure == "suspend" and data_dir is None:
+        raise click.UsageError("--on-failure suspend needs --data-dir: without it nothing is left to play on")
     given = {"model_episode_tokens": max_tokens, "model_episode_cost": max_cost}
     changes = {name: value for name, value in given.items() if value is not None}
     caps = read_caps().model_copy(update=changes)
@@ -86,9 +118,15 @@ def play(
     spending = caps if models else None
     ended = asyncio.run(_play(request, data_dir, cast, record_decisions, spending, spent, plan.patience_s))
     spent.report()
-    click.echo(f"{ended.reason}: {ended.result or ended.detail or ''} (score {ended.score})", err=True)
+    failed = "" if ended.failure_class is None else f" [{ended.failure_class}]"
+    told = ended.result or ended.detail or ""
+    click.echo(f"{ended.reason}: {told} (score {ended.score}){failed}", err=True)
     if ended.reason != "finished":
-        sys.exit(1)
+        sys.exit(NOT_FINISHED)
+    for captain in spent.unreached:
+        click.echo(f"{captain} made no decision of its own; what was played is its fallback's", err=True)
+    if spent.unreached:
+        sys.exit(NOT_ITS_OWN)
 
 
 async def _play(

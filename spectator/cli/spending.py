@@ -83,6 +83,15 @@ class SpendingReport:
             self._reached.add((actor, reason))
             click.echo(f"{reason}: its fallback decides for {self._captains[actor]} from here on", err=True)
 
+    @property
+    def unreached(self) -> list[str]:
+        """Models that were asked and made no decision at all: a fallback played in their place."""
+        return [
+            captain
+            for actor, captain in self._captains.items()
+            if self._asked[actor] and self._reasons.get(actor, Counter()).total() == self._asked[actor]
+        ]
+
     def report(self) -> None:
         """Say what each model took, and why it was not always the one who decided."""
         for actor, captain in self._captains.items():

@@ -9,7 +9,9 @@ from dataclasses import dataclass
 import pytest
 
 from spectator.environments.counting import WORLD as COUNTING
+from spectator.errors import FailureClass
 from spectator.events import Event
+from spectator.failures import failure_of_decision
 from tests.episodes.harness import Played, drive
 from tests.llm.brains import counter
 from tests.llm.fake_server import FakeModelServer, Mode, serving
@@ -63,6 +65,28 @@ TABLE: dict[Mode, Fate] = {
     Mode.ECHO: Fate("fallback", "unusable: the answer names no action", "failed", 2 * TURNS),
 }
 
+CLASSES: dict[Mode, FailureClass] = {
+    Mode.UNAUTHORIZED: "model_rejected",
+    Mode.UNPAID: "model_rejected",
+    Mode.UNKNOWN: "model_rejected",
+    Mode.NO_QUOTA: "model_rejected",
+    Mode.REDIRECT: "model_rejected",
+    Mode.BUSY: "rate_limited",
+    Mode.BUSY_FOR: "rate_limited",
+    Mode.BROKEN: "model_infra",
+    Mode.CUT: "model_infra",
+    Mode.NOT_HTTP: "model_infra",
+    Mode.GARBAGE: "model_infra",
+    Mode.ERROR_IN_STREAM: "model_infra",
+    Mode.SILENT: "timeout",
+    Mode.NEVER_ENDING: "timeout",
+    Mode.EMPTY: "unparsable",
+    Mode.REFUSAL: "declined",
+    Mode.WRONG_TOOL: "illegal_action",
+    Mode.HUGE: "unparsable",
+    Mode.ECHO: "unparsable",
+}
+
 
 def decisions(played: Played) -> list[Event]:
     return [recorded.event for recorded in played.events if recorded.event.type == "decision.made"]
@@ -103,6 +127,9 @@ def test_the_match_goes_on(mode: Mode, stream: bool, caplog: pytest.LogCaptureFi
         assert (first["model"], first["tokens_in"] > 0, first["tokens_out"] > 0) == ("fake-1", True, True)
     else:
         assert first["fallback_reason"].startswith(fate.reason)
+        assert first["failure_class"] == CLASSES[mode]
+        without = {name: value for name, value in first.items() if name != "failure_class"}
+        assert failure_of_decision(without) == CLASSES[mode], "older records are read as if they had it"
     assert 1 <= len(fake.received) <= fate.most_requests
     recorded = "".join(recorded.text for recorded in played.events)
     logged = "".join(str(vars(record)) for record in caplog.records)

@@ -46,6 +46,13 @@ def test_an_episode_is_started_and_found_where_the_answer_says(serving: Serving)
     assert (entry["episode_id"], entry["seed"], entry["ended_at"]) == (episode_id, 7, None)
 
 
+def test_the_policy_on_failure_is_recorded_with_the_episode(serving: Serving) -> None:
+    ending = start(serving, {"options": {"turns": 1}, "pace": "max", "on_failure": "end"}).json()[
+        "episode_id"
+    ]
+    assert serving.events(ending)[0]["data"]["on_failure"] == "end"
+
+
 def test_an_empty_body_starts_the_default(serving: Serving) -> None:
     answer = serving.client.post("/custom/start_episode")
     assert answer.status_code == 202
@@ -72,6 +79,7 @@ WRONG: list[tuple[dict[str, Any], str, str]] = [
     ({"max_overs": True}, "max_overs", "valid integer"),
     ({"enable_tts": 1}, "enable_tts", "valid boolean"),
     ({"enable_tts": "yes"}, "enable_tts", "valid boolean"),
+    ({"on_failure": "resign"}, "on_failure", "'fallback', 'suspend' or 'end'"),
     ({"seed": -1}, "seed", "greater than or equal to 0"),
     ({"seed": 2**53}, "seed", "less than or equal to"),
     ({"seed": "7"}, "seed", "valid integer"),

@@ -12,7 +12,14 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 
 FLOORS: tuple[tuple[str, ...], ...] = (
-    ("spectator", "spectator.errors", "spectator.clock", "spectator.merge_patch", "spectator.text"),
+    (
+        "spectator",
+        "spectator.errors",
+        "spectator.clock",
+        "spectator.merge_patch",
+        "spectator.prefix",
+        "spectator.text",
+    ),
     ("spectator.observations",),
     ("spectator.events", "spectator.failures"),
     ("spectator.journal", "spectator.bus", "spectator.llm"),
@@ -29,7 +36,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("spectator.episodes.replay", "spectator.episodes.single_agent"),
     ("spectator.episodes.host",),
     ("spectator.watchable", "spectator.terminal", "spectator.watching", "spectator.evaluation"),
-    ("spectator.rollouts", "server"),
+    ("spectator.rollouts", "spectator.collector", "server"),
     ("spectator.cli",),
 )
 """Lower floors first. A room imports lower floors and itself; rooms on one floor do not know each other."""

@@ -1,0 +1,154 @@
+"""A curriculum: the tier of difficulty rises while the agent succeeds and falls while it fails."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from spectator.errors import ConfigurationError
+
+FORMAT: Final = 1
+"""Version of the JSON state."""
+
+
+@dataclass(frozen=True, slots=True)
+class CurriculumRules:
+    """When the tier changes.
+
+    Args:
+        window: Newest episodes of a tier that are looked at, at least 1.
+        least: Episodes on a tier before it may change, 1 .. ``window``.
+        promote: Share of successes from which on the tier rises, 0 .. 1.
+        demote: Share of successes down to which it falls, less than ``promote``.
+
+    Raises:
+        ValueError: A figure is out of its range; the message names it.
+    """
+
+    window: int = 24
+    least: int = 12
+    promote: float = 0.55
+    demote: float = 0.10
+
+    def __post_init__(self) -> None:
+        if self.window < 1:
+            raise ValueError("window must be at least 1")
+        if not 1 <= self.least <= self.window:
+            raise ValueError("least must be from 1 to window")
+        if not 0.0 <= self.demote < self.promote <= 1.0:
+            raise ValueError("0 <= demote < promote <= 1 must hold")
+
+
+class _State(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    version: int
+    tiers: list[str]
+    tier: str
+    recent: list[bool]
+    episodes: int = Field(ge=0)
+
+
+class Curriculum:
+    """Chooses the tier of the next episode from how the last ones went.
+
+    Args:
+        tiers: Names of the tiers, easiest first; none twice.
+        rules: When the tier changes.
+
+    Example:
+        >>> curriculum = Curriculum(["easy", "hard"], CurriculumRules(window=2, least=2))
+        >>> curriculum.record(True), curriculum.record(True), curriculum.tier
+        (None, 'promoted', 'hard')
+
+    Raises:
+        ValueError: There is no tier, or one stands twice.
+    """
+
+    def __init__(self, tiers: Sequence[str], rules: CurriculumRules | None = None) -> None:
+        if not tiers or len(set(tiers)) != len(tiers):
+            raise ValueError("tiers must be at least one name, none of them twice")
+        self._tiers = list(tiers)
+        self._rules = rules or CurriculumRules()
+        self._place = 0
+        self._recent: deque[bool] = deque(maxlen=self._rules.window)
+        self._episodes = 0
+
+    @property
+    def tier(self) -> str:
+        """Tier of the next episode."""
+        return self._tiers[self._place]
+
+    @property
+    def episodes(self) -> int:
+        """Episodes recorded, over all tiers."""
+        return self._episodes
+
+    def success_share(self) -> float | None:
+        """Share of successes among the newest episodes of this tier; ``None`` before the first."""
+        return sum(self._recent) / len(self._recent) if self._recent else None
+
+    def record(self, success: bool | None) -> str | None:
+        """Take in how an episode of the present tier went.
+
+        Args:
+            success: Whether it succeeded; ``None`` for an episode without a verdict (the environment or the
+                endpoint failed), which changes nothing.
+
+        Returns:
+            ``promoted`` or ``demoted`` when the tier changed; the new one begins with an empty window.
+        """
+        if success is None:
+            return None
+        self._episodes += 1
+        self._recent.append(success)
+        if len(self._recent) < self._rules.least:
+            return None
+        share = sum(self._recent) / len(self._recent)
+        if share >= self._rules.promote and self._place < len(self._tiers) - 1:
+            return self._move(1, "promoted")
+        if share <= self._rules.demote and self._place > 0:
+            return self._move(-1, "demoted")
+        return None
+
+    def _move(self, by: int, word: str) -> str:
+        self._place += by
+        self._recent.clear()
+        return word
+
+    def to_json(self) -> dict[str, Any]:
+        """The whole state as plain JSON; see :meth:`from_json`."""
+        return _State(
+            version=FORMAT,
+            tiers=self._tiers,
+            tier=self.tier,
+            recent=list(self._recent),
+            episodes=self._episodes,
+        ).model_dump()
+
+    @classmethod
+    def from_json(cls, state: Mapping[str, Any], rules: CurriculumRules | None = None) -> Curriculum:
+        """The curriculum that :meth:`to_json` wrote.
+
+        Raises:
+            ConfigurationError: The state is damaged or of another version; the message names the field.
+        """
+        try:
+            kept = _State.model_validate(dict(state))
+            if kept.version != FORMAT:
+                raise ConfigurationError(f"version: {kept.version}; this one reads {FORMAT}")
+            curriculum = cls(kept.tiers, rules)
+            curriculum._place = curriculum._tiers.index(kept.tier)
+        except ValidationError as error:
+            first = error.errors()[0]
+            where = ".".join(str(part) for part in first["loc"])
+            raise ConfigurationError(f"{where}: {first['msg']}") from error
+        except ValueError as error:
+            raise ConfigurationError(f"tiers: {error}") from error
+        curriculum._recent.extend(kept.recent)
+        curriculum._episodes = kept.episodes
+        return curriculum

@@ -1,0 +1,95 @@
+"""How many requests may be under way at once where the endpoint alone knows: grown by success, cut by 429."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from typing import Final
+
+from spectator.clock import Clock
+
+CUT: Final = 0.5
+"""Factor of the limit after a refusal (multiplicative decrease)."""
+
+CUT_AGAIN_S: Final = 1.0
+"""Refusals within this time of a cut belong to the same overload and cut no further."""
+
+
+class AdaptiveLimit:
+    """Places for requests under way: one more after each full round of successes, half after a refusal.
+
+    Additive increase and multiplicative decrease, as TCP does it (Chiu and Jain 1989): it finds what an
+    endpoint bears without being told. Waiters are served in the order in which they came. Used from one event
+    loop.
+
+    Args:
+        clock: Measures how far apart two cuts are.
+        start: Places at first.
+        lowest: Fewest places, at least 1.
+        highest: Most places.
+
+    Raises:
+        ValueError: Not ``1 <= lowest <= start <= highest``.
+    """
+
+    def __init__(self, clock: Clock, *, start: int = 16, lowest: int = 1, highest: int = 1024) -> None:
+        if not 1 <= lowest <= start <= highest:
+            raise ValueError("an adaptive limit needs 1 <= lowest <= start <= highest")
+        self._clock = clock
+        self._lowest = lowest
+        self._highest = highest
+        self._places = float(start)
+        self._taken = 0
+        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._cut_at: float | None = None
+
+    @property
+    def places(self) -> int:
+        """Requests that may be under way at once now."""
+        return int(self._places)
+
+    @property
+    def taken(self) -> int:
+        """Requests that are under way."""
+        return self._taken
+
+    async def acquire(self) -> None:
+        """Take a place; waits until one is free and all who came before have theirs."""
+        if self._taken < self.places and not self._waiting:
+            self._taken += 1
+            return
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append(turn)
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled():
+                self.release()  # the place was given just as its taker gave up
+            else:
+                self._waiting.remove(turn)
+            raise
+
+    def release(self) -> None:
+        """Give a place back."""
+        self._taken -= 1
+        self._admit()
+
+    def succeeded(self) -> None:
+        """A request was answered: a whole round of them adds one place."""
+        if self._taken >= self.places // 2:  # an idle limit proves nothing about a larger one
+            self._places = min(float(self._highest), self._places + 1.0 / self._places)
+            self._admit()
+
+    def refused(self) -> None:
+        """A request was refused for load (429, 503): halve the places, once for each overload."""
+        now = self._clock.monotonic()
+        if self._cut_at is None or now - self._cut_at >= CUT_AGAIN_S:
+            self._cut_at = now
+            self._places = max(float(self._lowest), self._places * CUT)
+
+    def _admit(self) -> None:
+        while self._waiting and self._taken < self.places:
+            turn = self._waiting.popleft()
+            if not turn.done():
+                self._taken += 1
+                turn.set_result(None)

@@ -1,0 +1,1 @@
+"""Rollouts: fleets of episodes driven for their data, against a language-model endpoint."""

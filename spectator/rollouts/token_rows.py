@@ -1,0 +1,149 @@
+"""Rows of tokens to train on: the calls of an episode joined where their tokens agree, with a loss mask.
+
+Token ids come from the engine and are never made again from text. A call continues the row before it when
+its prompt begins with exactly the tokens that are there; otherwise it is realigned or begins a new row, and
+says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Final, Literal
+
+from spectator.prefix import common_length
+
+Join = Literal["first", "clean", "realigned", "forked"]
+"""How a call was joined to the row before it.
+
+``first`` begins the first row. ``clean``: its prompt begins with all tokens of the row. ``realigned``: the
+engine was shown the last few tokens in another form; the row continues with that form, and they are not
+trained on. ``forked``: the conversation was trimmed or changed; a new row begins, in which everything before
+the answer is context.
+"""
+
+REALIGN_TOKENS: Final = 8
+"""Most sampled tokens that are given up to keep an episode in one row (an end mark, a stripped blank)."""
+
+
+@dataclass(frozen=True, slots=True)
+class SampledCall:
+    """One call of a model, with the tokens as the engine gave them.
+
+    Args:
+        prompt_ids: Ids of the tokens that the model was shown, shape ``(p,)``.
+        completion_ids: Ids of the tokens that it wrote, shape ``(c,)``.
+        logprobs: Log probability of each token that it wrote, shape ``(c,)``; ``None`` where not given.
+        weight_versions: Version of the weights for each token that it wrote, shape ``(c,)``, or one for all.
+        trainable: Whether the answer may be trained on; not so where a fallback decided in its place.
+    """
+
+    prompt_ids: Sequence[int]
+    completion_ids: Sequence[int]
+    logprobs: Sequence[float] | None = None
+    weight_versions: Sequence[str | None] | str | None = None
+    trainable: bool = True
+
+    def __post_init__(self) -> None:
+        written = len(self.completion_ids)
+        if self.logprobs is not None and len(self.logprobs) != written:
+            raise ValueError(f"logprobs: {len(self.logprobs)} for {written} tokens")
+        versions = self.weight_versions
+        if versions is not None and not isinstance(versions, str) and len(versions) != written:
+            raise ValueError(f"weight_versions: {len(versions)} for {written} tokens")
+
+    def versions(self) -> list[str | None]:
+        """The version of the weights for each token that it wrote."""
+        if self.weight_versions is None or isinstance(self.weight_versions, str):
+            return [self.weight_versions] * len(self.completion_ids)
+        return list(self.weight_versions)
+
+
+@dataclass(slots=True)
+class TokenRow:
+    """A sequence to train on; all lists have the same length.
+
+    Args:
+        token_ids: The tokens.
+        loss_mask: 1 where the model wrote the token and it is trained on, else 0.
+        logprobs: Log probability of each token that is trained on; ``None`` elsewhere and where not given.
+        weight_versions: Version of the weights that wrote the token; ``None`` for context.
+        calls: Places of the calls that are in it, in order.
+        joins: How each of them was joined.
+    """
+
+    token_ids: list[int] = field(default_factory=list)
+    loss_mask: list[int] = field(default_factory=list)
+    logprobs: list[float | None] = field(default_factory=list)
+    weight_versions: list[str | None] = field(default_factory=list)
+    calls: list[int] = field(default_factory=list)
+    joins: list[Join] = field(default_factory=list)
+
+    def _cut(self, length: int) -> None:
+        del (
+            self.token_ids[length:],
+            self.loss_mask[length:],
+            self.logprobs[length:],
+            self.weight_versions[length:],
+        )
+
+    def _context(self, token_ids: Sequence[int]) -> None:
+        self.token_ids += token_ids
+        self.loss_mask += [0] * len(token_ids)
+        self.logprobs += [None] * len(token_ids)
+        self.weight_versions += [None] * len(token_ids)
+
+    def _answer(self, call: SampledCall) -> None:
+        written = len(call.completion_ids)
+        self.token_ids += call.completion_ids
+        self.loss_mask += [int(call.trainable)] * written
+        known = call.trainable and call.logprobs is not None
+        self.logprobs += list(call.logprobs or ()) if known else [None] * written
+        self.weight_versions += call.versions()
+
+
+def token_rows(calls: Iterable[SampledCall], *, realign_tokens: int = REALIGN_TOKENS) -> list[TokenRow]:
+    """Join the calls of one episode into as few rows as their tokens allow; no token is trained on twice.
+
+    Args:
+        calls: In the order in which they were made.
+        realign_tokens: Most sampled tokens at the end of a row that may be given up to continue it.
+
+    Example:
+        >>> first = SampledCall([1, 2], [3, 4])
+        >>> rows = token_rows([first, SampledCall([1, 2, 3, 4, 5], [6])])
+        >>> rows[0].token_ids, rows[0].loss_mask, rows[0].joins
+        ([1, 2, 3, 4, 5, 6], [0, 0, 1, 1, 0, 1], ['first', 'clean'])
+        >>> [row.joins for row in token_rows([first, SampledCall([9, 5], [6])])]
+        [['first'], ['forked']]
+    """
+    rows: list[TokenRow] = []
+    for place, call in enumerate(calls):
+        row, join = _joined(rows, list(call.prompt_ids), realign_tokens)
+        row._answer(call)
+        row.calls.append(place)
+        row.joins.append(join)
+    return rows
+
+
+def _joined(rows: list[TokenRow], prompt: list[int], realign_tokens: int) -> tuple[TokenRow, Join]:
+    """The row that ``prompt`` continues, with the prompt's part of it appended."""
+    if rows:
+        row = rows[-1]
+        same = common_length(row.token_ids, prompt)
+        if same == len(row.token_ids):
+            row._context(prompt[same:])
+            return row, "clean"
+        if sum(row.loss_mask[same:]) <= realign_tokens and _only_the_last_answer(row, same):
+            row._cut(same)
+            row._context(prompt[same:])
+            return row, "realigned"
+    row = TokenRow()
+    row._context(prompt)
+    rows.append(row)
+    return row, "forked" if len(rows) > 1 else "first"
+
+
+def _only_the_last_answer(row: TokenRow, start: int) -> bool:
+    """Whether everything from ``start`` on belongs to the last answer; before it the two histories agree."""
+    return all(row.loss_mask[start:])

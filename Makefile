@@ -15,7 +15,7 @@ $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.server: pyproject.toml | $(VENV)/bin/python
-	$(BIN)/python $(PIP) --editable '.[server]'
+	$(BIN)/python $(PIP) --editable '.[server,collider]'
 	touch $@
 
 $(VENV)/.test: pyproject.toml $(VENV)/.server

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
+from importlib.util import find_spec
 from typing import Final
 
 from spectator.environments.base import World
@@ -17,17 +18,31 @@ ENTRY_POINT_GROUP: Final = "spectator.environments"
 
 BUILT_IN: Final[Mapping[str, str]] = {
     "cricket": "spectator.environments.cricket:WORLD",
+    "collider": "spectator.environments.collider.world:WORLD",
     "counting": "spectator.environments.counting:WORLD",
 }
 """Worlds that ship, the default first."""
+
+EXTRAS: Final[Mapping[str, Sequence[str]]] = {"collider": ("iminuit", "particle", "scipy")}
+"""Packages that a world needs beside the base installation; the extra with its name brings them."""
 
 LoadWorld = Callable[[str], World]
 """Finds a world by name, as :func:`load_world` does; others add captains to a world's own."""
 
 
 def world_names() -> list[str]:
-    """Names of all worlds, built-in ones first, without importing any."""
-    return [*BUILT_IN, *(name for name in sorted(_outside()) if name not in BUILT_IN)]
+    """Names of all worlds that can be played here, built-in ones first, without importing any."""
+    built_in = [name for name in BUILT_IN if missing_extra(name) is None]
+    return [*built_in, *(name for name in sorted(_outside()) if name not in BUILT_IN)]
+
+
+@cache
+def missing_extra(name: str) -> str | None:
+    """What must be installed before the world called ``name`` can be played, in a sentence; else ``None``."""
+    absent = [package for package in EXTRAS.get(name, ()) if find_spec(package) is None]
+    if not absent:
+        return None
+    return f"{name} needs {', '.join(absent)}: pip install 'openenv-spectator[{name}]'"
 
 
 @cache
@@ -35,9 +50,11 @@ def load_world(name: str) -> World:
     """Import the world called ``name``.
 
     Raises:
-        InvalidRequest: There is none; the message lists those there are.
+        InvalidRequest: There is none, or packages that it needs are not installed; the message says which.
         ConfigurationError: What the entry point names cannot be imported, or is not a world.
     """
+    if (absent := missing_extra(name)) is not None:
+        raise InvalidRequest([FieldError("environment", absent)])
     if name in BUILT_IN:
         module, _, attribute = BUILT_IN[name].partition(":")
         world = getattr(import_module(module), attribute)

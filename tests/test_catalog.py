@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from spectator import catalog
-from spectator.catalog import BUILT_IN, load_world, unknown_name, world_names
+from spectator.catalog import BUILT_IN, load_world, missing_extra, unknown_name, world_names
 from spectator.environments.counting import WORLD
 from spectator.errors import ConfigurationError, InvalidRequest
 from tests.fakes import world_with
@@ -57,7 +57,7 @@ def test_an_unknown_world_is_answered_with_the_known_ones(registered: list[Entry
     (wrong,) = caught.value.fields
     assert wrong.field == "environment"
     assert "did you mean 'counting'?" in wrong.rule
-    assert "Known: counting, cricket" in wrong.rule
+    assert "Known: collider, counting, cricket" in wrong.rule
 
 
 def test_unknown_names_do_not_read_the_disk_again(
@@ -96,3 +96,20 @@ def test_a_broken_entry_point_is_named(
 def test_a_long_unknown_name_is_cut() -> None:
     wrong: Any = unknown_name("environment", "x" * 10_000, ["counting"])
     assert len(wrong.rule) < 200
+
+
+def test_a_world_whose_packages_are_absent_is_not_offered_and_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(catalog, "find_spec", lambda name: None if name == "iminuit" else object())
+    missing_extra.cache_clear()
+    load_world.cache_clear()
+    try:
+        assert "collider" not in world_names()
+        with pytest.raises(InvalidRequest, match=r"iminuit: pip install 'openenv-spectator\[collider\]'"):
+            load_world("collider")
+    finally:
+        monkeypatch.undo()
+        missing_extra.cache_clear()
+        load_world.cache_clear()
+    assert missing_extra("collider") is None

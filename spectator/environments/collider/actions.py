@@ -1,0 +1,255 @@
+"""The actions: their arguments, what each costs, and the JSON schemas in which they are offered."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from spectator.environments.collider.experiment.task import Task
+
+BACKGROUND_FUNCTIONS: Final = ("exponential", "power_law", "quadratic", "cubic", "quartic", "dijet")
+"""Functions that a background may be fitted with; names of the analysis library."""
+
+
+class Arguments(BaseModel):
+    """Base of every action's arguments: nothing unknown, no infinity."""
+
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
+
+
+class NoArguments(Arguments):
+    """Nothing to choose."""
+
+
+class ConfigureBeam(Arguments):
+    """Set the collision energy; another one than now takes weeks to commission."""
+
+    sqrt_s_tev: float = Field(description="One of the energies on offer, TeV")
+
+
+class SetTrigger(Arguments):
+    """Set the trigger menu: one threshold for each channel that is to be recorded, others are not."""
+
+    thresholds_gev: dict[str, float] = Field(min_length=1, description="Threshold of each channel, GeV")
+
+
+class AllocateLuminosity(Arguments):
+    """Plan the next run."""
+
+    luminosity_fb: float = Field(gt=0, le=10_000, description="Integrated luminosity, fb^-1")
+    tuning_fraction: float = Field(
+        default=0.1, ge=0.02, le=0.5, description="Share of the events that is open before unblinding"
+    )
+
+
+class CalibrateDetector(Arguments):
+    """Fit a known resonance in all that was recorded."""
+
+    candle: str = Field(max_length=40, description="Name of a known resonance of the task")
+
+
+class SelectChannel(Arguments):
+    """Set up the analysis of a channel."""
+
+    channel: str = Field(max_length=40)
+
+
+class OptimiseSelection(Arguments):
+    """Set the cut on the selection score and see what it keeps, beside what other cuts would."""
+
+    channel: str = Field(max_length=40)
+    cut: float = Field(ge=0.0, le=0.875, description="Keep scores of at least this; steps of 0.125")
+
+
+class BuildInvariantMass(Arguments):
+    """Set the search window and see the blinded spectrum."""
+
+    channel: str = Field(max_length=40)
+    window_gev: list[float] | None = Field(
+        default=None,
+        min_length=2,
+        max_length=2,
+        description="[low, high] inside the task's; left out: all of it",
+    )
+    natural_width: float = Field(
+        default=0.0, ge=0.0, le=0.2, description="Natural width over mass that is searched for; 0 for narrow"
+    )
+
+
+class SubtractBackground(Arguments):
+    """Choose the background function and see how it fits tuning sample and sidebands."""
+
+    channel: str = Field(max_length=40)
+    function: Literal[BACKGROUND_FUNCTIONS]  # type: ignore[valid-type]  # a tuple of literals
+
+
+class InChannel(Arguments):
+    """Which channel."""
+
+    channel: str = Field(max_length=40)
+
+
+class AtMass(InChannel):
+    """Which channel, and at which mass."""
+
+    mass_gev: float = Field(gt=0, le=100_000, description="Mass as measured, GeV")
+
+
+class FitResonance(AtMass):
+    """Fit a peak near a mass."""
+
+    model: Literal["gauss", "voigt", "crystal_ball"] = Field(default="gauss", description="Shape of the peak")
+    free_width: bool = Field(
+        default=False, description="Let the width float instead of holding it near nominal"
+    )
+
+
+class CrossCheck(AtMass):
+    """Compare two independent measurements of an excess."""
+
+    kind: Literal["runs", "channels"] = Field(
+        default="runs",
+        description="runs: the newest run against those before; channels: this channel against the others",
+    )
+
+
+class CombineChannels(Arguments):
+    """Combine all unblinded channels at a mass."""
+
+    mass_gev: float = Field(gt=0, le=100_000, description="Mass as measured, GeV")
+
+
+class ReviewTheory(Arguments):
+    """Ask what theory says of a mass."""
+
+    mass_gev: float = Field(gt=0, le=100_000)
+
+
+class SubmitClaim(Arguments):
+    """Claim a resonance; ends the campaign."""
+
+    kind: Literal["discovery", "evidence"] = Field(
+        description="discovery needs 5 sigma global, evidence 3; as estimated on unblinded data"
+    )
+    channel: str = Field(max_length=40, description="Channel in which it is seen best")
+    mass_gev: float = Field(gt=0, le=100_000, description="Mass, corrected for the scale")
+    mass_error_gev: float = Field(gt=0, le=100_000, description="68 % error, statistical and scale")
+    z_local: float = Field(ge=0, le=100)
+    z_global: float = Field(ge=0, le=100)
+    probability: float = Field(default=0.99, ge=0, le=1, description="Chance that it is real")
+    channel_probabilities: dict[str, float] = Field(
+        default_factory=dict,
+        description="Chance of each channel to be the best one; left out: all on `channel`",
+    )
+    spin_probabilities: dict[str, float] = Field(
+        default_factory=dict, description="Chance of each spin, '0', '1', '2'; left out: even"
+    )
+    other_masses_gev: list[float] = Field(
+        default_factory=list, max_length=12, description="Further resonances that are claimed beside it"
+    )
+
+
+class ConcludeNull(Arguments):
+    """Conclude that there is nothing to claim; ends the campaign."""
+
+    probability: float = Field(
+        default=0.1, ge=0, le=1, description="Chance that there is a resonance after all"
+    )
+
+
+TOOLS: Final[Mapping[str, type[Arguments]]] = {
+    "configure_beam": ConfigureBeam,
+    "set_trigger": SetTrigger,
+    "allocate_luminosity": AllocateLuminosity,
+    "collect_collisions": NoArguments,
+    "calibrate_detector": CalibrateDetector,
+    "select_channel": SelectChannel,
+    "optimise_selection": OptimiseSelection,
+    "build_invariant_mass": BuildInvariantMass,
+    "subtract_background": SubtractBackground,
+    "freeze_selection": NoArguments,
+    "unblind": InChannel,
+    "scan_bump": InChannel,
+    "estimate_significance": AtMass,
+    "fit_resonance": FitResonance,
+    "measure_angular": AtMass,
+    "cross_check": CrossCheck,
+    "combine_channels": CombineChannels,
+    "request_systematics": AtMass,
+    "request_theory_review": ReviewTheory,
+    "set_limit": AtMass,
+    "submit_discovery_claim": SubmitClaim,
+    "conclude_null": ConcludeNull,
+}
+"""Arguments of each action, by name, in the order of a campaign."""
+
+SUMMARIES: Final[Mapping[str, str]] = {
+    "collect_collisions": "Take the planned run: its events are recorded once and never change.",
+    "freeze_selection": "Freeze channels, cuts, windows and background functions: unblinding needs it.",
+    "unblind": "Open the search sample of a channel, in all runs that this selection may still use.",
+    "scan_bump": "Scan the unblinded spectrum for local excesses.",
+    "estimate_significance": "Local and global significance of a mass, look-elsewhere effect included.",
+    "measure_angular": "Compare the decay angle in the peak with the spins that are possible.",
+    "request_systematics": "How large a signal would other background functions see? Allowed for afterwards.",
+    "set_limit": "Upper limit on a signal at a mass, 95 % CL.",
+}
+"""What an action does, where its arguments do not say it."""
+
+COSTS: Final[Mapping[str, tuple[float, float]]] = {
+    "configure_beam": (0.5, 1.0),
+    "set_trigger": (0.1, 1.0),
+    "allocate_luminosity": (0.0, 0.0),
+    "collect_collisions": (0.0, 0.0),
+    "calibrate_detector": (1.0, 4.0),
+    "select_channel": (2.5, 8.0),
+    "optimise_selection": (0.3, 3.0),
+    "build_invariant_mass": (0.1, 1.0),
+    "subtract_background": (0.3, 2.0),
+    "freeze_selection": (0.0, 1.0),
+    "unblind": (0.5, 3.0),
+    "scan_bump": (0.2, 1.0),
+    "estimate_significance": (0.2, 1.0),
+    "fit_resonance": (0.2, 1.0),
+    "measure_angular": (0.4, 3.0),
+    "cross_check": (0.4, 3.0),
+    "combine_channels": (0.3, 2.0),
+    "request_systematics": (0.4, 4.0),
+    "request_theory_review": (0.1, 2.0),
+    "set_limit": (0.2, 2.0),
+    "submit_discovery_claim": (0.0, 0.0),
+    "conclude_null": (0.0, 0.0),
+}
+"""MUSD and days that each action takes, beside the luminosity of a run: people and computing, our choice."""
+
+
+def schemas(task: Task) -> dict[str, dict[str, Any]]:
+    """JSON schema of each action's arguments, with the names of this campaign filled in."""
+    return {tool: _schema(tool, arguments, task) for tool, arguments in TOOLS.items()}
+
+
+def _schema(tool: str, arguments: type[Arguments], task: Task) -> dict[str, Any]:
+    schema = arguments.model_json_schema()
+    schema.pop("title", None)
+    musd, days = COSTS[tool]
+    schema["description"] = (
+        f"{SUMMARIES.get(tool) or schema['description']} Costs {musd:g} MUSD, {days:g} days."
+    )
+    schema["additionalProperties"] = False
+    channels, properties = list(task.channels), schema.setdefault("properties", {})
+    for rule in properties.values():
+        rule.pop("title", None)
+    if "channel" in properties:
+        properties["channel"]["enum"] = channels
+    if "candle" in properties:
+        properties["candle"]["enum"] = list(task.candles)
+    if "sqrt_s_tev" in properties:
+        properties["sqrt_s_tev"]["enum"] = [beam.sqrt_s_tev for beam in task.beams]
+    if "thresholds_gev" in properties:
+        each = {"type": "number", "exclusiveMinimum": 0}
+        properties["thresholds_gev"] |= {
+            "properties": dict.fromkeys(channels, each),
+            "additionalProperties": False,
+        }
+    return schema

@@ -1,0 +1,381 @@
+"""The collider environment: actions in, observations and facts out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from spectator.environments.base import ObservationModel, OptionsModel, StateModel
+from spectator.environments.collider.actions import COSTS, TOOLS, schemas
+from spectator.environments.collider.analysis import InvalidAnalysis
+from spectator.environments.collider.experiment.laboratory import Laboratory
+from spectator.environments.collider.experiment.task import Difficulty, six
+from spectator.environments.collider.operations import comparison, ending, inference, machine, preparation
+from spectator.environments.collider.reward import conduct, grade
+from spectator.environments.collider.rules import TOLERATED, HardRule
+from spectator.environments.collider.scenarios.sampler import Simulated, draw
+from spectator.environments.collider.view import candidate_masses, content, cumulative_significance, resources
+from spectator.events import Fact
+from spectator.observations import LegalAction, Observation, Refusal
+from spectator.policies.base import Action
+from spectator.text import clean_text
+
+AGENT: Final = "physicist"
+MAX_STEPS: Final = 60
+"""Actions after which a campaign is cut short by its own rules: it ends without a claim and scores 0."""
+
+Operation = Callable[[Laboratory, Any], dict[str, Any]]
+
+OPERATIONS: Final[Mapping[str, Operation]] = {
+    "configure_beam": machine.configure_beam,
+    "set_trigger": machine.set_trigger,
+    "allocate_luminosity": machine.allocate_luminosity,
+    "collect_collisions": machine.collect_collisions,
+    "calibrate_detector": machine.calibrate_detector,
+    "select_channel": preparation.select_channel,
+    "optimise_selection": preparation.optimise_selection,
+    "build_invariant_mass": preparation.build_invariant_mass,
+    "subtract_background": preparation.subtract_background,
+    "freeze_selection": preparation.freeze_selection,
+    "unblind": preparation.unblind,
+    "scan_bump": inference.scan_bump,
+    "estimate_significance": inference.estimate_significance,
+    "fit_resonance": inference.fit_peak,
+    "measure_angular": comparison.measure_angular,
+    "cross_check": comparison.cross_check,
+    "combine_channels": comparison.combine_channels,
+    "request_systematics": inference.request_systematics,
+    "request_theory_review": comparison.request_theory_review,
+    "set_limit": inference.set_limit,
+    "submit_discovery_claim": ending.submit_discovery_claim,
+    "conclude_null": ending.conclude_null,
+}
+
+
+class ColliderAction(BaseModel):
+    """One action of the physicist."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    tool: str = Field(max_length=64, description="Name of an action among `legal_actions`")
+    arguments: dict[str, Any] | None = Field(default=None, description="Its arguments")
+    justification: str | None = Field(default=None, max_length=4000, description="Why; kept, and not judged")
+    confidence: float | None = Field(default=None, ge=0, le=1, description="How sure; kept, and not judged")
+
+
+class ColliderOptions(OptionsModel):
+    """Options of a campaign."""
+
+    scenario: Simulated = Field(
+        default="mixed", description="What is behind the campaign; `mixed` draws it, a null among the others"
+    )
+    difficulty: Difficulty = Field(default="medium", description="Tier, in sigma; see docs/collider-skill.md")
+
+
+class ColliderObservation(ObservationModel):
+    """What the physicist sees. GeV, fb^-1, MUSD, days; rates in fb."""
+
+    step_index: int = Field(ge=0, description="Actions carried out so far")
+    task: dict[str, Any] = Field(description="What is searched for, and with what")
+    costs: dict[str, list[float]] = Field(
+        description="MUSD and days of each action, beside a run's luminosity"
+    )
+    resource_usage: dict[str, float] = Field(
+        description="budget_remaining_musd, luminosity_remaining_fb, days_remaining"
+    )
+    selected_beam_energy: float | None = Field(description="Collision energy, TeV")
+    trigger: dict[str, Any] = Field(
+        description="thresholds_gev by channel; live_fraction, what the readout keeps"
+    )
+    planned_fb: float | None = Field(description="Luminosity of the run that is planned")
+    runs: list[dict[str, Any]] = Field(description="What was recorded")
+    calibration: dict[str, Any] = Field(
+        description="Scale (measured over true) and resolution of each detector"
+    )
+    selection: dict[str, Any] = Field(description="The present selection, channel by channel")
+    findings: dict[str, Any] = Field(description="Newest result of each kind on the opened data, by channel")
+    selected_channel: str | None = Field(description="The first channel of the selection")
+    candidate_masses_gev: list[float] = Field(description="Excesses of at least 3 sigma local, highest first")
+    cumulative_significance: float = Field(description="Largest global significance that was estimated")
+    rule_violations: list[str] = Field(description="Rules that the last action broke")
+    last_result: dict[str, Any] | None = Field(description="What the last action showed")
+    verdict: dict[str, Any] | None = Field(description="The grades; null before the end")
+
+
+class ColliderState(StateModel):
+    """Public state of a campaign; the verdicts are null until it is graded."""
+
+    scenario_name: str | None = Field(description="Told at the end")
+    difficulty: str
+    step_index: int
+    actor: str | None
+    done: bool
+    resource_usage: dict[str, float]
+    runs: int
+    selection_id: str
+    candidate_masses_gev: list[float]
+    cumulative_significance: float
+    cumulative_reward: float
+    terminal_reward: float | None
+    discovered: bool | None
+    correct_mass: bool | None
+    correct_channel: bool | None
+    correct_spin: bool | None
+
+
+class ColliderEnvironment:
+    """A search for a resonance at a collider, from the beam to the claim.
+
+    Description: plan runs with money and time; analyse what was recorded, blind; claim or decline.
+    Action Space: ``{"tool": name, "arguments": {...}}``, 22 actions; see :mod:`actions`.
+    Observation Space: see :class:`ColliderObservation`.
+    Starting State: nothing is configured, all resources are there.
+    Rewards: 0.0 on every step, the score of :mod:`reward` on the last.
+    Episode End: a claim, the conclusion that there is none, or ``MAX_STEPS`` actions.
+    Arguments: ``scenario``, ``difficulty``.
+    References: docs/collider-physics.md and docs/collider-skill.md.
+    Version History: 1.0 first.
+    """
+
+    def __init__(self) -> None:
+        self._episode_id, self._seed, self._step = "", 0, 0
+        self._options: dict[str, Any] = {}
+        self._lab: Laboratory | None = None
+        self._schemas: dict[str, LegalAction] = {}
+        self._legal: dict[tuple[str, ...], tuple[LegalAction, ...]] = {}
+        self._history: list[dict[str, Any]] = []
+        self._score = 0.0
+
+    def reset(self, *, seed: int, episode_id: str, options: Mapping[str, Any]) -> Observation:
+        """Begin a campaign."""
+        self._episode_id, self._seed, self._step = episode_id, seed, 0
+        self._options, self._history, self._score = dict(options), [], 0.0
+        task, nature = draw(self._options["scenario"], self._options["difficulty"], seed)
+        self._lab = Laboratory(task, nature, seed)
+        self._legal = {}
+        self._schemas = {
+            tool: LegalAction(tool=tool, arguments=schema) for tool, schema in schemas(task).items()
+        }
+        told = task.told
+        self._lab.tell(
+            "campaign_opened",
+            **{name: told[name] for name in (
+                "campaign", "difficulty", "search_window_gev", "channels", "beams", "candles", "real_data",
+            )},
+        )  # fmt: skip
+        return self._observe([])
+
+    def step(self, action: Action) -> Observation:
+        """Carry out an action."""
+        lab = self._open
+        try:
+            tool, given = self._parse(action)
+            if self._done:
+                raise HardRule("episode.over", "The campaign is over; reset to begin another.")
+            broken = self._carry_out(lab, tool, given)
+        except HardRule as rule:
+            if not self._done:
+                lab.hard += 1
+            return self._observe([rule.code], Refusal(rule.code, rule.message))
+        self._history.append({"tool": tool, "arguments": given.model_dump(mode="json")})
+        return self._observe(broken)
+
+    def _parse(self, action: Action) -> tuple[str, Any]:
+        try:
+            called = ColliderAction.model_validate(action)
+        except ValidationError as error:
+            raise HardRule(
+                "action.shape", f"Send {{'tool', 'arguments'}}: {error.errors()[0]['msg']}."
+            ) from error
+        arguments = TOOLS.get(called.tool)
+        if arguments is None:
+            raise HardRule("action.shape", f"No action {called.tool[:40]!r}; there are {', '.join(TOOLS)}.")
+        try:
+            return called.tool, arguments.model_validate(called.arguments or {})
+        except ValidationError as error:
+            problem = error.errors(include_url=False, include_input=False, include_context=False)[0]
+            where = clean_text(".".join(str(part) for part in problem["loc"]), 60)
+            raise HardRule("invalid_parameters", f"{where}: {problem['msg']}.") from error
+
+    def _carry_out(self, lab: Laboratory, tool: str, given: Any) -> list[str]:
+        musd, days = _price(lab, tool, given)
+        if musd > lab.left.budget_musd + 1e-9:
+            raise HardRule(
+                "over_budget", f"{tool} costs {musd:.4g} MUSD; {lab.left.budget_musd:.4g} are left."
+            )
+        if days > lab.left.days + 1e-9:
+            raise HardRule("over_time", f"{tool} takes {days:.4g} days; {lab.left.days:.4g} are left.")
+        before = (lab.left.budget_musd, lab.left.days)
+        lab.left.budget_musd = six(max(0.0, before[0] - musd))
+        lab.left.days = six(max(0.0, before[1] - days))
+        known = len(lab.soft)
+        try:
+            result = OPERATIONS[tool](lab, given)
+        except (HardRule, InvalidAnalysis) as refused:
+            lab.left.budget_musd, lab.left.days = before
+            if isinstance(refused, HardRule):
+                raise
+            raise HardRule("invalid_parameters", f"{refused}") from refused
+        lab.result = {"tool": tool, **result}
+        self._step += 1
+        self._close(lab)
+        return lab.soft[known:]
+
+    def _close(self, lab: Laboratory) -> None:
+        """Grade a claim; end a campaign that goes on for too long."""
+        if lab.claim is not None:
+            graded = grade(lab)
+            self._score = graded.score
+            lab.verdict = {
+                "verdict": graded.verdict,
+                "score": graded.score,
+                "discovered": graded.discovered,
+                "correct_mass": graded.correct_mass,
+                "correct_channel": graded.correct_channel,
+                "correct_spin": graded.correct_spin,
+                "rubric": graded.rubric,
+            }
+        elif self._step >= MAX_STEPS:
+            lab.verdict = {
+                "verdict": "ended without a conclusion",
+                "score": 0.0,
+                "discovered": False,
+                "correct_mass": False,
+                "correct_channel": False,
+                "correct_spin": False,
+                "rubric": {"score": 0.0},
+            }
+        else:
+            return
+        lab.tell(
+            "campaign_graded",
+            **lab.verdict,
+            hard_violations=lab.hard,
+            soft_violations=[code for code in lab.soft if code not in TOLERATED],
+        )
+
+    @property
+    def state(self) -> Mapping[str, Any]:
+        """The public state."""
+        lab = self._lab
+        if lab is None:
+            return {}
+        verdict = lab.verdict or {}
+        return {
+            "episode_id": self._episode_id,
+            "result": verdict.get("verdict"),
+            "scenario_name": self._options["scenario"] if self._done else None,
+            "difficulty": self._options["difficulty"],
+            "step_index": self._step,
+            "actor": None if self._done else AGENT,
+            "done": self._done,
+            "resource_usage": resources(lab),
+            "runs": len(lab.runs),
+            "selection_id": lab.selection.name,
+            "candidate_masses_gev": candidate_masses(lab),
+            "cumulative_significance": cumulative_significance(lab),
+            "cumulative_reward": self._score,
+            "terminal_reward": verdict.get("score"),
+            **{
+                name: verdict.get(name)
+                for name in ("discovered", "correct_mass", "correct_channel", "correct_spin")
+            },
+        }
+
+    def snapshot(self) -> bytes:
+        """The seed and what was done: a campaign depends on nothing else."""
+        kept = [self._seed, self._episode_id, self._options, self._open.hard, self._history]
+        return json.dumps(kept).encode()
+
+    def restore(self, snapshot: bytes) -> Observation:
+        """Go on from ``snapshot``: what was done is done again."""
+        seed, episode_id, options, hard, history = json.loads(snapshot)
+        observation = self.reset(seed=seed, episode_id=episode_id, options=options)
+        for action in history:
+            observation = self.step(action)
+        self._open.hard = hard
+        self._open.facts = []
+        return observation
+
+    def facts(self) -> Sequence[Fact]:
+        """What happened since the last call."""
+        if self._lab is None:
+            return ()
+        facts, self._lab.facts = self._lab.facts, []
+        return facts
+
+    def truth(self) -> Mapping[str, Any]:
+        """What was hidden; empty before the end."""
+        if not self._done:
+            return {}
+        return {"seed": self._seed, **self._open.nature.to_json()}
+
+    @property
+    def _open(self) -> Laboratory:
+        if self._lab is None:
+            raise RuntimeError("reset comes before step")
+        return self._lab
+
+    @property
+    def _done(self) -> bool:
+        return self._lab is not None and self._lab.verdict is not None
+
+    def _observe(self, broken: list[str], refused: Refusal | None = None) -> Observation:
+        lab, done = self._open, self._done
+        rubric = lab.verdict["rubric"] if done and lab.verdict else {"conduct": six(conduct(lab))}
+        return Observation(
+            actor=None if done else AGENT,
+            legal_actions=() if done else self._offered(lab),
+            content=content(lab, self._step, broken),
+            reward=self._score if done and refused is None else 0.0,
+            done=done,
+            refused=refused,
+            metadata={"rubric": rubric},
+        )
+
+    def _offered(self, lab: Laboratory) -> tuple[LegalAction, ...]:
+        names = tuple(legal_tools(lab))
+        if names not in self._legal:
+            self._legal[names] = tuple(self._schemas[name] for name in names)
+        return self._legal[names]
+
+
+def _price(lab: Laboratory, tool: str, given: Any) -> tuple[float, float]:
+    musd, days = COSTS[tool]
+    if tool == "collect_collisions":
+        more = machine.run_price(lab)
+        return musd + more[0], days + more[1]
+    if tool == "configure_beam":
+        return musd, days + machine.switching_days(lab, given.sqrt_s_tev)
+    return musd, days
+
+
+def legal_tools(lab: Laboratory) -> list[str]:
+    """Actions whose prerequisites hold; whether an argument is right shows when it is tried."""
+    selection, runs = lab.selection, bool(lab.runs)
+    chosen, open_ = bool(selection.channels), not selection.frozen
+    seen = selection.seen
+    analyses = selection.channels.values()
+    fitted = any(analysis.findings.get("fits") for analysis in analyses)
+    estimated = any(analysis.findings.get("significances") for analysis in analyses)
+    holds: dict[str, bool] = {
+        "configure_beam": True,
+        "set_trigger": True,
+        "allocate_luminosity": lab.beam is not None,
+        "collect_collisions": lab.planned is not None and bool(lab.thresholds_gev),
+        "calibrate_detector": runs,
+        "select_channel": True,
+        "optimise_selection": runs and chosen and open_,
+        "build_invariant_mass": runs and chosen and open_,
+        "subtract_background": runs and chosen and open_,
+        "freeze_selection": chosen and open_,
+        "unblind": selection.frozen and runs,
+        "submit_discovery_claim": fitted and estimated,
+        "combine_channels": len(seen) > 1,
+        "request_theory_review": True,
+        "conclude_null": True,
+    }
+    return [tool for tool in TOOLS if holds.get(tool, bool(seen)) and COSTS[tool][0] <= lab.left.budget_musd]

@@ -1,0 +1,170 @@
+"""What a run records: drawn once, when the run is taken, and never changed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spectator.environments.base import derive_seed
+from spectator.environments.collider.experiment import nature as natures
+from spectator.environments.collider.experiment.nature import Exposure, Nature
+from spectator.environments.collider.experiment.task import Beam, Candle, ChannelTask, Task
+from spectator.environments.collider.physics import decays, peaks
+
+Counts = NDArray[np.int64]
+
+CANDLE_BINS = 48
+CANDLE_SIGMA = 6.0
+"""Half of a candle's histogram, in nominal resolutions."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dataset:
+    """One channel of one run: events by mass bin and score bin, open for tuning and kept for the search."""
+
+    tuning: Counts
+    search: Counts
+
+    @property
+    def events(self) -> int:
+        """All of them."""
+        return int(self.tuning.sum() + self.search.sum())
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run as it was taken.
+
+    Args:
+        number: 1, 2, ...
+        beam: Its beam.
+        luminosity_fb: What was delivered.
+        tuning_fraction: Share of its events that is open from the start.
+        thresholds_gev: Trigger threshold, by channel; a channel without one has no data.
+        live_fraction: Share that the readout took.
+        data: Datasets, by channel.
+        candles: Histograms of the known resonances, by name.
+    """
+
+    number: int
+    beam: Beam
+    luminosity_fb: float
+    tuning_fraction: float
+    thresholds_gev: Mapping[str, float]
+    live_fraction: float
+    data: Mapping[str, Dataset]
+    candles: Mapping[str, Counts]
+
+    @property
+    def name(self) -> str:
+        """Its id."""
+        return f"run-{self.number}"
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is to be taken: see :class:`Run`."""
+
+    number: int
+    beam: Beam
+    luminosity_fb: float
+    tuning_fraction: float
+    thresholds_gev: Mapping[str, float]
+    live_fraction: float
+
+
+def generator(seed: int, *names: str | int) -> np.random.Generator:
+    """The generator of one named part of an episode."""
+    return np.random.Generator(np.random.PCG64(derive_seed(seed, *names)))
+
+
+def exposure_of(plan: Plan | Run, channel: str) -> Exposure:
+    """How ``channel`` is exposed in a run."""
+    return Exposure(
+        plan.beam,
+        plan.luminosity_fb,
+        plan.thresholds_gev[channel],
+        plan.live_fraction,
+        first_run=plan.number == 1,
+    )
+
+
+def collect(task: Task, nature: Nature, plan: Plan, seed: int) -> Run:
+    """Take a run: Poisson counts in every bin of every channel of the menu, and the known resonances."""
+    data = {
+        name: _record(nature, task.channels[name], plan, generator(seed, "events", plan.number, name))
+        for name in plan.thresholds_gev
+    }
+    candles = {
+        candle.name: _candle(task, nature, candle, plan, generator(seed, "candle", plan.number, candle.name))
+        for candle in task.candles.values()
+    }
+    return Run(
+        plan.number, plan.beam, plan.luminosity_fb, plan.tuning_fraction, dict(plan.thresholds_gev),
+        plan.live_fraction, data, candles,
+    )  # fmt: skip
+
+
+def _record(nature: Nature, offer: ChannelTask, plan: Plan, random: np.random.Generator) -> Dataset:
+    exposure, shapes = exposure_of(plan, offer.name), nature.shapes[offer.name]
+    signal = natures.expected_signal(nature, offer, exposure)
+    background = natures.expected_background(nature, offer, exposure)
+    expected = np.outer(background, peaks.score_shares(*shapes.background))
+    if signal.any():
+        expected += np.outer(signal, peaks.score_shares(*shapes.signal))
+    tuning = random.poisson(plan.tuning_fraction * expected)
+    search = random.poisson((1.0 - plan.tuning_fraction) * expected)
+    for counts in (tuning, search):
+        counts.setflags(write=False)
+    return Dataset(tuning, search)
+
+
+def candle_edges(task: Task, candle: Candle) -> NDArray[np.float64]:
+    """Edges of a candle's histogram."""
+    half = CANDLE_SIGMA * candle_resolution(task, candle)
+    return np.asarray(candle.mass_gev * np.linspace(1.0 - half, 1.0 + half, CANDLE_BINS + 1))
+
+
+def candle_resolution(task: Task, candle: Candle) -> float:
+    """Nominal sigma / mass of what measures it, at its mass."""
+    return next(
+        offer.channel.relative_resolution(candle.mass_gev)
+        for offer in task.channels.values()
+        if offer.channel.detector == candle.detector
+    )
+
+
+def _candle(task: Task, nature: Nature, candle: Candle, plan: Plan, random: np.random.Generator) -> Counts:
+    edges = candle_edges(task, candle)
+    sigma = candle.mass_gev * candle_resolution(task, candle) * nature.resolution[candle.detector]
+    sigma *= natures.pileup_broadening(plan.beam.pileup)
+    mass = candle.mass_gev * nature.scale_at(candle.detector, candle.mass_gev)
+    events = candle.events_per_fb * plan.luminosity_fb
+    expected = events * (peaks.peak(edges, mass, sigma) + 0.3 / CANDLE_BINS)
+    counts = random.poisson(expected)
+    counts.setflags(write=False)
+    return counts
+
+
+def angles(nature: Nature, offer: ChannelTask, run: Run, cut: int, seed: int) -> Counts:
+    """Selected search events of a run by mass bin and bin of \\|cos theta*\\|.
+
+    The angle of each event belongs to the record too; it is drawn from a stream of the run, the channel and
+    the cut, so asking again shows the same.
+    """
+    counts = run.data[offer.name].search[:, cut:].sum(axis=1)
+    exposure, shapes = exposure_of(run, offer.name), nature.shapes[offer.name]
+    signal = natures.expected_signal(nature, offer, exposure)
+    background = natures.expected_background(nature, offer, exposure)
+    signal = signal * peaks.score_shares(*shapes.signal)[cut:].sum()
+    background = background * peaks.score_shares(*shapes.background)[cut:].sum()
+    share = signal / np.maximum(signal + background, 1e-300)
+    spin = nature.particles[0].spin if nature.particles else 0
+    chances = np.outer(share, decays.signal_angles(spin, offer.name))
+    chances += np.outer(1.0 - share, decays.background_angles(offer.name))
+    chances /= chances.sum(axis=1, keepdims=True)
+    random = generator(seed, "angles", run.number, offer.name, cut)
+    return np.asarray(random.multinomial(counts, chances), dtype=np.int64)

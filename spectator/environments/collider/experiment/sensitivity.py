@@ -1,0 +1,116 @@
+"""What an exposure is worth: expected significance, exclusion and error of the mass, from nature itself.
+
+Used to set the strength of a signal in sigma and to grade; nothing here is told before the end.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spectator.environments.collider.experiment.nature import (
+    Exposure,
+    Nature,
+    Particle,
+    expected_background,
+    expected_signal,
+)
+from spectator.environments.collider.experiment.task import Beam, ChannelTask, Task
+from spectator.environments.collider.physics import peaks, trigger
+
+Array = NDArray[np.float64]
+
+ANALYSIS_SHARE = 0.15
+"""Share of a budget that a thorough analysis costs."""
+
+
+def passing(nature: Nature, channel: str) -> list[tuple[float, float]]:
+    """Shares of signal and background that each cut on the score keeps."""
+    shapes = nature.shapes[channel]
+    signal, background = peaks.score_shares(*shapes.signal), peaks.score_shares(*shapes.background)
+    return [(float(signal[cut:].sum()), float(background[cut:].sum())) for cut in range(peaks.SCORE_BINS)]
+
+
+def affordable_fb(task: Task, beam: Beam, share: float) -> float:
+    """Luminosity that ``share`` of the budget buys, within what machine and time allow."""
+    return min(
+        share * task.budget_musd / beam.cost_musd_per_fb,
+        task.luminosity_fb * min(1.0, share / (1.0 - ANALYSIS_SHARE)),
+        share * task.days / beam.days_per_fb,
+    )
+
+
+def ideal_exposure(task: Task, offer: ChannelTask, beam: Beam, share: float) -> Exposure:
+    """``share`` of the budget in one channel alone, with a trigger that costs nothing."""
+    threshold = trigger.suitable_threshold(offer.fit_window_gev[0])
+    return Exposure(beam, affordable_fb(task, beam, share), threshold, 1.0)
+
+
+def best_yields(task: Task, nature: Nature, offer: ChannelTask, share: float) -> tuple[Array, Array]:
+    """Expected signal and background by mass bin, for the beam and the cut that promise most."""
+    honest = replace(nature, feature=None, fluctuation=None)
+    cuts = passing(nature, offer.name)
+    found: list[tuple[float, Array, Array]] = []
+    for beam in task.beams:
+        exposure = ideal_exposure(task, offer, beam, share)
+        signal = expected_signal(honest, offer, exposure)
+        background = expected_background(honest, offer, exposure)
+        information = float((signal * signal / np.maximum(background, 1e-9)).sum())
+        kept, left = max(cuts, key=lambda cut: cut[0] ** 2 / max(cut[1], 0.02))
+        found.append((information, signal * kept, background * left))
+    _, signal, background = max(found, key=lambda each: each[0])
+    return signal, background
+
+
+def ideal_significance(task: Task, nature: Nature, offer: ChannelTask, share: float) -> float:
+    """Expected significance of ``share`` of the budget in one channel, everything done right."""
+    return peaks.asimov_significance(*best_yields(task, nature, offer, share))
+
+
+def limit_fb(
+    nature: Nature,
+    offer: ChannelTask,
+    exposures: Iterable[tuple[Exposure, int]],
+    mass_gev: float,
+    initial: str,
+) -> float:
+    """Rate at 13 TeV that would be excluded at 95 % CL, roughly, from exposures, each with its cut.
+
+    1.64 sigma of the background, and three events where there is none; infinite without any exposure.
+    """
+    probe = Particle(mass_gev, 0.0, 0, "gg" if initial == "gg" else "qq", {offer.name: 1.0})
+    probing = replace(nature, particles=(probe,), feature=None, fluctuation=None)
+    information, events = 0.0, 0.0
+    cuts = passing(nature, offer.name)
+    for exposure, cut in exposures:
+        kept, left = cuts[cut]
+        signal = expected_signal(probing, offer, exposure) * kept
+        background = expected_background(probing, offer, exposure) * left
+        information += float((signal * signal / np.maximum(background, 1e-9)).sum())
+        events += float(signal.sum())
+    if events <= 0.0:
+        return math.inf
+    return 1.64 / math.sqrt(information) + 3.0 / events
+
+
+def mass_error_gev(task: Task, nature: Nature, offer: ChannelTask) -> float:
+    """Error of the mass of the first particle that the whole budget would bring, scale included."""
+    particle = nature.particles[0]
+    honest = replace(nature, particles=(particle,), feature=None, fluctuation=None)
+    step = 0.1 * particle.mass_gev * offer.relative_resolution
+    best = math.inf
+    for beam in task.beams:
+        exposure = ideal_exposure(task, offer, beam, 1.0 - ANALYSIS_SHARE)
+        signal = expected_signal(honest, offer, exposure)
+        moved = replace(honest, particles=(replace(particle, mass_gev=particle.mass_gev + step),))
+        slope = (expected_signal(moved, offer, exposure) - signal) / step
+        background = expected_background(honest, offer, exposure)
+        for kept, left in passing(nature, offer.name):
+            total = np.maximum(signal * kept + background * left, 1e-9)
+            information = float(((slope * kept) ** 2 / total).sum())
+            best = min(best, 1.0 / math.sqrt(max(information, 1e-30)))
+    return math.hypot(best, 3e-4 * particle.mass_gev)

@@ -1,0 +1,238 @@
+"""Actions that compare: decay angles with spins, runs and channels with each other, and what theory says."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from spectator.environments.collider import actions
+from spectator.environments.collider.analysis import profile_significance
+from spectator.environments.collider.analysis.normal import p_of_z, z_of_p
+from spectator.environments.collider.experiment.laboratory import ChannelAnalysis, Laboratory
+from spectator.environments.collider.experiment.recording import angles
+from spectator.environments.collider.experiment.task import six
+from spectator.environments.collider.operations.exposure import run_yield
+from spectator.environments.collider.operations.inference import (
+    edges_of,
+    global_p,
+    in_window,
+    opened_with_events,
+    resolution_at,
+)
+from spectator.environments.collider.physics import decays
+from spectator.environments.collider.physics.scaling import energy_gain
+from spectator.environments.collider.rules import HardRule
+
+
+def measure_angular(lab: Laboratory, given: actions.AtMass) -> dict[str, Any]:
+    """Likelihood of each possible spin, from the decay angles in the peak and beside it."""
+    analysis, counts = opened_with_events(lab, given.channel)
+    mass = in_window(analysis, given.mass_gev)
+    if f"angle:{mass:g}" in analysis.findings:
+        raise HardRule("redundant", f"The angles at {mass:g} GeV are measured.")
+    edges, sigma = edges_of(lab, given.channel), resolution_at(analysis, mass)
+    offer = lab.task.channels[given.channel]
+    table = sum(
+        (angles(lab.nature, offer, lab.runs[run - 1], analysis.cut, lab.seed) for run in analysis.opened),
+        start=np.zeros((len(edges) - 1, len(decays.ANGLE_EDGES) - 1), dtype=np.int64),
+    )
+    far = np.abs(np.sqrt(edges[1:] * edges[:-1]) - mass) / sigma
+    peak, side = far < 1.6, (far > 3.0) & (far < 14.0)
+    in_peak, beside = table[peak].sum(axis=0), table[side].sum(axis=0)
+    found = profile_significance(edges, counts, mass, sigma, background=analysis.background)
+    signal = max(0.0, min(0.89 * found.signal, float(in_peak.sum())))
+    expected = float(in_peak.sum()) - signal
+    shape = (beside + 0.5) / (beside.sum() + 0.5 * len(beside))
+    told = {
+        "selection_id": lab.selection.name,
+        "channel": given.channel,
+        "mass_gev": six(mass),
+        "edges_cos": [six(edge) for edge in decays.ANGLE_EDGES],
+        "counts": in_peak.tolist(),
+        "background": [six(value) for value in expected * shape],
+        **_hypotheses(in_peak, expected * shape, signal, given.channel),
+    }
+    analysis.findings[f"angle:{mass:g}"] = True
+    analysis.findings["angle"] = told
+    lab.tell("angle_measured", **told)
+    return told
+
+
+def _hypotheses(counts: Any, background: Any, signal: float, channel: str) -> dict[str, Any]:
+    spins = decays.possible_spins(channel)
+    densities = {spin: decays.signal_angles(spin, channel) for spin in spins}
+    expected = {spin: background + max(signal, 1e-6) * density for spin, density in densities.items()}
+    scores = {
+        spin: float((counts * np.log(np.maximum(rate, 1e-9)) - rate).sum()) for spin, rate in expected.items()
+    }
+    best = max(scores, key=lambda spin: scores[spin])
+    separation = {}
+    for spin, rate in expected.items():
+        if spin != best:
+            q = 2.0 * float(
+                (
+                    expected[best] * np.log(expected[best] / np.maximum(rate, 1e-9)) - expected[best] + rate
+                ).sum()
+            )
+            separation[str(spin)] = round(math.sqrt(max(q, 0.0)), 3)
+    return {
+        "log_likelihood": {str(spin): six(score - scores[best]) for spin, score in scores.items()},
+        "best": str(best),
+        "expected_separation": separation,
+        "excluded": {} if 1 in spins else {"1": "spin 1 cannot decay to two photons (Landau and Yang)"},
+    }
+
+
+def cross_check(lab: Laboratory, given: actions.CrossCheck) -> dict[str, Any]:
+    """Compare two independent measurements of one excess."""
+    analysis, _ = opened_with_events(lab, given.channel)
+    mass = in_window(analysis, given.mass_gev)
+    key = f"check:{given.kind}:{mass:g}"
+    if key in analysis.findings:
+        raise HardRule("redundant", f"That check at {mass:g} GeV is done.")
+    told = {
+        "selection_id": lab.selection.name,
+        "kind": given.kind,
+        "mass_gev": six(mass),
+        **(_runs(lab, analysis, mass) if given.kind == "runs" else _channels(lab, analysis, mass)),
+    }
+    analysis.findings[key] = True
+    analysis.findings.setdefault("checks", []).append({**told, "channel": given.channel})
+    lab.tell("cross_checked", **told)
+    return told
+
+
+def _runs(lab: Laboratory, analysis: ChannelAnalysis, mass: float) -> dict[str, Any]:
+    """Rate by the newest run against that by the runs before it; a true one does not care for the trigger."""
+    if len(analysis.opened) < 2:
+        raise HardRule(
+            "missing_prerequisite", "The check needs two opened runs, best of different thresholds."
+        )
+    *older, newest = analysis.opened
+    first = _strength(lab, analysis, tuple(older), mass)
+    second = _strength(lab, analysis, (newest,), mass)
+    return _compared("+".join(f"run-{run}" for run in older), first, f"run-{newest}", second)
+
+
+def _channels(lab: Laboratory, analysis: ChannelAnalysis, mass: float) -> dict[str, Any]:
+    """Significance here against that in the best of the other opened channels; both near 0 mean nothing."""
+    others = [lab.selection.channels[name] for name in lab.selection.seen if name != analysis.channel]
+    if not others:
+        raise HardRule("missing_prerequisite", "The check needs a second unblinded channel.")
+    here = _pull(lab, analysis, mass)
+    best = max(others, key=lambda other: _pull(lab, other, mass))
+    return _compared(analysis.channel, (here, 1.0), best.channel, (_pull(lab, best, mass), 1.0))
+
+
+def _pull(lab: Laboratory, analysis: ChannelAnalysis, mass: float) -> float:
+    counts = lab.spectrum(analysis)
+    low, high = analysis.window_gev
+    if not counts.any() or not low <= mass <= high:
+        return 0.0
+    found = profile_significance(
+        edges_of(lab, analysis.channel),
+        counts,
+        mass,
+        resolution_at(analysis, mass),
+        background=analysis.background,
+    )
+    return found.signal / found.signal_error if found.signal_error else 0.0
+
+
+def _strength(
+    lab: Laboratory, analysis: ChannelAnalysis, runs: tuple[int, ...], mass: float
+) -> tuple[float, float]:
+    counts = lab.spectrum(analysis, runs)
+    exposure = sum(run_yield(lab, analysis, run, mass) for run in runs)
+    if not counts.any() or exposure < 1e-9:
+        raise HardRule("missing_prerequisite", "One of the two samples is empty at that mass.")
+    found = profile_significance(
+        edges_of(lab, analysis.channel),
+        counts,
+        mass,
+        resolution_at(analysis, mass),
+        background=analysis.background,
+    )
+    return found.signal / exposure, max(found.signal_error, 1.0) / exposure
+
+
+def _compared(first: str, one: tuple[float, float], second: str, two: tuple[float, float]) -> dict[str, Any]:
+    pull = abs(one[0] - two[0]) / math.hypot(one[1], two[1])
+    return {
+        "first": first, "second": second,
+        "first_value": six(one[0]), "first_error": six(one[1]),
+        "second_value": six(two[0]), "second_error": six(two[1]),
+        "p_value": six(min(1.0, 2.0 * p_of_z(pull))),
+    }  # fmt: skip
+
+
+def combine_channels(lab: Laboratory, given: actions.CombineChannels) -> dict[str, Any]:
+    """Combine the unblinded channels at one mass: chi-square of the channels that show an excess."""
+    names = lab.selection.seen
+    if len(names) < 2:
+        raise HardRule("missing_prerequisite", "combine_channels needs two unblinded channels.")
+    before = lab.selection.combination
+    if before is not None and before["mass_gev"] == six(given.mass_gev):
+        raise HardRule("redundant", f"The combination at {given.mass_gev:g} GeV is known.")
+    for name in names:
+        in_window(lab.selection.channels[name], given.mass_gev)
+    reference = lab.scale_of(names[0]).scale
+    pulls = {}
+    for name in names:
+        moved = given.mass_gev * lab.scale_of(name).scale / reference
+        pulls[name] = max(_pull(lab, lab.selection.channels[name], moved), 0.0)
+    p_local = combined_p(list(pulls.values()))
+    z_local = max(z_of_p(p_local), 0.0)
+    crossings = max(_crossings(lab, lab.selection.channels[name]) for name in names)
+    told = {
+        "selection_id": lab.selection.name,
+        "channels": names,
+        "mass_gev": six(given.mass_gev),
+        "z_local": round(z_local, 3),
+        "z_global": round(max(z_of_p(global_p(z_local, crossings, 1)), 0.0), 3),
+        "z_by_channel": {name: round(pull, 3) for name, pull in pulls.items()},
+    }
+    lab.selection.combination = told
+    lab.tell("channels_combined", **told)
+    return told
+
+
+def _crossings(lab: Laboratory, analysis: ChannelAnalysis) -> float:
+    from spectator.environments.collider.operations.inference import _upcrossings
+
+    return _upcrossings(lab, analysis, lab.spectrum(analysis))
+
+
+def combined_p(pulls: list[float]) -> float:
+    """Chance that the squares of the excesses, deficits counting 0, reach what they reach with no signal.
+
+    Half of the channels fluctuate down: the sum of squares is a mixture of chi-squares, binomially weighted.
+    """
+    from scipy.special import gammaincc
+
+    total, number = sum(pull * pull for pull in pulls), len(pulls)
+    return math.fsum(
+        math.comb(number, degrees) / 2**number * float(gammaincc(degrees / 2.0, total / 2.0))
+        for degrees in range(1, number + 1)
+    )
+
+
+def request_theory_review(lab: Laboratory, given: actions.ReviewTheory) -> dict[str, Any]:
+    """Energy dependence and possible spins; nothing of it is particular to this campaign."""
+    low, high = lab.task.window_gev
+    if not low / 2 <= given.mass_gev <= 2 * high:
+        raise HardRule("out_of_search_window", f"mass_gev: near the window of {low:g} to {high:g} GeV.")
+    told = {
+        "mass_gev": six(given.mass_gev),
+        "energy_gain": {
+            f"{initial} {beam.sqrt_s_tev:g}": six(energy_gain(initial, given.mass_gev, beam.sqrt_s_tev))
+            for beam in lab.task.beams
+            for initial in ("gg", "qq")
+        },
+        "spins": {name: list(offer.channel.spins) for name, offer in lab.task.channels.items()},
+        "comment": "Backgrounds of leptons and photons grow as qq, those of jets as gg.",
+    }
+    lab.tell("theory_reviewed", **told)
+    return told

@@ -1,0 +1,212 @@
+"""Actions on the machine and the detector: beam, trigger, runs, calibration."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from spectator.environments.collider import actions
+from spectator.environments.collider.analysis import fit_resonance
+from spectator.environments.collider.experiment.laboratory import DetectorScale, Laboratory
+from spectator.environments.collider.experiment.recording import (
+    Plan,
+    candle_edges,
+    candle_resolution,
+    collect,
+)
+from spectator.environments.collider.experiment.task import BANDWIDTH_HZ, SWITCHING_DAYS, Candle, six
+from spectator.environments.collider.physics import trigger
+from spectator.environments.collider.rules import HardRule
+
+DRIFT_ERROR = 1.5e-4
+"""Error of a scale for each unit of ln m between the candle and the search window."""
+
+RESOLUTION_FLOOR = 0.01
+"""Least relative error of a calibrated resolution."""
+
+
+def switching_days(lab: Laboratory, sqrt_s_tev: float) -> float:
+    """Days that it takes to go to another energy; the first beam is ready."""
+    return 0.0 if lab.beam is None or lab.beam.sqrt_s_tev == sqrt_s_tev else SWITCHING_DAYS
+
+
+def configure_beam(lab: Laboratory, given: actions.ConfigureBeam) -> dict[str, Any]:
+    """Go to another beam energy."""
+    beam = lab.task.beam(given.sqrt_s_tev)
+    if beam is None:
+        offered = ", ".join(f"{each.sqrt_s_tev:g}" for each in lab.task.beams)
+        raise HardRule("invalid_parameters", f"sqrt_s_tev: one of {offered}.")
+    if beam is lab.beam:
+        raise HardRule("redundant", f"The machine runs at {beam.sqrt_s_tev:g} TeV already.")
+    lab.beam, lab.planned = beam, None
+    told = {
+        "sqrt_s_tev": beam.sqrt_s_tev,
+        "cost_musd_per_fb": beam.cost_musd_per_fb,
+        "days_per_fb": beam.days_per_fb,
+        "pileup": beam.pileup,
+    }
+    lab.tell("beam_configured", **told)
+    return told
+
+
+def set_trigger(lab: Laboratory, given: actions.SetTrigger) -> dict[str, Any]:
+    """Set the menu; channels that are not in it are not recorded."""
+    thresholds: dict[str, float] = {}
+    rates: dict[str, float] = {}
+    for name, threshold in given.thresholds_gev.items():
+        offer = lab.task.channels.get(name)
+        if offer is None:
+            raise HardRule(
+                "channel_mismatch", f"No channel {name[:40]!r}; on offer: {', '.join(lab.task.channels)}."
+            )
+        lowest, highest = offer.trigger_gev / 20.0, offer.fit_window_gev[1]
+        if not lowest <= threshold <= highest:
+            raise HardRule(
+                "invalid_parameters",
+                f"thresholds_gev.{name}: from {lowest:.3g} to {highest:.4g} GeV, not {threshold:g}.",
+            )
+        thresholds[name] = threshold
+        rates[name] = six(trigger.rate_hz(offer.trigger_hz, offer.trigger_gev, threshold))
+    if thresholds == lab.thresholds_gev:
+        raise HardRule("redundant", "The menu is that already.")
+    lab.thresholds_gev = thresholds
+    lab.live_fraction = six(trigger.live_fraction(rates, BANDWIDTH_HZ))
+    told = {
+        "thresholds_gev": dict(thresholds),
+        "rates_hz": rates,
+        "bandwidth_hz": BANDWIDTH_HZ,
+        "live_fraction": lab.live_fraction,
+    }
+    lab.tell("trigger_set", **told)
+    if lab.live_fraction < 0.999:
+        lab.note("prescaled_trigger", f"Only {lab.live_fraction:.0%} of the triggered events are kept.")
+    turn_on = {name: six(trigger.TURN_ON * threshold) for name, threshold in thresholds.items()}
+    return {**told, "half_efficiency_at_gev": turn_on}
+
+
+def allocate_luminosity(lab: Laboratory, given: actions.AllocateLuminosity) -> dict[str, Any]:
+    """Plan the next run."""
+    if lab.beam is None:
+        raise HardRule("missing_prerequisite", "configure_beam comes before allocate_luminosity.")
+    if given.luminosity_fb > lab.left.luminosity_fb:
+        raise HardRule("over_luminosity", f"luminosity_fb: at most {lab.left.luminosity_fb:g} fb^-1 is left.")
+    lab.planned = (given.luminosity_fb, given.tuning_fraction)
+    musd, days = run_price(lab)
+    lab.tell("luminosity_allocated", planned_fb=given.luminosity_fb, tuning_fraction=given.tuning_fraction)
+    return {
+        "planned_fb": given.luminosity_fb,
+        "tuning_fraction": given.tuning_fraction,
+        "will_cost_musd": six(musd),
+        "will_take_days": six(days),
+    }
+
+
+def run_price(lab: Laboratory) -> tuple[float, float]:
+    """MUSD and days of the planned run; nothing when none is planned."""
+    if lab.beam is None or lab.planned is None:
+        return 0.0, 0.0
+    return lab.planned[0] * lab.beam.cost_musd_per_fb, lab.planned[0] * lab.beam.days_per_fb
+
+
+def collect_collisions(lab: Laboratory, given: actions.NoArguments) -> dict[str, Any]:
+    """Take the planned run."""
+    if lab.beam is None or not lab.thresholds_gev:
+        raise HardRule(
+            "missing_prerequisite", "configure_beam and set_trigger come before collect_collisions."
+        )
+    if lab.planned is None:
+        raise HardRule("missing_prerequisite", "allocate_luminosity comes before collect_collisions.")
+    luminosity, tuning = lab.planned
+    if luminosity > lab.left.luminosity_fb:
+        raise HardRule("over_luminosity", f"At most {lab.left.luminosity_fb:g} fb^-1 is left.")
+    plan = Plan(len(lab.runs) + 1, lab.beam, luminosity, tuning, lab.thresholds_gev, lab.live_fraction)
+    run = collect(lab.task, lab.nature, plan, lab.seed)
+    lab.runs.append(run)
+    lab.planned = None
+    lab.left.luminosity_fb = six(lab.left.luminosity_fb - luminosity)
+    told = {
+        "run": run.name,
+        "sqrt_s_tev": run.beam.sqrt_s_tev,
+        "luminosity_collected_fb": luminosity,
+        "pileup": run.beam.pileup,
+        "events": {name: dataset.events for name, dataset in run.data.items()},
+    }
+    lab.tell("run_collected", **told)
+    return told
+
+
+def calibrate_detector(lab: Laboratory, given: actions.CalibrateDetector) -> dict[str, Any]:
+    """Fit a known resonance, and combine it with those fitted before."""
+    candle = lab.task.candles.get(given.candle)
+    if candle is None:
+        raise HardRule("invalid_parameters", f"candle: one of {', '.join(lab.task.candles)}.")
+    if not lab.runs:
+        raise HardRule("missing_prerequisite", "collect_collisions comes before calibrate_detector.")
+    if lab.fitted_candles.get(candle.name) == len(lab.runs):
+        raise HardRule("redundant", f"{candle.name} is fitted in all that was recorded.")
+    counts = sum(
+        (run.candles[candle.name] for run in lab.runs), start=np.zeros_like(lab.runs[0].candles[candle.name])
+    )
+    if counts.sum() < 30:
+        raise HardRule(
+            "missing_prerequisite", f"Only {int(counts.sum())} events of {candle.name}: record more."
+        )
+    found, told = _fit(lab, candle, counts)
+    before = lab.scales.get(candle.detector)
+    fresh = before is None or candle.name in before.candles
+    lab.scales[candle.detector] = found if fresh or before is None else _combined(before, found)
+    lab.fitted_candles[candle.name] = len(lab.runs)
+    lab.tell("detector_calibrated", **told)
+    return told
+
+
+def _fit(lab: Laboratory, candle: Candle, counts: Any) -> tuple[DetectorScale, dict[str, Any]]:
+    edges = candle_edges(lab.task, candle)
+    nominal = candle.mass_gev * candle_resolution(lab.task, candle) * _broadening(lab)
+    fit = fit_resonance(
+        edges, counts, (float(edges[0]), float(edges[-1])),
+        model="gauss", background="exponential",
+        resolution_gev=nominal, resolution_error_gev=0.3 * nominal, mass_gev=candle.mass_gev,
+    )  # fmt: skip
+    centre = math.sqrt(lab.task.window_gev[0] * lab.task.window_gev[1])
+    drift = DRIFT_ERROR * abs(math.log(centre / candle.mass_gev))
+    error = math.hypot((fit.mass_error_gev or nominal) / candle.mass_gev, drift)
+    width_error = (fit.width_error_gev or 0.1 * nominal) / nominal
+    scale = DetectorScale(
+        six(fit.mass_gev / candle.mass_gev),
+        six(error),
+        six(fit.width_gev / nominal),
+        six(math.hypot(width_error, RESOLUTION_FLOOR)),
+        (candle.name,),
+    )
+    return scale, {
+        "candle": candle.name,
+        "detector": candle.detector,
+        "reference_gev": candle.mass_gev,
+        "scale": scale.scale,
+        "scale_error": scale.scale_error,
+        "resolution_factor": scale.resolution,
+        "resolution_factor_error": scale.resolution_error,
+        "chi2": six(fit.chi2),
+        "ndf": fit.ndf,
+    }
+
+
+def _broadening(lab: Laboratory) -> float:
+    total = sum(run.luminosity_fb for run in lab.runs)
+    return math.sqrt(sum(run.luminosity_fb * (1.0 + run.beam.pileup / 100.0) for run in lab.runs) / total)
+
+
+def _combined(first: DetectorScale, second: DetectorScale) -> DetectorScale:
+    """Weighted means; the drift makes up the larger part of the errors, so they shrink as they should."""
+    one, two = first.scale_error**-2, second.scale_error**-2
+    three, four = first.resolution_error**-2, second.resolution_error**-2
+    return DetectorScale(
+        six((one * first.scale + two * second.scale) / (one + two)),
+        six((one + two) ** -0.5),
+        six((three * first.resolution + four * second.resolution) / (three + four)),
+        six((three + four) ** -0.5),
+        (*first.candles, *second.candles),
+    )

@@ -1,0 +1,299 @@
+"""Actions before unblinding: channels, cuts, windows, background functions, and the freeze."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spectator.environments.collider import actions
+from spectator.environments.collider.analysis import fit_background
+from spectator.environments.collider.experiment.laboratory import ChannelAnalysis, Laboratory, Selection
+from spectator.environments.collider.experiment.recording import generator
+from spectator.environments.collider.experiment.task import six
+from spectator.environments.collider.physics import peaks
+from spectator.environments.collider.rules import HardRule
+
+SIMULATION_ERROR = 0.03
+"""How well simulation knows the score of a signal."""
+
+
+def select_channel(lab: Laboratory, given: actions.SelectChannel) -> dict[str, Any]:
+    """Set up the analysis of a channel; a frozen selection makes way for a new one."""
+    offer = lab.task.channels.get(given.channel)
+    if offer is None:
+        raise HardRule(
+            "channel_mismatch",
+            f"No channel {given.channel[:40]!r}; on offer: {', '.join(lab.task.channels)}.",
+        )
+    if not lab.selection.frozen and given.channel in lab.selection.channels:
+        raise HardRule("redundant", f"{given.channel} is selected already.")
+    selection = _open_selection(lab)
+    seen = _seen_runs(lab, given.channel)
+    selection.channels[given.channel] = ChannelAnalysis(
+        given.channel, lab.task.window_gev, closed_runs=frozenset(seen)
+    )
+    told = {
+        "selection_id": selection.name,
+        "channel": given.channel,
+        "relative_resolution": offer.relative_resolution,
+    }
+    lab.tell("channel_selected", **told)
+    if seen:
+        lab.note(
+            "reselect_after_unblind",
+            f"{given.channel} was seen in {len(seen)} runs before: only newer ones count.",
+        )
+    return told
+
+
+def _open_selection(lab: Laboratory) -> Selection:
+    if lab.selection.frozen:
+        lab.previous.append(lab.selection)
+        lab.selection = Selection(lab.selection.number + 1)
+    return lab.selection
+
+
+def _seen_runs(lab: Laboratory, channel: str) -> set[int]:
+    return {
+        run
+        for selection in (*lab.previous, lab.selection)
+        for name, analysis in selection.channels.items()
+        if name == channel
+        for run in analysis.opened
+    }
+
+
+def _tunable(lab: Laboratory, channel: str) -> ChannelAnalysis:
+    """The analysis of a channel while it may still be changed."""
+    analysis = lab.analysis(channel)
+    if lab.selection.frozen:
+        raise HardRule(
+            "missing_prerequisite", f"{lab.selection.name} is frozen; select_channel opens a new selection."
+        )
+    return analysis
+
+
+def _recorded(lab: Laboratory, channel: str) -> None:
+    if not any(channel in run.data for run in lab.runs):
+        raise HardRule(
+            "missing_prerequisite", f"Nothing is recorded in {channel}; it must be in the trigger menu."
+        )
+
+
+def optimise_selection(lab: Laboratory, given: actions.OptimiseSelection) -> dict[str, Any]:
+    """Set a cut: signal efficiency from simulation, background efficiency from the tuning sample."""
+    analysis = _tunable(lab, given.channel)
+    _recorded(lab, given.channel)
+    cut = round(given.cut * peaks.SCORE_BINS)
+    if analysis.findings.get("cut") == (cut, len(lab.runs)):
+        raise HardRule("redundant", "The cut is that already.")
+    analysis.cut = cut
+    analysis.findings["cut"] = (cut, len(lab.runs))
+    table = _efficiencies(lab, given.channel)
+    told = {"selection_id": lab.selection.name, "channel": given.channel, **table[cut]}
+    lab.tell("selection_optimised", **told)
+    return {
+        **told,
+        "table": [
+            [row["cut"], row["signal_efficiency"], row["background_efficiency"], row["gain"]] for row in table
+        ],
+    }
+
+
+def simulated_shares(lab: Laboratory, channel: str) -> NDArray[np.float64]:
+    """Shares of a signal in the score bins as simulation has them: good to 3 %."""
+    off = generator(lab.seed, "simulation", channel).normal(0.0, SIMULATION_ERROR, peaks.SCORE_BINS)
+    simulated = peaks.score_shares(*lab.nature.shapes[channel].signal) * np.exp(off)
+    return np.asarray(simulated / simulated.sum())
+
+
+def _efficiencies(lab: Laboratory, channel: str) -> list[dict[str, float]]:
+    simulated = simulated_shares(lab, channel)
+    scores = sum(
+        (run.data[channel].tuning.sum(axis=0) for run in lab.runs if channel in run.data),
+        start=np.zeros(peaks.SCORE_BINS, dtype=np.int64),
+    )
+    total = max(int(scores.sum()), 1)
+    rows = []
+    for cut in range(peaks.SCORE_BINS):
+        signal, passed = float(simulated[cut:].sum()), int(scores[cut:].sum())
+        share = (passed + 0.5) / (total + 1.0)
+        rows.append(
+            {
+                "cut": cut / peaks.SCORE_BINS,
+                "signal_efficiency": six(signal),
+                "signal_efficiency_error": six(SIMULATION_ERROR * signal * (1.0 - signal)),
+                "background_efficiency": six(share),
+                "background_efficiency_error": six(math.sqrt(share * (1.0 - min(share, 1.0)) / total)),
+                "gain": six(signal / math.sqrt(share)),
+            }
+        )
+    return rows
+
+
+def build_invariant_mass(lab: Laboratory, given: actions.BuildInvariantMass) -> dict[str, Any]:
+    """Set the search window, and see the spectrum with the window blinded."""
+    analysis, offer = _tunable(lab, given.channel), lab.task.channels[given.channel]
+    _recorded(lab, given.channel)
+    low, high = given.window_gev or lab.task.window_gev
+    first, last = lab.task.window_gev
+    if not (first <= low < high <= last):
+        raise HardRule(
+            "invalid_parameters",
+            f"window_gev: {first:g} <= low < high <= {last:g} GeV, not [{low:g}, {high:g}].",
+        )
+    edges = offer.edges_gev
+    if int(((edges[1:] > low) & (edges[:-1] < high)).sum()) < 4:
+        raise HardRule("invalid_parameters", "window_gev: at least four bins, about two resolutions.")
+    analysis.window_gev, analysis.natural_width = (low, high), given.natural_width
+    blinded = (edges[1:] > low) & (edges[:-1] < high)
+    told = {
+        "selection_id": lab.selection.name,
+        "channel": given.channel,
+        "window_gev": [low, high],
+        "fit_window_gev": list(offer.fit_window_gev),
+        "edges_gev": edges.tolist(),
+        "counts": lab.tuning(analysis).tolist(),
+        "sidebands": np.where(blinded, 0, _fresh(lab, analysis)).tolist(),
+        "blinded_gev": [low, high],
+    }
+    lab.tell("spectrum_built", **told)
+    return {
+        "channel": given.channel,
+        "window_gev": [low, high],
+        "tuning_events": int(sum(told["counts"])),
+        "sideband_events": int(sum(told["sidebands"])),
+        "tuning_sample": coarse(edges, lab.tuning(analysis)),
+    }
+
+
+def coarse(edges: Any, counts: Any, most: int = 40) -> list[list[float]]:
+    """A spectrum in at most ``most`` bins for reading: [low edge, events] of each."""
+    step = math.ceil(len(counts) / most)
+    starts = range(0, len(counts), step)
+    return [[float(f"{edges[start]:.4g}"), int(counts[start : start + step].sum())] for start in starts]
+
+
+def usable(lab: Laboratory, analysis: ChannelAnalysis) -> tuple[int, ...]:
+    """Runs whose search sample this analysis may use: recorded in the channel, and never seen before it."""
+    return tuple(
+        run.number
+        for run in lab.runs
+        if analysis.channel in run.data and run.number not in analysis.closed_runs
+    )
+
+
+def _fresh(lab: Laboratory, analysis: ChannelAnalysis) -> Any:
+    return lab.spectrum(analysis, usable(lab, analysis))
+
+
+def subtract_background(lab: Laboratory, given: actions.SubtractBackground) -> dict[str, Any]:
+    """Choose a background function, and fit it to the tuning sample and to the sidebands."""
+    analysis, offer = _tunable(lab, given.channel), lab.task.channels[given.channel]
+    _recorded(lab, given.channel)
+    key = (given.function, analysis.cut, analysis.window_gev, len(lab.runs))
+    if analysis.findings.get("background") == key:
+        raise HardRule("redundant", "It is fitted already.")
+    edges, counts = offer.edges_gev, lab.tuning(analysis)
+    if counts.sum() < 10:
+        raise HardRule(
+            "missing_prerequisite", "Fewer than ten tuning events: record more, or loosen the cut."
+        )
+    low, high = analysis.window_gev
+    outside = np.where((edges[1:] > low) & (edges[:-1] < high), 0, _fresh(lab, analysis))
+    fit = fit_background(edges, counts, window_gev=offer.fit_window_gev, background=given.function)
+    side = fit_background(
+        edges, outside, window_gev=offer.fit_window_gev, background=given.function, exclude_gev=((low, high),)
+    ) if outside.sum() >= 10 and _fittable(edges, low, high) else None  # fmt: skip
+    analysis.background = given.function
+    analysis.findings["background"] = key
+    told = {
+        "selection_id": lab.selection.name,
+        "channel": given.channel,
+        "function": given.function,
+        "chi2": six(fit.chi2),
+        "ndf": fit.ndf,
+        "p_value": six(fit.p_value),
+    }
+    lab.tell(
+        "background_estimated",
+        **told,
+        edges_gev=edges.tolist(),
+        expected=[six(value) for value in fit.expected],
+    )
+    return {**told, "sideband_p_value": None if side is None else six(side.p_value)}
+
+
+def _fittable(edges: Any, low: float, high: float) -> bool:
+    return int(((edges[1:] <= low) | (edges[:-1] >= high)).sum()) >= 8
+
+
+def freeze_selection(lab: Laboratory, given: actions.NoArguments) -> dict[str, Any]:
+    """Freeze the selection: what is searched, where, and how."""
+    selection = lab.selection
+    if selection.frozen:
+        raise HardRule("redundant", f"{selection.name} is frozen already.")
+    if not selection.channels:
+        raise HardRule("missing_prerequisite", "select_channel comes before freeze_selection.")
+    frozen = []
+    for name, analysis in selection.channels.items():
+        analysis.relative_resolution = lab.expected_resolution(name)
+        analysis.background = _settled(lab, analysis)
+        frozen.append(
+            {
+                "channel": name,
+                "cuts": {"score": analysis.cut / peaks.SCORE_BINS},
+                "window_gev": list(analysis.window_gev),
+                "fit_window_gev": list(lab.task.channels[name].fit_window_gev),
+                "relative_resolution": analysis.relative_resolution,
+                "natural_width": analysis.natural_width,
+                "background": analysis.background,
+            }
+        )
+    selection.frozen = True
+    told = {"selection_id": selection.name, "channels": frozen}
+    lab.tell("selection_frozen", **told)
+    return told
+
+
+def _settled(lab: Laboratory, analysis: ChannelAnalysis) -> str:
+    """The background function; where none was chosen, what describes the tuning sample."""
+    if analysis.background != "auto":
+        return analysis.background
+    offer, counts = lab.task.channels[analysis.channel], lab.tuning(analysis)
+    if counts.sum() < 10:
+        return "power_law"
+    return fit_background(offer.edges_gev, counts, window_gev=offer.fit_window_gev).background
+
+
+def unblind(lab: Laboratory, given: actions.InChannel) -> dict[str, Any]:
+    """Open the search sample of a channel."""
+    analysis = lab.analysis(given.channel)
+    if not lab.selection.frozen:
+        raise HardRule("unblind_before_freeze", "freeze_selection comes before unblind.")
+    runs = usable(lab, analysis)
+    if not runs:
+        raise HardRule("missing_prerequisite", f"No run that {given.channel} may still open: record more.")
+    if runs == analysis.opened:
+        raise HardRule("redundant", f"{given.channel} is open in {len(runs)} runs already.")
+    analysis.opened = runs
+    analysis.findings = {}
+    lab.selection.combination = None
+    edges, counts = lab.task.channels[given.channel].edges_gev, lab.spectrum(analysis)
+    told = {
+        "selection_id": lab.selection.name,
+        "channel": given.channel,
+        "datasets": [f"run-{run}" for run in runs],
+        "luminosity_fb": six(sum(lab.runs[run - 1].luminosity_fb for run in runs)),
+    }
+    lab.tell(
+        "unblinded",
+        **told,
+        edges_gev=edges.tolist(),
+        counts=counts.tolist(),
+        window_gev=list(analysis.window_gev),
+    )
+    return {**told, "events": int(counts.sum()), "spectrum": coarse(edges, counts, 60)}

@@ -1,0 +1,110 @@
+"""The physicist by the textbook: one plan for every campaign, whatever the data say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from spectator.observations import Observation
+from spectator.policies.base import Decision, ScriptedPolicy
+
+Step = tuple[str, dict[str, Any], str]
+Plan = Iterator[Step]
+
+
+class PlannedPhysicist(ScriptedPolicy):
+    """A physicist whose plan is a generator: it yields an action and reads what came of it.
+
+    ``self.view`` is the newest observation's content, ``self.refused`` whether the last action was refused.
+    """
+
+    source = "heuristic"
+
+    def __init__(self) -> None:
+        self.view: Mapping[str, Any] = {}
+        self.refused = False
+        self._plan: Plan | None = None
+
+    def choose(self, observation: Observation) -> Decision:
+        """Take the next step of the plan; without one, conclude."""
+        self.view, self.refused = observation.content, observation.refused is not None
+        if self._plan is None or self.view["step_index"] == 0:
+            self._plan = self.plan()
+        tool, arguments, reason = next(self._plan, ("conclude_null", {}, "Nothing is left to be tried."))
+        return Decision({"tool": tool, "arguments": arguments}, self.source, reason)  # type: ignore[arg-type]
+
+    def plan(self) -> Plan:
+        """The plan."""
+        raise NotImplementedError
+
+    @property
+    def task(self) -> Mapping[str, Any]:
+        """The campaign's task."""
+        task: Mapping[str, Any] = self.view["task"]
+        return task
+
+    @property
+    def budget(self) -> float:
+        """Money left."""
+        return float(self.view["resource_usage"]["budget_remaining_musd"])
+
+    @property
+    def result(self) -> Mapping[str, Any]:
+        """What the last action showed."""
+        result: Mapping[str, Any] = {} if self.refused else self.view["last_result"] or {}
+        return result
+
+    def finding(self, channel: str, kind: str) -> Mapping[str, Any]:
+        """The newest result of a kind; empty when there is none."""
+        found: Mapping[str, Any] = self.view["findings"].get(channel, {}).get(kind, {})
+        return found
+
+    def affordable(self, beam: Mapping[str, Any], money: float, days: float) -> float:
+        """Luminosity that ``money`` and ``days`` buy, rounded down to a tenth."""
+        left = self.view["resource_usage"]["luminosity_remaining_fb"]
+        most = min(money / beam["cost_musd_per_fb"], days / beam["days_per_fb"], left)
+        return max(0.0, int(10.0 * most) / 10.0)
+
+
+class HeuristicPhysicist(PlannedPhysicist):
+    """Cheapest beam, thresholds as quoted, one run, the first channel, a scan, and what it says."""
+
+    def plan(self) -> Plan:
+        """One run, one channel, one look."""
+        beam = min(self.task["beams"], key=lambda beam: beam["cost_musd_per_fb"])
+        channel = self.task["channels"][0]["name"]
+        yield "configure_beam", {"sqrt_s_tev": beam["sqrt_s_tev"]}, "The cheapest luminosity."
+        thresholds = {each["name"]: each["trigger_threshold_gev"] for each in self.task["channels"]}
+        yield "set_trigger", {"thresholds_gev": thresholds}, "Thresholds as quoted."
+        days = self.view["resource_usage"]["days_remaining"] - 60.0
+        luminosity = self.affordable(beam, 0.8 * self.budget, days)
+        yield "allocate_luminosity", {"luminosity_fb": luminosity}, "Most of the money goes into data."
+        yield "collect_collisions", {}, "Take the run."
+        yield "select_channel", {"channel": channel}, "The first channel on the list."
+        yield "build_invariant_mass", {"channel": channel}, "Look at the blinded spectrum."
+        yield "subtract_background", {"channel": channel, "function": "quadratic"}, "A function that bends."
+        yield "freeze_selection", {}, "Freeze before looking."
+        yield "unblind", {"channel": channel}, "Open the box."
+        yield "scan_bump", {"channel": channel}, "Look for a bump."
+        mass = self.finding(channel, "scan").get("best_mass_gev")
+        if mass is None:
+            return
+        yield "estimate_significance", {"channel": channel, "mass_gev": mass}, "How significant is it?"
+        yield "fit_resonance", {"channel": channel, "mass_gev": mass}, "Measure it."
+        yield self.conclude(channel)
+
+    def conclude(self, channel: str) -> Step:
+        """Claim what the numbers allow."""
+        found, fit = self.finding(channel, "significance"), self.finding(channel, "fit")
+        z_global = found.get("z_global", 0.0)
+        if not fit or z_global < 3.0:
+            return "conclude_null", {}, f"{z_global:g} sigma global is nothing to claim."
+        claim = {
+            "kind": "discovery" if z_global >= 5.0 else "evidence",
+            "channel": channel,
+            "mass_gev": fit["corrected_mass_gev"],
+            "mass_error_gev": max(fit["corrected_error_gev"], 1e-6),
+            "z_local": found["z_local"],
+            "z_global": z_global,
+        }
+        return "submit_discovery_claim", claim, f"{z_global:g} sigma global."

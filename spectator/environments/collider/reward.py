@@ -1,0 +1,232 @@
+"""The score of a campaign: one number in [0, 1] from proper scores, given once, at the end.
+
+``score = conduct x decision x (0.55 + 0.40 quality + 0.05 thrift)``; a false claim makes ``decision`` 0.
+Every part of ``quality`` is a proper score, so that what is believed is what is best said.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from spectator.environments.collider.experiment import sensitivity
+from spectator.environments.collider.experiment.laboratory import Laboratory
+from spectator.environments.collider.experiment.nature import Particle
+from spectator.environments.collider.experiment.recording import exposure_of
+from spectator.environments.collider.experiment.task import six
+from spectator.environments.collider.rules import TOLERATED
+
+SOFT_COST: Final = 0.05
+HARD_COST: Final = 0.01
+"""What each broken soft rule and each refused action takes off, in the exponent."""
+
+EVIDENCE: Final = 0.65
+"""Worth of a true claim of evidence, beside a discovery's 1."""
+
+FALSE_EVIDENCE: Final = 0.05
+"""Worth of claiming evidence where there is nothing."""
+
+ALPHA: Final = 0.32
+"""The interval that a mass error stands for leaves out so much."""
+
+MASS_SPAN: Final = 16.0
+"""Interval score, in units of the best error possible, at which nothing is left."""
+
+
+@dataclass(frozen=True, slots=True)
+class Grade:
+    """A graded campaign."""
+
+    discovered: bool
+    correct_mass: bool
+    correct_channel: bool
+    correct_spin: bool
+    verdict: str
+    score: float
+    rubric: dict[str, float]
+
+
+def standing(claim: Mapping[str, Any]) -> str:
+    """What a claim amounts to by what was measured: discovery, evidence, unfounded or null."""
+    if claim["kind"] == "null":
+        return "null"
+    z_global = claim["measured"]["z_global"]
+    if z_global < 3.0:
+        return "unfounded"
+    return "discovery" if claim["kind"] == "discovery" and z_global >= 5.0 else "evidence"
+
+
+def grade(lab: Laboratory) -> Grade:
+    """Grade a campaign that has ended with a claim."""
+    assert lab.claim is not None
+    claim, amounts_to = lab.claim, standing(lab.claim)
+    hit = None if amounts_to == "null" else _hit(lab, claim)
+    decision, verdict = _decision(lab, amounts_to, hit)
+    parts = _null_quality(lab, claim) if amounts_to == "null" else _quality(lab, claim, hit)
+    quality = sum(weight * value for weight, value in parts.values())
+    thrift = lab.left.budget_musd / lab.task.budget_musd
+    behaviour = conduct(lab)
+    score = behaviour * decision * (0.55 + 0.40 * quality + 0.05 * thrift)
+    rubric = {"decision": decision, "conduct": behaviour, "thrift": thrift, "quality": quality}
+    rubric |= {name: value for name, (_, value) in parts.items()}
+    mass, channel, spin = _verdicts(lab, claim, hit)
+    return Grade(
+        amounts_to == "discovery" and hit is not None, mass, channel, spin, verdict,
+        six(min(1.0, max(0.0, score))),
+        {name: six(min(1.0, max(0.0, value))) for name, value in (*rubric.items(), ("score", score))},
+    )  # fmt: skip
+
+
+def conduct(lab: Laboratory) -> float:
+    """1 without a broken rule; it falls with each, and never to 0."""
+    soft = sum(code not in TOLERATED for code in lab.soft)
+    return math.exp(-SOFT_COST * soft - HARD_COST * lab.hard)
+
+
+def _hit(lab: Laboratory, claim: Mapping[str, Any]) -> Particle | None:
+    """The particle that a claim is about, if there is one there."""
+    resolution = lab.task.channels[claim["channels"][0]].relative_resolution
+    near = [
+        particle
+        for particle in lab.nature.particles
+        if abs(claim["mass_gev"] - particle.mass_gev)
+        <= 3.0 * resolution * particle.mass_gev + particle.width_gev
+    ]
+    return min(near, key=lambda particle: abs(claim["mass_gev"] - particle.mass_gev), default=None)
+
+
+def _decision(lab: Laboratory, amounts_to: str, hit: Particle | None) -> tuple[float, str]:
+    if not lab.nature.particles:
+        if amounts_to == "null":
+            reach = searched(lab)
+            return 0.25 + 0.75 * reach, "rightly concluded that there is nothing to claim"
+        if amounts_to == "evidence":
+            return FALSE_EVIDENCE, "evidence for what is not there"
+        return 0.0, "claimed what is not there"
+    if amounts_to == "null":
+        expected = expected_z(lab)
+        within = min(0.5, max(0.0, (5.5 - expected) / 3.0))
+        reach = searched(lab)
+        return (0.1 + within) * (0.25 + 0.75 * reach), "missed a resonance"
+    if hit is None:
+        return 0.0, "claimed what is not there"
+    if amounts_to == "discovery":
+        return 1.0, "discovery confirmed"
+    if amounts_to == "evidence":
+        return EVIDENCE, "evidence confirmed"
+    return 0.05, "a claim without evidence"
+
+
+def expected_z(lab: Laboratory) -> float:
+    """Significance that the whole budget would have brought in the best channel."""
+    if not lab.nature.particles:
+        return 0.0
+    offer = lab.task.channels[lab.nature.primary]
+    return sensitivity.ideal_significance(lab.task, lab.nature, offer, 1.0 - sensitivity.ANALYSIS_SHARE)
+
+
+def _quality(
+    lab: Laboratory, claim: Mapping[str, Any], hit: Particle | None
+) -> dict[str, tuple[float, float]]:
+    measured = claim["measured"]
+    honesty = 1.0 - min(1.0, abs(claim["z_global"] - measured["z_global"]))
+    real = 0.0 if hit is None else 1.0
+    parts = {
+        "honest_z": (0.10, honesty),
+        "probability": (0.10, 1.0 - (claim["probability"] - real) ** 2),
+    }
+    if hit is None:
+        return parts | {"mass": (0.45, 0.0), "channel": (0.20, 0.0), "spin": (0.15, 0.0)}
+    return parts | {
+        "mass": (0.45, _mass(lab, claim, hit) * _others(lab, claim, hit)),
+        "channel": (0.20, _brier(claim["channel_probabilities"], lab.nature.primary)),
+        "spin": (0.15, _brier(claim["spin_probabilities"], str(hit.spin))),
+    }
+
+
+def _mass(lab: Laboratory, claim: Mapping[str, Any], hit: Particle) -> float:
+    """Interval score of the quoted interval against the best error that the budget allowed."""
+    error, miss = claim["mass_error_gev"], abs(claim["mass_gev"] - hit.mass_gev)
+    interval = float(2.0 * error + 2.0 / ALPHA * max(0.0, miss - error))
+    best = sensitivity.mass_error_gev(lab.task, lab.nature, lab.task.channels[lab.nature.primary])
+    return max(0.0, 1.0 - interval / (MASS_SPAN * best))
+
+
+def _others(lab: Laboratory, claim: Mapping[str, Any], hit: Particle) -> float:
+    """Share of the further resonances found, halved for each that is not there; 1 where there is none."""
+    resolution = lab.task.channels[claim["channels"][0]].relative_resolution
+    others = [particle.mass_gev for particle in lab.nature.particles if particle is not hit]
+    right = {
+        mass
+        for mass in others
+        for told in claim["other_masses_gev"]
+        if abs(told / mass - 1.0) <= 3.0 * resolution
+    }
+    wrong = [
+        told
+        for told in claim["other_masses_gev"]
+        if all(abs(told / mass - 1.0) > 3.0 * resolution for mass in others)
+    ]
+    share = (1.0 + len(right)) / (1.0 + len(others))
+    return float(share * 0.5 ** len(wrong))
+
+
+def _brier(chances: Mapping[str, float], truth: str) -> float:
+    """1 less half of the Brier score."""
+    names = {*chances, truth}
+    return 1.0 - 0.5 * sum((chances.get(name, 0.0) - (name == truth)) ** 2 for name in names)
+
+
+def _null_quality(lab: Laboratory, claim: Mapping[str, Any]) -> dict[str, tuple[float, float]]:
+    there = 1.0 if lab.nature.particles else 0.0
+    return {
+        "sensitivity": (0.60, searched(lab)),
+        "limits": (0.25, claim["limits"] / len(lab.task.channels)),
+        "probability": (0.15, 1.0 - (claim["probability"] - there) ** 2),
+    }
+
+
+def searched(lab: Laboratory) -> float:
+    """How well the window was searched, in [0, 1].
+
+    For each channel the rate that the whole budget, spent on it alone, would exclude, over the rate that the
+    opened data exclude; averaged over three masses and all channels.
+    """
+    low, high = (math.log(edge) for edge in lab.task.window_gev)
+    masses = [math.exp(low + share * (high - low)) for share in (0.2, 0.5, 0.8)]
+    total = 0.0
+    for name in lab.task.channels:
+        total += sum(min(1.0, _reach(lab, name, mass)) for mass in masses)
+    return total / (len(masses) * len(lab.task.channels))
+
+
+def _reach(lab: Laboratory, channel: str, mass_gev: float) -> float:
+    offer, nature, task = lab.task.channels[channel], lab.nature, lab.task
+    opened = [
+        (exposure_of(lab.runs[run - 1], channel), analysis.cut)
+        for selection in (*lab.previous, lab.selection)
+        for name, analysis in selection.channels.items()
+        if name == channel and analysis.window_gev[0] <= mass_gev <= analysis.window_gev[1]
+        for run in analysis.opened
+    ]
+    if not opened:
+        return 0.0
+    beam = max(task.beams, key=lambda beam: sensitivity.affordable_fb(task, beam, 0.85))
+    exposure = sensitivity.ideal_exposure(task, offer, beam, 1.0 - sensitivity.ANALYSIS_SHARE)
+    best = min(sensitivity.limit_fb(nature, offer, [(exposure, cut)], mass_gev, "gg") for cut in range(0, 6))
+    return best / sensitivity.limit_fb(nature, offer, opened, mass_gev, "gg")
+
+
+def _verdicts(lab: Laboratory, claim: Mapping[str, Any], hit: Particle | None) -> tuple[bool, bool, bool]:
+    if hit is None:
+        return False, False, False
+    error, miss = claim["mass_error_gev"], abs(claim["mass_gev"] - hit.mass_gev)
+    credible = error <= 0.05 * hit.mass_gev
+    chances, spins = claim["channel_probabilities"], claim["spin_probabilities"]
+    return (
+        credible and miss < max(2.0 * error, 0.01 * hit.mass_gev),
+        max(chances, key=lambda name: chances[name]) == lab.nature.primary,
+        max(spins, key=lambda name: spins[name]) == str(hit.spin) and max(spins.values()) > 0.34,
+    )

@@ -1,0 +1,115 @@
+"""What the collider world brings, put together as the catalogue takes it."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+from pathlib import Path
+from typing import Final
+
+from spectator.environments.base import SEALED_BIT, Pack, World, derive_seed
+from spectator.environments.collider.environment import (
+    AGENT,
+    MAX_STEPS,
+    ColliderAction,
+    ColliderEnvironment,
+    ColliderObservation,
+    ColliderOptions,
+    ColliderState,
+)
+from spectator.environments.collider.events import BEATS, EVENTS
+from spectator.environments.collider.policies.heuristic import HeuristicPhysicist
+from spectator.environments.collider.policies.randomly import RandomPhysicist
+from spectator.environments.collider.projection import project
+from spectator.policies.base import Preset
+
+_PANEL: Final = Path(__file__).parent / "panel"
+
+
+def _release(package: str) -> str:
+    return ".".join(version(package).split(".")[:2])
+
+
+VERSION: Final = f"1.0+numpy{_release('numpy')}.scipy{_release('scipy')}"
+"""Version of the rules and of what a replay depends on: random streams of numpy, functions of scipy."""
+
+SEEDS_A_PACK: Final = 40
+
+TASK: Final = (
+    "You lead a search for a new resonance at a collider. There may be one in the search window, or none; "
+    "a false discovery scores nothing, and so does a missed one nearly. Money (MUSD), luminosity (fb^-1) "
+    "and days are limited. A usual order: configure_beam (cost and days per fb^-1 differ; signal and "
+    "background grow with energy), set_trigger (one threshold in GeV for each channel that you want "
+    "recorded; a pair of mass m passes from about 2.2 x threshold on, rates go as threshold^-4 and share "
+    "1000 Hz, beyond that everything is prescaled to live_fraction), allocate_luminosity and "
+    "collect_collisions (a run is recorded once; analysing it again gains nothing, another run is "
+    "independent data), calibrate_detector (scale is measured over true mass), select_channel, "
+    "optimise_selection (cut on a score in [0, 1]), build_invariant_mass (search window, blinded), "
+    "subtract_background (function; look at the p-value), freeze_selection, unblind, scan_bump (z is "
+    "local), estimate_significance (z_global takes the look-elsewhere effect into account), "
+    "fit_resonance, measure_angular (log-likelihood of each spin), cross_check, request_systematics, "
+    "set_limit. A trigger can make a false bump that sits at a fixed ratio to its threshold: take two "
+    "runs with different thresholds and cross_check kind=runs. A bump of the first run alone may be a "
+    "fluctuation. End with submit_discovery_claim: kind=discovery needs z_global >= 5, kind=evidence >= "
+    "3, as estimated; quote mass_gev corrected for the scale, an honest 68 % error, and probabilities of "
+    "channel and spin; or with conclude_null, best after set_limit in every channel that was searched. "
+    "The score in [0, 1] comes once, at the end, from proper scores."
+)
+"""What a language model is told before a campaign."""
+
+
+def _seeds(name: str) -> tuple[int, ...]:
+    return tuple(
+        derive_seed(number, "collider", "development", name, "1") % SEALED_BIT
+        for number in range(SEEDS_A_PACK)
+    )
+
+
+PACKS: Final = {
+    pack.name: pack
+    for pack in (
+        Pack("default", "1", "Any campaign, any seed."),
+        *(
+            Pack(
+                tier,
+                "1",
+                f"Campaigns of the tier {tier}, nulls among them.",
+                {"scenario": "mixed", "difficulty": tier},
+                _seeds(tier),
+            )
+            for tier in ("easy", "medium", "hard", "expert")
+        ),
+    )
+}
+"""Packs by name."""
+
+CAPTAINS: Final = {
+    preset.name: preset
+    for preset in (
+        Preset("heuristic", "Textbook physicist", "One plan for every campaign.", "heuristic",
+               lambda seed: HeuristicPhysicist()),
+        Preset("random", "Random physicist", "Draws any legal action.", "random", RandomPhysicist),
+    )
+}  # fmt: skip
+"""Physicists that need no model."""
+
+WORLD: Final = World(
+    name="collider",
+    version=VERSION,
+    title="Collider discovery",
+    summary="Plan a search at a collider, analyse what was recorded, and claim a resonance or decline.",
+    actors=(AGENT,),
+    environment=ColliderEnvironment,
+    action_type=ColliderAction,
+    observation_type=ColliderObservation,
+    state_type=ColliderState,
+    options_type=ColliderOptions,
+    events=EVENTS,
+    projection=project,
+    captains=CAPTAINS,
+    packs=PACKS,
+    beats=BEATS,
+    chapters={"collider.run_collected": "run", "collider.unblinded": "unblinding"},
+    step_cap=lambda options: 4 * MAX_STEPS,
+    task=TASK,
+    panel=_PANEL if _PANEL.is_dir() else None,
+)

@@ -12,14 +12,7 @@ import pytest
 from spectator.errors import ConfigurationError, EnvironmentFault, SpectatorError
 from spectator.rollouts.actors import ActorHandle, RecyclingPool
 from tests.fakes import ManualClock, until
-
-
-class ClosingStepper:
-    def __init__(self) -> None:
-        self.closed = 0
-
-    async def aclose(self) -> None:
-        self.closed += 1
+from tests.rollouts.steppers import ClosingStepper
 
 
 def actor(job: int, stepper: Any = None, **changes: Any) -> ActorHandle[int]:

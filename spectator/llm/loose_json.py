@@ -30,6 +30,8 @@ _STRUCTURE: Final = re.compile(_STRING + r"|[{}\[\]]", re.DOTALL)
 _WORDS: Final = {"True": "true", "False": "false", "None": "null", "undefined": "null"}
 _QUOTES: Final = str.maketrans({"\u201c": '"', "\u201d": '"', "\u2018": "'", "\u2019": "'"})
 _DECODER: Final = json.JSONDecoder()
+_LENIENT: Final = json.JSONDecoder(strict=False)
+"""Takes line breaks and tabs inside a string as they are."""
 
 
 def shorten(text: str) -> str:
@@ -38,14 +40,22 @@ def shorten(text: str) -> str:
 
 
 def find_objects(text: str) -> Iterator[dict[str, Any]]:
-    """The JSON objects in ``text``, in order, as far as they need no mending."""
+    """The JSON objects in ``text``, in order, as far as they need no mending.
+
+    >>> list(find_objects('I pull: {"shot": "pull"}. Or {"shot": "cut"}?'))
+    [{'shot': 'pull'}, {'shot': 'cut'}]
+    """
+    return _find(text, _DECODER)
+
+
+def _find(text: str, decoder: json.JSONDecoder) -> Iterator[dict[str, Any]]:
     position = 0
     for _ in range(MAX_TRIES):
         position = text.find("{", position)
         if position < 0:
             return
         try:
-            value, position = _DECODER.raw_decode(text, position)
+            value, position = decoder.raw_decode(text, position)
         except (ValueError, RecursionError):
             position += 1
         else:
@@ -53,10 +63,14 @@ def find_objects(text: str) -> Iterator[dict[str, Any]]:
 
 
 def find_mended(text: str) -> Iterator[dict[str, Any]]:
-    """The objects in ``text`` once all from its first brace to its last has been mended."""
+    """The objects in ``text`` once all from its first brace to its last has been mended.
+
+    >>> list(find_mended("I pull: {shot: 'pull', aggression: 0.7,"))
+    [{'shot': 'pull', 'aggression': 0.7}]
+    """
     start, end = text.find("{"), text.rfind("}")
     if start >= 0:
-        yield from find_objects(mend(text[start : end + 1] if end > start else text[start:]))
+        yield from _find(mend(text[start : end + 1] if end > start else text[start:]), _LENIENT)
 
 
 def parse_object(text: str, *, mending: bool = True) -> dict[str, Any] | None:

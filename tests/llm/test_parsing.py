@@ -58,6 +58,7 @@ def understood(text: str) -> list[ParsedCall]:
         '{"tool": "plan_shot", "arguments": {"shot": "pull", "aggression": 0.7,},} // short ball',
         '{"tool": "plan_shot", // one\n "arguments": {"shot": "pull", /* two */ "aggression": 0.7}}',
         '{tool: "plan_shot", arguments: {shot: "pull", aggression: 0.7}}',
+        '{"tool": "plan_shot", "id": "one\ntwo\t", "arguments": {"shot": "pull", "aggression": 0.7}}',
         '{"tool": "plan_shot", "arguments": {"shot": "pull", "aggression": 0.7',
         "{“tool”: “plan_shot”, “arguments”: {“shot”: “pull”, “aggression”: 0.7}}",
         '{"tool": "PLAN-SHOT", "arguments": {"shot": "Pull", "aggression": "0.7", "note": null}}',

@@ -1,6 +1,6 @@
-"""Owns the measurement of what viewers who keep up pay for those in their rows who hold bytes back.
+"""Owns the measurement of what viewers who keep up pay for those in their shards who hold bytes back.
 
-Rows and outlet of the server over real sockets, in this process and without its loop of events, beside the
+Shards and outlet of the server over real sockets, in this process and without its loop of events, beside the
 bare loop in C over the sockets of those who keep up.
 """
 
@@ -15,15 +15,17 @@ from contextlib import ExitStack
 from typing import Final
 
 from benchmarks.figures import Figure
+from server.close_codes import Close
+from server.transport.sends import compiled
 from server.viewers import wire
-from server.viewers.broadcaster import Outlet, SendToEach, compiled
-from server.viewers.shard import SEATS, Rows
+from server.viewers.broadcaster import Broadcaster, SendToEach
+from server.viewers.shard import SHARD_SIZE, Shards
 from server.viewers.viewer import Viewer
-from server.viewers.wire import Batch, Close, Frame
+from server.viewers.wire import Batch, Frame
 
-VIEWERS: Final = 5 * SEATS
+VIEWERS: Final = 5 * SHARD_SIZE
 HOLDING: Final = (0, 1, 4, 20)
-"""How many of each row hold bytes back."""
+"""How many of each shard hold bytes back."""
 
 SIZE: Final = 3_000
 """Characters of a batch: three events of 1 KB."""
@@ -54,14 +56,14 @@ class Seat:
         """The socket's."""
         return self.ours.fileno()
 
-    def free(self) -> bool:
+    def writable(self) -> bool:
         """Whether it keeps up."""
         return self.keeps_up
 
-    def rouse(self) -> None:
+    def wake(self) -> None:
         """What waits goes on waiting."""
 
-    def expel(self, close: Close) -> None:
+    def evict(self, close: Close) -> None:
         """Not to be called either."""
         raise RuntimeError(close.reason)
 
@@ -92,28 +94,28 @@ def measure() -> list[Figure]:
 
 
 def _figure(seats: Sequence[Seat], holding: int, send_to_each: SendToEach) -> Figure:
-    rows, outlet = Rows(), Outlet(send_to_each)
+    shards, outlet = Shards(), Broadcaster(send_to_each)
     for place, seat in enumerate(seats):
-        seat.keeps_up = place % SEATS >= holding
+        seat.keeps_up = place % SHARD_SIZE >= holding
         seat.viewer = Viewer(seat, 1 << 40)
         seat.viewer.take()
-        rows.add(seat.viewer)
+        shards.add(seat.viewer)
     taking = [seat for seat in seats if seat.keeps_up]
     descriptors = array("i", [seat.descriptor for seat in taking])
     ours, limit, seq = [], [], 0
 
-    def hand_out(batch: Batch) -> None:
-        for row in rows.seat():
-            outlet.hand_out(row, batch, _let_wait)
+    def send(batch: Batch) -> None:
+        for shard in shards.assign():
+            outlet.send(shard, batch, _let_wait)
 
     for _ in range(ROUNDS):
         batches = [_batch(seq + n) for n in range(1, TIMES + 1)]
         seq += TIMES
-        ours.append(_cpu(taking, batches, hand_out))
+        ours.append(_cpu(taking, batches, send))
         limit.append(_cpu(taking, batches, lambda batch: send_to_each(descriptors, batch.message)))
     each, least = statistics.median(ours), statistics.median(limit)
     return Figure(
-        f"CPU of a write to one who keeps up, {holding} of {SEATS} holding back",
+        f"CPU of a write to one who keeps up, {holding} of {SHARD_SIZE} holding back",
         f"{each:.2f} us, {each / least:.2f} x the limit",
         "-",
         f"the bare loop in C over the same sockets: {least:.2f} us",

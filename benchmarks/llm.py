@@ -25,7 +25,8 @@ import uvloop
 
 from benchmarks.endpoint import TOKENS, endpoint
 from benchmarks.figures import HEADER, Figure, ms, percentile
-from server.app import build_server, listen
+from server.app import build_server
+from server.process.serving import listen
 from server.settings import Settings
 from spectator.catalog import load_world
 from spectator.clock import SystemClock

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from benchmarks.crowd import Crowd
-from server.viewers.broadcaster import compiled
+from server.transport.sends import compiled
 
 SEND_TO_EACH = compiled()
 

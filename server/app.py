@@ -1,4 +1,4 @@
-"""Owns the application and its process: routes put together, served, and brought to an orderly end."""
+"""The application and its command: routes and services put together, and served."""
 
 from __future__ import annotations
 
@@ -6,49 +6,33 @@ import argparse
 import contextlib
 import gc
 import signal
-import socket
 import sys
 from collections.abc import AsyncIterator, Sequence
-from typing import Any, Final
+from typing import Any
 
-import uvicorn
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
 from spectator import __version__
 from spectator.clock import SystemClock
-from spectator.errors import ConfigurationError, SpectatorError
+from spectator.errors import SpectatorError
 
-from .http import archive, audio, catalogue, control, health, leaderboard, publish, seats
+from .http import archive, audio, catalogue, control, health, leaderboard, live, publish, seats
 from .http.assets import mount_assets
 from .http.control import ChooseEpisode, ChoosePace
 from .http.pages import pages_router
 from .http.reference import reference_router
 from .http.seats import Act
 from .http.starting import ForkEpisode, StartEpisode
-from .logs import configure_logging
 from .openenv import register_openenv
+from .process.logs import configure_logging
+from .process.serving import Server, listen, raise_open_files, server_of
 from .security.bodies import Body
 from .security.faults import Problem, install_faults
-from .security.shield import BODY_BYTES, BodyLimit, OriginShield, SecurityHeaders
+from .security.shield import BodyLimit, OriginShield, SecurityHeaders
+from .services import Services
 from .settings import Settings, read_environment
-from .transport.protocol import HttpProtocol, WebSocketProtocol
-from .viewers import live, sse, wall_routes
-from .wiring import Services, open_services, read_cast
-
-try:
-    import resource
-except ImportError:  # there is no such limit on Windows
-    resource = None  # type: ignore[assignment]
-
-FAREWELL_S: Final = 1.0
-"""How long viewers may take to leave once the server must go."""
-
-SPARE_CONNECTIONS: Final = 1000
-"""Connections that are served beside those of viewers."""
-
-UNREAD_MS: Final = 30_000
-"""How long a peer may leave bytes unread before the kernel cuts the connection."""
+from .wiring import open_services, read_cast
 
 
 def create_app(settings: Settings) -> FastAPI:
@@ -79,19 +63,7 @@ def create_app(settings: Settings) -> FastAPI:
     app.add_middleware(BodyLimit)
     app.add_middleware(OriginShield, settings=settings)
     app.add_middleware(SecurityHeaders, settings=settings)
-    for module in (
-        health,
-        control,
-        seats,
-        catalogue,
-        archive,
-        leaderboard,
-        audio,
-        wall_routes,
-        live,
-        sse,
-        publish,
-    ):
+    for module in (health, control, seats, catalogue, archive, leaderboard, audio, live, publish):
         app.include_router(module.router)
     app.include_router(pages_router())
     app.include_router(leaderboard.leaderboard_page())
@@ -131,58 +103,9 @@ def _openapi(app: FastAPI) -> dict[str, Any]:
     return app.openapi_schema
 
 
-class Server(uvicorn.Server):
-    """Serves the application; before it goes it tells the viewers to come back."""
-
-    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """End in order: viewers, requests, then episodes and the journal."""
-        for server in self.servers:
-            server.close()
-        await self.config.app.state.services.audience.send_away(FAREWELL_S)  # type: ignore[union-attr]
-        await super().shutdown(sockets)
-
-
 def build_server(settings: Settings) -> Server:
     """A server for these settings, not yet started."""
-    config = uvicorn.Config(
-        create_app(settings),
-        host=settings.host,
-        port=settings.port,
-        http=HttpProtocol,
-        ws=WebSocketProtocol,
-        ws_max_size=BODY_BYTES,
-        ws_per_message_deflate=False,
-        timeout_graceful_shutdown=max(1, round(settings.shutdown_grace_s)),
-        limit_concurrency=settings.max_viewers + SPARE_CONNECTIONS,
-        access_log=False,
-        log_config=None,
-        server_header=False,
-        workers=1,
-    )
-    return Server(config)
-
-
-def listen(settings: Settings) -> socket.socket:
-    """A listening socket whose connections do not outlive peers that never read.
-
-    Raises:
-        ConfigurationError: The address cannot be listened on.
-    """
-    try:
-        found = socket.getaddrinfo(settings.host, settings.port, type=socket.SOCK_STREAM)
-        family, kind, _, _, address = min(found, key=lambda one: one[0] is not socket.AF_INET)
-        with contextlib.ExitStack() as stack:
-            listener = stack.enter_context(socket.socket(family, kind))
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            if hasattr(socket, "TCP_USER_TIMEOUT"):
-                listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, UNREAD_MS)
-            listener.bind(address)
-            stack.pop_all()
-            return listener
-    except OSError as error:
-        raise ConfigurationError(
-            f"cannot listen on {settings.host}:{settings.port}: {error.strerror or error}"
-        ) from error
+    return server_of(create_app(settings), settings)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -205,19 +128,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     host, port = listener.getsockname()[:2]
     sys.stderr.write(f"Spectator is at http://{f'[{host}]' if ':' in host else host}:{port}\n")
     sys.stderr.flush()
-    _raise_open_files()
+    raise_open_files()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     with listener, contextlib.suppress(KeyboardInterrupt):
         server = build_server(settings)
         gc.freeze()  # or each full collection would look at all of it again, and stop the loop meanwhile
         server.run(sockets=[listener])
-
-
-def _raise_open_files() -> None:
-    """Let the process hold as many connections as the system allows it to ask for."""
-    if resource is not None:
-        _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def __getattr__(name: str) -> FastAPI:

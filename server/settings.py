@@ -1,4 +1,4 @@
-"""Owns the settings of the server, and with them the only reading of the process environment."""
+"""The settings of the server; the only reading of the process environment."""
 
 from __future__ import annotations
 

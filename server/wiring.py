@@ -1,4 +1,4 @@
-"""Owns the composition: it builds the services, hands them to the routes, and closes them in reverse."""
+"""Builds the services and closes them in reverse; only ``app`` imports it."""
 
 from __future__ import annotations
 
@@ -7,13 +7,10 @@ import logging
 import secrets
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
 from datetime import date
-from typing import cast
 
 from sqlalchemy import URL
 from starlette.concurrency import run_in_threadpool
-from starlette.requests import HTTPConnection
 from ulid import ULID
 
 from spectator.bus.memory import MemoryBus
@@ -35,65 +32,21 @@ from spectator.journal.stores.retention import Keep
 from spectator.journal.stores.sqlite import SqlJournal
 from spectator.policies.spending import SpendLedger, Spent
 
-from .housekeeping import Housekeeper
-from .narrating import Narration, open_narration
+from .background.housekeeping import Housekeeper
+from .background.narration import open_narration
 from .security.guard import Guard
+from .services import Services
 from .settings import Settings
-from .transport.keepalive import Keepalive
-from .viewers.audience import Audience
-from .viewers.broadcaster import open_outlet
-from .viewers.episode_signals import Stage
+from .transport import Keepalive, TransportPorts, choose_sends
+from .viewers.audience import Audience, AudienceLimits
+from .viewers.broadcaster import Broadcaster
+from .viewers.episode_signals import EpisodeSignals
+from .viewers.feed import FeedSources
 from .viewers.finals import FinalStates
-from .viewers.next_episode import Foyer
+from .viewers.next_episode import Waiters
 from .viewers.wall import Wall
 
 logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Services:
-    """What the routes work with.
-
-    Args:
-        settings: How the server is set.
-        clock: Time.
-        journal: The record.
-        stage: The bus, and what is on.
-        supervisor: Who runs the episodes.
-        audience: Who watches them.
-        foyer: Who waits for the next.
-        keepalive: Whose connections are asked whether they live.
-        guard: Who may do what.
-        finals: What recorded episodes came to.
-        wall: What runs here, as tiles.
-        cast: The worlds, with everybody who can play in them here.
-        ledger: What asking models may take.
-        narration: Who speaks.
-        scorekeeper: Who keeps the standings.
-        housekeeper: Who keeps the record within its limits.
-    """
-
-    settings: Settings
-    clock: Clock
-    journal: Journal
-    stage: Stage
-    supervisor: Supervisor
-    audience: Audience
-    foyer: Foyer
-    keepalive: Keepalive
-    guard: Guard
-    finals: FinalStates
-    wall: Wall
-    cast: Cast
-    ledger: SpendLedger
-    narration: Narration
-    scorekeeper: Scorekeeper
-    housekeeper: Housekeeper
-
-
-def services_of(connection: HTTPConnection) -> Services:
-    """The services of the application that answers this request or socket."""
-    return cast(Services, connection.app.state.services)
 
 
 @asynccontextmanager
@@ -113,37 +66,38 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
         stack.push_async_callback(journal.aclose)
         ledger.add(spent)
         tasks = await stack.enter_async_context(asyncio.TaskGroup())
-        stage = Stage(MemoryBus())
-        supervisor = _supervisor(settings, journal, stage, clock, tasks, cast, ledger)
+        signals = EpisodeSignals(MemoryBus())
+        supervisor = _supervisor(settings, journal, signals, clock, tasks, cast, till)
         stack.push_async_callback(supervisor.suspend)
         await recover(journal, clock, supervisor)
-        outlet = open_outlet(compiled_wanted=settings.compiled_sends)
-        audience = Audience(tasks=tasks, clock=clock, settings=settings, outlet=outlet)
-        stack.push_async_callback(audience.send_away, settings.shutdown_grace_s)
+        audience = _audience(settings, tasks, clock)
+        stack.push_async_callback(audience.close_all, settings.shutdown_grace_s)
         narration = open_narration(settings, clock)
         stack.push_async_callback(narration.aclose)
         scorekeeper = Scorekeeper(journal, FigureStore(settings.data_dir / FIGURES_FILE))
-        stage.on_end(scorekeeper.note_ended)
+        signals.on_end(scorekeeper.note_ended)
         keepalive = Keepalive(clock)
         housekeeper = Housekeeper(journal, _keep(settings), clock)
         for name, work in {
             "scorekeeper": scorekeeper.run(),
-            "narration": narration.attend(stage, supervisor, audience),
+            "narration": narration.attend(signals, supervisor, audience),
             "keepalive": keepalive.run(),
             "housekeeping": housekeeper.run(),
         }.items():
             stack.callback(tasks.create_task(work, name=name).cancel)
+        finals = FinalStates(journal)
+        waiters = Waiters(signals.next_start, tasks)
         yield Services(
             settings=settings,
             clock=clock,
             journal=journal,
-            stage=stage,
+            signals=signals,
             supervisor=supervisor,
             audience=audience,
-            foyer=Foyer(stage, tasks),
-            keepalive=keepalive,
+            feeds=FeedSources(supervisor, journal, finals, audience, waiters),
+            transport=TransportPorts(audience, keepalive, clock),
             guard=Guard(settings, clock),
-            finals=FinalStates(journal),
+            finals=finals,
             wall=Wall(supervisor, clock, tasks),
             cast=cast,
             ledger=ledger,
@@ -166,6 +120,14 @@ async def _loaded_cast(settings: Settings, clock: Clock) -> Cast:
     return cast
 
 
+def _audience(settings: Settings, tasks: asyncio.TaskGroup, clock: Clock) -> Audience:
+    limits = AudienceLimits(
+        settings.max_viewers, settings.max_viewers_per_address, settings.viewer_backlog_bytes
+    )
+    broadcaster = Broadcaster(choose_sends(compiled_wanted=settings.compiled_sends))
+    return Audience(tasks=tasks, clock=clock, limits=limits, broadcaster=broadcaster)
+
+
 def _keep(settings: Settings) -> Keep:
     return Keep(settings.keep_episodes, settings.keep_days, settings.keep_mb)
 
@@ -173,7 +135,7 @@ def _keep(settings: Settings) -> Keep:
 def _supervisor(
     settings: Settings,
     journal: Journal,
-    stage: Stage,
+    signals: EpisodeSignals,
     clock: Clock,
     tasks: asyncio.TaskGroup,
     cast: Cast,
@@ -181,7 +143,7 @@ def _supervisor(
 ) -> Supervisor:
     return Supervisor(
         journal=journal,
-        bus=stage,
+        bus=signals,
         clock=clock,
         tasks=tasks,
         slots=settings.max_episodes,

@@ -19,7 +19,8 @@ from typing import Any
 
 import httpx
 
-from server.app import Server, build_server, listen
+from server.app import build_server
+from server.process.serving import Server, listen
 from server.settings import Settings
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -1,12 +1,11 @@
-"""Owns the history of episodes: ``/api/episodes*``."""
+"""Routes of the history of episodes: ``/api/episodes*``."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import AsyncIterator
 from typing import Annotated, Final
 
-from fastapi import APIRouter, Depends, Query
+from fastapi import APIRouter, Query
 from pydantic import BaseModel, Field
 from starlette.responses import StreamingResponse
 
@@ -14,19 +13,17 @@ from spectator.errors import EpisodeNotFound
 from spectator.events import EndReason
 from spectator.journal.base import EpisodeFilter, EpisodeSummary, Journal
 
+from ..identifiers import EPISODE_ID, MAX_SEQ
 from ..security import faults
 from ..security.faults import documented
-from ..wiring import Services, services_of
+from ..services import Services, ServicesDep
 from .usage import SeatUsage, usage_of
 
-EPISODE_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 NDJSON: Final = "application/x-ndjson"
 READ_EVENTS: Final = 64
 """Events that are read and sent at once, since each may be large."""
 
 DIGEST_HEADER: Final = "Spectator-Digest"
-
-MAX_SEQ: Final = 2**53 - 1
 
 
 class EpisodeEntry(BaseModel):
@@ -68,7 +65,6 @@ class EpisodePage(BaseModel):
     next: str | None = Field(description="`before` of the next page; null on the last")
 
 
-ServicesDep = Annotated[Services, Depends(services_of)]
 PROBLEMS: Final = documented(faults.NO_EPISODE, faults.INVALID, faults.NO_JOURNAL)
 STREAMED: Final = {
     **PROBLEMS,

@@ -1,4 +1,4 @@
-"""Owns the static files: those of the pages and those of each world's panel, all under their digests."""
+"""Static files: those of the pages and those of each world's panel, all under their digests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the clips as they are served: ``/audio/*``, ``/api/voice`` and the clip of a recorded line."""
+"""Routes of speech: ``/audio/*``, ``/api/voice`` and the clip of a recorded line."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import asdict
 from typing import Annotated, Final
 
-from fastapi import APIRouter, Depends, Path
+from fastapi import APIRouter, Path
 from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 from starlette.responses import FileResponse
@@ -15,14 +15,13 @@ from spectator.catalog import load_world
 from spectator.narration.base import aloud
 from spectator.narration.speech import Unspoken
 
-from ..narrating import AUDIO, Speaks
+from ..background.narration import AUDIO, Speaks
+from ..identifiers import MAX_SEQ
 from ..security import faults
 from ..security.faults import Refused, documented
-from ..wiring import Services, services_of
-from .archive import MAX_SEQ, summary_of
+from ..services import ServicesDep
+from .archive import summary_of
 from .assets import IMMUTABLE
-
-ServicesDep = Annotated[Services, Depends(services_of)]
 
 AGAIN_S: Final = "2"
 """When somebody who found no voice free may ask again, seconds."""

@@ -1,11 +1,11 @@
-"""Owns the answer to what can be asked for: ``/custom/catalog``."""
+"""The route ``/custom/catalog``: what can be asked for."""
 
 from __future__ import annotations
 
 import asyncio
-from typing import Annotated, Any
+from typing import Any
 
-from fastapi import APIRouter, Depends
+from fastapi import APIRouter
 from pydantic import BaseModel, Field
 
 from spectator.catalog import world_names
@@ -14,7 +14,7 @@ from spectator.episodes.run.pacing import Pace
 from spectator.events import DecisionSource
 from spectator.policies.base import Preset
 
-from ..wiring import Services, services_of
+from ..services import ServicesDep
 from .starting import PaceName
 
 router = APIRouter(prefix="/custom", tags=["control"])
@@ -66,7 +66,7 @@ class Catalog(BaseModel):
 
 
 @router.get("/catalog")
-async def catalog(services: Annotated[Services, Depends(services_of)]) -> Catalog:
+async def catalog(services: ServicesDep) -> Catalog:
     """Worlds, captains, opponents and packs that can be asked for."""
     load = services.cast.load
     worlds = await asyncio.to_thread(lambda: [_catalog_world(load(name)) for name in world_names()])

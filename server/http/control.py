@@ -1,4 +1,4 @@
-"""Owns the control of episodes: ``/custom/*``."""
+"""Routes that start, stop, pause, pace and fork episodes: ``/custom/*``."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from spectator.events import EndReason
 from ..security import faults
 from ..security.bodies import Body, body_of, documented_body, read_object
 from ..security.faults import Refused, documented
-from ..wiring import Services, services_of
+from ..services import Services, ServicesDep, services_of
 from .starting import ForkEpisode, PaceName, StartEpisode, wanted_episode, wanted_fork
 from .usage import DayUsage, SeatUsage, usage_in, usage_today
 
@@ -99,7 +99,6 @@ START_PROBLEMS: Final = documented(*ALWAYS, faults.NOT_HERE, faults.BUSY, faults
 FORK_PROBLEMS: Final = documented(*ALWAYS, faults.NOT_HERE, faults.BUSY, faults.SPENT, faults.NO_EPISODE)
 CHANGE_PROBLEMS: Final = documented(*ALWAYS, faults.NO_EPISODE, faults.OVER, faults.ELSEWHERE)
 
-ServicesDep = Annotated[Services, Depends(services_of)]
 ChosenDep = Annotated[ChooseEpisode, Depends(body_of(ChooseEpisode))]
 
 router = APIRouter(prefix="/custom", tags=["control"])
@@ -145,7 +144,7 @@ async def fork_episode(request: Request, response: Response, services: ServicesD
 def _may_play(plan: EpisodePlan, request: Request, services: Services) -> None:
     """Let whoever may have these captains play through; see :class:`Guard`."""
     if plan.captain.costs_money or (plan.opponent is not None and plan.opponent.costs_money):
-        services.guard.require_purse(request)
+        services.guard.require_spender(request)
         _need_allowance(services)
     if any(seat is not None and seat.source == "human" for seat in (plan.captain, plan.opponent)):
         services.guard.require_operator(request)

@@ -1,44 +1,30 @@
-"""Owns what the process tells about itself: ``/health``, ``/readyz``, ``/metrics``."""
+"""Routes about the process: ``/readyz`` and ``/metrics``; ``/health`` is part of the OpenEnv contract."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Literal
+from typing import Literal
 
-from fastapi import APIRouter, Depends
+from fastapi import APIRouter
 from pydantic import BaseModel
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 
 from spectator.errors import JournalUnavailable
 
-from ..housekeeping import Housekeeper
+from ..background.housekeeping import Housekeeper
 from ..security import faults
 from ..security.faults import documented
-from ..wiring import Services, services_of
-
-ServicesDep = Annotated[Services, Depends(services_of)]
+from ..services import Services, ServicesDep
 
 router = APIRouter(tags=["health"])
-
-
-class Health(BaseModel):
-    """The process is up."""
-
-    status: Literal["healthy"] = "healthy"
 
 
 class Ready(BaseModel):
     """Episodes can be recorded now."""
 
     status: Literal["ready"] = "ready"
-
-
-@router.get("/health")
-async def health() -> Health:
-    """Whether the process is up; touches nothing."""
-    return Health()
 
 
 @router.get("/readyz", responses=documented(faults.NO_JOURNAL))
@@ -63,7 +49,7 @@ async def metrics(request: Request, services: ServicesDep) -> PlainTextResponse:
 
 
 def _exposition(services: Services) -> Iterator[str]:
-    audience, stage, supervisor = services.audience, services.stage, services.supervisor
+    audience, signals, supervisor = services.audience, services.signals, services.supervisor
     yield from _metric("viewers", "gauge", "Viewers that are connected", {"": len(audience)})
     closed: Counter[str] = Counter()
     for close, count in audience.closed.items():
@@ -77,10 +63,10 @@ def _exposition(services: Services) -> Iterator[str]:
     shown = {"": len(supervisor.external())}
     yield from _metric("episodes_shown", "gauge", "Episodes of others that are shown here", shown)
     yield from _metric("episode_slots", "gauge", "Episodes that may run at once", {"": supervisor.slots})
-    yield from _metric("episodes_started_total", "counter", "Episodes that began", {"": stage.started})
-    ended = {f'{{reason="{reason}"}}': count for reason, count in stage.ended.items()}
+    yield from _metric("episodes_started_total", "counter", "Episodes that began", {"": signals.started})
+    ended = {f'{{reason="{reason}"}}': count for reason, count in signals.ended.items()}
     yield from _metric("episodes_ended_total", "counter", "Episodes that ended", ended)
-    published = {f'{{type="{name}"}}': count for name, count in stage.published.items()}
+    published = {f'{{type="{name}"}}': count for name, count in signals.published.items()}
     yield from _metric(
         "events_published_total", "counter", "Events that were recorded and published", published
     )

@@ -1,4 +1,4 @@
-"""Owns the leaderboard: what captains have shown over all that is recorded, for people and for programs."""
+"""The leaderboard, as JSON and as a page: what captains have shown over all that is recorded."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Final
 
-from fastapi import APIRouter, Depends, Query
+from fastapi import APIRouter, Query
 from pydantic import BaseModel, Field
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
@@ -20,7 +20,7 @@ from spectator.evaluation.standings import Standing, Sums
 
 from ..security import faults
 from ..security.faults import documented
-from ..wiring import Services, services_of
+from ..services import Services, ServicesDep, services_of
 from .pages import Page, Templates, static_path
 
 NAME_LENGTH: Final = 64
@@ -83,7 +83,6 @@ class Leaderboard(BaseModel):
     owed: int = Field(description="Ended episodes that are not in it yet")
 
 
-ServicesDep = Annotated[Services, Depends(services_of)]
 NameQuery = Annotated[str | None, Query(max_length=NAME_LENGTH)]
 
 router = APIRouter(tags=["history"])
@@ -134,7 +133,7 @@ def _against(name: str, sums: Sums, services: Services) -> BoardOpponent:
 
 
 @dataclass(frozen=True, slots=True)
-class Figure:
+class BoardFigure:
     """A measure as the page shows it.
 
     Args:
@@ -147,7 +146,7 @@ class Figure:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class BoardLine:
     """One captain on the page.
 
     Args:
@@ -156,11 +155,11 @@ class Line:
     """
 
     row: BoardRow
-    figures: Sequence[Figure]
+    figures: Sequence[BoardFigure]
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class BoardGroup:
     """One world, version and pack on the page.
 
     Args:
@@ -175,7 +174,7 @@ class Group:
     environment: str
     version: str
     pack: str
-    lines: Sequence[Line]
+    lines: Sequence[BoardLine]
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +192,7 @@ class LeaderboardPage(Page):
     """
 
     board: Leaderboard
-    groups: Sequence[Group]
+    groups: Sequence[BoardGroup]
     glossary: Sequence[Measure]
     environments: Sequence[tuple[str, str]]
     packs: Sequence[tuple[str, str]]
@@ -231,17 +230,17 @@ def leaderboard_page() -> APIRouter:
     return pages
 
 
-def _groups(rows: Sequence[BoardRow]) -> list[Group]:
+def _groups(rows: Sequence[BoardRow]) -> list[BoardGroup]:
     grouped: dict[tuple[str, str, str], list[BoardRow]] = {}
     for row in rows:
         grouped.setdefault((row.environment, row.environment_version, row.pack), []).append(row)
     return [_group(*place, of) for place, of in grouped.items()]
 
 
-def _group(environment: str, version: str, pack: str, rows: Sequence[BoardRow]) -> Group:
+def _group(environment: str, version: str, pack: str, rows: Sequence[BoardRow]) -> BoardGroup:
     title, measures = _world(environment)
-    lines = [Line(row, [*_figures(row, measures)]) for row in rows]
-    return Group(title, environment, version, pack, lines)
+    lines = [BoardLine(row, [*_figures(row, measures)]) for row in rows]
+    return BoardGroup(title, environment, version, pack, lines)
 
 
 def _world(name: str) -> tuple[str, Sequence[Measure]]:
@@ -255,9 +254,9 @@ def _world(name: str) -> tuple[str, Sequence[Measure]]:
     return world.title, measures_of(world)
 
 
-def _figures(row: BoardRow, measures: Sequence[Measure]) -> list[Figure]:
+def _figures(row: BoardRow, measures: Sequence[Measure]) -> list[BoardFigure]:
     return [
-        Figure(measure.label, measure.shown(found.mean))
+        BoardFigure(measure.label, measure.shown(found.mean))
         for measure in measures
         if (found := row.measures.get(measure.name)) is not None
     ]

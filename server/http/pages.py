@@ -1,4 +1,4 @@
-"""Owns the HTML pages: which template, with which context."""
+"""The HTML pages: which template, with which context."""
 
 from __future__ import annotations
 
@@ -21,11 +21,9 @@ from spectator.catalog import load_world, world_names
 from spectator.environments.base import World
 from spectator.text import clean_text
 
-from ..wiring import services_of
+from ..identifiers import EPISODE_ID
+from ..services import services_of
 from .assets import Panels, folder
-
-EPISODE_ID: Final = re.compile(r"[0-9A-Za-z-]{1,64}")
-"""What an episode's id looks like."""
 
 SEQ: Final = re.compile(r"\d{1,16}")
 

@@ -1,4 +1,4 @@
-"""Owns the socket on which somebody's own environment tells what happens in it: ``/publish``."""
+"""The WebSocket ``/publish``, on which somebody's own environment publishes what happens in it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from spectator.policies.base import Decision
 from spectator.text import clean_text
 
 from ..security.faults import Refused, problem
-from ..wiring import Services, services_of
+from ..services import Services, services_of
 
 MAX_MESSAGE: Final = 256 * 1024
 """Longest message, in characters."""
@@ -37,7 +37,7 @@ class _Message(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 
 
-class Begin(_Message):
+class PublishedStart(_Message):
     """An episode begins elsewhere."""
 
     environment: str = Field(pattern=r"^[a-z][a-z0-9_]{0,63}$")
@@ -47,7 +47,7 @@ class Begin(_Message):
     observation: dict[str, Any]
 
 
-class Step(_Message):
+class PublishedStep(_Message):
     """An action was carried out there."""
 
     action: dict[str, Any]
@@ -62,13 +62,13 @@ class Step(_Message):
 class FirstMessage(_Message):
     """The first message of a socket."""
 
-    begin: Begin
+    begin: PublishedStart
 
 
 class NextMessage(_Message):
     """Every other one."""
 
-    step: Step
+    step: PublishedStep
 
 
 router = APIRouter()
@@ -78,7 +78,7 @@ async def publish(websocket: WebSocket) -> None:
     """Show one episode of somebody's own environment, for as long as it is told of."""
     services = services_of(websocket)
     try:
-        services.guard.require_purse(websocket)
+        services.guard.require_spender(websocket)
     except Refused as error:
         await websocket.send_denial_response(problem(error.kind, error.detail, instance="/publish"))
         return
@@ -95,7 +95,7 @@ async def publish(websocket: WebSocket) -> None:
 
 
 async def _show(websocket: WebSocket, services: Services) -> None:
-    begin = FirstMessage.model_validate_json(await _hear(websocket)).begin
+    begin = FirstMessage.model_validate_json(await _receive(websocket)).begin
     if len(services.supervisor.external()) >= services.settings.openenv_max_published:
         await _refuse(websocket, REFUSED, "as many such episodes are shown as may be; try again later")
         return
@@ -127,7 +127,7 @@ def _seen(observation: dict[str, Any], reward: float = 0.0, total: float = 0.0) 
 async def _follow(websocket: WebSocket, driver: ExternalDriver) -> None:
     turn, total = 0, 0.0
     while not driver.over:
-        step = NextMessage.model_validate_json(await _hear(websocket)).step
+        step = NextMessage.model_validate_json(await _receive(websocket)).step
         turn, total = turn + 1, total + step.reward
         await driver.tell(turn, _facts(step, total))
         if step.done:
@@ -135,7 +135,7 @@ async def _follow(websocket: WebSocket, driver: ExternalDriver) -> None:
             await websocket.close(1000)
 
 
-def _facts(step: Step, total: float) -> list[Fact]:
+def _facts(step: PublishedStep, total: float) -> list[Fact]:
     decision = Decision(step.action, "remote", step.reasoning, latency_s=step.latency_s)
     try:
         _, decided = checked_decision("agent", decision, 0.0)
@@ -151,7 +151,7 @@ def _facts(step: Step, total: float) -> list[Fact]:
     return [decided, _seen(step.observation, step.reward, total), core_fact(taken)]
 
 
-def _ended(step: Step, turns: int, total: float) -> EpisodeEnded:
+def _ended(step: PublishedStep, turns: int, total: float) -> EpisodeEnded:
     return EpisodeEnded(
         reason="finished",
         score=total if 0.0 <= total <= 1.0 else None,
@@ -162,7 +162,7 @@ def _ended(step: Step, turns: int, total: float) -> EpisodeEnded:
     )
 
 
-async def _hear(websocket: WebSocket) -> str:
+async def _receive(websocket: WebSocket) -> str:
     try:
         async with asyncio.timeout(IDLE_S):
             message = await websocket.receive()

@@ -1,4 +1,4 @@
-"""Owns the page about the HTTP interface: ``/docs``, the OpenAPI document for people, without a script."""
+"""The page ``/docs``: the OpenAPI document for people, without a script."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the seats that people play: what one is asked, and the answer to it."""
+"""Routes of the seats that people play: what one is asked, and the answer to it."""
 
 from __future__ import annotations
 
@@ -18,13 +18,14 @@ from spectator.text import clean_text
 from ..security import faults
 from ..security.bodies import Body, body_of, documented_body
 from ..security.faults import documented
-from .control import CHANGE_PROBLEMS, OperatorDep, ServicesDep, find_live
+from ..services import ServicesDep
+from .control import CHANGE_PROBLEMS, OperatorDep, find_live
 
 MAX_REASON: Final = 1000
 """Characters of a reason that a person may give."""
 
 
-class ToolCall(Body):
+class ChosenAction(Body):
     """One of the legal actions, with its arguments."""
 
     tool: str = Field(default="", max_length=64, description="Name of a legal action")
@@ -41,7 +42,7 @@ class Act(Body):
         default=None, max_length=64, description="Whose seat; the one that is asked when left out"
     )
     turn: int | None = Field(default=None, ge=1, description="The turn that is decided, as it was asked")
-    action: ToolCall = Field(default_factory=ToolCall, description="What to do; needed")
+    action: ChosenAction = Field(default_factory=ChosenAction, description="What to do; needed")
     reason: str = Field(default="", max_length=MAX_REASON, description="Why, for those who watch")
 
 
@@ -82,7 +83,7 @@ class Acted(BaseModel):
     episode_id: str
     actor: str
     turn: int
-    action: ToolCall
+    action: ChosenAction
 
 
 router = APIRouter(prefix="/custom", tags=["control"])
@@ -197,7 +198,7 @@ def _whose_turn(live: EpisodeHandle, actor: str, turn: int | None) -> str:
     return f"{so_far}; turn {now} is for {deciding} ({live.plan.preset(deciding).name}) to decide."
 
 
-def _broken(rule: str, action: ToolCall) -> FieldError:
+def _broken(rule: str, action: ChosenAction) -> FieldError:
     """The rule beside the argument that broke it, where it names one."""
     sentence = rule.removeprefix(f"{action.tool}: ")
     where, found, said = sentence.partition(": ")

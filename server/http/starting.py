@@ -1,4 +1,4 @@
-"""Owns the request to start an episode: read from a body, checked as a whole, put in the library's words."""
+"""Requests to start or fork an episode: read from a body, checked as a whole, turned into the library's."""
 
 from __future__ import annotations
 

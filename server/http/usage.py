@@ -1,4 +1,4 @@
-"""Owns how it is told what models took."""
+"""What models used, as answers show it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field
 
 from spectator.journal.base import EpisodeSummary
 
-from ..wiring import Services
+from ..services import Services
 
 
 class SeatUsage(BaseModel):

@@ -1,4 +1,4 @@
-"""Owns ``POST /mcp``: the Model Context Protocol over HTTP, with environments kept between requests."""
+"""``POST /mcp``: the Model Context Protocol over HTTP, with environments kept between requests."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from starlette.responses import Response
 from spectator.errors import EpisodeError, InvalidRequest
 from spectator.events import encode_json
 
-from ..security.bodies import aside
+from ..security.bodies import in_thread_if_large
 from . import rpc
-from .rpc import Call, RpcError
+from .rpc import RpcCall, RpcError
 from .session import Session
 from .sessions import Sessions, SessionsFull
 from .wire import ResetRequest, WireError, read_json, wrong_fields
@@ -27,7 +27,7 @@ SESSION_HEADER: Final = "Mcp-Session-Id"
 
 
 @dataclass(frozen=True, slots=True)
-class McpDesk:
+class McpHandler:
     """Answers JSON-RPC over HTTP for one world.
 
     Without a session every request has an environment of its own. ``initialize`` and
@@ -47,7 +47,7 @@ class McpDesk:
         named = request.headers.get(SESSION_HEADER)
         try:
             body = await request.body()
-            value = await aside(len(body), _parsed, body)
+            value = await in_thread_if_large(len(body), _parsed, body)
             call = rpc.read_call(value)
             if named is not None and self.sessions.find(named, self.wire) is None:
                 text = rpc.error_text(
@@ -68,7 +68,7 @@ class McpDesk:
         self.sessions.close(session)
         return Response(status_code=204)
 
-    async def _perform(self, call: Call, named: str | None) -> Response:
+    async def _perform(self, call: RpcCall, named: str | None) -> Response:
         if call.method == "initialize" and named is None:
             session = await self._keep(call.params, reset=None)
             result = rpc.initialize(self.wire, call.params)

@@ -1,4 +1,4 @@
-"""Owns the showing of private OpenEnv episodes to everybody, for clients that ask for it."""
+"""Publishes private OpenEnv episodes to everybody who watches, for clients that ask for it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from ..security.guard import Guard
 MAX_LABEL = 64
 
 
-class Shown:
+class PublishedEpisode:
     """A private episode that everybody may watch.
 
     Args:
@@ -35,15 +35,15 @@ class Shown:
         self.episode_id = episode_id
         self._driver = driver
 
-    async def tell(self, steps: Sequence[Step], ended: EpisodeEnded | None) -> None:
-        """Tell what happened; after the end, nothing more is."""
+    async def publish(self, steps: Sequence[Step], ended: EpisodeEnded | None) -> None:
+        """Publish what happened; after the end, nothing more is."""
         for turn, facts in steps:
             await self._driver.tell(turn, facts)
         if ended is not None:
             self._driver.finish(ended)
 
     def leave(self, detail: str) -> None:
-        """It is played no further, or not where anybody would tell of it."""
+        """It is played no further, or not where anybody would publish it."""
         self._driver.give_up("interrupted", detail)
 
 
@@ -83,7 +83,7 @@ class Publisher:
         episode_id = self._supervisor.new_id()
         return {"episode_id": episode_id, "watch_url": f"/watch/{episode_id}"}
 
-    async def show(self, episode_id: str, plan: EpisodePlan, label: str | None) -> Shown | None:
+    async def show(self, episode_id: str, plan: EpisodePlan, label: str | None) -> PublishedEpisode | None:
         """Begin to show an episode; ``None`` when it cannot be recorded."""
         assert self._supervisor is not None
         name = clean_text(label or "", MAX_LABEL) or "OpenEnv client"
@@ -92,7 +92,7 @@ class Publisher:
             driver = await self._supervisor.show(replace(plan, captain=captain, narration=False), episode_id)
         except EpisodeError:
             return None
-        return Shown(episode_id, driver)
+        return PublishedEpisode(episode_id, driver)
 
 
 def not_allowed() -> InvalidRequest:

@@ -1,4 +1,4 @@
-"""Owns where the OpenEnv contract is answered: the default world at the root, each at ``/envs/{name}``."""
+"""Routes of the OpenEnv contract: the default world at the root, each at ``/envs/{name}``."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from spectator.clock import Clock, SystemClock
 from spectator.episodes.host.supervisor import Supervisor
 from spectator.errors import FieldError, InvalidRequest
 
-from ..http.health import Health, health
 from ..security import faults
-from ..security.bodies import aside, read_object
+from ..security.bodies import in_thread_if_large, read_object
 from ..security.faults import Kind, Problem, Refused, documented, install_faults, problem
 from ..security.guard import Guard
 from ..settings import Settings
 from . import sockets
-from .mcp import McpDesk
+from .mcp import McpHandler
 from .publishing import Publisher
 from .session import Session, SessionLimits
 from .sessions import Sessions, SessionsFull
 from .wire import (
     EnvironmentsAnswer,
+    Health,
     MetadataAnswer,
     ResetRequest,
     SchemaAnswer,
@@ -80,6 +80,11 @@ class OpenEnv:
         await self.sessions.aclose()
 
 
+async def health() -> Health:
+    """Whether the process is up; touches nothing."""
+    return Health()
+
+
 class WorldRoutes:
     """The contract for one world.
 
@@ -94,10 +99,11 @@ class WorldRoutes:
         self._name = name
 
     def router(self) -> APIRouter:
-        """Its routes, but for ``/health``."""
+        """Its routes."""
         router = APIRouter(tags=list(TAGS))
         refusals = documented(faults.MALFORMED, faults.TOO_LARGE, faults.NOT_JSON, faults.INVALID, CROWDED)
         post: dict[str, Any] = {"methods": ["POST"], "response_model": StepAnswer, "responses": refusals}
+        router.add_api_route("/health", health)
         router.add_api_route("/reset", self.reset, openapi_extra=_body(ResetRequest), **post)
         router.add_api_route("/step", self.step, openapi_extra=_body(StepRequest), **post)
         router.add_api_route("/state", self.state, response_model=StateAnswer, responses=documented(CROWDED))
@@ -107,8 +113,8 @@ class WorldRoutes:
         router.add_api_route(
             "/mcp", self.leave_mcp, methods=["DELETE"], status_code=204, response_class=Response
         )
-        router.add_api_websocket_route("/ws", self.talk)
-        router.add_api_websocket_route("/mcp", self.talk_mcp)
+        router.add_api_websocket_route("/ws", self.serve_socket)
+        router.add_api_websocket_route("/mcp", self.serve_mcp)
         return router
 
     async def reset(self, request: Request) -> Response:
@@ -145,22 +151,22 @@ class WorldRoutes:
 
     async def mcp(self, request: Request) -> Response:
         """The Model Context Protocol: JSON-RPC, with the actions that are legal now as tools."""
-        return await (await self._desk()).answer(request)
+        return await (await self._mcp_handler()).answer(request)
 
     async def leave_mcp(self, request: Request) -> Response:
         """End the MCP session that the header `Mcp-Session-Id` names."""
-        return (await self._desk()).close(request)
+        return (await self._mcp_handler()).close(request)
 
-    async def talk(self, websocket: WebSocket) -> None:
+    async def serve_socket(self, websocket: WebSocket) -> None:
         """A private environment for as long as the socket is open."""
-        await sockets.talk_openenv(websocket, self._sessions, self._worlds, self._name)
+        await sockets.serve_openenv(websocket, self._sessions, self._worlds, self._name)
 
-    async def talk_mcp(self, websocket: WebSocket) -> None:
+    async def serve_mcp(self, websocket: WebSocket) -> None:
         """The same over JSON-RPC."""
-        await sockets.talk_mcp(websocket, self._sessions, self._worlds, self._name)
+        await sockets.serve_mcp(websocket, self._sessions, self._worlds, self._name)
 
-    async def _desk(self) -> McpDesk:
-        return McpDesk(self._sessions, await self._worlds.get(self._name))
+    async def _mcp_handler(self) -> McpHandler:
+        return McpHandler(self._sessions, await self._worlds.get(self._name))
 
     @asynccontextmanager
     async def _private(self) -> AsyncIterator[Session]:
@@ -209,7 +215,6 @@ def _world_app(service: OpenEnv, name: str) -> FastAPI:
     app = FastAPI(title=f"Spectator: {name}", version=__version__, docs_url=None, redoc_url=None)
     install_faults(app)
     app.include_router(WorldRoutes(service, name).router())
-    app.add_api_route("/health", health, response_model=Health, tags=list(TAGS))
     app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
     return app
 
@@ -267,7 +272,7 @@ async def _read(model: type[_Model], request: Request) -> _Model:
         except ValidationError as error:
             raise wrong_fields(error) from error
 
-    return await aside(len(await request.body()), check, sent)
+    return await in_thread_if_large(len(await request.body()), check, sent)
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Owns JSON-RPC as the Model Context Protocol speaks it: a world's legal actions as tools."""
+"""JSON-RPC as the Model Context Protocol speaks it: a world's legal actions as tools."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class RpcError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class RpcCall:
     """A JSON-RPC request.
 
     Args:
@@ -61,7 +61,7 @@ class Call:
     notification: bool
 
 
-def read_call(value: Any) -> Call:
+def read_call(value: Any) -> RpcCall:
     """Read a request.
 
     Raises:
@@ -76,7 +76,7 @@ def read_call(value: Any) -> Call:
         raise RpcError(INVALID_REQUEST, 'an "id" is a text or a number')
     if not isinstance(params, dict | None):
         raise RpcError(INVALID_PARAMS, '"params" is an object')
-    return Call(call_id, method, params or {}, "id" not in value)
+    return RpcCall(call_id, method, params or {}, "id" not in value)
 
 
 def id_of(value: Any) -> str | int | float | None:
@@ -136,7 +136,7 @@ async def answer(value: Any, wire: WireWorld, borrow: Borrow) -> str | None:
         return error_text(id_of(value), error)
 
 
-async def perform(call: Call, wire: WireWorld, borrow: Borrow) -> str:
+async def perform(call: RpcCall, wire: WireWorld, borrow: Borrow) -> str:
     """Carry out a call; returns its result as JSON.
 
     Raises:

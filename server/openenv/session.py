@@ -1,4 +1,4 @@
-"""Owns one private environment, on a thread of its own."""
+"""One private environment, on a thread of its own."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from spectator.observations import Observation
 from spectator.steppers.thread import OwnThread
 
 from ..security.bodies import LARGE
-from .places import Places
-from .publishing import Publisher, Shown, not_allowed
+from .compute_slots import ComputeSlots
+from .publishing import PublishedEpisode, Publisher, not_allowed
 from .wire import MAX_TOLD, ResetRequest
 from .worlds import WireWorld, encode_answer, encode_observation, tool
 
@@ -92,7 +92,7 @@ class Session:
         wire: WireWorld,
         limits: SessionLimits,
         clock: Clock,
-        places: Places,
+        places: ComputeSlots,
         *,
         kept: bool,
     ) -> None:
@@ -101,7 +101,7 @@ class Session:
         self.kept = kept
         self.publisher: Publisher | None = None
         """Who shows its episodes, where its client may ask for that."""
-        self._display: Shown | None = None
+        self._published: PublishedEpisode | None = None
         self._limits = limits
         self._clock = clock
         self._places = places
@@ -158,8 +158,8 @@ class Session:
             raise
         self._leave("its client began another episode")
         if self.publisher is not None and place is not None and "episode_id" in place and played.plan:
-            self._display = await self.publisher.show(place["episode_id"], played.plan, request.publish_as)
-        await self._tell(played)
+            self._published = await self.publisher.show(place["episode_id"], played.plan, request.publish_as)
+        await self._publish(played)
         return played.answer
 
     async def step(self, sent: dict[str, Any], limit_s: float | None = None) -> Answer:
@@ -182,18 +182,18 @@ class Session:
         except EpisodeError as error:
             self._leave(str(error))
             raise
-        await self._tell(played)
+        await self._publish(played)
         return played.answer
 
-    async def _tell(self, played: _Played) -> None:
-        if self._display is not None:
-            await self._display.tell(played.told, played.ended)
+    async def _publish(self, played: _Played) -> None:
+        if self._published is not None:
+            await self._published.publish(played.told, played.ended)
 
     def _leave(self, detail: str) -> None:
         """Show the episode that is shown, if one is, no further."""
-        if self._display is not None:
-            self._display.leave(detail)
-            self._display = None
+        if self._published is not None:
+            self._published.leave(detail)
+            self._published = None
 
     async def state(self) -> str:
         """The public state as JSON.

@@ -1,4 +1,4 @@
-"""Owns the private environments that are open: never more than the limit."""
+"""The private environments that are open: never more than the limit."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from spectator.clock import Clock
 from spectator.errors import EpisodeError
 
-from .places import Places
+from .compute_slots import ComputeSlots
 from .publishing import Publisher
 from .session import Session, SessionLimits
 from .worlds import WireWorld
@@ -50,7 +50,7 @@ class Sessions:
         self.publisher = publisher
         self._clock = clock
         self._new_id = new_id
-        self._places = Places()
+        self._places = ComputeSlots()
         self._open: dict[str, Session] = {}
         self._closing = False
 

@@ -1,4 +1,4 @@
-"""Owns the conversations on the sockets: a private environment each, one answer to one message."""
+"""OpenEnv and MCP over WebSockets: a private environment each, one answer to one message."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from spectator.errors import EpisodeError, InvalidRequest, SpectatorError
 
-from ..transport.protocol import farewell_of
+from ..transport import last_message_of
 from . import rpc, wire
 from .session import Session
 from .sessions import Sessions, SessionsFull
@@ -24,7 +24,7 @@ NORMAL: Final = 1000
 TOO_BIG: Final = 1009
 """Close code for a message beyond the limit."""
 
-FAREWELL_S: Final = 1.0
+LAST_MESSAGE_S: Final = 1.0
 """How long a client may take to hear the last message, where the server cannot leave it behind."""
 
 Answering = Callable[[str | None, Session], Awaitable[str | None]]
@@ -45,14 +45,14 @@ class Ended(Exception):
         super().__init__(code)
 
 
-async def talk_openenv(websocket: WebSocket, sessions: Sessions, worlds: WireWorlds, name: str) -> None:
-    """Talk OpenEnv until the client leaves or falls silent, or the environment hangs."""
-    await _talk(websocket, sessions, worlds, name, answer_frame)
+async def serve_openenv(websocket: WebSocket, sessions: Sessions, worlds: WireWorlds, name: str) -> None:
+    """Serve OpenEnv until the client leaves or falls silent, or the environment hangs."""
+    await _serve(websocket, sessions, worlds, name, answer_frame)
 
 
-async def talk_mcp(websocket: WebSocket, sessions: Sessions, worlds: WireWorlds, name: str) -> None:
-    """Talk JSON-RPC likewise."""
-    await _talk(websocket, sessions, worlds, name, answer_call)
+async def serve_mcp(websocket: WebSocket, sessions: Sessions, worlds: WireWorlds, name: str) -> None:
+    """Serve JSON-RPC likewise."""
+    await _serve(websocket, sessions, worlds, name, answer_call)
 
 
 async def answer_frame(text: str | None, session: Session) -> str:
@@ -62,7 +62,7 @@ async def answer_frame(text: str | None, session: Session) -> str:
         Ended: The client asked for the end.
     """
     try:
-        return await _carry_out(await session.read(text, wire.read_frame), session)
+        return await _carry_out(await session.read(text, wire.read_message), session)
     except WireError as error:
         await asyncio.sleep(0)  # a flood of garbage must let others have their turn
         return error.frame()
@@ -72,18 +72,18 @@ async def answer_frame(text: str | None, session: Session) -> str:
         return WireError(Code.EXECUTION_ERROR, str(error)).frame()
 
 
-async def _carry_out(frame: wire.AnyFrame, session: Session) -> str:
+async def _carry_out(frame: wire.AnyMessage, session: Session) -> str:
     match frame:
-        case wire.Reset():
+        case wire.ResetMessage():
             return _frame("observation", (await session.reset(frame.data)).text)
-        case wire.Step():
+        case wire.StepMessage():
             return _frame("observation", (await session.step(frame.data)).text)
-        case wire.AskState():
+        case wire.StateMessage():
             return _frame("state", await session.state())
-        case wire.Mcp():
+        case wire.McpMessage():
             answer = await rpc.answer(frame.data, session.wire, lambda: nullcontext(session))
             return _frame("mcp", answer or rpc.result_text(None, "{}"))
-        case wire.Close():
+        case wire.CloseMessage():
             raise Ended(NORMAL)
 
 
@@ -101,7 +101,7 @@ def _frame(kind: str, data: str) -> str:
     return f'{{"type":"{kind}","data":{data}}}'
 
 
-async def _talk(
+async def _serve(
     websocket: WebSocket, sessions: Sessions, worlds: WireWorlds, name: str, answering: Answering
 ) -> None:
     await websocket.accept()
@@ -149,7 +149,7 @@ async def _exchange(websocket: WebSocket, session: Session, idle_s: float, answe
         Ended: The conversation must end.
         WebSocketDisconnect: The client is gone.
     """
-    text = await _hear(websocket, idle_s)
+    text = await _receive(websocket, idle_s)
     answer = await answering(text, session)
     if session.given_up:
         raise Ended(NORMAL, answer)
@@ -161,7 +161,7 @@ async def _exchange(websocket: WebSocket, session: Session, idle_s: float, answe
             raise Ended(NORMAL) from error
 
 
-async def _hear(websocket: WebSocket, idle_s: float) -> str | None:
+async def _receive(websocket: WebSocket, idle_s: float) -> str | None:
     try:
         async with asyncio.timeout(idle_s):
             message = await websocket.receive()
@@ -178,12 +178,12 @@ async def _hear(websocket: WebSocket, idle_s: float) -> str | None:
 
 async def _leave(websocket: WebSocket, ended: Ended) -> None:
     """Send the last message, then close; one who does not read is left behind."""
-    farewell = farewell_of(websocket)
-    if farewell is not None and ended.text is not None:
-        farewell(ended.text, ended.code, "")
+    send_last = last_message_of(websocket)
+    if send_last is not None and ended.text is not None:
+        send_last(ended.text, ended.code, "")
         return
     try:
-        async with asyncio.timeout(FAREWELL_S):
+        async with asyncio.timeout(LAST_MESSAGE_S):
             if ended.text is not None:
                 await websocket.send_text(ended.text)
             await websocket.close(ended.code)

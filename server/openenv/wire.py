@@ -1,4 +1,4 @@
-"""Owns the words of the OpenEnv contract: requests, socket frames, error codes, and their reading."""
+"""The OpenEnv contract on the wire: requests, socket messages, error codes, and their reading."""
 
 from __future__ import annotations
 
@@ -118,6 +118,12 @@ class StepAnswer(BaseModel):
     )
 
 
+class Health(BaseModel):
+    """The process is up."""
+
+    status: Literal["healthy"] = "healthy"
+
+
 class StateAnswer(BaseModel):
     """The public state; the world adds its own fields, see `state` of /schema."""
 
@@ -153,51 +159,51 @@ class EnvironmentsAnswer(BaseModel):
     environments: list[str]
 
 
-class Frame(BaseModel):
+class SocketMessage(BaseModel):
     """Base of a socket's messages."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
 
 
-class Reset(Frame):
+class ResetMessage(SocketMessage):
     """Begin an episode."""
 
     type: Literal["reset"]
     data: ResetRequest = ResetRequest()
 
 
-class Step(Frame):
+class StepMessage(SocketMessage):
     """Carry out an action."""
 
     type: Literal["step"]
     data: dict[str, Any]
 
 
-class AskState(Frame):
+class StateMessage(SocketMessage):
     """Tell the public state."""
 
     type: Literal["state"]
 
 
-class Close(Frame):
+class CloseMessage(SocketMessage):
     """Let the environment go."""
 
     type: Literal["close"]
 
 
-class Mcp(Frame):
+class McpMessage(SocketMessage):
     """A JSON-RPC message about this socket's own environment."""
 
     type: Literal["mcp"]
     data: dict[str, Any]
 
 
-AnyFrame = Reset | Step | AskState | Close | Mcp
-FRAME: Final[TypeAdapter[AnyFrame]] = TypeAdapter(Annotated[AnyFrame, Field(discriminator="type")])
+AnyMessage = ResetMessage | StepMessage | StateMessage | CloseMessage | McpMessage
+MESSAGE: Final[TypeAdapter[AnyMessage]] = TypeAdapter(Annotated[AnyMessage, Field(discriminator="type")])
 TYPES: Final = ("reset", "step", "state", "close", "mcp")
 
 
-def read_frame(text: str | None) -> AnyFrame:
+def read_message(text: str | None) -> AnyMessage:
     """Read a socket's message; ``None`` stands for a binary one.
 
     Raises:
@@ -212,7 +218,7 @@ def read_frame(text: str | None) -> AnyFrame:
             Code.UNKNOWN_TYPE, f"unknown message type {str(value.get('type'))[:80]!r}; known: {known}"
         )
     try:
-        return FRAME.validate_python(value)
+        return MESSAGE.validate_python(value)
     except ValidationError as error:
         wrong = wrong_fields(error).fields
         raise invalid(InvalidRequest(_without_tag(one, value["type"]) for one in wrong)) from error

@@ -1,4 +1,4 @@
-"""Owns a world as OpenEnv clients see it: its wire types, its schemas, its description."""
+"""A world as OpenEnv clients see it: its wire types, its schemas, its description."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the reading of JSON bodies into models, with every wrong field named."""
+"""Reads JSON bodies into models, and names every wrong field."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Body(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
 
 
-class Reading(Generic[_Model]):
+class ParsedBody(Generic[_Model]):
     """What a body held.
 
     Args:
@@ -64,7 +64,7 @@ async def read_object(request: Request) -> dict[str, Any]:
         return {}
     if (declared or "").partition(";")[0].strip().lower() != "application/json":
         raise Refused(NOT_JSON, f"Send application/json, not {declared or 'a body without a content type'}.")
-    return await aside(len(content), _object_in, content)
+    return await in_thread_if_large(len(content), _object_in, content)
 
 
 def _object_in(content: bytes) -> dict[str, Any]:
@@ -81,7 +81,7 @@ def _object_in(content: bytes) -> dict[str, Any]:
     return value
 
 
-async def aside(size: int, function: Callable[[_Sent], _Read], sent: _Sent) -> _Read:
+async def in_thread_if_large(size: int, function: Callable[[_Sent], _Read], sent: _Sent) -> _Read:
     """``function(sent)``, in a thread when what was sent would hold the event loop up."""
     return function(sent) if size <= LARGE else await asyncio.to_thread(function, sent)
 
@@ -101,10 +101,10 @@ def parse_json(content: str | bytes) -> Any:
         raise ValueError("it is nested too deep") from error
 
 
-def read_fields(model: type[_Model], sent: dict[str, Any]) -> Reading[_Model]:
+def read_fields(model: type[_Model], sent: dict[str, Any]) -> ParsedBody[_Model]:
     """Check ``sent`` field by field; every field of ``model`` has a default."""
     try:
-        return Reading(model.model_validate(sent), [])
+        return ParsedBody(model.model_validate(sent), [])
     except ValidationError as error:
         problems = error.errors(include_url=False, include_context=False)
     wrong = [
@@ -114,7 +114,7 @@ def read_fields(model: type[_Model], sent: dict[str, Any]) -> Reading[_Model]:
         for field, raw in zip(field_errors(problems), problems, strict=True)
     ]
     bad = {str(raw["loc"][0]) for raw in problems if raw["loc"]}
-    return Reading(model.model_validate({name: sent[name] for name in sent if name not in bad}), wrong)
+    return ParsedBody(model.model_validate({name: sent[name] for name in sent if name not in bad}), wrong)
 
 
 def body_of(model: type[_Model]) -> Callable[[Request], Coroutine[Any, Any, _Model]]:

@@ -1,4 +1,4 @@
-"""Owns the one table from what went wrong to what a client is told: problem documents, close codes."""
+"""The one table from errors to answers: problem documents, close codes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from spectator.errors import (
 )
 from spectator.text import clean_text
 
-from ..viewers.wire import Close
+from ..close_codes import Close
 
 logger = logging.getLogger(__name__)
 

@@ -1,4 +1,4 @@
-"""Owns who may do what: the operator's token, the origins of browsers, and how often one may ask."""
+"""Who may do what: the operator's token, the origins of browsers, and how often one may ask."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ class Guard:
             raise _unauthenticated("Send the operator's token: Authorization: Bearer ...", "Bearer")
         return "visitor"
 
-    def require_purse(self, connection: HTTPConnection) -> None:
+    def require_spender(self, connection: HTTPConnection) -> None:
         """Let whoever may spend money through.
 
         Raises:

@@ -1,4 +1,4 @@
-"""Owns what every request passes: the origin check, the limit of bodies, the security headers."""
+"""Middleware for every request: the origin check, the limit of bodies, the security headers."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from ..close_codes import Close
 from ..settings import Settings
-from ..viewers.wire import Close
 from .faults import FOREIGN_ORIGIN, TOO_LARGE, problem
 from .guard import Origins
 

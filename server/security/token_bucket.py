@@ -1,16 +1,16 @@
-"""Owns how often somebody may do something: at once, and over any length of time."""
+"""A token bucket: how often somebody may do something, at once and over any length of time."""
 
 from __future__ import annotations
 
 from spectator.clock import Clock
 
 
-class Allowance:
-    """A bucket that fills again.
+class TokenBucket:
+    """A bucket of tokens that fills again.
 
     Args:
-        rate: What is added in a second.
-        burst: What it holds at most, and at first.
+        rate: Tokens added in a second.
+        burst: Tokens that it holds at most, and at first.
         clock: Measures.
     """
 
@@ -24,7 +24,7 @@ class Allowance:
         self._at = clock.monotonic()
 
     def spend(self, amount: float) -> bool:
-        """Take ``amount`` out; whether there was so much."""
+        """Take ``amount`` tokens out; whether there were so many."""
         now = self._clock.monotonic()
         self._left = min(self._burst, self._left + (now - self._at) * self._rate) - amount
         self._at = now

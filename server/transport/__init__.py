@@ -1,1 +1,23 @@
-"""Viewers' connections: uvicorn's socket taken over after the handshake, and the compiled send loop."""
+"""Viewers' connections: uvicorn's sockets taken over after the handshake, event streams, the compiled sends.
+
+The rest of the server imports this package only, none of its modules.
+"""
+
+from .event_stream import EventStream
+from .fast_path import choose_protocols, stop_listening
+from .keepalive import Keepalive
+from .ports import TransportPorts
+from .sends import choose_sends
+from .takeover import last_message_of
+from .upgrade import serve_viewer
+
+__all__ = [
+    "EventStream",
+    "Keepalive",
+    "TransportPorts",
+    "choose_protocols",
+    "choose_sends",
+    "last_message_of",
+    "serve_viewer",
+    "stop_listening",
+]

@@ -1,4 +1,4 @@
-"""Owns the reading of what a viewer sends: bytes in, whole messages out, no more than is allowed."""
+"""Reads what a viewer sends: bytes in, whole messages out, no more than is allowed."""
 
 from __future__ import annotations
 
@@ -6,13 +6,16 @@ from collections.abc import Generator, Iterator
 from typing import Final
 
 from websockets.exceptions import PayloadTooBig, ProtocolError
-from websockets.frames import CTRL_OPCODES, Frame, Opcode
 from websockets.frames import Close as CloseFrame
+from websockets.frames import Frame, Opcode
 
-from ..viewers.wire import MAX_MESSAGE_BYTES, Close
+from ..close_codes import Close
+from ..viewers.wire import MAX_MESSAGE_BYTES
+from .limits import MAX_FRAGMENTS
+from .private_api import parse_frame
 
-MAX_FRAGMENTS: Final = 64
-"""Most fragments of one message."""
+CONTROL: Final = (Opcode.CLOSE, Opcode.PING, Opcode.PONG)
+"""Frames that stand between the fragments of a message."""
 
 
 class Unreadable(Exception):
@@ -27,7 +30,7 @@ class Unreadable(Exception):
         super().__init__(close.reason)
 
 
-class Incoming:
+class MessageReader:
     """One connection's bytes, as far as they are half read; let it go whenever it is :attr:`idle`."""
 
     __slots__ = ("_buffer", "_opcode", "_parsing", "_parts")
@@ -53,7 +56,7 @@ class Incoming:
         try:
             while self._buffer:
                 if self._parsing is None:
-                    self._parsing = Frame.parse(self._read, mask=True, max_size=MAX_MESSAGE_BYTES)
+                    self._parsing = parse_frame(self._read, MAX_MESSAGE_BYTES)
                 frame = _advance(self._parsing)
                 if frame is None:
                     return
@@ -70,7 +73,7 @@ class Incoming:
     def _whole(self, frame: Frame) -> tuple[Opcode, bytes] | None:
         """The message that ``frame`` ends; ``None`` when more of it is to come."""
         data = bytes(frame.data)
-        if frame.opcode in CTRL_OPCODES:
+        if frame.opcode in CONTROL:
             if frame.opcode is Opcode.CLOSE:
                 CloseFrame.parse(data)
             return frame.opcode, data

@@ -1,4 +1,4 @@
-"""Owns the question whether viewers' connections still live: one round of pings for all of them."""
+"""Pings viewers' connections in 40 staggered groups, and ends those that do not answer."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ INTERVAL_S: Final = 20.0
 """Time between two pings to one connection, and how long it may take to answer."""
 
 GROUPS: Final = 40
-"""Connections are asked in so many groups, one after the other, so that never all answer at once."""
+"""Connections are pinged in so many groups, one after the other, so that never all answer at once."""
 
 
-class Asked(Protocol):
-    """A connection that can be asked."""
+class Pingable(Protocol):
+    """A connection that can be pinged."""
 
     def ping(self) -> None:
-        """Ask; or, when there was no answer to the last question, end the connection."""
+        """Send a ping; or, when the last one was not answered, end the connection."""
         ...
 
 
 class Keepalive:
-    """Asks every connection in turn, each once in :data:`INTERVAL_S`.
+    """Pings every connection once in :data:`INTERVAL_S`.
 
     Args:
         clock: Waits.
@@ -30,22 +30,22 @@ class Keepalive:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._groups: list[dict[Asked, None]] = [{} for _ in range(GROUPS)]
+        self._groups: list[dict[Pingable, None]] = [{} for _ in range(GROUPS)]
         self._joined = 0
 
-    def join(self, connection: Asked) -> int:
-        """Ask ``connection`` from now on; returns the number of its group."""
+    def join(self, connection: Pingable) -> int:
+        """Ping ``connection`` from now on; returns the number of its group."""
         self._joined += 1
         group = self._joined % GROUPS
         self._groups[group][connection] = None
         return group
 
-    def leave(self, connection: Asked, group: int) -> None:
-        """Ask it no more."""
+    def leave(self, connection: Pingable, group: int) -> None:
+        """Ping it no more."""
         self._groups[group].pop(connection, None)
 
     async def run(self) -> None:
-        """Ask for ever."""
+        """Ping for ever."""
         while True:
             for group in self._groups:
                 await self._clock.sleep(INTERVAL_S / GROUPS)

@@ -1,61 +1,57 @@
-"""Owns the carrying of viewers for whom a task waits: where nothing can be written at once."""
+"""Carries a viewer through a task that waits: where nothing can be written at once."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
 
-from ..viewers.ports import Showing
-from ..viewers.wire import Close
+from ..close_codes import Close
+from ..viewers.ports import Feed
 
 
-class WaitingCarrier:
-    """Carries one viewer through the task that calls :meth:`show`."""
+class TaskTransport:
+    """Carries one viewer through the task that calls :meth:`run`; see ``ViewerTransport``."""
 
     def __init__(self) -> None:
-        self._roused = asyncio.Event()
-        self._expelled: asyncio.Future[Close] = asyncio.get_running_loop().create_future()
+        self._woken = asyncio.Event()
+        self._evicted: asyncio.Future[Close] = asyncio.get_running_loop().create_future()
 
     @property
     def write(self) -> Callable[[bytes], None]:
-        """Nothing is ever written; see :class:`server.viewers.viewer.Carrier`."""
+        """Never called, since :meth:`writable` is never true."""
         return _nowhere
 
     @property
     def descriptor(self) -> None:
         """None, for the same reason."""
 
-    def free(self) -> bool:
+    def writable(self) -> bool:
         """Never, so that everything waits for the task."""
         return False
 
-    def rouse(self) -> None:
-        """Something waits."""
-        self._roused.set()
+    def wake(self) -> None:
+        """Let the task drain the feed."""
+        self._woken.set()
 
-    def expel(self, close: Close) -> None:
-        """The connection must end."""
-        if not self._expelled.done():
-            self._expelled.set_result(close)
+    def evict(self, close: Close) -> None:
+        """Let :meth:`run` return ``close``."""
+        if not self._evicted.done():
+            self._evicted.set_result(close)
 
-    async def expelled(self) -> Close:
-        """Wait until the connection must end."""
-        return await asyncio.shield(self._expelled)
-
-    async def show(self, show: Showing) -> Close:
-        """Show until it is over or the viewer must go; returns why."""
-        showing = asyncio.get_running_loop().create_task(self._keep_showing(show))
+    async def run(self, feed: Feed) -> Close:
+        """Drain ``feed`` whenever woken, until it is over or the viewer is evicted; returns why."""
+        draining = asyncio.get_running_loop().create_task(self._keep_draining(feed))
         try:
-            await asyncio.wait([showing, self._expelled], return_when=asyncio.FIRST_COMPLETED)
-            return self._expelled.result() if self._expelled.done() else showing.result()
+            await asyncio.wait([draining, self._evicted], return_when=asyncio.FIRST_COMPLETED)
+            return self._evicted.result() if self._evicted.done() else draining.result()
         finally:
-            showing.cancel()
-            show.leave()
+            draining.cancel()
+            feed.leave()
 
-    async def _keep_showing(self, show: Showing) -> Close:
-        while (close := await show.go_on()) is None:
-            await self._roused.wait()
-            self._roused.clear()
+    async def _keep_draining(self, feed: Feed) -> Close:
+        while (close := await feed.drain()) is None:
+            await self._woken.wait()
+            self._woken.clear()
         return close
 
 

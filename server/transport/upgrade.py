@@ -1,32 +1,30 @@
-"""Owns the handing of a viewer's WebSocket to whoever carries it: our own connection, or a task."""
+"""Hands a viewer's accepted WebSocket to what carries it: our own connection, or a task."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import Final
 
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
+from spectator.clock import Clock
 from spectator.errors import SpectatorError
 
+from ..close_codes import Close
 from ..security.faults import close_of
 from ..security.guard import address_of
 from ..viewers import wire
-from ..viewers.inbound_messages import Hearing
-from ..viewers.ports import MakeShow, Showing
+from ..viewers.inbound_messages import InboundMessages
+from ..viewers.ports import MakeFeed
 from ..viewers.viewer import Viewer
-from ..viewers.wire import Close, Frame
-from ..wiring import Services, services_of
-from .connection import ViewerConnection
-from .protocol import protocol_of
-from .task_transport import WaitingCarrier
-
-FAREWELL_S: Final = 1.0
-"""How long a viewer may take to take its farewell, where the server cannot leave it behind."""
+from ..viewers.wire import Frame
+from .limits import LAST_MESSAGE_S
+from .ports import TransportPorts
+from .takeover import protocol_of
+from .task_transport import TaskTransport
 
 
-class Farewell(Exception):
+class ViewerClosed(Exception):
     """The connection must end, for a reason that the viewer is told.
 
     Args:
@@ -40,82 +38,84 @@ class Farewell(Exception):
         super().__init__(close.reason)
 
 
-async def carry(websocket: WebSocket, make: MakeShow) -> None:
-    """Show a viewer what ``make`` makes, where thousands are carried; or here, under another server.
+async def serve_viewer(websocket: WebSocket, make: MakeFeed, ports: TransportPorts) -> None:
+    """Show a viewer its feed: on our own connection where uvicorn's can be taken over, else from a task.
 
     Args:
         websocket: Its connection, not accepted yet.
-        make: Makes what it is shown; may raise a :class:`ProtocolError` about what it asked for.
+        make: Makes its feed; may raise a :class:`ProtocolError` about what it asked for.
+        ports: Who admits viewers, and who pings them.
     """
     await websocket.accept()
-    services, protocol = services_of(websocket), protocol_of(websocket)
+    protocol = protocol_of(websocket)
     if protocol is None:
-        await _carry(websocket, make, services)
+        await _serve_from_task(websocket, make, ports)
         return
 
+    from .connection import ViewerConnection  # needs what `private_api` needs
+
     def successor(transport: asyncio.Transport, others: set[asyncio.Protocol]) -> ViewerConnection:
-        connection = ViewerConnection(services, transport, others)
-        connection.begin(address_of(websocket), make)
+        connection = ViewerConnection(ports, transport, others)
+        connection.start(address_of(websocket), make)
         return connection
 
-    protocol.hand_over(successor)
+    protocol.takeover(successor)
 
 
-async def _carry(websocket: WebSocket, make: MakeShow, services: Services) -> None:
-    audience, carrier = services.audience, WaitingCarrier()
-    viewer = audience.enter(address_of(websocket), carrier)
+async def _serve_from_task(websocket: WebSocket, make: MakeFeed, ports: TransportPorts) -> None:
+    audience, transport = ports.audience, TaskTransport()
+    viewer = audience.admit(address_of(websocket), transport)
     if viewer is None:
-        await _say_farewell(websocket, Farewell(audience.refusal()))
+        await _close(websocket, ViewerClosed(audience.refusal()))
         return
     try:
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(_show(websocket, make, viewer, carrier))
-            tasks.create_task(_listen(websocket, viewer, services))
-    except* Farewell as farewells:
-        farewell = next(error for error in farewells.exceptions if isinstance(error, Farewell))
-        audience.closed[farewell.close] += 1
-        await _say_farewell(websocket, farewell)
+            tasks.create_task(_show(websocket, make, viewer, transport))
+            tasks.create_task(_listen(websocket, viewer, ports.clock))
+    except* ViewerClosed as errors:
+        closed = next(error for error in errors.exceptions if isinstance(error, ViewerClosed))
+        audience.closed[closed.close] += 1
+        await _close(websocket, closed)
     except* (OSError, WebSocketDisconnect):
         pass
     finally:
         audience.leave(viewer)
 
 
-async def _show(websocket: WebSocket, make: MakeShow, viewer: Viewer, carrier: WaitingCarrier) -> None:
-    async def tell(frames: Sequence[Frame]) -> None:
+async def _show(websocket: WebSocket, make: MakeFeed, viewer: Viewer, transport: TaskTransport) -> None:
+    async def send(frames: Sequence[Frame]) -> None:
         for frame in frames:
             await websocket.send_text(frame.text)
 
     try:
-        show: Showing = make(viewer, tell)
-        close = await carrier.show(show)
+        close = await transport.run(make(viewer, send))
     except SpectatorError as error:
-        raise Farewell(*close_of(error)) from error
-    raise Farewell(close)
+        raise ViewerClosed(*close_of(error)) from error
+    raise ViewerClosed(close)
 
 
-async def _listen(websocket: WebSocket, viewer: Viewer, services: Services) -> None:
-    hearing = Hearing(services.clock)
+async def _listen(websocket: WebSocket, viewer: Viewer, clock: Clock) -> None:
+    messages = InboundMessages(clock)
     while True:
         message = await websocket.receive()
         if message["type"] == "websocket.disconnect":
             raise WebSocketDisconnect
         text = message.get("text")
         if text is None:
-            raise Farewell(Close.BAD_MESSAGE, wire.SEND_TEXT)
+            raise ViewerClosed(Close.BAD_MESSAGE, wire.SEND_TEXT)
         if len(text) > wire.MAX_MESSAGE_BYTES:
-            raise Farewell(Close.TOO_BIG)
+            raise ViewerClosed(Close.TOO_BIG)
         try:
-            hearing.hear(text, viewer)
+            messages.handle(text, viewer)
         except SpectatorError as error:
-            raise Farewell(*close_of(error)) from error
+            raise ViewerClosed(*close_of(error)) from error
 
 
-async def _say_farewell(websocket: WebSocket, farewell: Farewell) -> None:
+async def _close(websocket: WebSocket, closed: ViewerClosed) -> None:
     """Tell the viewer why, then close."""
-    close, text = farewell.close, wire.bye(farewell.close, farewell.detail).text
+    close, text = closed.close, wire.bye(closed.close, closed.detail).text
     try:
-        async with asyncio.timeout(FAREWELL_S):
+        async with asyncio.timeout(LAST_MESSAGE_S):
             await websocket.send_text(text)
             await websocket.close(close.code, close.reason)
     except (TimeoutError, WebSocketDisconnect):

@@ -1,4 +1,4 @@
-"""Owns the knowledge of what is on: it watches the bus for beginnings and ends."""
+"""The bus of this process, with signals for starts and ends of episodes."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from spectator.bus.base import Bus, Overflow, Subscription
 from spectator.events import RecordedEvent
 
 
-class Stage:
-    """The bus of this process, seen by whoever waits for the next episode.
+class EpisodeSignals:
+    """A bus that counts what it publishes and signals every start and end.
 
     Args:
         bus: The bus that does the work.
@@ -22,20 +22,16 @@ class Stage:
         self.ended: Counter[str] = Counter()
         self.published: Counter[str] = Counter()
         self._bus = bus
-        self._begun = asyncio.Event()
+        self._start = asyncio.Event()
         self._on_end: list[Callable[[str], None]] = []
 
-    def on_end(self, tell: Callable[[str], None]) -> None:
-        """Have ``tell`` called with the id of every episode that ends."""
-        self._on_end.append(tell)
+    def on_end(self, call: Callable[[str], None]) -> None:
+        """Call ``call`` with the id of every episode that ends."""
+        self._on_end.append(call)
 
-    async def next_beginning(self) -> None:
-        """Wait until another episode begins."""
-        await self._begun.wait()
-
-    def beginning(self) -> asyncio.Event:
-        """Set when another episode begins."""
-        return self._begun
+    def next_start(self) -> asyncio.Event:
+        """The event that is set when another episode starts."""
+        return self._start
 
     def publish(self, events: Sequence[RecordedEvent]) -> None:
         """Hand over ``events``; see :class:`Bus`."""
@@ -60,9 +56,9 @@ class Stage:
         self.published[event.type] += 1
         if event.type == "episode.started":
             self.started += 1
-            begun, self._begun = self._begun, asyncio.Event()
-            begun.set()
+            start, self._start = self._start, asyncio.Event()
+            start.set()
         elif event.type == "episode.ended":
             self.ended[event.data["reason"]] += 1
-            for tell in self._on_end:
-                tell(event.episode_id)
+            for call in self._on_end:
+                call(event.episode_id)

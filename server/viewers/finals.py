@@ -1,4 +1,4 @@
-"""Owns the snapshots of recorded episodes; the last few asked for are kept, since they never change."""
+"""Snapshots of recorded episodes; the last few asked for are kept, since they never change."""
 
 from __future__ import annotations
 

@@ -1,46 +1,46 @@
-"""Owns those who wait for the next episode, whichever it is."""
+"""Viewers who wait for the next episode, whichever it is."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
-from .audience import in_turns
-from .episode_signals import Stage
+from .relay import in_turns
 from .viewer import Viewer
 
 
-class Foyer:
-    """Calls its viewers in when an episode begins, a few at a time.
+class Waiters:
+    """Wakes its viewers when an episode starts, a few at a time.
 
     Args:
-        stage: Tells of beginnings.
-        tasks: The group that the calling runs in.
+        next_start: Gives the event that is set when another episode starts.
+        tasks: The group that the waking runs in.
     """
 
-    def __init__(self, stage: Stage, tasks: asyncio.TaskGroup) -> None:
-        self._stage = stage
+    def __init__(self, next_start: Callable[[], asyncio.Event], tasks: asyncio.TaskGroup) -> None:
+        self._next_start = next_start
         self._tasks = tasks
         self._viewers: dict[Viewer, None] = {}
-        self._calling: asyncio.Task[None] | None = None
+        self._waking: asyncio.Task[None] | None = None
 
     def __len__(self) -> int:
         return len(self._viewers)
 
-    def enter(self, viewer: Viewer) -> None:
-        """From the next beginning on, or until it leaves, ``viewer`` is called: once."""
+    def add(self, viewer: Viewer) -> None:
+        """Wake ``viewer`` at the next start, once, unless it is discarded before."""
         self._viewers[viewer] = None
-        if self._calling is None:
-            self._calling = self._tasks.create_task(self._call(self._stage.beginning()), name="foyer")
+        if self._waking is None:
+            self._waking = self._tasks.create_task(self._wake_all(self._next_start()), name="waiters")
 
-    def leave(self, viewer: Viewer) -> None:
-        """A viewer does not wait here, or not any more."""
+    def discard(self, viewer: Viewer) -> None:
+        """Forget a viewer, if it waits here."""
         self._viewers.pop(viewer, None)
-        if not self._viewers and self._calling is not None:
-            self._calling.cancel()
-            self._calling = None
+        if not self._viewers and self._waking is not None:
+            self._waking.cancel()
+            self._waking = None
 
-    async def _call(self, beginning: asyncio.Event) -> None:
-        await beginning.wait()
-        self._calling = None
-        called, self._viewers = self._viewers, {}
-        await in_turns(called, Viewer.rouse)
+    async def _wake_all(self, start: asyncio.Event) -> None:
+        await start.wait()
+        self._waking = None
+        woken, self._viewers = self._viewers, {}
+        await in_turns(woken, Viewer.wake)

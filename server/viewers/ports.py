@@ -1,22 +1,23 @@
-"""Owns the contract of what is shown to one viewer, whatever it is."""
+"""What is shown to a viewer, as a port: feeds, and the transport that carries them."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol
 
+from ..close_codes import Close
 from .viewer import Viewer
-from .wire import Close, Frame
+from .wire import Frame
 
-Tell = Callable[[Sequence[Frame]], Awaitable[None]]
+SendFrames = Callable[[Sequence[Frame]], Awaitable[None]]
 """Sends frames to the viewer, waiting while it does not take them."""
 
 
-class Showing(Protocol):
-    """Something that is shown to one viewer."""
+class Feed(Protocol):
+    """What one viewer is shown."""
 
-    async def go_on(self) -> Close | None:
-        """Show all that there is to show now; to be called again whenever the viewer is roused.
+    async def drain(self) -> Close | None:
+        """Show all that there is to show now; to be called again whenever the viewer is woken.
 
         Returns:
             Why it is over, once it is.
@@ -28,5 +29,5 @@ class Showing(Protocol):
         ...
 
 
-MakeShow = Callable[[Viewer, Tell], Showing]
-"""Makes what a viewer is shown."""
+MakeFeed = Callable[[Viewer, SendFrames], Feed]
+"""Makes a viewer's feed."""

@@ -1,4 +1,4 @@
-"""Owns the rows of an episode's viewers: who is written to in one go, and who in them is in step."""
+"""Shards of an episode's viewers: who is written to in one go, and who of them is in sync."""
 
 from __future__ import annotations
 
@@ -8,99 +8,100 @@ from typing import Final
 
 from .viewer import Viewer
 
-SEATS: Final = 200
+SHARD_SIZE: Final = 200
 """Viewers that are written to before others of the process get a turn: 1 to 2 ms."""
 
 
-class Row:
-    """Viewers who are written to in one go: those in step by their sockets alone, the others singly.
+class Shard:
+    """Viewers who are written to in one go: those in sync by their sockets alone, the lagging ones singly.
 
-    In step is who has everything up to the same event as the others in step, and takes bytes. Their sockets
-    stand side by side, and nobody is looked at when something is sent; who falls behind parts from them.
+    In sync are those who have everything up to the same event, and take bytes. Their sockets stand side by
+    side in one array, so that nothing is looked up per viewer when a message is sent; whoever falls behind is
+    demoted.
     """
 
-    __slots__ = ("apart", "descriptors", "in_step", "position")
+    __slots__ = ("descriptors", "in_sync", "lagging", "position")
 
     def __init__(self) -> None:
-        self.apart: dict[Viewer, None] = {}
-        self.in_step: list[Viewer] = []
+        self.lagging: dict[Viewer, None] = {}
+        self.in_sync: list[Viewer] = []
         self.descriptors: array[int] = array("i")
-        """Of those in step, in their order."""
+        """Sockets of those in sync, in their order."""
         self.position = 0
-        """What those in step have everything up to."""
+        """Those in sync have everything up to this event."""
 
     def __len__(self) -> int:
-        return len(self.apart) + len(self.in_step)
+        return len(self.lagging) + len(self.in_sync)
 
-    def fall_in(self, viewers: Iterable[Viewer], descriptors: Iterable[int]) -> None:
-        """Let ``viewers`` of this row, who have what those in step have, be in step from now on."""
+    def promote(self, viewers: Iterable[Viewer], descriptors: Iterable[int]) -> None:
+        """Count lagging ``viewers``, who have caught up with those in sync, among them."""
         for viewer in viewers:
-            del self.apart[viewer]
-            self.in_step.append(viewer)
-            viewer.company = self
+            del self.lagging[viewer]
+            self.in_sync.append(viewer)
+            viewer.sync_group = self
         self.descriptors.extend(descriptors)
 
-    def part_with(self, viewer: Viewer) -> None:
-        """One in step is not any more."""
-        place = self.in_step.index(viewer)
-        del self.in_step[place], self.descriptors[place]
-        self.apart[viewer] = None
-        viewer.company, viewer.position = None, self.position
+    def demote(self, viewer: Viewer) -> None:
+        """Count a viewer that was in sync among the lagging ones."""
+        place = self.in_sync.index(viewer)
+        del self.in_sync[place], self.descriptors[place]
+        self.lagging[viewer] = None
+        viewer.sync_group, viewer.position = None, self.position
 
-    def disband(self) -> None:
-        """Nobody is in step any more."""
-        for viewer in tuple(self.in_step):
-            self.part_with(viewer)
+    def demote_all(self) -> None:
+        """Demote everybody who is in sync."""
+        for viewer in tuple(self.in_sync):
+            self.demote(viewer)
 
 
-class Rows:
-    """All viewers of an episode. Who comes is in no row until :meth:`seat` is called."""
+class Shards:
+    """All viewers of an episode. A newcomer is in no shard until :meth:`assign` is called."""
 
     def __init__(self) -> None:
-        self._row_of: dict[Viewer, Row | None] = {}
+        self._shard_of: dict[Viewer, Shard | None] = {}
         self._newcomers: dict[Viewer, None] = {}
-        self._rows: list[Row] = []
+        self._shards: list[Shard] = []
 
     def __len__(self) -> int:
-        return len(self._row_of)
+        return len(self._shard_of)
 
     def __iter__(self) -> Iterator[Viewer]:
-        return iter(self._row_of)
+        return iter(self._shard_of)
 
     def __contains__(self, viewer: Viewer) -> bool:
-        return viewer in self._row_of
+        return viewer in self._shard_of
 
     def add(self, viewer: Viewer) -> None:
-        """Let a viewer come."""
-        self._row_of[viewer] = None
+        """Take a viewer in."""
+        self._shard_of[viewer] = None
         self._newcomers[viewer] = None
 
     def discard(self, viewer: Viewer) -> None:
         """Let a viewer go, if it is here."""
         self._newcomers.pop(viewer, None)
-        row = self._row_of.pop(viewer, None)
-        if row is None:
+        shard = self._shard_of.pop(viewer, None)
+        if shard is None:
             return
-        if viewer.company is not None:
-            viewer.company.part_with(viewer)
-        del row.apart[viewer]
-        if not row:
-            self._rows.remove(row)
+        if viewer.sync_group is not None:
+            viewer.sync_group.demote(viewer)
+        del shard.lagging[viewer]
+        if not shard:
+            self._shards.remove(shard)
 
-    def seat(self) -> tuple[Row, ...]:
-        """Let all newcomers sit down, and tell the rows."""
+    def assign(self) -> tuple[Shard, ...]:
+        """Assign newcomers to shards; returns all shards."""
         if self._newcomers:
-            self._seat_newcomers()
-        return tuple(self._rows)
+            self._assign_newcomers()
+        return tuple(self._shards)
 
-    def _seat_newcomers(self) -> None:
-        free = [row for row in self._rows if len(row) < SEATS]
+    def _assign_newcomers(self) -> None:
+        free = [shard for shard in self._shards if len(shard) < SHARD_SIZE]
         for viewer in self._newcomers:
             if not free:
-                free.append(Row())
-                self._rows.append(free[-1])
-            row = self._row_of[viewer] = free[-1]
-            row.apart[viewer] = None
-            if len(row) == SEATS:
+                free.append(Shard())
+                self._shards.append(free[-1])
+            shard = self._shard_of[viewer] = free[-1]
+            shard.lagging[viewer] = None
+            if len(shard) == SHARD_SIZE:
                 free.pop()
         self._newcomers.clear()

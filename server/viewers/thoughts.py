@@ -1,4 +1,4 @@
-"""Owns the telling of thoughts that form: which frames, how often, to whom it may be lost."""
+"""Frames of decisions that form: what is in them, how often they are sent."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from typing import Final
 
 from spectator.clock import Clock
-from spectator.episodes.run.partial_decision import Forming, Thinking
+from spectator.episodes.run.partial_decision import PartialDecision, Thinking
 
 from . import wire
 from .wire import Frame
@@ -15,10 +15,10 @@ INTERVAL_S: Final = 0.05
 """Least time between two frames of one episode."""
 
 WHOLE_EVERY: Final = 20
-"""Frames after which one tells everything anew, for whoever missed one."""
+"""Frames after which one repeats everything, for whoever missed one."""
 
 
-class Telling:
+class ThoughtFrames:
     """Makes frames of what is thought in one episode, each of what is new since the one before.
 
     Args:
@@ -27,17 +27,17 @@ class Telling:
 
     def __init__(self, thinking: Thinking) -> None:
         self._thinking = thinking
-        self._told: Forming | None = None
+        self._last: PartialDecision | None = None
         self._revision = 0
         self._heard = 0
         self._part = 0
         self._over = False
 
-    async def go_on(self, say: Callable[[Frame], Awaitable[None]], clock: Clock) -> None:
-        """Tell for as long as anybody watches.
+    async def run(self, send: Callable[[Frame], Awaitable[None]], clock: Clock) -> None:
+        """Send frames for as long as anybody watches.
 
         Args:
-            say: Hands a frame to those who keep up; for others it is lost.
+            send: Sends a frame to those who keep up; for others it is lost.
             clock: Waits.
         """
         known = -1
@@ -45,30 +45,30 @@ class Telling:
             known = await self._thinking.change(known)
             frame = self.next()
             if frame is not None:
-                await say(frame)
+                await send(frame)
             await clock.sleep(INTERVAL_S)
 
     def next(self) -> Frame | None:
-        """The next frame; ``None`` when there is nothing to tell."""
+        """The next frame; ``None`` when nothing is new."""
         forming = self._thinking.forming
-        is_new = forming is not self._told
+        is_new = forming is not self._last
         if forming is None or (is_new and forming.over) or (not is_new and self._over):
             return None
         self._part = 0 if is_new else self._part + 1
         anew = is_new or forming.revision != self._revision or self._part % WHOLE_EVERY == 0
         grown = None if anew else forming.since(self._heard)
-        self._told, self._revision, self._heard = forming, forming.revision, forming.heard
+        self._last, self._revision, self._heard = forming, forming.revision, forming.heard
         self._over = forming.over
         return self._frame(forming, grown)
 
     def so_far(self) -> list[Frame]:
-        """What somebody who comes now is told, so that the next frame follows it."""
-        forming = self._told
+        """What somebody who comes now is sent, so that the next frame follows it."""
+        forming = self._last
         if forming is None or self._over or forming.over or forming.revision != self._revision:
             return []
         return [self._frame(forming, None)]
 
-    def _frame(self, forming: Forming, grown: tuple[str, str] | None) -> Frame:
+    def _frame(self, forming: PartialDecision, grown: tuple[str, str] | None) -> Frame:
         thought, answer = forming.newest(self._heard) if grown is None else grown
         return wire.thought(
             forming.actor,

@@ -1,15 +1,16 @@
-"""Owns what one viewer was sent, and what waits for it."""
+"""One viewer of a live episode: what it was sent, and what waits for it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from .wire import Batch, Close, Frame, Position
+from ..close_codes import Close
+from .wire import Batch, Frame, Position
 
 
-class Carrier(Protocol):
-    """Whoever carries a viewer's connection."""
+class ViewerTransport(Protocol):
+    """What carries a viewer's bytes."""
 
     @property
     def write(self) -> Callable[[bytes], None]:
@@ -21,147 +22,143 @@ class Carrier(Protocol):
         """Its socket, where bytes may go past :attr:`write` while the viewer has caught up."""
         ...
 
-    def free(self) -> bool:
+    def writable(self) -> bool:
         """Whether the connection takes bytes now; :meth:`Viewer.hold` tells when it does not any more."""
         ...
 
-    def rouse(self) -> None:
-        """Something waits for the viewer, or its episode is over; said again and again."""
+    def wake(self) -> None:
+        """Drain the feed: something waits for the viewer, or its episode is over. Called again and again."""
         ...
 
-    def expel(self, close: Close) -> None:
-        """The connection must end; said once."""
+    def evict(self, close: Close) -> None:
+        """End the connection; called once."""
         ...
 
 
-class Company(Protocol):
-    """Those who are in step with a viewer."""
+class SyncGroup(Protocol):
+    """The viewers that one viewer is in sync with."""
 
-    def part_with(self, viewer: Viewer) -> None:
-        """It is not in step any more; its position is told to it."""
+    def demote(self, viewer: Viewer) -> None:
+        """Count it out; this sets its position."""
         ...
 
 
 class Viewer:
-    """The way to one viewer: straight to its connection while it keeps up, else through what waits for it.
+    """The way to one viewer: straight to its transport while it keeps up, else through a backlog.
 
     Args:
-        carrier: Who carries its connection.
+        transport: Carries its bytes.
         backlog_bytes: What may wait before it is closed as too slow.
     """
 
     __slots__ = (
         "_asked",
+        "_backlog",
         "_backlog_bytes",
-        "_bytes",
-        "_carrier",
-        "_expelled",
-        "_waiting",
+        "_evicted",
+        "_transport",
+        "backlog_size",
         "caught_up",
-        "company",
         "descriptor",
         "over",
         "position",
+        "sync_group",
         "write",
     )
 
-    def __init__(self, carrier: Carrier, backlog_bytes: int) -> None:
+    def __init__(self, transport: ViewerTransport, backlog_bytes: int) -> None:
         self.position = 0
-        """It was sent everything up to here; while it has :attr:`company`, that knows better."""
+        """It was sent everything up to here; while it has a :attr:`sync_group`, that knows better."""
         self.caught_up = False
         """Nothing waits, and its connection takes bytes: write."""
-        self.company: Company | None = None
-        """Those it is in step with, if it is with any."""
+        self.sync_group: SyncGroup | None = None
+        """Those it is in sync with, if it is with any."""
         self.over = False
         """Nothing more comes after what waits."""
-        self.write = carrier.write
-        self.descriptor = carrier.descriptor
-        self._carrier = carrier
-        self._backlog_bytes = backlog_bytes
-        self._waiting: list[Frame] | None = None
-        self._bytes = 0
-        self._asked: Position | None = None
-        self._expelled = False
-
-    @property
-    def waiting_bytes(self) -> int:
+        self.backlog_size = 0
         """What waits, in characters of text."""
-        return self._bytes
+        self.write = transport.write
+        self.descriptor = transport.descriptor
+        self._transport = transport
+        self._backlog_bytes = backlog_bytes
+        self._backlog: list[Frame] | None = None
+        self._asked: Position | None = None
+        self._evicted = False
 
     def hold(self) -> None:
-        """The connection holds bytes back, or is gone: what comes now waits until it is taken."""
+        """Let what comes wait: the connection holds bytes back, or is gone."""
         self.caught_up = False
-        if self.company is not None:
-            self.company.part_with(self)
+        if self.sync_group is not None:
+            self.sync_group.demote(self)
 
     def is_ready_for(self, batch: Batch) -> bool:
         """Whether it can be written to now, and has not what is in ``batch`` yet."""
         return self.caught_up and (batch.first is None or batch.first > self.position)
 
-    def offer(self, batch: Batch) -> None:
-        """Write ``batch``, or let it wait behind what does; a viewer too far behind is expelled instead."""
+    def send(self, batch: Batch) -> None:
+        """Write ``batch``, or add it to the backlog; a viewer too far behind is evicted instead."""
         if self.is_ready_for(batch):
             self.position = batch.last or self.position
             self.write(batch.message)
             return
-        if self._expelled:
+        if self._evicted:
             return
-        self._bytes += batch.size
-        if self._bytes > self._backlog_bytes:
-            self.expel(Close.TOO_SLOW)
+        self.backlog_size += batch.size
+        if self.backlog_size > self._backlog_bytes:
+            self.evict(Close.TOO_SLOW)
             return
-        if self._waiting is None:
-            self._waiting = []
-        self._waiting.extend(batch.frames)
-        self.rouse()
+        if self._backlog is None:
+            self._backlog = []
+        self._backlog.extend(batch.frames)
+        self.wake()
 
-    def say(self, batch: Batch) -> None:
-        """Write what is no event, or let it wait if nothing does; a viewer further behind misses it."""
-        if self._waiting is None:
-            self.offer(batch)
+    def send_lossy(self, batch: Batch) -> None:
+        """Send what is no event, unless a backlog waits; a viewer that far behind misses it."""
+        if self._backlog is None:
+            self.send(batch)
 
-    def ask(self, position: Position) -> None:
-        """Let the viewer's wish to resume wait for its turn; a later one replaces it."""
+    def request_resume(self, position: Position) -> None:
+        """Note where the viewer wants to resume; a later request replaces it."""
         self._asked = position
-        self.rouse()
+        self.wake()
 
-    def end(self) -> None:
-        """Nothing more comes after what waits."""
+    def finish(self) -> None:
+        """Send nothing more after what waits."""
         self.over = True
-        self.rouse()
+        self.wake()
 
-    def begin(self) -> None:
+    def reopen(self) -> None:
         """Be ready for another episode."""
         self.over = False
 
-    def expel(self, close: Close) -> None:
-        """End the connection; what waits is forgotten."""
+    def evict(self, close: Close) -> None:
+        """End the connection and drop the backlog."""
         self.hold()
-        self._forget()
-        if not self._expelled:
-            self._expelled = True
-            self._carrier.expel(close)
+        self._clear()
+        if not self._evicted:
+            self._evicted = True
+            self._transport.evict(close)
 
-    def rouse(self) -> None:
-        """There may be something to show."""
+    def wake(self) -> None:
+        """Have the feed drained: there may be something to show."""
         self.hold()
-        self._carrier.rouse()
+        self._transport.wake()
 
     def take(self) -> tuple[Position | None, Sequence[Frame]] | None:
-        """A wish to resume, if there is one, and every frame that waits.
+        """Take the request to resume, if there is one, and the backlog.
 
         Returns:
             ``None`` when there is neither; from then on the viewer is written to at once, if its connection
             takes bytes and its episode is not over.
         """
-        if self._waiting is None and self._asked is None:
-            self.caught_up = not self.over and not self._expelled and self._carrier.free()
+        if self._backlog is None and self._asked is None:
+            self.caught_up = not self.over and not self._evicted and self._transport.writable()
             return None
-        taken = (self._asked, self._waiting or ())
-        self._forget()
+        taken = (self._asked, self._backlog or ())
+        self._clear()
         return taken
 
-    def _forget(self) -> None:
-        self._waiting = None
-        self._bytes = 0
+    def _clear(self) -> None:
+        self._backlog = None
+        self.backlog_size = 0
         self._asked = None

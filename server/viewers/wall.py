@@ -1,4 +1,4 @@
-"""Owns the wall: everything that runs here as tiles, told at a bounded rate in the same bytes to all."""
+"""The wall: every episode that runs here as a tile, sent at a bounded rate in the same bytes to all."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from spectator.events import encode_json
 from spectator.merge_patch import make_patch
 
 from . import wire
-from .audience import in_turns
-from .ports import Tell
+from .ports import SendFrames
+from .relay import in_turns
 from .viewer import Viewer
 from .wire import Frame
 
 INTERVAL_S: Final = 0.25
 """Least time between two frames."""
 
-AFTERGLOW_S: Final = 20.0
+RESULT_S: Final = 20.0
 """How long an episode stays on the wall after its end, so that its result is seen."""
 
 UNSEEN: Final = -2
@@ -45,13 +45,13 @@ class _Shown:
 class Wall:
     """What runs here, as tiles, for any number of viewers.
 
-    It looks at the episodes only while somebody looks at it, encodes what has changed once for all, and
-    keeps nothing for anybody: who has missed a change is given the whole wall again.
+    It reads the episodes only while somebody watches, encodes what has changed once for all viewers, and
+    keeps nothing per viewer: one who missed a change is sent the whole wall again.
 
     Args:
         supervisor: Who runs the episodes.
         clock: Time.
-        tasks: The group that it looks in.
+        tasks: The group that it refreshes in.
     """
 
     def __init__(self, supervisor: Supervisor, clock: Clock, tasks: asyncio.TaskGroup) -> None:
@@ -70,15 +70,10 @@ class Wall:
         """Raised by every change."""
         return self._version
 
-    @property
-    def looking(self) -> bool:
-        """Whether anybody looks."""
-        return bool(self._viewers)
-
     def now(self) -> Frame:
         """The frame with every tile; at most :data:`INTERVAL_S` old."""
         if self._task is None:
-            self.look()
+            self.refresh()
         return self._everything()
 
     def after(self, version: int) -> Frame:
@@ -92,22 +87,22 @@ class Wall:
             self._whole = self._frame("wall", {name: shown.tile for name, shown in self._shown.items()})
         return self._whole
 
-    def enter(self, viewer: Viewer) -> None:
-        """Somebody looks, and is told of changes."""
+    def add(self, viewer: Viewer) -> None:
+        """Send ``viewer`` every change."""
         self._viewers[viewer] = None
         if self._task is None:
-            self.look()
-            self._task = self._tasks.create_task(self._keep_looking(), name="wall")
+            self.refresh()
+            self._task = self._tasks.create_task(self._keep_refreshing(), name="wall")
 
-    def leave(self, viewer: Viewer) -> None:
-        """Somebody looks no more; safe to call twice."""
+    def discard(self, viewer: Viewer) -> None:
+        """Send ``viewer`` nothing more; safe to call twice."""
         self._viewers.pop(viewer, None)
         if not self._viewers and self._task is not None:
             self._task.cancel()
             self._task = None
 
-    def look(self) -> None:
-        """Take in what has happened since the last look; returns at once."""
+    def refresh(self) -> None:
+        """Take in what has happened since the last time; returns at once."""
         changes: dict[str, Any] = {}
         for live in self._supervisor.showing():
             if live.episode_id not in self._shown and live.head_seq:
@@ -128,7 +123,7 @@ class Wall:
             return False
         now = self._clock.monotonic()
         if shown.until is None:
-            shown.until = now + (AFTERGLOW_S if shown.live.ended else 0.0)
+            shown.until = now + (RESULT_S if shown.live.ended else 0.0)
         return now >= shown.until
 
     def _note(self, changes: Mapping[str, Any]) -> None:
@@ -139,52 +134,52 @@ class Wall:
         text = encode_json({"frame": name, "version": self._version, "tiles": tiles})
         return Frame(text, seq=self._version)
 
-    async def _keep_looking(self) -> None:
+    async def _keep_refreshing(self) -> None:
         while True:
             await self._clock.sleep(INTERVAL_S)
             before = self._version
-            self.look()
+            self.refresh()
             if self._change is not None and self._version > before:
                 (change,) = wire.batches([self._change])
-                await in_turns(self._viewers, partial(Viewer.say, batch=change))
+                await in_turns(self._viewers, partial(Viewer.send_lossy, batch=change))
 
 
-class WallShow:
+class WallFeed:
     """Shows the wall to one viewer: at once while it keeps up, else as a whole when it has caught up.
 
     Args:
         wall: The wall.
         viewer: What waits for it.
-        tell: Sends to it.
+        send: Sends to it.
     """
 
-    __slots__ = ("_tell", "_viewer", "_wall")
+    __slots__ = ("_send", "_viewer", "_wall")
 
-    def __init__(self, wall: Wall, viewer: Viewer, tell: Tell) -> None:
+    def __init__(self, wall: Wall, viewer: Viewer, send: SendFrames) -> None:
         self._wall = wall
         self._viewer = viewer
-        self._tell = tell
+        self._send = send
         viewer.position = UNSEEN
-        wall.enter(viewer)
+        wall.add(viewer)
 
-    async def go_on(self) -> None:
-        """Show what the viewer has not seen; see :class:`server.viewers.ports.Showing`."""
+    async def drain(self) -> None:
+        """Show what the viewer has not seen; see :class:`server.viewers.ports.Feed`."""
         viewer = self._viewer
         while True:
             if viewer.position != self._wall.version:
                 frame = self._wall.after(viewer.position)
-                await self._tell([frame])
+                await self._send([frame])
                 viewer.position = frame.seq or 0
             elif (taken := viewer.take()) is None:
                 return
             else:
                 again, frames = taken
-                await self._tell([frame for frame in frames if frame.seq is None])
+                await self._send([frame for frame in frames if frame.seq is None])
                 viewer.position = viewer.position if again is None else UNSEEN
 
     def leave(self) -> None:
         """Show nothing more; safe to call twice."""
-        self._wall.leave(self._viewer)
+        self._wall.discard(self._viewer)
 
 
 def _tile(live: EpisodeView) -> Tile:

@@ -1,4 +1,4 @@
-"""Owns the words of the live channel: its frames, its close codes, and what a viewer may say."""
+"""The live protocol on the wire: frames to viewers, and the messages that they may send."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from enum import Enum
 from typing import Any, Final
 
 from spectator.clock import timestamp
 from spectator.episodes.record.recorder import Trouble
 from spectator.errors import ProtocolError
 from spectator.events import RecordedEvent, encode_json, record
+
+from ..close_codes import Close
 
 PROTOCOL: Final = 1
 """Version of the live protocol, told in every hello."""
@@ -31,30 +32,6 @@ SEND_TEXT: Final = "bad message: send text"
 
 EPOCH: Final = re.compile(r"[0-9A-Za-z_-]{1,32}")
 SEQ: Final = re.compile(r"-?\d{1,20}")
-
-
-class Close(Enum):
-    """Why a viewer's connection ends: code, whether to come back, and the reason in words."""
-
-    ENDED = (1000, False, "ended")
-    UNENDED = (1000, False, "its record has no end, and nobody plays it on here")
-    BROKEN = (1002, False, "not a WebSocket's framing")
-    NOT_UTF8 = (1007, False, "not UTF-8")
-    TOO_BIG = (1009, False, "message too big")
-    FAILED = (1011, True, "the server failed here")
-    UNRECORDED = (1011, True, "its end could not be recorded")
-    SILENT = (1011, True, "no answer to a ping")
-    RESTARTING = (1012, True, "the server restarts")
-    NOT_FOUND = (4001, False, "no such episode")
-    FOREIGN_ORIGIN = (4003, False, "a page of another site may not watch from here")
-    TOO_SLOW = (4008, True, "too slow; come back and resume")
-    FULL = (4029, True, "too many viewers; come back later")
-    BAD_MESSAGE = (4400, False, "bad message")
-
-    def __init__(self, code: int, reconnect: bool, reason: str) -> None:
-        self.code = code
-        self.reconnect = reconnect
-        self.reason = reason
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,7 +48,7 @@ class GuessEnvironment(Environment[Guess, Hint, State]):  # type: ignore[misc]
         return State(step_count=self._steps)
 
 
-class Shown(Watchable, GuessEnvironment):
+class PublishedEpisode(Watchable, GuessEnvironment):
     """The same, for everybody to see."""
 
     spectator = Spectator(sys.argv[1], environment="guess", title="Guess the number", agent="Bisection")
@@ -65,7 +65,7 @@ def through_the_client(base_url: str) -> dict[str, Any]:
 
 
 def in_an_environment_of_ones_own() -> int:
-    env = Shown()
+    env = PublishedEpisode()
     low, high, steps = 1, 100, 0
     env.reset(seed=1)
     while True:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 
-from server.openenv.places import Places
+from server.openenv.compute_slots import ComputeSlots
 from tests.fakes import until
 
 
 def test_no_more_compute_at_once_than_there_are_places() -> None:
     async def play() -> int:
-        places, inside, most = Places(3, patience_s=60), 0, 0
+        places, inside, most = ComputeSlots(3, patience_s=60), 0, 0
 
         async def compute() -> None:
             nonlocal inside, most
@@ -28,7 +28,7 @@ def test_no_more_compute_at_once_than_there_are_places() -> None:
 
 def test_one_who_takes_long_makes_room_and_takes_nothing_twice() -> None:
     async def play() -> list[str]:
-        places, told, hung = Places(1, patience_s=0.01), [], asyncio.Event()
+        places, told, hung = ComputeSlots(1, patience_s=0.01), [], asyncio.Event()
 
         async def hang() -> None:
             async with places.take():
@@ -62,7 +62,7 @@ def test_one_who_takes_long_makes_room_and_takes_nothing_twice() -> None:
 
 def test_a_failure_gives_its_place_back_once() -> None:
     async def play() -> bool:
-        places = Places(1, patience_s=60)
+        places = ComputeSlots(1, patience_s=60)
         for _ in range(3):
             try:
                 async with places.take():
@@ -79,6 +79,6 @@ def test_a_failure_gives_its_place_back_once() -> None:
     assert asyncio.run(play())
 
 
-async def _enter(places: Places) -> None:
+async def _enter(places: ComputeSlots) -> None:
     async with places.take():
         return

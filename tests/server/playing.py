@@ -10,15 +10,15 @@ from array import array
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from server.settings import Settings
+from server.close_codes import Close
 from server.viewers import wire
-from server.viewers.audience import Audience
-from server.viewers.broadcaster import Outlet
-from server.viewers.episode_signals import Stage
-from server.viewers.feed import Show
-from server.viewers.next_episode import Foyer
+from server.viewers.audience import Audience, AudienceLimits
+from server.viewers.broadcaster import Broadcaster
+from server.viewers.episode_signals import EpisodeSignals
+from server.viewers.feed import EpisodeFeed
+from server.viewers.next_episode import Waiters
 from server.viewers.viewer import Viewer
-from server.viewers.wire import Close, Frame, Position
+from server.viewers.wire import Frame, Position
 from spectator.bus.base import Overflow, Subscription
 from spectator.bus.memory import MemoryBus
 from spectator.episodes.run.partial_decision import Thinking
@@ -63,37 +63,30 @@ class Play:
 
     Args:
         tasks: The group that its relays run in.
-        settings: How the audience is set.
+        limits: See :class:`AudienceLimits`.
     """
 
     by_sockets = False
     """Whether peers are written to as by the compiled loop, past their carriers."""
 
-    def __init__(self, tasks: asyncio.TaskGroup, **settings: Any) -> None:
+    def __init__(self, tasks: asyncio.TaskGroup, **limits: Any) -> None:
         self.episode_id, self.epoch, self.state = EPISODE, EPOCH, dict[str, Any]()
         self.ended = self.end_recorded = False
         self.events: list[RecordedEvent] = []
-        self.stage = Stage(MemoryBus())
+        self.signals = EpisodeSignals(MemoryBus())
         self.clock = ManualClock()
         self.audience = Audience(
             tasks=tasks,
             clock=self.clock,
-            settings=Settings(**settings),
-            outlet=Outlet(self._send_to_each if self.by_sockets else None),
+            limits=AudienceLimits(**limits),
+            broadcaster=Broadcaster(self._send_to_each if self.by_sockets else None),
         )
         self._sockets: list[Peer] = []
-        self.foyer = Foyer(self.stage, tasks)
-        self.supervisor = self.journal = self
+        self.waiters = Waiters(self.signals.next_start, tasks)
+        self.episodes = self.journal = self
         self.reads = 0
         self.thinking = Thinking(ManualClock())
         self.trouble = None
-
-    async def open(self) -> None:
-        """The state is always up to date."""
-
-    def subscribe(self, overflow: Overflow, *, capacity: int = 256) -> Subscription:
-        """Every event from here on."""
-        return self.stage.subscribe(EPISODE, overflow, capacity=capacity)
 
     async def news(self) -> None:
         """Nothing goes wrong."""
@@ -108,6 +101,13 @@ class Play:
         """The episode runs."""
         return self
 
+    async def open(self) -> None:
+        """The state is always up to date."""
+
+    def subscribe(self, overflow: Overflow, *, capacity: int = 256) -> Subscription:
+        """Every event from here on."""
+        return self.signals.subscribe(EPISODE, overflow, capacity=capacity)
+
     async def read(self, episode_id: str, *, after_seq: int, limit: int) -> Sequence[RecordedEvent]:
         """Events as a journal gives them: a while later."""
         await asyncio.sleep(0)
@@ -116,26 +116,26 @@ class Play:
 
     def publish(self, count: int = 1, padding: int = 0) -> None:
         """Record and publish the next events."""
-        self.stage.publish([self._next(padding) for _ in range(count)])
+        self.signals.publish([self._next(padding) for _ in range(count)])
 
     async def say(self, text: str) -> None:
         """Say what is no event to whoever watches."""
         for relay in tuple(self.audience._relays.values()):
-            await relay.say(Frame(text))
+            await relay.send_lossy(Frame(text))
 
     def begin(self) -> None:
-        """Let the stage know of a beginning."""
-        self.stage.publish([record(Event(EPISODE, EPOCH, 1, "", 0, "episode.started", {}, {}))])
+        """Let the signals know of a beginning."""
+        self.signals.publish([record(Event(EPISODE, EPOCH, 1, "", 0, "episode.started", {}, {}))])
 
     def end(self) -> None:
         """Publish nothing more."""
         self.ended = self.end_recorded = True
-        self.stage.finish(EPISODE)
+        self.signals.finish(EPISODE)
 
     def enter(self, address: str = "here") -> tuple[Viewer, Seat]:
         """Let somebody in who writes nothing down; the viewer, and what becomes of it."""
         seat = Seat()
-        viewer = self.audience.enter(address, seat)
+        viewer = self.audience.admit(address, seat)
         assert viewer is not None
         return viewer, seat
 
@@ -157,12 +157,12 @@ class Play:
 
 
 class Seat:
-    """A carrier that only notes what it is told."""
+    """A transport that only notes what it is told."""
 
     def __init__(self) -> None:
         self.written: list[bytes] = []
         self.free_now = False
-        self.roused = 0
+        self.woken = 0
         self.closes: list[Close] = []
 
     @property
@@ -175,15 +175,15 @@ class Seat:
         """There is no socket."""
         return None
 
-    def free(self) -> bool:
+    def writable(self) -> bool:
         """As a test sets it."""
         return self.free_now
 
-    def rouse(self) -> None:
+    def wake(self) -> None:
         """Count."""
-        self.roused += 1
+        self.woken += 1
 
-    def expel(self, close: Close) -> None:
+    def evict(self, close: Close) -> None:
         """Keep why."""
         self.closes.append(close)
 
@@ -210,10 +210,10 @@ class Peer:
         self._held = b""
         self._writable = asyncio.Event()
         self._writable.set()
-        self._show: Show | None = None
+        self._show: EpisodeFeed | None = None
         self._showing: asyncio.Task[None] | None = None
 
-    # What a carrier does.
+    # What a transport does.
 
     @property
     def write(self) -> Callable[[bytes], None]:
@@ -226,21 +226,21 @@ class Peer:
         return self.play.socket_of(self)
 
     def takes(self, data: bytes) -> bool:
-        """Take what is sent past the carrier; whether there was room for it."""
+        """Take what is sent past the transport; whether there was room for it."""
         if not self._stalled:
             self._write_straight(data)
         return not self._stalled
 
-    def free(self) -> bool:
+    def writable(self) -> bool:
         """Whether nothing is held back."""
         return self._writable.is_set()
 
-    def rouse(self) -> None:
+    def wake(self) -> None:
         """Show what there is to show, in a task of its own."""
         if self._show is not None and (self._showing is None or self._showing.done()):
             self._showing = asyncio.get_running_loop().create_task(self._go_on(self._show))
 
-    def expel(self, close: Close) -> None:
+    def evict(self, close: Close) -> None:
         """The connection ends; what it held back is lost."""
         self.closes.append(close)
         self._let_go()
@@ -262,11 +262,11 @@ class Peer:
         """Connect, unless connected."""
         if self.viewer is None:
             asked = Position(EPOCH, self.seq) if resume and self.seq else None
-            self.viewer = self.play.audience.enter("here", self)
+            self.viewer = self.play.audience.admit("here", self)
             assert self.viewer is not None
             services: Any = self.play
-            self._show = Show(services, self.viewer, self._tell, EPISODE, asked)
-            self.rouse()
+            self._show = EpisodeFeed(services, self.viewer, self._tell, EPISODE, asked)
+            self.wake()
 
     def leave(self) -> None:
         """Vanish; what was held back is lost."""
@@ -276,7 +276,7 @@ class Peer:
     def ask(self, position: Position) -> None:
         """Say on an open connection that something is missing."""
         if self.viewer is not None:
-            self.viewer.ask(position)
+            self.viewer.request_resume(position)
 
     def _let_go(self) -> None:
         assert self.viewer is not None and self._show is not None
@@ -288,10 +288,10 @@ class Peer:
         self._held, self._stalled = b"", False
         self._writable.set()
 
-    async def _go_on(self, show: Show) -> None:
-        close = await show.go_on()
+    async def _go_on(self, show: EpisodeFeed) -> None:
+        close = await show.drain()
         if close is not None:
-            self.expel(close)
+            self.evict(close)
 
     async def _tell(self, frames: Sequence[Frame]) -> None:
         for batch in wire.batches(frames):

@@ -11,12 +11,13 @@ from typing import Any
 
 import pytest
 
-from server.transport.task_transport import WaitingCarrier
+from server.close_codes import Close
+from server.transport.task_transport import TaskTransport
 from server.viewers import audience as rooms
-from server.viewers.feed import Show
-from server.viewers.shard import SEATS
+from server.viewers.feed import EpisodeFeed
+from server.viewers.shard import SHARD_SIZE
 from server.viewers.viewer import Viewer
-from server.viewers.wire import Close, Frame, Position
+from server.viewers.wire import Frame, Position
 from server.wiring import open_services
 from spectator.episodes.record.view import replay_state
 from spectator.episodes.run.pacing import Pace
@@ -61,17 +62,17 @@ async def test_the_number_of_viewers_is_told_at_most_once_a_second(tasks: asynci
 @in_tasks
 async def test_every_viewer_is_given_the_same_frame(tasks: asyncio.TaskGroup) -> None:
     play = Play(tasks)
-    viewers = [play.enter()[0] for _ in range(SEATS + 5)]
+    viewers = [play.enter()[0] for _ in range(SHARD_SIZE + 5)]
     relays = {play.audience.watch(viewer, play) for viewer in viewers}  # type: ignore[arg-type]
     play.publish()
     await settle()
     given = {id(frame) for viewer in viewers for frame in taken(viewer) if frame.seq == 1}
     assert len(given) == 1
-    assert play.stage.listeners(play.episode_id) == 1, "one listener for all of them"
+    assert play.signals.listeners(play.episode_id) == 1, "one listener for all of them"
     (relay,) = relays
     for viewer in viewers:
         play.audience.unwatch(viewer, relay)
-    assert play.stage.listeners(play.episode_id) == 0
+    assert play.signals.listeners(play.episode_id) == 0
 
 
 @in_tasks
@@ -109,7 +110,7 @@ async def test_a_snapshot_is_made_once_for_all_who_come_at_one_point(tasks: asyn
 async def test_only_the_viewer_that_falls_behind_is_expelled_and_holds_nothing(
     tasks: asyncio.TaskGroup,
 ) -> None:
-    play = Play(tasks, viewer_backlog_bytes=64 * 1024)
+    play = Play(tasks, backlog_bytes=64 * 1024)
     (slow, seat), (quick, other) = play.enter(), play.enter()
     live: Any = play
     for viewer in (slow, quick):
@@ -121,7 +122,7 @@ async def test_only_the_viewer_that_falls_behind_is_expelled_and_holds_nothing(
         seen += sum(frame.seq is not None for frame in taken(quick))
     assert seat.closes == [Close.TOO_SLOW] and not other.closes
     assert seen == 1000
-    assert slow.waiting_bytes == 0 and not taken(slow)
+    assert slow.backlog_size == 0 and not taken(slow)
     play.end()
 
 
@@ -144,14 +145,14 @@ async def test_when_the_relay_itself_is_overrun_its_viewers_come_back_and_resume
 
 @in_tasks
 async def test_places_are_given_back(tasks: asyncio.TaskGroup) -> None:
-    play = Play(tasks, max_viewers=3, max_viewers_per_address=2)
+    play = Play(tasks, viewers=3, per_address=2)
     audience, (_, seat) = play.audience, (None, play.enter("there")[1])
     here = [play.enter("here")[0], play.enter("here")[0]]
-    assert audience.enter("here", seat) is None
-    assert audience.enter("elsewhere", seat) is None and audience.refusal() is Close.FULL
+    assert audience.admit("here", seat) is None
+    assert audience.admit("elsewhere", seat) is None and audience.refusal() is Close.FULL
     audience.leave(here[0])
-    assert audience.enter("here", seat) is not None
-    assert audience.enter("here", seat) is None
+    assert audience.admit("here", seat) is not None
+    assert audience.admit("here", seat) is None
 
 
 @in_tasks
@@ -162,17 +163,17 @@ async def test_nothing_is_kept_of_those_who_left(tasks: asyncio.TaskGroup) -> No
     for peer in peers:
         peer.leave()
     assert len(play.audience) == 0 and not play.audience._addresses and not play.audience._relays
-    assert play.stage.listeners(play.episode_id) == 0
+    assert play.signals.listeners(play.episode_id) == 0
 
 
 @in_tasks
 async def test_everybody_is_sent_away_and_nobody_let_in_again(tasks: asyncio.TaskGroup) -> None:
     play = Play(tasks)
     viewer, seat = play.enter()
-    leaving = tasks.create_task(play.audience.send_away(5.0))
+    leaving = tasks.create_task(play.audience.close_all(5.0))
     await settle()
     assert seat.closes == [Close.RESTARTING]
-    assert play.audience.enter("here", seat) is None and play.audience.refusal() is Close.RESTARTING
+    assert play.audience.admit("here", seat) is None and play.audience.refusal() is Close.RESTARTING
     assert not leaving.done()
     play.audience.leave(viewer)
     await settle()
@@ -185,16 +186,16 @@ async def test_who_waits_for_the_next_episode_is_called_once_when_it_begins(task
     play = Play(tasks)
     (stays, seat), (goes, other) = play.enter(), play.enter()
     for viewer in (stays, goes):
-        play.foyer.enter(viewer)
-    play.foyer.leave(goes)
+        play.waiters.add(viewer)
+    play.waiters.discard(goes)
     play.begin()
     await settle()
-    assert (seat.roused, other.roused, len(play.foyer)) == (1, 0, 0)
+    assert (seat.woken, other.woken, len(play.waiters)) == (1, 0, 0)
     play.begin()
     await settle()
-    assert seat.roused == 1
-    play.foyer.enter(stays)
-    play.foyer.leave(stays)  # and nothing waits on
+    assert seat.woken == 1
+    play.waiters.add(stays)
+    play.waiters.discard(stays)  # and nothing waits on
 
 
 @in_tasks
@@ -250,15 +251,15 @@ class Wanderer:
 
     async def wander(self, services: Any, episode_id: str) -> None:
         while True:
-            carrier = WaitingCarrier()
-            viewer = services.audience.enter("here", carrier)
+            transport = TaskTransport()
+            viewer = services.audience.admit("here", transport)
             asked = self.position() if self.chance.random() < 0.8 else None
-            show = Show(services, viewer, self.tell, episode_id, asked)
+            show = EpisodeFeed(services.feeds, viewer, self.tell, episode_id, asked)
             try:
                 async with asyncio.timeout(self.chance.choice([0.002, 0.01, 0.05, 30])):
                     if self.chance.random() < 0.3:
-                        viewer.ask(self.position() or Position("other", 1))
-                    assert await carrier.show(show) is Close.ENDED
+                        viewer.request_resume(self.position() or Position("other", 1))
+                    assert await transport.run(show) is Close.ENDED
                     return
             except TimeoutError:
                 await asyncio.sleep(self.chance.random() * 0.01)
@@ -282,6 +283,6 @@ def test_whatever_viewers_do_they_end_with_the_fold_of_the_record(tmp_path: Path
             assert all(wanderer.seq == len(record) for wanderer in wanderers)
             assert all(wanderer.state == final for wanderer in wanderers)
             assert len(services.audience) == 0
-            assert services.stage.listeners(live.episode_id) == 0
+            assert services.signals.listeners(live.episode_id) == 0
 
     asyncio.run(run())

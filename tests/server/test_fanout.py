@@ -8,11 +8,12 @@ import random
 
 import pytest
 
-from server.viewers import shard as rows
+from server.close_codes import Close
+from server.viewers import shard as shards
 from server.viewers import wire
 from server.viewers.feed import MAX_MISSING
 from server.viewers.viewer import Viewer
-from server.viewers.wire import Batch, Close, Frame, Position
+from server.viewers.wire import Batch, Frame, Position
 from tests.server.playing import EPOCH, Peer, Play, Seat, in_tasks, seated, settle, unframed
 
 
@@ -93,7 +94,7 @@ async def test_who_holds_bytes_back_takes_the_slow_way_and_returns_to_the_straig
 async def test_who_stalls_is_closed_within_its_bound_while_others_miss_nothing(
     tasks: asyncio.TaskGroup,
 ) -> None:
-    play = Play(tasks, viewer_backlog_bytes=64 * 1024)
+    play = Play(tasks, backlog_bytes=64 * 1024)
     play.publish()
     stalled, *others = await seated(play, 4)
     stalled.stall()
@@ -103,11 +104,11 @@ async def test_who_stalls_is_closed_within_its_bound_while_others_miss_nothing(
     while not stalled.closes:
         play.publish(2, padding=1000)
         await settle()
-        most = max(most, viewer.waiting_bytes)
+        most = max(most, viewer.backlog_size)
         assert all(other.seq == play.head_seq for other in others)
     assert stalled.closes == [Close.TOO_SLOW] and 32 * 1024 < most <= 64 * 1024
     assert play.head_seq < 80, "it was not kept longer than its bound lasts"
-    assert viewer.waiting_bytes == 0 and viewer.take() is None
+    assert viewer.backlog_size == 0 and viewer.take() is None
     stalled.join()
     await settle()
     assert stalled.state == play.state and stalled.snapshots == 1, "it resumed"
@@ -118,7 +119,7 @@ async def test_who_stalls_is_closed_within_its_bound_while_others_miss_nothing(
 async def test_who_catches_up_while_events_are_on_their_way_is_not_told_them_twice(
     tasks: asyncio.TaskGroup, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rows, "SEATS", 1)
+    monkeypatch.setattr(shards, "SHARD_SIZE", 1)
     play = Play(tasks)
     play.publish()
     peers = await seated(play, 30)
@@ -180,12 +181,12 @@ async def test_what_is_said_beside_the_record_reaches_those_who_keep_up_in_its_p
 
 def test_nothing_is_written_to_one_who_was_expelled() -> None:
     viewer, seat = caught_up()
-    viewer.offer(batch("a"))
-    viewer.expel(Close.RESTARTING)
-    viewer.offer(batch("b"))
-    viewer.end()
-    viewer.offer(batch("c"))
-    viewer.expel(Close.TOO_SLOW)
+    viewer.send(batch("a"))
+    viewer.evict(Close.RESTARTING)
+    viewer.send(batch("b"))
+    viewer.finish()
+    viewer.send(batch("c"))
+    viewer.evict(Close.TOO_SLOW)
     assert viewer.take() is None and not viewer.caught_up
     assert unframed(b"".join(seat.written)) == [b"a"]
     assert seat.closes == [Close.RESTARTING]
@@ -195,7 +196,7 @@ def test_what_comes_after_something_that_waits_waits_behind_it() -> None:
     viewer, seat = caught_up()
     viewer.hold()
     for text in "abc":
-        viewer.offer(batch(text))
+        viewer.send(batch(text))
     assert [frame.text for frame in (viewer.take() or (None, ()))[1]] == ["a", "b", "c"]
     assert not seat.written
 
@@ -203,9 +204,9 @@ def test_what_comes_after_something_that_waits_waits_behind_it() -> None:
 def test_a_later_wish_to_resume_replaces_an_earlier_one() -> None:
     viewer, _ = caught_up()
     for seq in range(1000):
-        viewer.ask(Position("ab", seq))
+        viewer.request_resume(Position("ab", seq))
     assert viewer.take() == (Position("ab", 999), ())
-    viewer.end()
+    viewer.finish()
     assert viewer.take() is None and viewer.over
 
 
@@ -278,7 +279,7 @@ async def test_after_2500_random_actions_every_viewer_has_the_fold_of_the_record
     tasks: asyncio.TaskGroup, seed: int
 ) -> None:
     chance = random.Random(seed)
-    play = Play(tasks, viewer_backlog_bytes=64 * 1024)
+    play = Play(tasks, backlog_bytes=64 * 1024)
     play.publish()
     peers = [Peer(play) for _ in range(20)]
     for _ in range(2500):

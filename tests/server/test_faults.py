@@ -11,8 +11,8 @@ import pytest
 from starlette.exceptions import HTTPException
 
 from server.app import create_app
+from server.close_codes import Close
 from server.security.faults import CLOSES, FAULTS, close_of, kind_of
-from server.viewers.wire import Close
 from spectator import errors
 from spectator.errors import (
     ConfigurationError,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from server.housekeeping import Housekeeper
+from server.background.housekeeping import Housekeeper
 from spectator.journal.stores.retention import Keep
 from spectator.journal.stores.sqlite import SqlJournal
 from tests.fakes import ManualClock

@@ -7,8 +7,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from websockets.frames import Frame, Opcode
 
-from server.transport.inbound import MAX_FRAGMENTS, Incoming, Unreadable
-from server.viewers.wire import MAX_MESSAGE_BYTES, Close, close_frame, framed
+from server.close_codes import Close
+from server.transport.inbound import MessageReader, Unreadable
+from server.transport.limits import MAX_FRAGMENTS
+from server.viewers.wire import MAX_MESSAGE_BYTES, close_frame, framed
 
 
 def sent(opcode: Opcode, data: bytes, *, fin: bool = True) -> bytes:
@@ -16,7 +18,7 @@ def sent(opcode: Opcode, data: bytes, *, fin: bool = True) -> bytes:
 
 
 def read(*pieces: bytes) -> list[tuple[Opcode, bytes]]:
-    incoming = Incoming()
+    incoming = MessageReader()
     return [message for piece in pieces for message in incoming.feed(piece)]
 
 
@@ -34,7 +36,7 @@ def test_however_bytes_are_cut_the_messages_are_the_same(
     messages: list[tuple[Opcode, bytes]], cuts: list[int]
 ) -> None:
     stream = b"".join(sent(opcode, data) for opcode, data in messages)
-    incoming, got, at = Incoming(), [], 0
+    incoming, got, at = MessageReader(), [], 0
     while at < len(stream):
         step = cuts[at % len(cuts)]
         got += list(incoming.feed(stream[at : at + step]))
@@ -79,7 +81,7 @@ def test_what_cannot_be_read_says_why(data: bytes, close: Close) -> None:
 
 
 def test_what_comes_before_the_unreadable_is_read() -> None:
-    incoming = Incoming()
+    incoming = MessageReader()
     coming = incoming.feed(sent(Opcode.TEXT, b"hello") + b"\xff" * 20)
     assert next(coming) == (Opcode.TEXT, b"hello")
     with pytest.raises(Unreadable):
@@ -87,10 +89,10 @@ def test_what_comes_before_the_unreadable_is_read() -> None:
 
 
 def test_half_a_message_is_not_idle() -> None:
-    incoming = Incoming()
+    incoming = MessageReader()
     assert incoming.idle
     assert list(incoming.feed(sent(Opcode.TEXT, b"hello")[:3])) == [] and not incoming.idle
-    other = Incoming()
+    other = MessageReader()
     assert list(other.feed(sent(Opcode.TEXT, b"hello", fin=False))) == [] and not other.idle
 
 

@@ -13,12 +13,14 @@ from typing import Any, cast
 
 import pytest
 
+from server.close_codes import Close
 from server.transport.connection import ViewerConnection
+from server.transport.sends import choose_sends, compiled
 from server.viewers import wire
-from server.viewers.broadcaster import Outlet, SendToEach, compiled, open_outlet
-from server.viewers.shard import SEATS, Row, Rows
+from server.viewers.broadcaster import Broadcaster, SendToEach
+from server.viewers.shard import SHARD_SIZE, Shard, Shards
 from server.viewers.viewer import Viewer
-from server.viewers.wire import Batch, Close, Frame
+from server.viewers.wire import Batch, Frame
 from tests.conftest import require
 
 LOOPS: list[Callable[[], asyncio.AbstractEventLoop]] = [asyncio.new_event_loop]
@@ -50,13 +52,13 @@ def run(request: pytest.FixtureRequest) -> Callable[[Coroutine[Any, Any, None]],
     return run_on_it
 
 
-def row_of(*seats: Carried) -> Row:
-    """A row of their viewers."""
-    rows = Rows()
+def shard_of(*seats: Carried) -> Shard:
+    """A shard of their viewers."""
+    shards = Shards()
     for seat in seats:
-        rows.add(seat.viewer)
-    (row,) = rows.seat()
-    return row
+        shards.add(seat.viewer)
+    (shard,) = shards.assign()
+    return shard
 
 
 def sockets(*connections: socket.socket) -> array[int]:
@@ -107,7 +109,7 @@ class Carried(asyncio.Protocol):
     def resume_writing(self) -> None:
         """Take what waits."""
         self.free_now = True
-        self.rouse()
+        self.wake()
 
     def connection_lost(self, error: Exception | None) -> None:
         """Look whether the socket is there yet."""
@@ -125,17 +127,17 @@ class Carried(asyncio.Protocol):
         """The socket's."""
         return self.ours.fileno()
 
-    def free(self) -> bool:
+    def writable(self) -> bool:
         """As the transport said."""
         return self.free_now
 
-    def rouse(self) -> None:
+    def wake(self) -> None:
         """Write what waits until the transport holds something back, or nothing waits."""
         while self.free_now and (taken := self.viewer.take()) is not None:
             for frame in taken[1]:
                 self.transport.write(frame.message)
 
-    def expel(self, close: Close) -> None:
+    def evict(self, close: Close) -> None:
         """Does not happen here."""
         raise AssertionError(close)
 
@@ -166,16 +168,16 @@ class Carried(asyncio.Protocol):
 def test_everybody_reads_every_byte_in_order_however_it_reads(
     request: pytest.FixtureRequest, run: Any, is_compiled: bool, seed: int
 ) -> None:
-    outlet = Outlet(request.getfixturevalue("send_to_each") if is_compiled else None)
+    outlet = Broadcaster(request.getfixturevalue("send_to_each") if is_compiled else None)
 
     async def play() -> None:
         draw = random.Random(seed)
         seats = [await Carried(small=place % 2 == 0).open() for place in range(6)]
-        row, expected, in_step = row_of(*seats), [bytearray() for _ in seats], []
+        shard, expected, in_sync = shard_of(*seats), [bytearray() for _ in seats], []
         for seq in range(1, 200):
             quickly = seq % 50 > 20
             batch = event(seq, draw.choice((5, 200, 300, 1_000) if quickly else (5, 200, 3_000, 90_000)))
-            outlet.hand_out(row, batch, Viewer.offer)
+            outlet.send(shard, batch, Viewer.send)
             for seat, bytes_so_far in zip(seats, expected, strict=True):
                 bytes_so_far += batch.message
                 if draw.random() < 0.2 and seat.viewer.caught_up:  # the answer to a ping
@@ -187,8 +189,8 @@ def test_everybody_reads_every_byte_in_order_however_it_reads(
                     seat.read(draw.choice((1, 5_000, 1 << 20)))
             if draw.random() < 0.5:
                 await asyncio.sleep(0)
-            in_step.append(len(row.in_step))
-        assert not is_compiled or (max(in_step) == 6 and min(in_step) <= 2), (
+            in_sync.append(len(shard.in_sync))
+        assert not is_compiled or (max(in_sync) == 6 and min(in_sync) <= 2), (
             "they were in step, and out of it"
         )
         for seat, bytes_so_far in zip(seats, expected, strict=True):
@@ -203,9 +205,9 @@ def test_one_whose_connection_is_broken_disturbs_no_other(run: Any, send_to_each
     async def play() -> None:
         first, gone, last = [await Carried().open() for _ in range(3)]
         gone.theirs.close()
-        outlet, row = Outlet(send_to_each), row_of(first, gone, last)
+        outlet, shard = Broadcaster(send_to_each), shard_of(first, gone, last)
         for seq in (1, 2, 3):
-            outlet.hand_out(row, event(seq), Viewer.offer)
+            outlet.send(shard, event(seq), Viewer.send)
         for seat in (first, last):
             await seat.drain(3 * len(event(1).message))
             await seat.close()
@@ -239,8 +241,8 @@ def test_who_has_it_already_or_is_behind_gets_it_otherwise(run: Any, send_to_eac
         ahead.viewer.position = 5
         behind.viewer.hold()
         otherwise: list[Viewer] = []
-        row = row_of(ahead, behind, level)
-        Outlet(send_to_each).hand_out(row, event(5), lambda viewer, batch: otherwise.append(viewer))
+        shard = shard_of(ahead, behind, level)
+        Broadcaster(send_to_each).send(shard, event(5), lambda viewer, batch: otherwise.append(viewer))
         assert otherwise == [ahead.viewer, behind.viewer]
         assert level.viewer.position == 5
         await level.drain(len(event(5).message))
@@ -256,7 +258,7 @@ def test_what_is_no_event_moves_nobody(run: Any, send_to_each: SendToEach) -> No
         seat = await Carried().open()
         seat.viewer.position = 7
         (said,) = wire.batches([Frame('{"frame":"viewers"}')])
-        Outlet(send_to_each).hand_out(row_of(seat), said, Viewer.say)
+        Broadcaster(send_to_each).send(shard_of(seat), said, Viewer.send_lossy)
         assert seat.viewer.position == 7
         await seat.drain(len(said.message))
         await seat.close()
@@ -267,36 +269,36 @@ def test_what_is_no_event_moves_nobody(run: Any, send_to_each: SendToEach) -> No
 def test_in_step_all_stand_where_their_row_does(run: Any, send_to_each: SendToEach) -> None:
     async def play() -> None:
         seats = [await Carried().open() for _ in range(3)]
-        row, outlet = row_of(*seats), Outlet(send_to_each)
+        shard, outlet = shard_of(*seats), Broadcaster(send_to_each)
         (said,) = wire.batches([Frame('{"frame":"viewers"}')])
 
         def stand(*expected: Carried) -> None:
-            assert row.in_step == [seat.viewer for seat in expected]
-            assert row.descriptors == sockets(*(seat.ours for seat in expected))
-            assert [seat.viewer.company for seat in seats] == [
-                row if seat in expected else None for seat in seats
+            assert shard.in_sync == [seat.viewer for seat in expected]
+            assert shard.descriptors == sockets(*(seat.ours for seat in expected))
+            assert [seat.viewer.sync_group for seat in seats] == [
+                shard if seat in expected else None for seat in seats
             ]
 
-        outlet.hand_out(row, said, Viewer.say)
+        outlet.send(shard, said, Viewer.send_lossy)
         stand()  # nobody was moved, so they may have different events
         for seq in (4, 5):
-            outlet.hand_out(row, event(seq), Viewer.offer)
+            outlet.send(shard, event(seq), Viewer.send)
             stand(*seats)
-            assert row.position == seq
-        outlet.hand_out(row, said, Viewer.say)
-        outlet.hand_out(row, event(5), lambda viewer, batch: None)
+            assert shard.position == seq
+        outlet.send(shard, said, Viewer.send_lossy)
+        outlet.send(shard, event(5), lambda viewer, batch: None)
         stand()  # who has an event already is asked
         assert [seat.viewer.position for seat in seats] == [5, 5, 5]
-        outlet.hand_out(row, event(6), Viewer.offer)
+        outlet.send(shard, event(6), Viewer.send)
         seats[1].viewer.hold()
         stand(seats[0], seats[2])
         assert seats[1].viewer.position == 6
-        outlet.hand_out(row, event(7), Viewer.offer)
+        outlet.send(shard, event(7), Viewer.send)
         stand(seats[0], seats[2])
-        assert (row.position, seats[1].viewer.position) == (7, 6)
-        seats[1].rouse()
+        assert (shard.position, seats[1].viewer.position) == (7, 6)
+        seats[1].wake()
         stand(seats[0], seats[2])
-        outlet.hand_out(row, event(8), Viewer.offer)
+        outlet.send(shard, event(8), Viewer.send)
         stand(seats[0], seats[2], seats[1])
         whole = b"".join([said.message, *(event(4 + n).message for n in range(2)), said.message])
         whole += b"".join(event(seq).message for seq in (6, 7, 8))
@@ -312,18 +314,18 @@ def test_who_leaves_is_written_to_no_more_and_who_comes_waits_for_a_seat(
     run: Any, send_to_each: SendToEach
 ) -> None:
     async def play() -> None:
-        outlet, rows = Outlet(send_to_each), Rows()
+        outlet, shards = Broadcaster(send_to_each), Shards()
         early, leaver, late = [await Carried().open() for _ in range(3)]
         for seat in (early, leaver):
-            rows.add(seat.viewer)
-        (row,) = rows.seat()
-        outlet.hand_out(row, event(1), Viewer.offer)
-        rows.add(late.viewer)
-        rows.discard(leaver.viewer)
-        outlet.hand_out(row, event(2), Viewer.offer)
-        assert leaver.viewer not in rows and list(rows) == [early.viewer, late.viewer]
-        assert rows.seat() == (row,)
-        outlet.hand_out(row, event(3), Viewer.offer)
+            shards.add(seat.viewer)
+        (shard,) = shards.assign()
+        outlet.send(shard, event(1), Viewer.send)
+        shards.add(late.viewer)
+        shards.discard(leaver.viewer)
+        outlet.send(shard, event(2), Viewer.send)
+        assert leaver.viewer not in shards and list(shards) == [early.viewer, late.viewer]
+        assert shards.assign() == (shard,)
+        outlet.send(shard, event(3), Viewer.send)
         for seat, seqs in ((early, (1, 2, 3)), (leaver, (1,)), (late, (3,))):
             await seat.drain(len(event(1).message) * len(seqs))
             await asyncio.sleep(0)
@@ -336,26 +338,26 @@ def test_who_leaves_is_written_to_no_more_and_who_comes_waits_for_a_seat(
 class Nobody:
     """A viewer of whom no more is known."""
 
-    company = None
+    sync_group = None
 
 
 def test_rows_are_filled_before_new_ones_are_begun_and_empty_ones_go() -> None:
-    rows = Rows()
-    crowd = [cast(Viewer, Nobody()) for _ in range(2 * SEATS + 1)]
+    shards = Shards()
+    crowd = [cast(Viewer, Nobody()) for _ in range(2 * SHARD_SIZE + 1)]
     for viewer in crowd:
-        rows.add(viewer)
-    assert len(rows) == len(crowd) and list(rows) == crowd
-    assert sorted(map(len, rows.seat())) == [1, SEATS, SEATS]
-    for viewer in crowd[:SEATS]:
-        rows.discard(viewer)
-        rows.discard(viewer)
-    assert sorted(map(len, rows.seat())) == [1, SEATS]
-    rows.add(crowd[0])
-    rows.add(crowd[1])
-    rows.discard(crowd[1])
-    assert crowd[0] in rows and crowd[1] not in rows
-    assert sorted(map(len, rows.seat())) == [2, SEATS]
-    assert sum(map(len, rows.seat())) == len(rows)
+        shards.add(viewer)
+    assert len(shards) == len(crowd) and list(shards) == crowd
+    assert sorted(map(len, shards.assign())) == [1, SHARD_SIZE, SHARD_SIZE]
+    for viewer in crowd[:SHARD_SIZE]:
+        shards.discard(viewer)
+        shards.discard(viewer)
+    assert sorted(map(len, shards.assign())) == [1, SHARD_SIZE]
+    shards.add(crowd[0])
+    shards.add(crowd[1])
+    shards.discard(crowd[1])
+    assert crowd[0] in shards and crowd[1] not in shards
+    assert sorted(map(len, shards.assign())) == [2, SHARD_SIZE]
+    assert sum(map(len, shards.assign())) == len(shards)
 
 
 def test_the_compiled_loop_tells_who_did_not_take_all(send_to_each: SendToEach) -> None:
@@ -421,5 +423,5 @@ def test_bytes_go_past_no_transport_that_encrypts_or_is_closed() -> None:
 
 def test_the_setting_turns_it_off(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO")
-    assert open_outlet(compiled_wanted=False)
+    assert choose_sends(compiled_wanted=False) is None
     assert caplog.messages == ["viewers are written to by their transports, one by one"]

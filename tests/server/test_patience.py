@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from server.security import shield
-from server.transport import connection, protocol
+from server.transport import connection, private_api
 from tests.server.watching import open_by_hand, watch
 from tests.serving import Serving, serve, test_settings, without_errors
 
@@ -19,7 +19,7 @@ from tests.serving import Serving, serve, test_settings, without_errors
 @pytest.fixture
 def hasty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Serving]:
     """A server that waits one second for everything."""
-    monkeypatch.setattr(protocol, "REQUEST_S", 1.0)
+    monkeypatch.setattr(private_api, "REQUEST_S", 1.0)
     monkeypatch.setattr(shield, "BODY_S", 1.0)
     with without_errors(), serve(test_settings(tmp_path)) as running:
         yield running

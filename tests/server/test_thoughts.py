@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from websockets.sync.client import connect
 
-from server.viewers.thoughts import INTERVAL_S, WHOLE_EVERY, Telling
+from server.viewers.thoughts import INTERVAL_S, WHOLE_EVERY, ThoughtFrames
 from server.viewers.wire import Frame
 from spectator.episodes.run.partial_decision import KEPT, Thinking
 from spectator.llm.chat import DeltaKind
@@ -55,7 +55,7 @@ def hear(thinking: Thinking, text: str, kind: DeltaKind = "thought") -> None:
 def test_what_is_new_is_told_once_and_the_beginning_and_the_end_are_told() -> None:
     clock = ManualClock()
     thinking = Thinking(clock)
-    telling, shown = Telling(thinking), Shown()
+    telling, shown = ThoughtFrames(thinking), Shown()
     assert telling.next() is None
     with thinking.deciding("home", 7, NOBODY):
         first = read(telling.next())
@@ -80,7 +80,7 @@ def test_what_is_new_is_told_once_and_the_beginning_and_the_end_are_told() -> No
 
 def test_whoever_misses_a_frame_or_comes_late_is_soon_right_again() -> None:
     thinking = Thinking(ManualClock())
-    telling, lossy, late, whole = Telling(thinking), Shown(), Shown(), ""
+    telling, lossy, late, whole = ThoughtFrames(thinking), Shown(), Shown(), ""
     with thinking.deciding("home", 1, NOBODY):
         for number in range(3 * WHOLE_EVERY):
             hear(thinking, f"{number} ")
@@ -100,7 +100,7 @@ def test_whoever_misses_a_frame_or_comes_late_is_soon_right_again() -> None:
 
 def test_a_late_viewer_is_not_told_twice_what_waits_for_the_next_frame() -> None:
     thinking = Thinking(ManualClock())
-    telling, late = Telling(thinking), Shown()
+    telling, late = ThoughtFrames(thinking), Shown()
     with thinking.deciding("home", 1, NOBODY):
         hear(thinking, "one ")
         telling.next()
@@ -113,7 +113,7 @@ def test_a_late_viewer_is_not_told_twice_what_waits_for_the_next_frame() -> None
 
 def test_a_new_attempt_voids_what_was_told() -> None:
     thinking = Thinking(ManualClock())
-    telling, shown = Telling(thinking), Shown()
+    telling, shown = ThoughtFrames(thinking), Shown()
     with thinking.deciding("home", 1, NOBODY):
         for text, kind in (("wrong", "thought"), ("", "restart"), ("right", "thought")):
             hear(thinking, text, kind)  # type: ignore[arg-type]
@@ -125,7 +125,7 @@ def test_a_new_attempt_voids_what_was_told() -> None:
 
 def test_an_endless_thought_is_bounded_and_its_end_is_shown() -> None:
     thinking = Thinking(ManualClock())
-    telling = Telling(thinking)
+    telling = ThoughtFrames(thinking)
     with thinking.deciding("home", 1, NOBODY):
         telling.next()
         for number in range(20_000):
@@ -146,7 +146,7 @@ def test_frames_come_no_faster_than_the_interval() -> None:
         async def say(frame: Frame) -> None:
             frames.append(read(frame))
 
-        task = asyncio.create_task(Telling(thinking).go_on(say, clock))
+        task = asyncio.create_task(ThoughtFrames(thinking).run(say, clock))
         with thinking.deciding("home", 1, NOBODY):
             await until(lambda: len(frames) == 1)
             for number in range(100):

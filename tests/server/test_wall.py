@@ -15,7 +15,7 @@ from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection, connect
 
 from server.viewers.viewer import Viewer
-from server.viewers.wall import AFTERGLOW_S, INTERVAL_S, Wall, WallShow
+from server.viewers.wall import INTERVAL_S, RESULT_S, Wall, WallFeed
 from server.viewers.wire import Frame
 from spectator.episodes.run.pacing import Pace
 from spectator.merge_patch import apply_patch
@@ -103,11 +103,11 @@ def test_nobody_is_looked_after_once_nobody_looks(serving: Serving) -> None:
     for _ in range(3):
         with connect(f"{serving.ws_url}/live/wall") as socket:
             next_frame(socket)
-            assert services.wall.looking
+            assert services.wall._viewers
         deadline = time.monotonic() + 30
-        while services.wall.looking and time.monotonic() < deadline:
+        while services.wall._viewers and time.monotonic() < deadline:
             time.sleep(0.01)
-        assert not services.wall.looking and not len(services.audience)
+        assert not services.wall._viewers and not len(services.audience)
 
 
 class Looker:
@@ -117,7 +117,7 @@ class Looker:
         self.seat = Seat()
         self.told: list[str] = []
         self.viewer = Viewer(self.seat, 65_536)
-        self.show = WallShow(wall, self.viewer, self._tell)
+        self.show = WallFeed(wall, self.viewer, self._tell)
 
     async def _tell(self, frames: Sequence[Frame]) -> None:
         self.told += [frame.text for frame in frames]
@@ -127,7 +127,7 @@ class Looker:
         self.seat.free_now = True
         straight = list(self.seat.written)
         self.seat.written.clear()
-        await self.show.go_on()
+        await self.show.drain()
         slow, self.told = self.told, []
         return [json.loads(text) for data in straight for text in unframed(data)] + [
             json.loads(text) for text in slow
@@ -174,11 +174,11 @@ def test_who_falls_behind_is_given_the_whole_and_the_end_glows_for_a_while() -> 
             for looker in (quick, slow):
                 (change,) = await looker.catch_up()
                 assert change["tiles"][episode.episode_id]["reason"] == "stopped"
-            clock.advance(AFTERGLOW_S)
+            clock.advance(RESULT_S)
             await tick()
             assert json.loads(wall.now().text)["tiles"] == {}
             for looker in (quick, slow):
                 looker.show.leave()
-            assert not wall.looking
+            assert not wall._viewers
 
     asyncio.run(scenario())

@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from websockets.frames import Opcode
 from websockets.streams import StreamReader
 
+from server.close_codes import Close
 from server.viewers import wire
-from server.viewers.wire import Close, Frame, Ping, Position
+from server.viewers.wire import Frame, Ping, Position
 from spectator.errors import ProtocolError
 from spectator.events import Event, record
 

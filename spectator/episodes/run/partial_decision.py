@@ -17,7 +17,7 @@ KEPT: Final = 4_000
 
 
 @dataclass(slots=True)
-class Forming:
+class PartialDecision:
     """A decision that is forming.
 
     Args:
@@ -87,7 +87,7 @@ class Thinking:
     """
 
     def __init__(self, clock: Clock) -> None:
-        self.forming: Forming | None = None
+        self.forming: PartialDecision | None = None
         """The decision that forms, or the last one that did."""
         self.changes = 0
         """Counts up with every change."""
@@ -97,7 +97,7 @@ class Thinking:
     @contextmanager
     def deciding(self, actor: str, turn: int, policy: Policy) -> Iterator[None]:
         """Around one decision of ``policy``; it is heard if it thinks aloud."""
-        forming = self.forming = Forming(actor, turn, self._clock.monotonic())
+        forming = self.forming = PartialDecision(actor, turn, self._clock.monotonic())
         if isinstance(policy, ThinksAloud):
             policy.think_aloud(self.hear)
         self._tell()
@@ -118,7 +118,7 @@ class Thinking:
             forming.add(thought.kind != "thought", thought.text)
         self._tell()
 
-    def elapsed_s(self, forming: Forming) -> float:
+    def elapsed_s(self, forming: PartialDecision) -> float:
         """Seconds since it began."""
         return self._clock.monotonic() - forming.began
 

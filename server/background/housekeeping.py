@@ -1,4 +1,4 @@
-"""Owns the keeping of the record within its limits: at the start, then once a minute."""
+"""Housekeeping of the journal: removes old episodes at the start, then once a minute."""
 
 from __future__ import annotations
 

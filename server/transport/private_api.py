@@ -1,51 +1,83 @@
-"""Owns our connections: uvicorn's, with small messages and an end to whoever sends or reads nothing."""
+"""Uvicorn's connections, made fit for thousands: the only file that uses its and websockets' private names.
+
+``fast_path`` imports it only where :data:`NEEDED` is there; elsewhere uvicorn's own connections serve.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Mapping
 from typing import Any, Final, cast
 
-from starlette.requests import HTTPConnection
+import uvicorn
 from uvicorn._types import ASGISendEvent
 from uvicorn.protocols.http.auto import AutoHTTPProtocol
 from uvicorn.protocols.utils import ClientDisconnected
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from websockets.frames import Frame
 from websockets.http11 import Request
+from websockets.server import ServerProtocol
 
 from spectator.clock import SystemClock
 
-from ..security.token_bucket import Allowance
-from .inbound import MAX_FRAGMENTS
+from ..security.token_bucket import TokenBucket
+from .limits import (
+    GOING_S,
+    HEAD_BYTES,
+    LINGER_S,
+    MAX_FRAGMENTS,
+    PING_BURST,
+    PINGS_PER_S,
+    REQUEST_S,
+    UNREAD_BYTES,
+)
+from .takeover import EXTENSION
 
 logger = logging.getLogger(__name__)
 
-EXTENSION: Final = "spectator.connection"
-"""Key of the :class:`WebSocketProtocol` itself in the scope's extensions."""
+NEEDED: Final[Mapping[type, tuple[str, ...]]] = {
+    AutoHTTPProtocol: (
+        "connection_made",
+        "cycle",
+        "data_received",
+        "handle_websocket_upgrade",
+        "loop",
+        "response_complete",
+        "send_400_response",
+        "transport",
+    ),
+    WebSocketsSansIOProtocol: (
+        "close_sent",
+        "close_timer",
+        "conn",
+        "connections",
+        "curr_msg_data_type",
+        "disconnected",
+        "frames",
+        "handle_connect",
+        "handle_cont",
+        "handle_parser_exception",
+        "handle_ping",
+        "handshake_complete",
+        "handshake_initiated",
+        "keepalive_timeout",
+        "loop",
+        "read_paused",
+        "request",
+        "response",
+        "scope",
+        "send_receive_event_to_app",
+        "stop_keepalive",
+        "transport",
+        "writable",
+    ),
+    ServerProtocol: ("data_to_send", "fail", "handshake_exc", "logger", "send_close", "send_text"),
+    Frame: ("parse",),
+    uvicorn.Server: ("servers", "shutdown"),
+}
+"""Names that are used here, by the class that has them."""
 
-UNREAD_BYTES: Final = 64 * 1024
-"""What may wait for a peer that goes on sending pings."""
-
-PINGS_PER_S: Final = 10.0
-"""Pings that a peer may send in a second, over any length of time."""
-
-PING_BURST: Final = 100.0
-"""Pings that it may send at once."""
-
-LINGER_S: Final = 5.0
-"""How long a closed connection may take to read what was written, before it is cut."""
-
-GOING_S: Final = 1.0
-"""The same once the server goes."""
-
-REQUEST_S: Final = 15.0
-"""How long a connection may take to send the head of its first request; twice as long for a later one."""
-
-
-HEAD_BYTES: Final = 64 * 1024
-"""Longest head of a request, and longest of whatever else in one belongs to no body."""
 
 UNBOUNDED: Final = hasattr(AutoHTTPProtocol, "on_body")
 """Whether the parser takes heads of any length: httptools does; h11, where there is none, does not."""
@@ -106,7 +138,7 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin the connection; comings and goings of viewers are figures, not log lines."""
         self.logger = self.conn.logger = logger
-        self._pings = Allowance(PINGS_PER_S, PING_BURST, SystemClock())
+        self._pings = TokenBucket(PINGS_PER_S, PING_BURST, SystemClock())
         self._early: list[bytes] | None = None
         super().connection_made(transport)
 
@@ -133,7 +165,7 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
             extensions: dict[str, Any] = self.scope["extensions"]
             extensions[EXTENSION] = self
 
-    def hand_over(self, make: Callable[[asyncio.Transport, set[Any]], asyncio.Protocol]) -> None:
+    def takeover(self, make: Callable[[asyncio.Transport, set[Any]], asyncio.Protocol]) -> None:
         """Let another protocol have the connection, if it is still there, and forget everything about it.
 
         To be called in the same turn in which the handshake was answered.
@@ -148,7 +180,7 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
         self.connections.discard(self)
         successor = make(transport, self.connections)
         transport.set_protocol(successor)
-        self.transport = cast(asyncio.Transport, _HandedOver())
+        self.transport = cast(asyncio.Transport, _TakenOver())
         del self.scope["extensions"][EXTENSION]  # the two held each other
         self._read_early(transport, successor)
 
@@ -159,7 +191,7 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
         if early and not transport.is_closing():
             transport.resume_reading()
 
-    def farewell(self, text: str, code: int, reason: str) -> None:
+    def close_with_message(self, text: str, code: int, reason: str) -> None:
         """Write a last message and the close, even to one who does not read; cut it off a while later."""
         if self.close_sent or self.disconnected or self.transport.is_closing():
             return
@@ -225,20 +257,37 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
         self.handle_parser_exception()
 
 
-class _HandedOver:
+class _TakenOver:
     """Stands for a connection that is somebody else's now; uvicorn closes it when the application returns."""
 
     def close(self) -> None:
         """Leave it open."""
 
 
-def protocol_of(connection: HTTPConnection) -> WebSocketProtocol | None:
-    """The connection's own protocol; ``None`` where another server carries it."""
-    found = connection.scope.get("extensions", {}).get(EXTENSION)
-    return found if isinstance(found, WebSocketProtocol) else None
+def parse_frame(
+    read: Callable[[int], Generator[None, None, bytes | bytearray]], max_bytes: int
+) -> Generator[None, None, Frame]:
+    """The parser of one masked frame, which asks ``read`` for bytes and yields while there are too few."""
+    return Frame.parse(read, mask=True, max_size=max_bytes)
 
 
-def farewell_of(connection: HTTPConnection) -> Callable[[str, int, str], None] | None:
-    """The :meth:`WebSocketProtocol.farewell` of a connection; ``None`` where another server carries it."""
-    protocol = protocol_of(connection)
-    return None if protocol is None else protocol.farewell
+def stop_listening(server: uvicorn.Server) -> None:
+    """Accept no further connection."""
+    for listener in server.servers:
+        listener.close()
+
+
+def missing() -> list[str]:
+    """The names of :data:`NEEDED` that this installation has not."""
+    return [
+        f"{kind.__name__}.{name}"
+        for kind, names in NEEDED.items()
+        for name in names
+        if name not in _names(kind)
+    ]
+
+
+def _names(kind: type) -> set[str]:
+    """Every attribute that a class has, or that its methods name; some are set when a connection begins."""
+    methods = [one for base in kind.__mro__ for one in vars(base).values() if hasattr(one, "__code__")]
+    return {*dir(kind), *(name for method in methods for name in method.__code__.co_names)}

@@ -1,4 +1,4 @@
-"""Owns who speaks at which episode: a narrator for each that asked for speech."""
+"""Speech on this server: a narrator for each episode that asked for one."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from spectator.narration.voices.espeak import EspeakVoice
 from spectator.narration.voices.selection import Chosen, choose_voices
 from spectator.narration.voices.without_clips import BrowserVoice, SilentVoice
 
-from .settings import Settings
-from .viewers.audience import Audience
-from .viewers.episode_signals import Stage
+from ..settings import Settings
+from ..viewers.audience import Audience
+from ..viewers.episode_signals import EpisodeSignals
 
 LISTENING: Final = 256
 """Events that may wait for a narrator; older ones give way."""
@@ -77,7 +77,7 @@ class Narration:
         speaks: Speaks = "nobody" if silent else "browser" if isinstance(first, BrowserVoice) else "clips"
         return VoiceState(first.name, speaks, self.tally.fault)
 
-    async def attend(self, stage: Stage, supervisor: Supervisor, audience: Audience) -> None:
+    async def attend(self, signals: EpisodeSignals, supervisor: Supervisor, audience: Audience) -> None:
         """Speak at every episode that runs and asked for it, until cancelled."""
         if self.state.speaks != "clips":
             return
@@ -87,9 +87,9 @@ class Narration:
                 for live in supervisor.running():
                     if live.episode_id not in attended and live.plan.narration:
                         attended.add(live.episode_id)
-                        narrators.create_task(self._narrate(live, stage, audience))
+                        narrators.create_task(self._narrate(live, signals, audience))
                 attended &= {live.episode_id for live in supervisor.running()}
-                await stage.next_beginning()
+                await signals.next_start().wait()
 
     async def ask(self, text: str, spoken: Callable[[str], str]) -> StoredClip | Unspoken:
         """The clip of a line for whoever watches a recording: a kept one, or a new one that costs nothing."""
@@ -112,7 +112,7 @@ class Narration:
         for voice in self._voices:
             await voice.aclose()
 
-    async def _narrate(self, live: EpisodeHandle, stage: Stage, audience: Audience) -> None:
+    async def _narrate(self, live: EpisodeHandle, signals: EpisodeSignals, audience: Audience) -> None:
         narrator = Narrator(
             voices=self._voices,
             clips=self.clips,
@@ -127,7 +127,7 @@ class Narration:
             ),
             tally=self.tally,
         )
-        await narrator.run(stage.subscribe(live.episode_id, Overflow.DROP_OLDEST, capacity=LISTENING))
+        await narrator.run(signals.subscribe(live.episode_id, Overflow.DROP_OLDEST, capacity=LISTENING))
 
 
 def open_narration(settings: Settings, clock: Clock) -> Narration:

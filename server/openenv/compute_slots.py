@@ -1,4 +1,4 @@
-"""Owns how many environments compute at once, since they share one interpreter with the event loop."""
+"""Slots to compute in: few environments at once, since they share one interpreter with the event loop."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import ExitStack, asynccontextmanager
 
 
-class Places:
+class ComputeSlots:
     """Lets few environments compute at once.
 
     When every thread wants to run, each request of anybody else waits for its turn behind them all: with 32

@@ -1,4 +1,4 @@
-"""Owns how the process writes its log."""
+"""The log of the process: its lines, their form and their level."""
 
 from __future__ import annotations
 
@@ -6,10 +6,14 @@ import json
 import logging
 import sys
 from datetime import UTC, datetime
+from typing import Final
 
 from spectator.clock import timestamp
 
-from .settings import Settings
+from ..settings import Settings
+
+CONNECTIONS: Final = f"{__package__.rpartition('.')[0]}.transport.private_api"
+"""Logger of the connections, whose comings and goings are figures and not log lines."""
 
 
 class JsonFormatter(logging.Formatter):
@@ -48,5 +52,9 @@ def configure_logging(settings: Settings) -> None:
     )
     logging.basicConfig(level=settings.log_level.upper(), handlers=[handler], force=True)
     logging.getLogger("uvicorn.error").addFilter(Reason())
-    for chatty in ("uvicorn.access", "server.transport.protocol", "spectator.server.protocol"):
+    for chatty in (
+        "uvicorn.access",
+        "server.transport.private_api",
+        "spectator.server.transport.private_api",
+    ):
         logging.getLogger(chatty).setLevel(logging.WARNING)

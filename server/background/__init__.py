@@ -1,0 +1,1 @@
+"""Work beside the requests: narration of episodes and housekeeping of the journal."""

@@ -1,0 +1,1 @@
+"""The server process: its listening socket, its orderly shutdown and its log."""

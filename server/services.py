@@ -1,0 +1,77 @@
+"""What the routes work with: one dataclass, and how a request finds it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, cast
+
+from fastapi import Depends
+from starlette.requests import HTTPConnection
+
+from spectator.cast import Cast
+from spectator.clock import Clock
+from spectator.episodes.host.supervisor import Supervisor
+from spectator.evaluation.scorekeeping import Scorekeeper
+from spectator.journal.base import Journal
+from spectator.policies.spending import SpendLedger
+
+from .background.housekeeping import Housekeeper
+from .background.narration import Narration
+from .security.guard import Guard
+from .settings import Settings
+from .transport import TransportPorts
+from .viewers.audience import Audience
+from .viewers.episode_signals import EpisodeSignals
+from .viewers.feed import FeedSources
+from .viewers.finals import FinalStates
+from .viewers.wall import Wall
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """What the routes work with.
+
+    Args:
+        settings: How the server is set.
+        clock: Time.
+        journal: The record.
+        signals: The bus, with the starts and ends of episodes.
+        supervisor: Runs the episodes.
+        audience: Their viewers.
+        feeds: Where viewers' feeds find episodes.
+        transport: What viewers' transports need.
+        guard: Who may do what.
+        finals: Snapshots of recorded episodes.
+        wall: What runs here, as tiles.
+        cast: The worlds, with everybody who can play in them here.
+        ledger: What asking models may cost.
+        narration: Speaks.
+        scorekeeper: Keeps the standings.
+        housekeeper: Keeps the record within its limits.
+    """
+
+    settings: Settings
+    clock: Clock
+    journal: Journal
+    signals: EpisodeSignals
+    supervisor: Supervisor
+    audience: Audience
+    feeds: FeedSources
+    transport: TransportPorts
+    guard: Guard
+    finals: FinalStates
+    wall: Wall
+    cast: Cast
+    ledger: SpendLedger
+    narration: Narration
+    scorekeeper: Scorekeeper
+    housekeeper: Housekeeper
+
+
+def services_of(connection: HTTPConnection) -> Services:
+    """The services of the application that answers this request or socket."""
+    return cast(Services, connection.app.state.services)
+
+
+ServicesDep = Annotated[Services, Depends(services_of)]
+"""A route's parameter that is given them."""

@@ -1,0 +1,129 @@
+"""Relays an episode's events to its viewers in this process; every frame is encoded once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final
+
+from spectator.bus.base import Subscription
+from spectator.clock import Clock
+from spectator.episodes.host.episode_view import EpisodeView
+
+from ..close_codes import Close
+from . import wire
+from .broadcaster import Broadcaster
+from .shard import Shards
+from .thoughts import ThoughtFrames
+from .viewer import Viewer
+from .wire import Batch, Frame
+
+WAKE_CHUNK: Final = 25
+"""Viewers for whom more than a write is done before others of the process get a turn: a start, an end."""
+
+MATCH_TURNS: Final = 3
+"""Turns of the loop that the match has to go on after a publication, before its viewers are written to."""
+
+COUNT_INTERVAL_S: Final = 1.0
+"""Least time between two frames with the number of viewers."""
+
+
+class Relay:
+    """Relays one episode to its viewers.
+
+    Args:
+        live: The episode.
+        subscription: Its events.
+        clock: Waits.
+        broadcaster: Writes.
+    """
+
+    def __init__(
+        self, live: EpisodeView, subscription: Subscription, clock: Clock, broadcaster: Broadcaster
+    ) -> None:
+        self.viewers = Shards()
+        self.live = live
+        self.thoughts = ThoughtFrames(live.thinking)
+        self._subscription = subscription
+        self._clock = clock
+        self._broadcaster = broadcaster
+        self._changed = asyncio.Event()
+        self._turn = asyncio.Lock()
+        self._snapshot: Frame | None = None
+
+    def snapshot(self) -> Frame:
+        """The state that viewers see now; encoded once for all who come at the same point."""
+        if self._snapshot is None or self._snapshot.seq != self.live.head_seq:
+            self._snapshot = wire.snapshot(self.live.epoch, self.live.head_seq, self.live.state)
+        return self._snapshot
+
+    def count_changed(self) -> None:
+        """Somebody came or left."""
+        self._changed.set()
+
+    async def run(self) -> None:
+        """Relay until the episode ends or nobody watches."""
+        async with asyncio.TaskGroup() as tasks:
+            beside = [
+                tasks.create_task(self._send_counts()),
+                tasks.create_task(self._send_troubles()),
+                tasks.create_task(self.thoughts.run(self.send_lossy, self._clock)),
+            ]
+            async for batch in self._subscription:
+                for _ in range(MATCH_TURNS):
+                    await asyncio.sleep(0)
+                await self._send([wire.event_frame(recorded) for recorded in batch])
+            for task in beside:
+                task.cancel()
+        await in_turns(self.viewers, self._finish)
+
+    def close(self) -> None:
+        """Nobody watches any more."""
+        self._subscription.close()
+
+    async def send_lossy(self, frame: Frame) -> None:
+        """Send a frame that is no event: it may be lost, and nobody is closed for not taking it."""
+        async with self._turn:
+            for batch in wire.batches([frame]):
+                await self._broadcast(batch, Viewer.send_lossy)
+
+    async def _send(self, frames: Sequence[Frame]) -> None:
+        async with self._turn:
+            for batch in wire.batches(frames):
+                await self._broadcast(batch, Viewer.send)
+
+    async def _broadcast(self, batch: Batch, otherwise: Callable[[Viewer, Batch], None]) -> None:
+        shards = self.viewers.assign()
+        for shard in shards:
+            self._broadcaster.send(shard, batch, otherwise)
+            if shard is not shards[-1]:
+                await asyncio.sleep(0)
+
+    async def _send_troubles(self) -> None:
+        sent = self.live.trouble
+        while True:
+            found = await self.live.news()
+            if found != sent:
+                await self._send([wire.trouble(found)])
+                sent = found
+
+    async def _send_counts(self) -> None:
+        while True:
+            await self._changed.wait()
+            self._changed.clear()
+            await self._send([wire.viewers(len(self.viewers))])
+            await self._clock.sleep(COUNT_INTERVAL_S)
+
+    def _finish(self, viewer: Viewer) -> None:
+        if viewer in self.viewers:
+            if self._subscription.overflowed:
+                viewer.evict(Close.TOO_SLOW)
+            viewer.finish()
+
+
+async def in_turns(viewers: Iterable[Viewer], act: Callable[[Viewer], object]) -> None:
+    """Do something that costs more than a write for each of ``viewers``; others get their turns meanwhile."""
+    for place, viewer in enumerate(tuple(viewers), start=1):
+        act(viewer)
+        if place % WAKE_CHUNK == 0:
+            await asyncio.sleep(0)

@@ -1,1 +1,1 @@
-"""Owns the process edge: the only place that knows HTTP, WebSockets and the process environment."""
+"""The process edge: the only place that knows HTTP, WebSockets and the process environment."""

@@ -67,7 +67,7 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
         ledger.add(spent)
         tasks = await stack.enter_async_context(asyncio.TaskGroup())
         signals = EpisodeSignals(MemoryBus())
-        supervisor = _supervisor(settings, journal, signals, clock, tasks, cast, till)
+        supervisor = _supervisor(settings, journal, signals, clock, tasks, cast, ledger)
         stack.push_async_callback(supervisor.suspend)
         await recover(journal, clock, supervisor)
         audience = _audience(settings, tasks, clock)

@@ -55,6 +55,37 @@ CRICKET_FLOORS: tuple[tuple[str, ...], ...] = (
 )
 """The same for the rooms of the cricket world."""
 
+SERVER = "server"
+SERVER_FLOORS: tuple[tuple[str, ...], ...] = (
+    ("settings", "close_codes", "identifiers"),
+    ("security",),
+    ("viewers",),
+    ("transport", "background"),
+    ("services",),
+    ("http", "openenv"),
+    ("wiring", "process"),
+    ("app",),
+)
+"""The same for the rooms of the server."""
+
+DOORS: tuple[str, ...] = ("server.transport",)
+"""Rooms of which others import the package only, none of its modules."""
+
+PRIVATE_API = "server/transport/private_api.py"
+"""The only file that uses private names of uvicorn and websockets."""
+
+PUBLIC_API = {
+    "uvicorn": {"uvicorn"},
+    "websockets": {
+        "websockets.asyncio.client",
+        "websockets.exceptions",
+        "websockets.frames",
+        "websockets.sync.client",
+        "websockets.typing",
+    },
+}
+"""Modules of these packages that may be imported elsewhere."""
+
 WEB = {"fastapi", "starlette", "jinja2", "uvicorn"}
 RULES_MAY_IMPORT: dict[str, set[str]] = {
     "cricket": {"numpy"},
@@ -128,7 +159,7 @@ def inner_floor(module: str, package: str, floors: tuple[tuple[str, ...], ...]) 
     return next(((floor, room) for floor, rooms in enumerate(floors) if room in rooms), None)
 
 
-@pytest.mark.parametrize(("package", "floors"), [(CRICKET, CRICKET_FLOORS)])
+@pytest.mark.parametrize(("package", "floors"), [(CRICKET, CRICKET_FLOORS), (SERVER, SERVER_FLOORS)])
 def test_arrows_inside_a_room_point_down(package: str, floors: tuple[tuple[str, ...], ...]) -> None:
     folder = ROOT.joinpath(*package.split("."))
     for path in sorted(folder.rglob("*.py")):
@@ -142,6 +173,37 @@ def test_arrows_inside_a_room_point_down(package: str, floors: tuple[tuple[str, 
                 assert there[1] == here[1] or there[0] < here[0], (
                     f"{path}:{line}: {here[1]} imports {there[1]}"
                 )
+
+
+def test_rooms_with_a_door_are_entered_through_it() -> None:
+    for path in sources():
+        for name, line in imports_of(path):
+            for door in DOORS:
+                inside = module_of(path) == door or module_of(path).startswith(f"{door}.")
+                assert inside or not name.startswith(f"{door}."), f"{path}:{line} imports {name}, not {door}"
+
+
+def test_private_names_of_uvicorn_and_websockets_stand_in_one_file() -> None:
+    from server.transport.private_api import NEEDED
+
+    # Names that other things have, too.
+    common = {"connection_made", "data_received", "fail", "frames", "logger", "loop", "parse", "request"}
+    common |= {"response", "scope", "send_close", "send_text", "shutdown", "transport", "writable"}
+    names = {name for needed in NEEDED.values() for name in needed} - common
+    for path in sources():
+        if path == ROOT / PRIVATE_API:
+            continue
+        for name, line in imports_of(path):
+            public = PUBLIC_API.get(name.split(".")[0])
+            assert public is None or name in public, f"{path}:{line} imports {name}"
+        if path.is_relative_to(ROOT / "server"):
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+                if isinstance(node, ast.Attribute) and not _is_own(node):
+                    assert node.attr not in names, f"{path}:{node.lineno} uses {node.attr}"
+
+
+def _is_own(node: ast.Attribute) -> bool:
+    return isinstance(node.value, ast.Name) and node.value.id == "self"
 
 
 @pytest.mark.parametrize("path", sources(), ids=lambda path: str(path.relative_to(ROOT)))

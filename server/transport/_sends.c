@@ -1,6 +1,6 @@
-/* Owns the one loop that sends the same bytes to many sockets, with the interpreter's lock released.
+/* The one loop that sends the same bytes to many sockets, with the interpreter's lock released.
  *
- * It is optional: where it was not built, server/viewers/broadcaster.py writes to each transport instead. */
+ * It is optional: where it was not built, each viewer's transport writes instead. */
 
 #define Py_LIMITED_API 0x030B0000
 #define PY_SSIZE_T_CLEAN

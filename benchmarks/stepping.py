@@ -20,6 +20,7 @@ from spectator.episodes.host import supervisor
 from spectator.episodes.run.driver import Driver
 from spectator.episodes.run.time_budget import Budget
 from spectator.events import Fact
+from spectator.journal.attachments import Attachments
 from spectator.observations import Observation
 from spectator.policies.base import Action
 from spectator.steppers import local
@@ -88,8 +89,10 @@ def noting(note: Callable[[str], object]) -> type[Driver]:
             self._loop_s = turn.cpu_s
             return taken
 
-        async def _emit_and_note(self, turn: int, facts: Sequence[Fact]) -> None:
-            telling = Metered(self._emit_plainly(turn, facts))
+        async def _emit_and_note(
+            self, turn: int, facts: Sequence[Fact], *, attachments: Attachments | None = None
+        ) -> None:
+            telling = Metered(self._emit_plainly(turn, facts, attachments=attachments))
             await telling
             if self._began is not None:
                 took, self._began = time.perf_counter() - self._began, None

@@ -12,6 +12,7 @@
     │   ├── EpisodeElsewhere              it is played elsewhere and only shown here
     │   ├── NotAsked                      somebody decided where nothing was asked of them
     │   ├── EpisodeOver                   it has ended; nothing can be done to it any more
+    │   ├── TruthSealed                   its truth is sealed until it has ended
     │   ├── PolicyError                   who decides failed
     │   │   ├── DecisionTimeout
     │   │   └── EndpointError             a model's endpoint gave no usable answer; says if again helps
@@ -166,6 +167,14 @@ class EpisodeOver(EpisodeError):
     def __init__(self, episode_id: str) -> None:
         self.episode_id = episode_id
         super().__init__(f"episode {episode_id!r} has ended")
+
+
+class TruthSealed(EpisodeError):
+    """The truth of an episode is sealed until it has ended."""
+
+    def __init__(self, episode_id: str) -> None:
+        self.episode_id = episode_id
+        super().__init__(f"the truth of {episode_id!r} is sealed until it has ended")
 
 
 class PolicyError(EpisodeError):

@@ -162,7 +162,7 @@ class EventData(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
-def later_field(description: str, *, default: Any = None) -> Any:
+def later_field(description: str, *, default: Any = None, **rules: Any) -> Any:
     """A field that joined its event type later: left out of the record where it has its default.
 
     The encoding of an event without it is therefore what it always was, byte for byte.
@@ -170,8 +170,16 @@ def later_field(description: str, *, default: Any = None) -> Any:
     Args:
         description: What it is.
         default: What its absence means.
+        rules: Further arguments of pydantic's ``Field``, such as ``pattern``.
     """
-    return Field(default=default, description=description, exclude_if=lambda value: value == default)
+    return Field(default=default, description=description, exclude_if=lambda value: value == default, **rules)
+
+
+NAME_PATTERN: Final = r"^[A-Za-z0-9][A-Za-z0-9._:@-]{0,63}$"
+"""What a run or a group may be called."""
+
+DIGEST_PATTERN: Final = r"^[0-9a-f]{64}$"
+"""A SHA-256 in hex."""
 
 
 class Seat(EventData):
@@ -223,6 +231,11 @@ class EpisodeStarted(EventData):
         "leaves the episode without an end, to be played on; `end` ends it with `policy_error`",
         default="fallback",
     )
+    run_id: str | None = later_field("The run that it is played for", pattern=NAME_PATTERN)
+    group_id: str | None = later_field(
+        "Its group within the run: episodes of one task that are compared", pattern=NAME_PATTERN
+    )
+    attempt: int | None = later_field("Which attempt it is at its place in the run, from 1", ge=1)
 
 
 class RecordedReply(EventData):
@@ -250,9 +263,15 @@ class ModelExchange(EventData):
 
     request: str = Field(pattern=r"^[0-9a-f]{64}$", description="SHA-256 of its messages and tools")
     reply: RecordedReply | None = Field(
-        default=None, description="The answer; null when it failed, or had more than 32,768 characters"
+        default=None,
+        description="The answer; null when it failed, or had more than 32,768 characters: such a one is "
+        "whole in the call beside the event",
     )
     failure: ExchangeFailure | None = Field(default=None, description="Why there is no answer")
+    digest: str | None = later_field(
+        "SHA-256 of the call that is recorded beside the event: messages, whole reply, tokens",
+        pattern=DIGEST_PATTERN,
+    )
 
 
 class DecisionMade(EventData):
@@ -355,6 +374,9 @@ class EpisodeEnded(EventData):
     failure_class: FailureClass | None = later_field("The kind of failure that kept it from finishing")
     terminated: bool = Field(description="The world came to its own end")
     truncated: bool = Field(description="It was cut short; never true together with `terminated`")
+    truth: str | None = later_field(
+        "SHA-256 of the world's sealed truth, which is recorded beside this event", pattern=DIGEST_PATTERN
+    )
 
     @model_validator(mode="after")
     def _ended_one_way(self) -> EpisodeEnded:

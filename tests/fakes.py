@@ -14,6 +14,7 @@ from spectator.environments.base import World
 from spectator.environments.counting import WORLD as COUNTING
 from spectator.environments.counting.environment import CountingEnvironment
 from spectator.events import Fact, RecordedEvent
+from spectator.journal.attachments import Attachments
 from spectator.observations import Observation
 from spectator.policies.base import Action, Decision, Policy, Preset
 
@@ -85,6 +86,7 @@ class RecordingJournal:
         hold_from: int = 1,
     ) -> None:
         self.appends: list[Sequence[RecordedEvent]] = []
+        self.attached: list[Attachments] = []
         self.calls = 0
         self._fail_at = fail_at
         self._failure = failure
@@ -101,7 +103,9 @@ class RecordingJournal:
         """Everything recorded, in order."""
         return [recorded for append in self.appends for recorded in append]
 
-    async def append(self, events: Sequence[RecordedEvent]) -> None:
+    async def append(
+        self, events: Sequence[RecordedEvent], *, attachments: Attachments | None = None
+    ) -> None:
         self.calls += 1
         if self._failure is not None and self.calls == self._fail_at:
             raise self._failure
@@ -109,6 +113,8 @@ class RecordingJournal:
             await self._hold.wait()
         await asyncio.sleep(0)
         self.appends.append(tuple(events))
+        if attachments is not None:
+            self.attached.append(attachments)
 
 
 class FakePolicy:

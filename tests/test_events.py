@@ -133,6 +133,11 @@ LATER: tuple[tuple[type[EventData], str, Any], ...] = (
     (EpisodeStarted, "on_failure", "suspend"),
     (DecisionMade, "failure_class", "unparsable"),
     (EpisodeEnded, "failure_class", "killed"),
+    (EpisodeStarted, "run_id", "run-7"),
+    (EpisodeStarted, "group_id", "run-7:task-3@v1"),
+    (EpisodeStarted, "attempt", 2),
+    (EpisodeEnded, "truth", "a" * 64),
+    (ModelExchange, "digest", "b" * 64),
 )
 
 
@@ -141,9 +146,10 @@ def test_a_field_that_came_later_is_left_out_where_it_says_nothing(
     model: type[EventData], name: str, value: Any
 ) -> None:
     """So that an event without it is encoded as it was before the field was there."""
-    example = next(one for one in EXAMPLES if type(one) is model)
-    assert name not in core_fact(example).data
-    data = core_fact(example.model_copy(update={name: value})).data
+    examples = (*EXAMPLES, ModelExchange(request="0" * 64))
+    example = next(one for one in examples if type(one) is model)
+    assert name not in example.model_dump(mode="json")
+    data = example.model_copy(update={name: value}).model_dump(mode="json")
     assert data[name] == value and getattr(model.model_validate(data), name) == value
 
 
@@ -303,3 +309,20 @@ def test_an_event_nested_deeper_than_the_fast_parser_goes_is_decoded() -> None:
         deep = [deep]
     recorded = record(Event("ep-1", "e", 7, "", 3, "x.happened", {"deep": deep}))
     assert decode(recorded.text) == recorded
+
+
+@pytest.mark.parametrize(
+    ("model", "fields"),
+    [
+        (EpisodeStarted, {"run_id": ""}),
+        (EpisodeStarted, {"run_id": "a b"}),
+        (EpisodeStarted, {"group_id": "x" * 65}),
+        (EpisodeStarted, {"attempt": 0}),
+        (EpisodeEnded, {"truth": "A" * 64}),
+    ],
+)
+def test_names_of_runs_and_digests_have_a_form(model: type[EventData], fields: dict[str, Any]) -> None:
+    example = next(one for one in EXAMPLES if type(one) is model)
+    (name,) = fields
+    with pytest.raises(ValidationError, match=name):
+        model.model_validate(example.model_dump(mode="json") | fields)

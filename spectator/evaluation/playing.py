@@ -25,6 +25,7 @@ from spectator.episodes.run.plan import EpisodePlan
 from spectator.errors import EpisodeError, SpectatorError
 from spectator.evaluation.halting import Halt
 from spectator.events import EpisodeRecovered, EventData, RecordedEvent, core_fact
+from spectator.journal.attachments import Attachments
 from spectator.journal.base import Journal
 from spectator.policies.spending import Caps, SpendLedger
 from spectator.steppers.base import Stepper
@@ -192,7 +193,9 @@ class _Gathering:
     def __init__(self) -> None:
         self.texts: list[str] = []
 
-    async def append(self, events: Sequence[RecordedEvent]) -> None:
+    async def append(
+        self, events: Sequence[RecordedEvent], *, attachments: Attachments | None = None
+    ) -> None:
         self.texts.extend(recorded.text for recorded in events)
 
 

@@ -1,4 +1,4 @@
-"""Owns the contract of the journal: append, read, and an index of episodes kept from their own events."""
+"""What a journal does: append and read events and what belongs to them, and keep an index of episodes."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from spectator.events import EndReason, RecordedEvent
+from spectator.journal.attachments import Attachments, RecordedCall
 from spectator.journal.chain import Link
 
 Synchronous = Literal["normal", "full"]
@@ -38,6 +39,9 @@ class EpisodeSummary:
         digest: The chain's digest up to its last event, 64 hexadecimal digits; ``None`` in a journal of
             schema version 1 that is only read.
         parent: Id of the episode that it was forked from; ``None`` for most.
+        run_id: The run that it was played for, if for one.
+        group_id: Its group within the run.
+        attempt: Which attempt it is at its place in the run, from 1.
     """
 
     episode_id: str
@@ -59,6 +63,9 @@ class EpisodeSummary:
     detail: str | None = None
     digest: str | None = None
     parent: str | None = None
+    run_id: str | None = None
+    group_id: str | None = None
+    attempt: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +80,9 @@ class EpisodeFilter:
         seed: Only with this seed.
         reason: Only those that ended for this reason.
         parent: Only forks of this episode.
+        run_id: Only of this run.
+        group_id: Only of this group.
+        attempt: Only attempts with this number.
         text: Only those in whose result, names, pack, seed or id this text is found, whatever its case.
         ended: Only ended ones (``True``) or only unended ones (``False``).
         before: Only those whose id sorts before this one: the cursor to the next page.
@@ -86,6 +96,9 @@ class EpisodeFilter:
     seed: int | None = None
     reason: EndReason | None = None
     parent: str | None = None
+    run_id: str | None = None
+    group_id: str | None = None
+    attempt: int | None = None
     text: str | None = None
     ended: bool | None = None
     before: str | None = None
@@ -102,8 +115,14 @@ class Journal(Protocol):
     ``(episode_id, seq)`` is unique, so a second writer of an episode is fenced off.
     """
 
-    async def append(self, events: Sequence[RecordedEvent]) -> None:
-        """Record ``events`` of one episode, all or none, durably before returning.
+    async def append(
+        self, events: Sequence[RecordedEvent], *, attachments: Attachments | None = None
+    ) -> None:
+        """Record ``events`` of one episode and what belongs to them, all or none, durably before returning.
+
+        Args:
+            events: In the order of their numbers; nothing is recorded where there are none.
+            attachments: Model calls and the sealed truth, in the same transaction.
 
         Raises:
             SequenceConflict: One of the numbers is taken.
@@ -120,6 +139,26 @@ class Journal(Protocol):
 
     def stream(self, episode_id: str, *, after_seq: int = 0) -> AsyncIterator[RecordedEvent]:
         """The same, a batch at a time, for long episodes."""
+        ...
+
+    def calls(self, episode_id: str) -> AsyncIterator[RecordedCall]:
+        """Its calls to models, in order, each with its whole prompt and reply, a batch at a time.
+
+        A call is there as soon as its decision is. Episodes of which none were recorded have none.
+
+        Raises:
+            JournalError: One cannot be read, or is not as it was recorded.
+        """
+        ...
+
+    async def truth(self, episode_id: str) -> str | None:
+        """The sealed truth of an ended episode as JSON text; ``None`` where none was recorded.
+
+        Raises:
+            EpisodeNotFound: There is no such episode.
+            TruthSealed: It has not ended.
+            JournalError: It cannot be read.
+        """
         ...
 
     def links(self, episode_id: str) -> AsyncIterator[Sequence[Link]]:

@@ -145,7 +145,8 @@ class ChatAnswer:
         refusal: The endpoint's word that the model declined.
         finish_reason: ``stop``, ``length``, ``tool_calls``, ``content_filter``, ...
         model: The model that answered, by its own account.
-        weight_version: Version of its weights.
+        weight_version: Version of its weights; the last one, where they changed while it answered.
+        weight_versions: Runs of ``(version, tokens)`` in order, where they changed while it answered.
         usage: Tokens.
         logprobs: Log probability of each token of the answer, shape ``(tokens_out,)``.
         token_ids: Ids of the tokens of the answer, same shape.
@@ -162,6 +163,7 @@ class ChatAnswer:
     finish_reason: str | None = None
     model: str | None = None
     weight_version: str | None = None
+    weight_versions: Sequence[tuple[str, int]] = ()
     usage: Usage | None = None
     logprobs: array[float] | None = None
     token_ids: array[int] | None = None

@@ -7,9 +7,10 @@ from typing import Any, Final
 
 from spectator.errors import EndpointError
 from spectator.llm.chat import ChatAnswer, ChatRequest, Message, ToolCall, Usage
+from spectator.model_calls import ModelCall
 
 MAX_REPLY: Final = 32_768
-"""Characters of a reply beyond which it is not kept at all: a part of it would be another reply."""
+"""Characters of a reply beyond which an event does not hold it: a part of it would be another reply."""
 
 _TEXTS: Final = ("content", "thought", "refusal", "finish_reason", "model")
 
@@ -24,13 +25,63 @@ def fingerprint(messages: Sequence[Message], tools: Sequence[Mapping[str, Any]] 
     return hash_question(messages, tools)
 
 
-def answered(request: ChatRequest, answer: ChatAnswer) -> dict[str, Any]:
-    """The record of a question that was answered; ``reply`` is ``None`` where it was too long to be kept."""
+def call_answered(request: ChatRequest, answer: ChatAnswer) -> ModelCall:
+    """The call that was answered, whole, with whatever tokens the endpoint gave."""
+    versions = answer.weight_versions
+    if not versions and answer.weight_version is not None:
+        versions = ((answer.weight_version, len(answer.token_ids or answer.logprobs or ())),)
+    return ModelCall(
+        messages=request.messages,
+        tools=request.tools,
+        reply=_reply(answer),
+        prompt_token_ids=answer.prompt_token_ids,
+        token_ids=answer.token_ids,
+        logprobs=answer.logprobs,
+        weight_versions=versions,
+        about=_sampling(request),
+        measured={
+            "latency_s": round(answer.latency_s, 6),
+            "first_token_s": None if answer.first_token_s is None else round(answer.first_token_s, 6),
+            "attempts": answer.attempts,
+        },
+    )
+
+
+def call_failed(request: ChatRequest) -> ModelCall:
+    """The call that got no answer."""
+    return ModelCall(messages=request.messages, tools=request.tools, about=_sampling(request))
+
+
+def answered(request: ChatRequest, call: ModelCall) -> dict[str, Any]:
+    """What the event holds of a call that was answered; no ``reply`` where it is too long for an event."""
+    asked = fingerprint(request.messages, request.tools)
+    reply = call.reply or {}
+    texts = [reply[name] for name in _TEXTS]
+    texts += [text for made in reply["tool_calls"] for text in made.values()]
+    fits = sum(len(text) for text in texts if text) <= MAX_REPLY
+    return {"request": asked, "reply": call.reply if fits else None, "digest": call.digest(asked)}
+
+
+def _sampling(request: ChatRequest) -> dict[str, Any]:
+    """How the answer was asked for; not ``extra``, which is the operator's own."""
+    asked = {
+        "model": request.model,
+        "tool_choice": request.tool_choice,
+        "temperature": request.temperature,
+        "top_p": request.top_p,
+        "max_tokens": request.max_tokens,
+        "stop": list(request.stop) or None,
+        "seed": request.seed,
+    }
+    return {name: value for name, value in asked.items() if value is not None}
+
+
+def _reply(answer: ChatAnswer) -> dict[str, Any]:
     calls = [
         {"id": _encodable(call.id), "name": _encodable(call.name), "arguments": _encodable(call.arguments)}
         for call in answer.tool_calls
     ]
-    reply: dict[str, Any] = {
+    return {
         "content": _encodable(answer.text),
         "thought": _encodable(answer.thought),
         "refusal": _encodable(answer.refusal),
@@ -39,9 +90,6 @@ def answered(request: ChatRequest, answer: ChatAnswer) -> dict[str, Any]:
         "model": _encodable(answer.model),
         "usage": None if answer.usage is None else _tokens(answer.usage),
     }
-    texts = [reply[name] for name in _TEXTS] + [text for call in calls for text in call.values()]
-    kept = sum(len(text) for text in texts if text) <= MAX_REPLY
-    return {"request": fingerprint(request.messages, request.tools), "reply": reply if kept else None}
 
 
 def _tokens(usage: Usage) -> dict[str, int]:
@@ -58,10 +106,11 @@ def _encodable(text: str | None) -> str | None:
     return text if text is None or text.isascii() else text.encode("utf-8", "replace").decode()
 
 
-def failed(request: ChatRequest, error: EndpointError) -> dict[str, Any]:
-    """The record of a question that got no answer."""
+def failed(request: ChatRequest, call: ModelCall, error: EndpointError) -> dict[str, Any]:
+    """What the event holds of a call that got no answer."""
     failure = {"kind": error.kind, "status": error.status, "retry_after_s": error.retry_after_s}
-    return {"request": fingerprint(request.messages, request.tools), "failure": failure}
+    asked = fingerprint(request.messages, request.tools)
+    return {"request": asked, "failure": failure, "digest": call.digest(asked)}
 
 
 def answer_of(reply: Mapping[str, Any]) -> ChatAnswer:

@@ -10,6 +10,7 @@ from typing import Any, Literal, Protocol, runtime_checkable
 
 from spectator.errors import FailureClass
 from spectator.events import DecisionSource
+from spectator.model_calls import ModelCall
 from spectator.observations import Observation
 
 Action = Mapping[str, Any]
@@ -35,6 +36,7 @@ class Decision:
         tokens_estimated: Whether the endpoint did not count all of them.
         cost: By the prices of the captains' catalogue, where they are known.
         exchanges: The questions to a model and what came back, see :mod:`spectator.llm.exchange`.
+        calls: The same whole, for the training record: one for each of ``exchanges``, or none at all.
     """
 
     action: Action
@@ -51,6 +53,7 @@ class Decision:
     tokens_estimated: bool = False
     cost: float | None = None
     exchanges: Sequence[Mapping[str, Any]] = ()
+    calls: Sequence[ModelCall] = ()
 
 
 class Policy(Protocol):

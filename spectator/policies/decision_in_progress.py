@@ -11,6 +11,7 @@ from spectator.clock import Clock
 from spectator.errors import FailureClass
 from spectator.llm.chat import ChatAnswer, Message, Usage
 from spectator.llm.parsing import CallRefused, ParsedCall, find_calls, unjudged, written_form
+from spectator.model_calls import ModelCall
 from spectator.observations import Observation
 from spectator.policies.base import Decision
 from spectator.policies.history import answer_message, tool_messages
@@ -33,7 +34,8 @@ class DecisionInProgress:
         tools: The legal actions in the endpoint's form, where the style has them.
         answers: What the model answered so far.
         parse: How the answer became an action, as far as it did.
-        exchanges: The questions so far and what came back, for the record.
+        exchanges: The questions so far and what came back, as the event holds them.
+        calls: The same, whole.
         written: Characters that were heard of the answer that forms.
         used: Tokens so far; ``None`` before any.
         estimated: Whether some of them were not counted by the endpoint.
@@ -49,6 +51,7 @@ class DecisionInProgress:
     answers: list[ChatAnswer] = field(default_factory=list)
     parse: Literal["ok", "repaired", "failed"] | None = "ok"
     exchanges: list[Mapping[str, Any]] = field(default_factory=list)
+    calls: list[ModelCall] = field(default_factory=list)
     written: int = 0
     used: Usage | None = None
     estimated: bool = False
@@ -85,6 +88,7 @@ class DecisionInProgress:
             tokens_estimated=self.estimated,
             cost=self.cost,
             exchanges=self.exchanges,
+            calls=self.calls,
         )
 
 

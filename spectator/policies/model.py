@@ -11,7 +11,7 @@ from spectator.clock import Clock
 from spectator.errors import EndpointError, EndpointResting, FailureClass
 from spectator.events import encode_json
 from spectator.llm.chat import ChatAnswer, ChatRequest, DeltaKind, Message, OnDelta, SettledTools, Usage
-from spectator.llm.exchange import answered, failed
+from spectator.llm.exchange import answered, call_answered, call_failed, failed
 from spectator.llm.parsing import (
     CallRefused,
     ParsedCall,
@@ -293,13 +293,15 @@ class ModelPolicy:
         except EndpointResting:
             raise
         except EndpointError as error:
-            asking.exchanges.append(failed(request, error))
+            asking.calls.append(call_failed(request))
+            asking.exchanges.append(failed(request, asking.calls[-1], error))
             self._count(asking, began, self._guess(asking.written) if asking.written else None, guessed=True)
             raise
         except asyncio.CancelledError:
             self._count(asking, began, self._guess(asking.written), guessed=True)
             raise
-        asking.exchanges.append(answered(request, answer))
+        asking.calls.append(call_answered(request, answer))
+        asking.exchanges.append(answered(request, asking.calls[-1]))
         used = answer.usage or self._guess(len(written_form(answer)) + len(answer.thought))
         self._count(asking, began, used, guessed=answer.usage is None)
         if answer.usage is not None and not asking.answers:

@@ -27,7 +27,7 @@ from tests.llm.brains import Said, batsman, obedient, read_situation, say
 from tests.llm.fake_server import FakeModelServer, Mode, serving
 from tests.policies.seats import counting_led_by, endpoint_preset, led_by
 
-MEASURED = {"at", "latency_s", "duration_s", "started_at", "ended_at", "hash", "chain", "prev"}
+MEASURED = {"at", "latency_s", "duration_s", "started_at", "ended_at", "hash", "chain", "prev", "digest"}
 
 
 def comparable(recorded: list[RecordedEvent]) -> list[str]:

@@ -11,6 +11,7 @@ import pytest
 from spectator.episodes.record.recorder import LONGEST_PAUSE_S, Recorder
 from spectator.errors import JournalError, JournalUnavailable, SequenceConflict
 from spectator.events import Event, RecordedEvent, record
+from spectator.journal.attachments import Attachments
 from tests.fakes import ManualClock, until
 
 EVENTS = [record(Event("ep-1", "e", 1, "now", 0, "warning", {"message": "x"}))]
@@ -29,7 +30,9 @@ class FailingJournal:
         self.kept: list[Sequence[RecordedEvent]] = []
         self.well = False
 
-    async def append(self, events: Sequence[RecordedEvent]) -> None:
+    async def append(
+        self, events: Sequence[RecordedEvent], *, attachments: Attachments | None = None
+    ) -> None:
         self.attempts += 1
         if not self.well:
             raise self.failure
@@ -42,15 +45,18 @@ class Recording:
     Args:
         patience_s: Its patience.
         failure: What its journal raises.
-        how: Arguments of ``record``.
+        patient: Argument of ``record``.
+        last: Argument of ``record``.
     """
 
-    def __init__(self, patience_s: float, failure: Exception, **how: bool) -> None:
+    def __init__(
+        self, patience_s: float, failure: Exception, *, patient: bool = True, last: bool = False
+    ) -> None:
         self.clock = ManualClock()
         self.journal = FailingJournal(failure)
         self.recorder = Recorder("ep-1", self.journal, self.clock, patience_s)  # type: ignore[arg-type]
-        how = {"patient": True, "last": False, **how}
-        self.task = asyncio.get_running_loop().create_task(self.recorder.record(EVENTS, **how))
+        recording = self.recorder.record(EVENTS, patient=patient, last=last)
+        self.task = asyncio.get_running_loop().create_task(recording)
 
     async def pass_by(self, seconds: float) -> None:
         """Let time pass, an attempt at a time."""

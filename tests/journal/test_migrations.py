@@ -37,8 +37,70 @@ VERSION_1 = """
 """
 """The tables exactly as version 1 made them."""
 
+VERSION_3 = """
+    CREATE TABLE schema (version INTEGER NOT NULL, PRIMARY KEY (version));
+    CREATE TABLE events (
+        episode_id VARCHAR(64) NOT NULL, seq INTEGER NOT NULL, text TEXT NOT NULL, digest BLOB,
+        PRIMARY KEY (episode_id, seq)
+    );
+    CREATE TABLE episodes (
+        episode_id VARCHAR(64) NOT NULL, epoch VARCHAR(32) NOT NULL, environment VARCHAR(64) NOT NULL,
+        title TEXT NOT NULL, captain VARCHAR(64) NOT NULL, captain_label TEXT NOT NULL,
+        opponent VARCHAR(64) NOT NULL, pack VARCHAR(64) NOT NULL, seed VARCHAR(20) NOT NULL,
+        started_at VARCHAR(32) NOT NULL, ended_at VARCHAR(32), reason VARCHAR(32), score FLOAT, result TEXT,
+        turns INTEGER, detail TEXT, end_seq INTEGER, end_digest BLOB, parent VARCHAR(64),
+        PRIMARY KEY (episode_id)
+    );
+    CREATE INDEX episodes_parent ON episodes (parent, episode_id);
+    CREATE INDEX episodes_environment ON episodes (environment, episode_id);
+    CREATE INDEX episodes_captain ON episodes (captain, episode_id);
+    CREATE INDEX episodes_unended ON episodes (ended_at, episode_id);
+    CREATE INDEX episodes_seed ON episodes (seed, episode_id);
+    CREATE TABLE removals (episode_id VARCHAR(64) NOT NULL, PRIMARY KEY (episode_id));
+    INSERT INTO schema VALUES (3);
+"""
+"""The tables exactly as version 3 made them."""
+
+VERSION_2 = (
+    VERSION_3.replace(", parent VARCHAR(64)", "")
+    .replace("INSERT INTO schema VALUES (3)", "INSERT INTO schema VALUES (2)")
+    .replace("CREATE INDEX episodes_parent ON episodes (parent, episode_id);", "")
+    .replace("CREATE INDEX episodes_environment ON episodes (environment, episode_id);", "")
+    .replace("CREATE INDEX episodes_captain ON episodes (captain, episode_id);", "")
+    .replace("CREATE INDEX episodes_seed ON episodes (seed, episode_id);", "")
+)
+"""The tables as version 2 made them: without what a history is searched by."""
+
 OVER = [started("ep-1"), *(said("ep-1", seq) for seq in range(2, 2500)), ended("ep-1", 2500, "interrupted")]
+OVER_SHORT = [started("ep-0"), said("ep-0", 2), ended("ep-0", 3)]
 UNENDED = [started("ep-2"), said("ep-2", 2, "🏏")]
+
+
+def make_version(folder: Path, tables: str, *, empty: bool = False) -> Path:
+    """A journal of version 2 or 3 with an ended and an unended episode, as that version wrote them."""
+    path = folder / "journal.db"
+    with sqlite3.connect(path) as connection:
+        connection.executescript("PRAGMA journal_mode=WAL;" + tables)
+        for episode in () if empty else (OVER_SHORT, UNENDED):
+            digest = GENESIS
+            for recorded in episode:
+                event, digest = recorded.event, extend(digest, recorded.text)
+                row = (event.episode_id, event.seq, recorded.text, digest)
+                connection.execute("INSERT INTO events VALUES (?, ?, ?, ?)", row)
+            connection.execute(
+                "INSERT INTO episodes (episode_id, epoch, environment, title, captain, captain_label, "
+                "opponent, pack, seed, started_at) VALUES (?, 'e1', 'counting', 'Counting', 'a', 'A', '', "
+                "'default', '7', 'now')",
+                (episode[0].event.episode_id,),
+            )
+            if episode[-1].event.type == "episode.ended":
+                connection.execute(
+                    "UPDATE episodes SET ended_at = 'then', reason = 'finished', end_seq = ?, end_digest = ? "
+                    "WHERE episode_id = ?",
+                    (episode[-1].event.seq, digest, episode[0].event.episode_id),
+                )
+    connection.close()
+    return path
 
 
 def make_version_1(folder: Path) -> Path:
@@ -104,15 +166,19 @@ def test_version_1_is_brought_up_to_date_and_goes_on(tmp_path: Path) -> None:
     assert rows(path, "SELECT version FROM schema") == [(SCHEMA_VERSION,)]
 
 
-def test_a_migrated_journal_has_the_tables_of_a_new_one(tmp_path: Path) -> None:
+@pytest.mark.parametrize("tables", [None, VERSION_2, VERSION_3], ids=["1", "2", "3"])
+def test_a_migrated_journal_has_the_tables_of_a_new_one(tmp_path: Path, tables: str | None) -> None:
     old, new = tmp_path / "old", tmp_path / "new"
     for folder in (old, new):
         folder.mkdir()
-    make_version_1(old)
+    if tables is None:
+        make_version_1(old)
+    else:
+        make_version(old, tables)
 
     async def opened(folder: Path) -> dict[str, list[tuple[object, ...]]]:
         await (await SqlJournal.open(url_of(folder))).aclose()
-        names = ("schema", "events", "episodes", "removals")
+        names = ("schema", "events", "episodes", "removals", "messages", "calls", "truths")
         return {name: rows(folder / "journal.db", f"PRAGMA table_info({name})") for name in names}
 
     migrated, made = run(opened(old)), run(opened(new))
@@ -204,3 +270,33 @@ def test_forks_of_version_2_are_found_by_their_parents_in_version_3(tmp_path: Pa
         )
     connection.close()
     assert run(forked()) == ["ep-2"]
+
+
+@pytest.mark.parametrize("tables", [VERSION_2, VERSION_3], ids=["2", "3"])
+def test_later_old_journals_are_read_as_they_are_and_go_on_once_brought_up_to_date(
+    tmp_path: Path, tables: str
+) -> None:
+    path = make_version(tmp_path, tables)
+    version = rows(path, "SELECT version FROM schema")
+
+    async def found(journal: SqlJournal) -> list[object]:
+        over = await journal.episode("ep-0")
+        assert over is not None and over.digest == chained([one.text for one in OVER_SHORT]).hex()
+        assert (over.run_id, over.group_id, over.attempt, over.parent) == (None, None, None, None)
+        assert await journal.episodes(EpisodeFilter(run_id="r")) == []
+        assert [one async for one in journal.calls("ep-0")] == []
+        assert await journal.truth("ep-0") is None
+        return [await journal.read("ep-0"), await journal.read("ep-2"), await journal.end("ep-0")]
+
+    async def scenario() -> None:
+        reader = await SqlJournal.open(url_of(tmp_path), writable=False)
+        before = await found(reader)
+        await reader.aclose()
+        assert rows(path, "SELECT version FROM schema") == version
+        journal = await SqlJournal.open(url_of(tmp_path))
+        assert await found(journal) == before
+        await journal.append([said("ep-2", 3), ended("ep-2", 4)])
+        await journal.aclose()
+
+    run(scenario())
+    assert rows(path, "SELECT version FROM schema") == [(SCHEMA_VERSION,)]

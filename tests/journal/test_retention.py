@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import sqlite3
 import subprocess
 import sys
 import textwrap
 from contextlib import closing
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -18,10 +20,12 @@ from click.testing import CliRunner, Result
 
 from spectator.cli import main
 from spectator.clock import timestamp
-from spectator.events import Event, RecordedEvent, record
+from spectator.events import Event, RecordedEvent, encode_json, record
+from spectator.journal.attachments import Attachments, truth_digest
 from spectator.journal.base import EpisodeFilter
-from spectator.journal.stores.retention import BATCH, Keep
+from spectator.journal.stores.retention import BATCH, Keep, begin_removal, go_on_removing
 from spectator.journal.stores.sqlite import SqlJournal
+from tests.journal.calls import call_of, decided, user
 from tests.journal.records import run, said, seqs, started, url_of
 from tests.journal.test_migrations import make_version_1
 
@@ -240,3 +244,49 @@ def test_a_file_of_version_1_is_made_to_shrink_by_compacting_it(tmp_path: Path) 
 def test_limits_are_not_negative() -> None:
     with pytest.raises(ValueError, match="not negative"):
         Keep(days=-1)
+
+
+def test_model_calls_and_truth_are_counted_and_go_with_their_episode(tmp_path: Path) -> None:
+    """A killed process may stop between any two batches; what is left is finished by the next."""
+    calls = [
+        call_of([user(f"question {n} {os.urandom(400).hex()}")], tokens=range(50)) for n in range(BATCH + 5)
+    ]
+    truth = encode_json({"hidden": os.urandom(4000).hex()})
+
+    async def scenario() -> None:
+        journal = await SqlJournal.open(url_of(tmp_path))
+        for name in ("ep-1", "ep-2"):
+            await journal.append([started(name)])
+            for seq, call in enumerate(calls, 2):
+                event = decided(name, seq, [call])
+                await journal.append([event], attachments=Attachments(calls=[[call]]))
+            end = ended_at(name, len(calls) + 2, NOW - timedelta(days=3)).event
+            end = replace(end, data={**end.data, "truth": truth_digest(truth)})
+            await journal.append([record(end)], attachments=Attachments(truth=truth))
+        (one, _) = await journal.surplus(Keep(days=1), NOW)
+        assert one.events == len(calls) + 2
+        texts = sum(len(event.text) for event in await journal.read("ep-1"))
+        assert one.bytes > texts + 400 * len(calls) + 4000
+        assert journal._writer is not None
+        await journal._writer.run(lambda connection: begin_removal(connection, "ep-1"))
+        await journal._writer.run(lambda connection: go_on_removing(connection, "ep-1"))
+        await journal.tidy()
+        left = {table: counted(tmp_path, table) for table in ("events", "calls", "messages", "truths")}
+        assert left == {
+            "events": {"ep-2": len(calls) + 2},
+            "calls": {"ep-2": len(calls)},
+            "messages": {"ep-2": len(calls) + 1},
+            "truths": {"ep-2": 1},
+        }
+        await journal.compact()
+        assert len([one async for one in journal.calls("ep-2")]) == len(calls)
+        assert await journal.truth("ep-2") == truth
+        await journal.aclose()
+
+    run(scenario())
+
+
+def counted(folder: Path, table: str) -> dict[str, int]:
+    with closing(sqlite3.connect(folder / "journal.db")) as connection:
+        found = connection.execute(f"SELECT episode_id, count(*) FROM {table} GROUP BY episode_id")
+        return dict(found.fetchall())

@@ -542,15 +542,35 @@ def test_a_full_disk_is_an_error_with_its_reason_and_room_heals_it(tmp_path: Pat
     run(scenario())
 
 
+@pytest.mark.parametrize("within", [True, False])
+def test_work_that_fails_unforeseen_fails_alone_and_the_thread_writes_on(
+    tmp_path: Path, within: bool
+) -> None:
+    def broken(connection: Any) -> None:
+        connection.connection.dbapi_connection.no_such_method()
+
+    async def scenario() -> None:
+        journal = await SqlJournal.open(url_of(tmp_path))
+        assert journal._writer is not None
+        with pytest.raises(JournalError, match="no_such_method"):
+            await journal._writer.run(broken, within=within)
+        await journal.append([started("ep-1")])
+        await journal.compact()
+        assert seqs(await journal.read("ep-1")) == [1]
+        await journal.aclose()
+
+    run(scenario())
+
+
 def _limit_pages(journal: SqlJournal, pages: int) -> None:
     """Let the writer's own connection grow to so many pages, as a full disk would."""
     writer = journal._writer
     assert writer is not None
     insert = type(writer)._insert.__get__(writer)
 
-    def limited(connection: Any, batch: Any, heads: Any) -> None:
+    def limited(connection: Any, append: Any, heads: Any) -> None:
         connection.exec_driver_sql(f"PRAGMA max_page_count={pages}").close()
-        insert(connection, batch, heads)
+        insert(connection, append, heads)
 
     writer._insert = limited  # type: ignore[method-assign]
 

@@ -17,13 +17,25 @@ from hypothesis import strategies as st
 from spectator.errors import EndpointBusy
 from spectator.events import ModelExchange, encode_json
 from spectator.llm.chat import ChatAnswer, ChatRequest, SettledMessage, SettledTools, ToolCall, Usage
-from spectator.llm.exchange import MAX_REPLY, answer_of, answered, failed, fingerprint
+from spectator.llm.exchange import (
+    MAX_REPLY,
+    answer_of,
+    answered,
+    call_answered,
+    call_failed,
+    failed,
+    fingerprint,
+)
 from spectator.llm.wire import encode_request
 
 MESSAGES = [{"role": "system", "content": "Décide."}, {"role": "user", "content": '{"next": 1}'}]
 TOOLS = [{"type": "function", "function": {"name": "say", "parameters": {"maximum": 1e-7, "minimum": 2**70}}}]
 TOOLS_OF_A_SEAT = [{"type": "function", "function": {"name": "say", "description": "Ü"}}]
 ASKED = ChatRequest(model="m", messages=MESSAGES, tools=TOOLS)
+
+
+def recorded(answer: ChatAnswer) -> dict[str, Any]:
+    return answered(ASKED, call_answered(ASKED, answer))
 
 
 def test_a_fingerprint_is_the_same_in_another_process_with_another_hash_seed() -> None:
@@ -76,13 +88,13 @@ def test_a_recorded_reply_gives_the_same_answer_again(
         model=model,
         usage=usage,
     )
-    kept = ModelExchange.model_validate(answered(ASKED, answer)).model_dump(mode="json")
+    kept = ModelExchange.model_validate(recorded(answer)).model_dump(mode="json")
     assert answer_of(json.loads(encode_json(kept))["reply"]) == answer
 
 
 def test_half_a_surrogate_pair_does_not_keep_a_decision_from_being_recorded() -> None:
     answer = ChatAnswer(text="a\ud800", model="m\udfff", tool_calls=(ToolCall("i", "n", "\ud812"),))
-    kept = ModelExchange.model_validate(answered(ASKED, answer)).model_dump(mode="json")
+    kept = ModelExchange.model_validate(recorded(answer)).model_dump(mode="json")
     assert json.loads(encode_json(kept))["reply"]["content"] == "a?"
 
 
@@ -90,14 +102,14 @@ def test_half_a_surrogate_pair_does_not_keep_a_decision_from_being_recorded() ->
     "shape", [lambda text: ChatAnswer(text=text), lambda text: ChatAnswer(text="", thought=text)]
 )
 def test_a_reply_that_is_too_long_is_not_kept_in_part(shape: Callable[[str], ChatAnswer]) -> None:
-    fits, beyond = answered(ASKED, shape("x" * MAX_REPLY)), answered(ASKED, shape("x" * (MAX_REPLY + 1)))
+    fits, beyond = recorded(shape("x" * MAX_REPLY)), recorded(shape("x" * (MAX_REPLY + 1)))
     assert fits["reply"] is not None and beyond["reply"] is None
     assert beyond["request"] == fits["request"] == fingerprint(MESSAGES, TOOLS)
 
 
 def test_a_failure_is_recorded_without_the_endpoints_own_words() -> None:
     error = EndpointBusy("wait", status=429, retry_after_s=3.0, detail="account 4711")
-    kept = ModelExchange.model_validate(failed(ASKED, error))
+    kept = ModelExchange.model_validate(failed(ASKED, call_failed(ASKED), error))
     assert kept.failure is not None and kept.reply is None
     assert kept.failure.model_dump() == {"kind": "busy", "status": 429, "retry_after_s": 3.0}
     assert "4711" not in kept.model_dump_json()

@@ -18,7 +18,7 @@ from spectator.llm.assembly import Assembly
 from spectator.llm.chat import ChatAnswer, ChatRequest, ToolCall, Usage
 from spectator.llm.client import ChatClient, ClientLimits
 from spectator.llm.completions import chunks, completion
-from spectator.llm.exchange import answer_of, answered, fingerprint
+from spectator.llm.exchange import answer_of, call_answered, fingerprint
 from spectator.llm.playback import NotRecorded, Playback, RecordedExchange
 from spectator.llm.playback_server import serving_playback
 from spectator.llm.retry import RetryPolicy
@@ -33,7 +33,7 @@ def asking(*contents: str, tools: tuple[Any, ...] = ()) -> ChatRequest:
 
 
 def kept(request: ChatRequest, answer: str | None = "yes", *, turn: int = 1, **more: Any) -> RecordedExchange:
-    reply = None if answer is None else answered(request, ChatAnswer(text=answer, model="m-7"))["reply"]
+    reply = None if answer is None else call_answered(request, ChatAnswer(text=answer, model="m-7")).reply
     return RecordedExchange(
         turn, "counter", fingerprint(request.messages, request.tools), reply,
         messages=request.messages, tools=request.tools, **more,
@@ -97,7 +97,7 @@ def test_a_reply_reads_as_it_was_recorded(
         model="m",
         usage=Usage(30, 20, 10, 5),
     )
-    reply = answered(asking("x"), answer)["reply"]
+    reply = call_answered(asking("x"), answer).reply or {}
     about = {"id": "c", "created": 0}
     assembly = Assembly()
     for piece in chunks(reply, about, with_usage=True) if streamed else [completion(reply, about)]:

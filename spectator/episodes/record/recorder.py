@@ -13,6 +13,7 @@ from typing import Final
 from spectator.clock import Clock, first_of
 from spectator.errors import EpisodeError, JournalError, JournalUnavailable, typed_as
 from spectator.events import RecordedEvent
+from spectator.journal.attachments import Attachments
 from spectator.journal.base import Journal
 
 logger = logging.getLogger(__name__)
@@ -70,13 +71,21 @@ class Recorder:
         self._closed = self._closed or for_good
         self._hurried.set()
 
-    async def record(self, events: Sequence[RecordedEvent], *, patient: bool, last: bool) -> float:
+    async def record(
+        self,
+        events: Sequence[RecordedEvent],
+        *,
+        patient: bool,
+        last: bool,
+        attachments: Attachments | None = None,
+    ) -> float:
         """Append ``events``, however long that takes within limits.
 
         Args:
             events: Of one emission.
             patient: Whether to wait for a journal that cannot be written.
             last: Whether they end the episode: that is waited for without limit, lest it goes unrecorded.
+            attachments: What is recorded with them.
 
         Returns:
             Seconds that the journal could not be written; 0.0 as a rule.
@@ -89,7 +98,7 @@ class Recorder:
         pause_s, began = FIRST_PAUSE_S, self._clock.monotonic()
         while True:
             try:
-                await self._append(events)
+                await self._append(events, attachments)
                 break
             except JournalUnavailable as error:
                 stood_s = self._clock.monotonic() - began
@@ -100,9 +109,9 @@ class Recorder:
             pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
         return self._recovered(began)
 
-    async def _append(self, events: Sequence[RecordedEvent]) -> None:
+    async def _append(self, events: Sequence[RecordedEvent], attachments: Attachments | None) -> None:
         with typed_as(_not_recorded, passing=(EpisodeError,)):
-            await self._journal.append(events)
+            await self._journal.append(events, attachments=attachments)
 
     def _tell(self, error: JournalUnavailable) -> None:
         if self._trouble is None:

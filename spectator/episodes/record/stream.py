@@ -15,6 +15,7 @@ from spectator.episodes.record.recorder import Recorder, Trouble
 from spectator.episodes.record.view import State, unchanged, with_patch
 from spectator.errors import EnvironmentFault, EpisodeNotFound, EpisodeOver, JournalUnavailable, typed_as
 from spectator.events import Event, Fact, RecordedEvent, Warned, core_fact, decode, record
+from spectator.journal.attachments import Attachments
 from spectator.journal.base import Journal
 from spectator.merge_patch import apply_patch
 from spectator.narration.base import Commentator, line_fact, silent
@@ -104,11 +105,20 @@ class EpisodeStream:
         """Give up a step that waits to be recorded; with ``for_good``, whatever would wait later too."""
         self._recorder.give_up_waiting(for_good=for_good)
 
-    async def emit(self, turn: int, facts: Sequence[Fact], *, patient: bool = True) -> None:
+    async def emit(
+        self,
+        turn: int,
+        facts: Sequence[Fact],
+        *,
+        patient: bool = True,
+        attachments: Attachments | None = None,
+    ) -> None:
         """Number, fold, record and publish the facts of one turn; see :meth:`emit_steps`."""
-        await self.emit_steps([(turn, facts)], patient=patient)
+        await self.emit_steps([(turn, facts)], patient=patient, attachments=attachments)
 
-    async def emit_steps(self, steps: Sequence[Step], *, patient: bool = True) -> None:
+    async def emit_steps(
+        self, steps: Sequence[Step], *, patient: bool = True, attachments: Attachments | None = None
+    ) -> None:
         """Number, fold, record and publish the facts of ``steps`` and the commentary on them, all or none.
 
         Survives cancellation: what was begun is finished, so numbers and record never part. The end is
@@ -118,6 +128,7 @@ class EpisodeStream:
         Args:
             steps: Facts, with the turn that they belong to.
             patient: Whether to wait for a journal that cannot be written.
+            attachments: What is recorded in the same commit and never published.
 
         Raises:
             EnvironmentFault: A fact is not plain finite JSON, or its projection or commentary failed.
@@ -130,13 +141,17 @@ class EpisodeStream:
             if self.trouble is not None and not patient:
                 raise JournalUnavailable(self.trouble.message)
             try:
-                await asyncio.shield(asyncio.get_running_loop().create_task(self._emit(facts, patient)))
+                await asyncio.shield(
+                    asyncio.get_running_loop().create_task(self._emit(facts, patient, attachments))
+                )
             except asyncio.CancelledError:
                 if patient:
                     self.give_up_waiting(for_good=True)
                 raise
 
-    async def _emit(self, facts: Sequence[tuple[int, Fact]], patient: bool) -> None:
+    async def _emit(
+        self, facts: Sequence[tuple[int, Fact]], patient: bool, attachments: Attachments | None
+    ) -> None:
         async with self._order:
             if self._ended:
                 raise EpisodeOver(self.episode_id)
@@ -150,7 +165,7 @@ class EpisodeStream:
                     raise
                 logger.exception("episode %s: the world's view of the end failed", self.episode_id)
                 batch = self._tell(facts, unchanged, silent)
-            stood_s = await self._record(batch, patient=patient, ends=ends)
+            stood_s = await self._record(batch, patient=patient, ends=ends, attachments=attachments)
             if stood_s and not ends:
                 warned = Warned(message=f"The record could not be written for {stood_s:.0f} s. {KEPT}")
                 told = await self._told([(facts[-1][0], core_fact(warned))])
@@ -161,8 +176,12 @@ class EpisodeStream:
         told = partial(self._tell, facts, self._world.projection, self._world.commentator)
         return await asyncio.to_thread(told) if len(facts) > LONG else told()
 
-    async def _record(self, batch: _Batch, *, patient: bool, ends: bool = False) -> float:
-        stood_s = await self._recorder.record(batch.events, patient=patient, last=ends)
+    async def _record(
+        self, batch: _Batch, *, patient: bool, ends: bool = False, attachments: Attachments | None = None
+    ) -> float:
+        stood_s = await self._recorder.record(
+            batch.events, patient=patient, last=ends, attachments=attachments
+        )
         self._state, self._head_seq, self._ended = batch.state, batch.seq, ends
         self._bus.publish(batch.events)
         return stood_s

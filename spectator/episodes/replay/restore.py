@@ -173,7 +173,8 @@ def _plan_again(started: Mapping[str, Any], load: LoadWorld) -> EpisodePlan:
         parent = None if started.get("parent") is None else Parent.model_validate(started["parent"])
         return EpisodePlan(
             world, captain, opponent, pack, started["seed"], pace, started["narration"], options, parent,
-            on_failure=started.get("on_failure", "fallback"),
+            on_failure=started.get("on_failure", "fallback"), run_id=started.get("run_id"),
+            group_id=started.get("group_id"), attempt=started.get("attempt"),
         )  # fmt: skip
     except (InvalidRequest, KeyError, ValidationError, ValueError) as error:
         raise CannotRebuild(f"it cannot be planned any more: {error}") from error

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from spectator.environments.base import World
@@ -29,8 +29,28 @@ MAX_OFFERED: Final = 32
 MAX_ACTION_BYTES: Final = 64 * 1024
 """Encoded size beyond which an action is a policy's error."""
 
+MAX_TRUTH: Final = 16 * 1024 * 1024
+"""Characters of JSON beyond which what a world hid is its error."""
+
 MAX_ACTION_DEPTH: Final = 64
 """Levels of nesting beyond which an action is a policy's error."""
+
+
+def sealed(truth: Mapping[str, Any]) -> str | None:
+    """What a world hid until it was done, as JSON text; ``None`` where that is nothing.
+
+    Raises:
+        EnvironmentFault: It is no plain finite JSON object, or too large.
+    """
+    if not truth:
+        return None
+    try:
+        text = encode_json(dict(truth))
+    except (RecursionError, TypeError, ValueError) as error:
+        raise EnvironmentFault(f"its truth is no plain finite JSON object: {error}") from error
+    if len(text) > MAX_TRUTH:
+        raise EnvironmentFault(f"its truth has {len(text)} characters; at most {MAX_TRUTH} are taken")
+    return text
 
 
 def checked_decision(
@@ -48,6 +68,8 @@ def checked_decision(
         PolicyError: It is no decision, or not plain finite JSON of a sane size.
     """
     try:
+        if decision.calls and len(decision.calls) != len(decision.exchanges):
+            raise ValueError(f"{len(decision.calls)} calls beside {len(decision.exchanges)} exchanges")
         action = _plain_action(decision.action)
         latency_s = round(took, 6) if decision.latency_s is None else decision.latency_s
         return action, core_fact(

@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any, Final, Protocol, Self
 
 from spectator.clock import Clock
-from spectator.episodes.run.contract_checks import check_contract, checked_decision
+from spectator.episodes.run.contract_checks import check_contract, checked_decision, sealed
 from spectator.episodes.run.controls import Control, EndRequest, EndRequested
 from spectator.episodes.run.failing import FailureRule, Suspending
 from spectator.episodes.run.pacing import beats_in
@@ -40,6 +40,8 @@ from spectator.events import (
     Fact,
     core_fact,
 )
+from spectator.journal.attachments import Attachments
+from spectator.model_calls import ModelCall
 from spectator.observations import Observation
 from spectator.policies.base import Action, Decision, KeepsTime, Policy, ScriptedPolicy, SeesTruth
 from spectator.policies.spending import EpisodeBudget, Spends
@@ -77,8 +79,10 @@ class EpisodeLimits:
 class Emit(Protocol):
     """Takes the facts of one step; returns once they are recorded."""
 
-    def __call__(self, turn: int, facts: Sequence[Fact]) -> Awaitable[None]:
-        """Record ``facts`` as belonging to ``turn``."""
+    def __call__(
+        self, turn: int, facts: Sequence[Fact], *, attachments: Attachments | None = None
+    ) -> Awaitable[None]:
+        """Record ``facts`` as belonging to ``turn``, and ``attachments`` in the same commit."""
         ...
 
 
@@ -148,6 +152,8 @@ class Driver:
         self._turn = 0 if past is None else past.turn
         self._asked: str | None = None
         self._deciding: str | None = None
+        self._calls: Sequence[ModelCall] = ()
+        self._truth: str | None = None
 
     @property
     def turn(self) -> int:
@@ -195,7 +201,8 @@ class Driver:
         self._ended = self._ended or ended
         try:
             with typed_as(partial(_unrecorded, self._episode_id)):
-                await self._emit(self._turn, [core_fact(ended)])
+                attachments = None if ended.truth is None else Attachments(truth=self._truth)
+                await self._emit(self._turn, [core_fact(ended)], attachments=attachments)
         except EpisodeOver:  # cancelled while the end was being told
             return
         except SpectatorError:
@@ -273,10 +280,23 @@ class Driver:
             began = self._clock.monotonic()
             stepped, facts = await self._take_turn(stepped.observation, budget)
             with budget.standing_still():
-                await self._emit(self._turn, facts)
+                await self._emit(self._turn, facts, attachments=self._behind_the_decision())
             beats = beats_in(facts, self._plan.world.beats)
         await self._control.keep_pace(began, beats)
-        return finished(stepped.observation.reward, stepped.state, self._turn)
+        self._truth = await self._unsealed()
+        return finished(stepped.observation.reward, stepped.state, self._turn, self._truth)
+
+    def _behind_the_decision(self) -> Attachments | None:
+        return Attachments(calls=[self._calls]) if self._calls else None
+
+    async def _unsealed(self) -> str | None:
+        """What the world hid until now, to be recorded together with the end."""
+        asked = self._stepper.truth(limit_s=self._limits.step_s)
+        try:
+            async with self._control.waiting():
+                return sealed(await asked)
+        finally:
+            asked.close()
 
     async def _begin(self) -> Stepped:
         plan = self._plan
@@ -315,6 +335,7 @@ class Driver:
                 decision = await self._ask(actor, observation, truth)
         took = self._clock.monotonic() - began
         action, decided = checked_decision(actor, decision, took, observation.legal_actions)
+        self._calls = decision.calls
         reaction = self._rule(actor, decision)
         if "failure_class" in decided.data and reaction != "fallback":
             kind = Suspending if reaction == "suspend" else PolicyError

@@ -65,6 +65,9 @@ class EpisodePlan:
         options: Complete options.
         parent: What it was forked from, if it was.
         on_failure: What a decision that failed does to it.
+        run_id: The run that it is played for, if for one.
+        group_id: Its group within the run: episodes of one task that are compared.
+        attempt: Which attempt it is at its place in the run, from 1.
     """
 
     world: World
@@ -77,6 +80,9 @@ class EpisodePlan:
     options: Mapping[str, Any]
     parent: Parent | None = None
     on_failure: OnFailure = "fallback"
+    run_id: str | None = None
+    group_id: str | None = None
+    attempt: int | None = None
 
     @property
     def agent(self) -> str:
@@ -123,6 +129,9 @@ class EpisodePlan:
             spectator_version=__version__,
             parent=self.parent,
             on_failure=self.on_failure,
+            run_id=self.run_id,
+            group_id=self.group_id,
+            attempt=self.attempt,
         )
 
 

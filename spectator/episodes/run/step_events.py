@@ -8,6 +8,7 @@ from typing import Any, Final
 from spectator.errors import FailureClass
 from spectator.events import ActionRefused, EndReason, EpisodeEnded, Fact, StepTaken, core_fact
 from spectator.failures import failure_of_end
+from spectator.journal.attachments import truth_digest
 from spectator.steppers.base import Stepped
 from spectator.text import clean_text
 
@@ -49,13 +50,14 @@ def facts_of_step(
     return [decided, *stepped.facts, core_fact(taken)]
 
 
-def finished(score: float, state: Mapping[str, Any], turns: int) -> EpisodeEnded:
+def finished(score: float, state: Mapping[str, Any], turns: int, truth: str | None = None) -> EpisodeEnded:
     """The end of an episode whose world came to its own.
 
     Args:
         score: The agent's, from 0 to 1.
         state: The world's public state then.
         turns: Actions taken or refused.
+        truth: What it hid, as JSON text; recorded beside it, and only stated here by its digest.
     """
     result = state.get("result")
     return EpisodeEnded(
@@ -65,6 +67,7 @@ def finished(score: float, state: Mapping[str, Any], turns: int) -> EpisodeEnded
         turns=turns,
         terminated=True,
         truncated=False,
+        truth=None if truth is None else truth_digest(truth),
     )
 
 

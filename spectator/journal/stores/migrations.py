@@ -1,4 +1,4 @@
-"""Owns the way from every older version of the journal's tables to the present one."""
+"""Brings every older version of the journal's tables to the present one."""
 
 from __future__ import annotations
 
@@ -94,16 +94,50 @@ def _add_parent(connection: Connection) -> None:
             connection.execute(name, {"parent": parent.get("episode_id"), "episode_id": episode_id})
 
 
-MIGRATIONS: Final[Mapping[int, Callable[[Connection], None]]] = {1: _add_chain, 2: _add_parent}
+def _add_calls(connection: Connection) -> None:
+    """3 to 4: what models were shown and answered, the sealed truth, and what an episode was played for."""
+    binary = events.c.digest.type.compile(connection.dialect)
+    for table in (
+        f"messages (episode_id VARCHAR(64) NOT NULL, digest {binary} NOT NULL, body {binary} NOT NULL, "
+        "PRIMARY KEY (episode_id, digest))",
+        "calls (episode_id VARCHAR(64) NOT NULL, seq INTEGER NOT NULL, place INTEGER NOT NULL, "
+        f"kept INTEGER NOT NULL, messages {binary} NOT NULL, tools {binary}, reply {binary}, "
+        f"prompt_kept INTEGER NOT NULL, prompt_token_ids {binary}, token_ids {binary}, logprobs {binary}, "
+        "beside TEXT NOT NULL, PRIMARY KEY (episode_id, seq, place))",
+        f"truths (episode_id VARCHAR(64) NOT NULL, body {binary} NOT NULL, PRIMARY KEY (episode_id))",
+    ):
+        connection.execute(text(f"CREATE TABLE {table}"))
+    for column, kind in (("run_id", "VARCHAR(64)"), ("group_id", "VARCHAR(64)"), ("attempt", "INTEGER")):
+        connection.execute(text(f"ALTER TABLE episodes ADD COLUMN {column} {kind}"))
+    for name in ("run", "group"):
+        connection.execute(text(f"CREATE INDEX episodes_{name} ON episodes ({name}_id, episode_id)"))
+
+
+MIGRATIONS: Final[Mapping[int, Callable[[Connection], None]]] = {
+    1: _add_chain,
+    2: _add_parent,
+    3: _add_calls,
+}
 """By the version that each starts from."""
+
+_NO_CALLS: Final = (
+    "CREATE TEMP VIEW messages AS SELECT NULL AS episode_id, NULL AS digest, NULL AS body WHERE 0",
+    "CREATE TEMP VIEW calls AS SELECT NULL AS episode_id, NULL AS seq, NULL AS place, NULL AS kept, "
+    "NULL AS messages, NULL AS tools, NULL AS reply, NULL AS prompt_kept, NULL AS prompt_token_ids, "
+    "NULL AS token_ids, NULL AS logprobs, NULL AS beside WHERE 0",
+    "CREATE TEMP VIEW truths AS SELECT NULL AS episode_id, NULL AS body WHERE 0",
+)
+_NO_RUN: Final = "NULL AS run_id, NULL AS group_id, NULL AS attempt"
 
 OLD_VIEWS: Final[Mapping[int, tuple[str, ...]]] = {
     1: (
         "CREATE TEMP VIEW events AS SELECT episode_id, seq, text, NULL AS digest FROM main.events",
         "CREATE TEMP VIEW episodes AS SELECT episode_id, epoch, environment, title, captain, captain_label, "
         "opponent, pack, seed, started_at, ended_at, reason, score, result, turns, "
-        "NULL AS detail, NULL AS end_seq, NULL AS end_digest, NULL AS parent FROM main.episodes",
+        f"NULL AS detail, NULL AS end_seq, NULL AS end_digest, NULL AS parent, {_NO_RUN} FROM main.episodes",
+        *_NO_CALLS,
     ),
-    2: ("CREATE TEMP VIEW episodes AS SELECT *, NULL AS parent FROM main.episodes",),
+    2: (f"CREATE TEMP VIEW episodes AS SELECT *, NULL AS parent, {_NO_RUN} FROM main.episodes", *_NO_CALLS),
+    3: (f"CREATE TEMP VIEW episodes AS SELECT *, {_NO_RUN} FROM main.episodes", *_NO_CALLS),
 }
 """How a reader of an embedded journal sees old tables as present ones, without touching them."""

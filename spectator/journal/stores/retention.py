@@ -1,23 +1,44 @@
-"""Owns which episodes a journal gives up, oldest first, and how their room is given back."""
+"""Which episodes a journal gives up, oldest first, and how their room is given back."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import reduce
+from operator import add
 from typing import Any, Final
 
-from sqlalchemy import Connection, LargeBinary, cast, delete, func, insert, select
+from sqlalchemy import Column, Connection, LargeBinary, Table, cast, delete, func, insert, select
 
 from spectator.clock import timestamp
 from spectator.journal.stores.database import run_to_its_end
-from spectator.journal.stores.schema import episodes, events, removals
+from spectator.journal.stores.schema import calls, episodes, events, messages, removals, truths
 
 BATCH: Final = 200
-"""Events that are removed in one transaction, and pages that are given back in one."""
+"""Rows that are removed in one transaction, and pages that are given back in one."""
 
 ROW_BYTES: Final = 120
-"""About what an event takes beside its text: its key, its digest and SQLite's own."""
+"""About what an event takes beside its text: its key, its digest and SQLite's own; likewise a message."""
+
+SIZES: Final[tuple[tuple[Table, tuple[Column[Any], ...]], ...]] = (
+    (events, (events.c.text,)),
+    (messages, (messages.c.body,)),
+    (
+        calls,
+        (
+            calls.c.messages,
+            calls.c.tools,
+            calls.c.reply,
+            calls.c.prompt_token_ids,
+            calls.c.token_ids,
+            calls.c.logprobs,
+            calls.c.beside,
+        ),
+    ),
+    (truths, (truths.c.body,)),
+)
+"""The tables that hold an episode, and the columns of each that take room."""
 
 MB: Final = 1_000_000
 
@@ -119,10 +140,16 @@ def _surplus(connection: Connection, keep: Keep, now: datetime) -> Iterator[Surp
 
 
 def _room(connection: Connection, episode_id: str) -> tuple[int, int]:
-    text = func.length(cast(events.c.text, LargeBinary))
-    wanted = select(func.count(), func.coalesce(func.sum(text), 0)).where(events.c.episode_id == episode_id)
-    count, size = connection.execute(wanted).one()
-    return count, size + count * ROW_BYTES
+    """Its events, and about how many bytes they and what belongs to them take."""
+    counts, room = [], 0
+    for table, columns in SIZES:
+        lengths = [func.coalesce(func.length(cast(column, LargeBinary)), 0) for column in columns]
+        size = func.coalesce(func.sum(reduce(add, lengths)), 0)
+        wanted = select(func.count(), size).where(table.c.episode_id == episode_id)
+        count, taken = connection.execute(wanted).one()
+        counts.append(count)
+        room += taken + count * ROW_BYTES
+    return counts[0], room
 
 
 def begin_removal(connection: Connection, episode_id: str) -> None:
@@ -141,20 +168,24 @@ def unfinished(connection: Connection) -> list[str]:
 
 
 def go_on_removing(connection: Connection, episode_id: str) -> bool:
-    """Remove the next batch of events of an episode whose removal was begun; whether there may be more."""
+    """Remove the next batch of rows of an episode whose removal was begun; whether there may be more."""
     if connection.scalar(select(removals.c.episode_id).where(removals.c.episode_id == episode_id)) is None:
         return False
-    mine = events.c.episode_id == episode_id
-    last: Any = connection.scalar(
-        select(
-            func.max(select(events.c.seq).where(mine).order_by(events.c.seq).limit(BATCH).subquery().c.seq)
-        )
-    )
-    if last is not None:
-        connection.execute(delete(events).where(mine, events.c.seq <= last))
-        return True
+    for table, key in ((calls, calls.c.seq), (messages, messages.c.digest), (events, events.c.seq)):
+        if _remove_some(connection, episode_id, table, key):
+            return True
+    connection.execute(delete(truths).where(truths.c.episode_id == episode_id))
     connection.execute(delete(removals).where(removals.c.episode_id == episode_id))
     return False
+
+
+def _remove_some(connection: Connection, episode_id: str, table: Table, key: Column[Any]) -> bool:
+    """Remove the first rows of an episode in ``table`` by their ``key``; whether there were any."""
+    mine = table.c.episode_id == episode_id
+    keys = connection.scalars(select(key).where(mine).order_by(key).limit(BATCH)).all()
+    if keys:
+        connection.execute(delete(table).where(mine, key <= keys[-1]))
+    return bool(keys)
 
 
 def give_back(connection: Connection) -> bool:

@@ -6,7 +6,7 @@ from typing import Final
 
 from sqlalchemy import Column, Float, Index, Integer, LargeBinary, MetaData, String, Table, Text
 
-SCHEMA_VERSION: Final = 3
+SCHEMA_VERSION: Final = 4
 """Version of the tables; a journal of a later version is not touched."""
 
 metadata: Final = MetaData()
@@ -49,13 +49,64 @@ episodes: Final = Table(
     Column("end_seq", Integer),
     Column("end_digest", LargeBinary(32)),
     Column("parent", String(64)),
+    Column("run_id", String(64)),
+    Column("group_id", String(64)),
+    Column("attempt", Integer),
     Index("episodes_unended", "ended_at", "episode_id"),
     Index("episodes_environment", "environment", "episode_id"),
     Index("episodes_captain", "captain", "episode_id"),
     Index("episodes_seed", "seed", "episode_id"),
     Index("episodes_parent", "parent", "episode_id"),
+    Index("episodes_run", "run_id", "episode_id"),
+    Index("episodes_group", "group_id", "episode_id"),
 )
 """The index of episodes, kept in the same transactions as the events that it is derived from."""
+
+messages: Final = Table(
+    "messages",
+    metadata,
+    Column("episode_id", String(64), primary_key=True),
+    Column("digest", LargeBinary(32), primary_key=True),
+    Column("body", LargeBinary, nullable=False),
+)
+"""Each message and each tool that a model was shown, once an episode; ``digest`` is the SHA-256 of its JSON.
+
+``body`` is that JSON, or zlib's compression of it where that is shorter: one begins with ``{``, the other
+with ``x``.
+"""
+
+calls: Final = Table(
+    "calls",
+    metadata,
+    Column("episode_id", String(64), primary_key=True),
+    Column("seq", Integer, primary_key=True, autoincrement=False),
+    Column("place", Integer, primary_key=True, autoincrement=False),
+    Column("kept", Integer, nullable=False),
+    Column("messages", LargeBinary, nullable=False),
+    Column("tools", LargeBinary),
+    Column("reply", LargeBinary),
+    Column("prompt_kept", Integer, nullable=False),
+    Column("prompt_token_ids", LargeBinary),
+    Column("token_ids", LargeBinary),
+    Column("logprobs", LargeBinary),
+    Column("beside", Text, nullable=False),
+)
+"""One row a call to a model: ``place`` counts the calls behind the decision that is event ``seq``, from 0.
+
+Its prompt is the first ``kept`` messages of the call before it for the same actor, and then ``messages``:
+digests of 32 bytes each. ``tools`` likewise; null means those of the call before it. Its prompt's tokens are
+the first ``prompt_kept`` of prompt and answer of the call before it, and then ``prompt_token_ids``. Numbers
+are packed: one byte ``i``, ``q``, ``f`` or ``d`` as in Python's ``struct``, then little-endian. ``reply`` is
+null where the event holds it. ``beside`` is JSON: the weights' versions, how it was asked, what was measured.
+"""
+
+truths: Final = Table(
+    "truths",
+    metadata,
+    Column("episode_id", String(64), primary_key=True),
+    Column("body", LargeBinary, nullable=False),
+)
+"""The sealed truth of an ended episode: JSON, compressed as messages are."""
 
 removals: Final = Table("removals", metadata, Column("episode_id", String(64), primary_key=True))
 """Episodes that are being removed: gone from the index, their events not yet all gone."""

@@ -1,4 +1,4 @@
-"""Owns the journal in a SQL database: SQLite with a write-ahead log where it is embedded.
+"""The journal in a SQL database: SQLite with a write-ahead log where it is embedded.
 
 One thread writes; appends that wait are committed together. ``synchronous=NORMAL``, unless asked otherwise:
 with a write-ahead log a commit survives the death of this process at any moment and the database is never
@@ -17,11 +17,14 @@ from typing import Any, Final, Self, TypeVar
 from sqlalchemy import Connection, func, or_, select
 from sqlalchemy.exc import DatabaseError
 
-from spectator.errors import JournalDamaged, JournalError, JournalUnavailable
+from spectator.errors import EpisodeNotFound, JournalDamaged, JournalError, JournalUnavailable, TruthSealed
 from spectator.events import RecordedEvent, decode
+from spectator.journal.attachments import Attachments, RecordedCall
 from spectator.journal.base import EpisodeFilter, EpisodeSummary, Synchronous
 from spectator.journal.chain import Link
+from spectator.journal.packing import expanded
 from spectator.journal.stores import retention
+from spectator.journal.stores.call_reading import CallReader
 from spectator.journal.stores.database import (
     Database,
     is_damage,
@@ -31,7 +34,7 @@ from spectator.journal.stores.database import (
     run_to_its_end,
 )
 from spectator.journal.stores.retention import Figures, Keep, Surplus
-from spectator.journal.stores.schema import episodes, events, schema
+from spectator.journal.stores.schema import episodes, events, schema, truths
 from spectator.journal.stores.writer import Writer
 
 SEARCHED: Final = (
@@ -39,6 +42,11 @@ SEARCHED: Final = (
     "episode_id",
 )  # fmt: skip
 """Columns that a search looks through."""
+
+FILTERED: Final = (
+    "environment", "captain", "opponent", "pack", "reason", "parent", "run_id", "group_id", "attempt",
+)  # fmt: skip
+"""Columns whose value a filter can ask for."""
 
 READ_BATCH: Final = 500
 """Events that a stream reads at once."""
@@ -83,11 +91,13 @@ class SqlJournal:
         database = open_database(url, writable=writable, synchronous=synchronous)
         return cls(database, writable=writable)
 
-    async def append(self, events: Sequence[RecordedEvent]) -> None:
-        """Record ``events`` of one episode, all or none."""
+    async def append(
+        self, events: Sequence[RecordedEvent], *, attachments: Attachments | None = None
+    ) -> None:
+        """Record ``events`` of one episode and what belongs to them, all or none."""
         if not events:
             return
-        await self._writing().append(events)
+        await self._writing().append(events, attachments)
 
     async def read(
         self, episode_id: str, *, after_seq: int = 0, limit: int | None = None
@@ -111,6 +121,33 @@ class SqlJournal:
             for recorded in batch:
                 yield recorded
             after_seq = batch[-1].event.seq
+
+    async def calls(self, episode_id: str) -> AsyncIterator[RecordedCall]:
+        """Its calls to models, in order, a batch at a time."""
+        reader = CallReader(episode_id)
+        try:
+            while batch := await self._query(reader.read):
+                for call in batch:
+                    yield call
+        except ValueError as error:
+            raise JournalError(f"the calls of {episode_id} cannot be read: {error}") from error
+
+    async def truth(self, episode_id: str) -> str | None:
+        """The sealed truth of an ended episode as JSON text."""
+        wanted = (
+            select(episodes.c.ended_at, truths.c.body)
+            .join(truths, truths.c.episode_id == episodes.c.episode_id, isouter=True)
+            .where(episodes.c.episode_id == episode_id)
+        )
+        found = await self._query(lambda connection: connection.execute(wanted).first())
+        if found is None:
+            raise EpisodeNotFound(episode_id)
+        if found.ended_at is None:
+            raise TruthSealed(episode_id)
+        try:
+            return None if found.body is None else expanded(found.body).decode()
+        except ValueError as error:
+            raise JournalError(f"the truth of {episode_id} cannot be read: {error}") from error
 
     async def links(self, episode_id: str) -> AsyncIterator[Sequence[Link]]:
         """Its events as they lie there, not decoded, a batch at a time."""
@@ -136,7 +173,7 @@ class SqlJournal:
     async def episodes(self, wanted: EpisodeFilter) -> list[EpisodeSummary]:
         """Summaries, newest first."""
         query = _summaries().order_by(episodes.c.episode_id.desc()).limit(wanted.limit)
-        for name in ("environment", "captain", "opponent", "pack", "reason", "parent"):
+        for name in FILTERED:
             if (value := getattr(wanted, name)) is not None:
                 query = query.where(episodes.c[name] == value)
         if wanted.seed is not None:

@@ -1,4 +1,4 @@
-"""Owns the one thread that writes the journal; appends that wait are committed together."""
+"""The one thread that writes the journal; appends that wait are committed together."""
 
 from __future__ import annotations
 
@@ -6,18 +6,21 @@ import asyncio
 import logging
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from queue import Empty, SimpleQueue
 from typing import Any, Final, TypeVar
 
 from sqlalchemy import Connection, insert, select, update
 from sqlalchemy.exc import IntegrityError, OperationalError, SQLAlchemyError
 
-from spectator.errors import JournalError, JournalUnavailable, SequenceConflict
+from spectator.errors import JournalError, JournalUnavailable, SequenceConflict, SpectatorError, typed_as
 from spectator.events import Event, RecordedEvent
+from spectator.journal.attachments import Attachments
 from spectator.journal.chain import GENESIS, extend
+from spectator.journal.stores.call_rows import CallRows, Prompt
 from spectator.journal.stores.database import RESTART, Database, is_damage, reason
+from spectator.journal.stores.insertion import Insertion
 from spectator.journal.stores.schema import episodes, events
 
 logger = logging.getLogger(__name__)
@@ -37,6 +40,7 @@ _UNWRITABLE: Final = (SQLAlchemyError, OSError, ArithmeticError, LookupError, Ty
 @dataclass(frozen=True, slots=True)
 class _Append:
     events: Sequence[RecordedEvent]
+    attachments: Attachments | None
     loop: asyncio.AbstractEventLoop
     done: asyncio.Future[None]
 
@@ -51,10 +55,11 @@ class _Job:
 
 @dataclass(frozen=True, slots=True)
 class _Head:
-    """Where an episode stands: its last number, and the digest up to there."""
+    """Where an episode stands: its last number, the digest up to there, and by actor the last prompt."""
 
     seq: int = 0
     digest: bytes = GENESIS
+    prompts: Mapping[str, Prompt] = field(default_factory=dict)
 
 
 class Writer:
@@ -68,7 +73,7 @@ class Writer:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._statement = insert(events).compile(dialect=database.engine.dialect)
+        self._insertion = Insertion(database.engine.dialect)
         self._appends: SimpleQueue[_Append | _Job | None] = SimpleQueue()
         self._heads: OrderedDict[str, _Head] = OrderedDict()
         self._over = False
@@ -80,8 +85,8 @@ class Writer:
         """Whether it still writes."""
         return not self._over and self._thread.is_alive()
 
-    async def append(self, events: Sequence[RecordedEvent]) -> None:
-        """Record ``events`` of one episode, all or none.
+    async def append(self, events: Sequence[RecordedEvent], attachments: Attachments | None = None) -> None:
+        """Record ``events`` of one episode and what belongs to them, all or none.
 
         Raises:
             SequenceConflict: One of the numbers is taken.
@@ -89,7 +94,7 @@ class Writer:
             JournalError: They could not be written.
         """
         loop = asyncio.get_running_loop()
-        append = _Append(events, loop, loop.create_future())
+        append = _Append(events, attachments, loop, loop.create_future())
         self._hand_over(append)
         await append.done
 
@@ -156,15 +161,17 @@ class Writer:
                 limit = 0 if isinstance(item, _Job) else limit - 1
 
     def _run(self, connection: Connection, job: _Job) -> None:
+        """Do a job; whatever it raises is its own failure, and the thread goes on writing."""
         try:
-            if job.within:
-                with connection.begin():
-                    self._hold(connection)
+            with typed_as(_unwritten):
+                if job.within:
+                    with connection.begin():
+                        self._hold(connection)
+                        result = job.work(connection)
+                else:
                     result = job.work(connection)
-            else:
-                result = job.work(connection)
-        except _UNWRITABLE as failure:
-            _answer(job, _unwritten(failure))
+        except SpectatorError as failure:
+            _answer(job, failure)
         else:
             _answer(job, None, result)
 
@@ -176,7 +183,7 @@ class Writer:
             with connection.begin():
                 self._hold(connection)
                 for append in group:
-                    self._insert(connection, append.events, heads)
+                    self._insert(connection, append, heads)
             error: JournalError | None = None
         except _UNWRITABLE as failure:
             if len(group) > 1:
@@ -194,9 +201,8 @@ class Writer:
         if self._database.anchor is not None:
             self._database.anchor.hold(connection)
 
-    def _insert(
-        self, connection: Connection, batch: Sequence[RecordedEvent], heads: dict[str, _Head]
-    ) -> None:
+    def _insert(self, connection: Connection, append: _Append, heads: dict[str, _Head]) -> None:
+        batch = append.events
         episode_id = batch[0].event.episode_id
         head = heads.get(episode_id) or self._heads.get(episode_id) or _read_head(connection, episode_id)
         rows = []
@@ -205,12 +211,10 @@ class Writer:
             rows.append(
                 {"episode_id": episode_id, "seq": head.seq, "text": recorded.text, "digest": head.digest}
             )
-        order = self._statement.positiontup
-        connection.exec_driver_sql(
-            str(self._statement),
-            rows if order is None else [tuple(row[name] for name in order) for row in rows],
-        )
-        heads[episode_id] = head
+        self._insertion.events(connection, rows)
+        if append.attachments:
+            head = self._attach(connection, append, head)
+        heads[episode_id] = head if batch[-1].event.type != "episode.ended" else replace(head, prompts={})
         for recorded in batch:
             if recorded.event.type == "episode.started":
                 connection.execute(insert(episodes).values(_index_row(recorded.event)))
@@ -219,6 +223,25 @@ class Writer:
                 logger.info(
                     "episode %s is recorded: %d events, digest %s", episode_id, head.seq, head.digest.hex()
                 )
+
+    def _attach(self, connection: Connection, append: _Append, head: _Head) -> _Head:
+        """Write what belongs to the events of ``append``; the head with the new prompts.
+
+        Raises:
+            ValueError: It belongs to none of them.
+        """
+        attachments, batch = append.attachments, [recorded.event for recorded in append.events]
+        assert attachments is not None
+        rows = CallRows(batch[0].episode_id, dict(head.prompts))
+        decided = [event for event in batch if event.type == "decision.made"]
+        if len(attachments.calls) > len(decided):
+            raise ValueError(f"calls of {len(attachments.calls)} decisions beside {len(decided)}")
+        for event, calls in zip(decided, attachments.calls, strict=False):
+            rows.add(event, calls)
+        self._insertion.calls(connection, rows)
+        if attachments.truth is not None:
+            self._insertion.truth(connection, batch[-1], attachments.truth)
+        return replace(head, prompts=rows.prompts)
 
     def _keep(self, heads: dict[str, _Head]) -> None:
         for episode_id, head in heads.items():
@@ -251,7 +274,7 @@ def _following(episode_id: str, head: _Head, recorded: RecordedEvent) -> _Head:
         raise ValueError(f"event {seq} does not follow event {head.seq}")
     if not isinstance(recorded.text, str):
         raise TypeError(f"the text of event {seq} is {type(recorded.text).__name__}")
-    return _Head(seq, extend(head.digest, recorded.text))
+    return _Head(seq, extend(head.digest, recorded.text), head.prompts)
 
 
 class _Taken(ValueError):
@@ -274,14 +297,14 @@ def _unwritten(failure: Exception) -> JournalError:
     return JournalUnavailable(says) if isinstance(failure, OperationalError | OSError) else JournalError(says)
 
 
-def _answer(item: _Append | _Job, error: JournalError | None, result: Any = None) -> None:
+def _answer(item: _Append | _Job, error: SpectatorError | None, result: Any = None) -> None:
     try:
         item.loop.call_soon_threadsafe(_deliver, item.done, error, result)
     except RuntimeError:  # the loop is closed: nobody waits any more
         return
 
 
-def _deliver(done: asyncio.Future[Any], error: JournalError | None, result: Any = None) -> None:
+def _deliver(done: asyncio.Future[Any], error: SpectatorError | None, result: Any = None) -> None:
     if done.done():
         return
     if error is None:
@@ -306,6 +329,9 @@ def _index_row(started: Event) -> dict[str, Any]:
         "seed": str(data["seed"]),
         "started_at": started.at,
         "parent": (data.get("parent") or {}).get("episode_id"),
+        "run_id": data.get("run_id"),
+        "group_id": data.get("group_id"),
+        "attempt": data.get("attempt"),
     }
 
 

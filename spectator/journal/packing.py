@@ -1,0 +1,119 @@
+"""JSON and numbers as the bytes in which a store keeps them: compressed text and packed arrays."""
+
+from __future__ import annotations
+
+import json
+import sys
+import zlib
+from array import array
+from collections.abc import Mapping
+from typing import Any, Final
+
+from spectator.events import encode_json
+
+LEAST_COMPRESSED: Final = 200
+"""Bytes below which text is not worth compressing."""
+
+INTEGERS: Final = ("i", "q")
+"""Packed integers: 4 bytes where all of them fit, else 8."""
+
+REALS: Final = ("f", "d")
+"""Packed real numbers: 4 bytes where that keeps every one exactly, else 8."""
+
+
+def json_bytes(value: Mapping[str, Any]) -> bytes:
+    """``value`` as JSON in UTF-8, its members in their order; half a surrogate pair is escaped.
+
+    Raises:
+        TypeError: Something in it is not JSON.
+        ValueError: A number in it is not finite.
+    """
+    try:
+        return encode_json(value).encode()
+    except UnicodeEncodeError:
+        return json.dumps(value, allow_nan=False, separators=(",", ":")).encode()
+
+
+def compressed(text: bytes) -> bytes:
+    """``text``, or zlib's compression of it where that is shorter.
+
+    Args:
+        text: A JSON object; it begins with a brace.
+    """
+    if len(text) < LEAST_COMPRESSED:
+        return text
+    packed = zlib.compress(text, 1)
+    return packed if len(packed) < len(text) else text
+
+
+def expanded(body: bytes) -> bytes:
+    """Inverse of :func:`compressed`.
+
+    >>> expanded(compressed(b'{"content":"' + 500 * b"x" + b'"}'))[:14]
+    b'{"content":"xx'
+
+    Raises:
+        ValueError: ``body`` is neither.
+    """
+    if body[:1] == b"{":
+        return body
+    try:
+        return zlib.decompress(body)
+    except zlib.error as error:
+        raise ValueError(f"it cannot be expanded: {error}") from error
+
+
+def pack_integers(values: array[int]) -> bytes:
+    """``values`` packed into 4 or 8 bytes each."""
+    try:
+        return _packed(array("i", values))
+    except OverflowError:
+        return _packed(array("q", values))
+
+
+def pack_reals(values: array[float]) -> bytes:
+    """``values`` packed into 4 bytes each where that changes none of them, else 8."""
+    narrow = array("f", values)
+    return _packed(narrow if narrow == values else values)
+
+
+def unpack(packed: bytes) -> array[Any]:
+    """Inverse of :func:`pack_integers` and :func:`pack_reals`, in 8 bytes a number.
+
+    >>> unpack(pack_integers(array("q", [1, 2, 3])))
+    array('q', [1, 2, 3])
+
+    Raises:
+        ValueError: It is not packed numbers.
+    """
+    kind = packed[:1].decode("latin-1")
+    if kind not in (*INTEGERS, *REALS):
+        raise ValueError("it does not begin with the kind of its numbers")
+    values: array[Any] = array(kind)
+    values.frombytes(packed[1:])
+    if sys.byteorder == "big":
+        values.byteswap()
+    return array("q" if kind in INTEGERS else "d", values)
+
+
+def _packed(values: array[Any]) -> bytes:
+    if sys.byteorder == "big":
+        values = array(values.typecode, values)
+        values.byteswap()
+    return values.typecode.encode() + values.tobytes()
+
+
+def shared_items(before: bytes, after: bytes, size: int) -> int:
+    """How many items of ``size`` bytes both begin with.
+
+    >>> shared_items(b"aabbcc", b"aabbdd", 2)
+    2
+    """
+    low, high = 0, min(len(before), len(after)) // size
+    while low < high:
+        middle = (low + high + 1) // 2
+        if after.startswith(before[low * size : middle * size], low * size):
+            low = middle
+        else:
+            high = middle - 1
+    return low

@@ -1,0 +1,122 @@
+"""An episode's record is a training record: what models were shown and answered, and the sealed truth."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+
+from spectator.environments.counting.environment import CountingEnvironment
+from spectator.errors import TruthSealed
+from spectator.events import encode_json
+from spectator.journal.attachments import truth_digest
+from spectator.journal.stores.sqlite import SqlJournal
+from spectator.llm.exchange import MAX_REPLY, fingerprint
+from spectator.observations import Observation
+from spectator.policies.base import Decision
+from tests.episodes.harness import end_of, plan_of, supervising
+from tests.episodes.test_driver import play
+from tests.fakes import FakePolicy, counted, world_with
+from tests.journal.calls import call_of, user
+from tests.journal.records import run, url_of
+
+
+class HidingEnvironment(CountingEnvironment):
+    """A count that hides a number until it is over."""
+
+    hidden: ClassVar[Any] = {"unseen": 90117}
+
+    def truth(self) -> Mapping[str, Any]:
+        return self.hidden if self._over else {}
+
+    @property
+    def _over(self) -> bool:
+        return self.state["turns"] <= self.state["turn"]
+
+
+def thinker(answer: str) -> Any:
+    """A captain behind whom a model is asked, with tokens."""
+
+    def decide(observation: Observation) -> Decision:
+        call = call_of(
+            [user(encode_json(dict(observation.content)))], answer, tokens=[1, 2], logprobs=[-0.1, -2]
+        )
+        asked = fingerprint(call.messages, call.tools)
+        held = None if len(answer) > MAX_REPLY else call.reply
+        exchange = {"request": asked, "reply": held, "digest": call.digest(asked)}
+        return replace(counted(observation), exchanges=[exchange], calls=[call])
+
+    return lambda seed: FakePolicy(decide)
+
+
+@pytest.mark.parametrize("answer", ["short", "long " * MAX_REPLY])
+def test_calls_are_recorded_in_the_commit_of_their_decision(tmp_path: Path, answer: str) -> None:
+    async def scenario() -> None:
+        journal = await SqlJournal.open(url_of(tmp_path))
+        async with supervising(world_with(policy=thinker(answer)), journal=journal) as stage:
+            live = await stage.start(options={"turns": 3})
+            await live.wait()
+        calls = [one async for one in journal.calls("ep-0001")]
+        events = [one.event for one in await journal.read("ep-0001")]
+        decisions = [event for event in events if event.type == "decision.made"]
+        assert [one.decided for one in calls] == decisions and len(calls) == 3
+        for one in calls:
+            assert one.call.reply is not None and one.call.reply["content"] == answer
+            assert (one.call.token_ids, one.call.logprobs) == (array("q", [1, 2]), array("d", [-0.1, -2]))
+            assert one.exchange["request"] == fingerprint(one.call.messages, one.call.tools)
+            assert one.exchange["digest"] == one.call.digest(one.exchange["request"])
+        await journal.aclose()
+
+    run(scenario())
+
+
+def test_a_decision_with_calls_but_without_their_exchanges_is_the_policys_error() -> None:
+    policy = FakePolicy(lambda observation: replace(counted(observation), calls=[call_of([])]))
+    end = end_of(play(world_with(policy=lambda seed: policy)).events)
+    assert end["reason"] == "policy_error" and "1 calls beside 0 exchanges" in end["detail"]
+
+
+def test_the_truth_is_sealed_while_played_and_recorded_with_the_end(tmp_path: Path) -> None:
+    truth = encode_json(HidingEnvironment.hidden)
+
+    async def scenario() -> None:
+        journal = await SqlJournal.open(url_of(tmp_path))
+        world = world_with(environment=HidingEnvironment)
+        async with supervising(world, journal=journal) as stage:
+            live = await stage.start(options={"turns": 3})
+            with pytest.raises(TruthSealed):
+                await journal.truth("ep-0001")
+            await live.wait()
+        events = await journal.read("ep-0001")
+        assert end_of(events)["truth"] == truth_digest(truth)
+        assert await journal.truth("ep-0001") == truth
+        public = await journal.episode("ep-0001"), stage.supervisor.showing()
+        assert "90117" not in repr(public)
+        assert not [one.text for one in events if "90117" in one.text or "unseen" in one.text]
+        await journal.aclose()
+
+    run(scenario())
+
+
+def test_an_episode_that_is_cut_short_or_suspended_keeps_its_truth_sealed() -> None:
+    world = world_with(environment=HidingEnvironment, step_cap=lambda options: 2)
+    cut = play(world, turns=4)
+    assert end_of(cut.events)["reason"] == "step_cap"
+    assert "truth" not in end_of(cut.events) and not cut.journal.attached
+
+
+@pytest.mark.parametrize("hidden", [{"x": float("inf")}, {"x": object()}, 7])
+def test_a_truth_that_is_no_json_is_the_worlds_error(hidden: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(HidingEnvironment, "hidden", hidden)
+    end = end_of(play(world_with(environment=HidingEnvironment)).events)
+    assert end["reason"] == "environment_error" and "truth" not in end
+
+
+def test_what_an_episode_is_played_for_is_told_at_its_beginning() -> None:
+    plan = replace(plan_of(world_with()), run_id="run-1", group_id="task-3", attempt=2)
+    started = plan.started()
+    assert (started.run_id, started.group_id, started.attempt) == ("run-1", "task-3", 2)

@@ -101,19 +101,3 @@ def _packed(values: array[Any]) -> bytes:
         values = array(values.typecode, values)
         values.byteswap()
     return values.typecode.encode() + values.tobytes()
-
-
-def shared_items(before: bytes, after: bytes, size: int) -> int:
-    """How many items of ``size`` bytes both begin with.
-
-    >>> shared_items(b"aabbcc", b"aabbdd", 2)
-    2
-    """
-    low, high = 0, min(len(before), len(after)) // size
-    while low < high:
-        middle = (low + high + 1) // 2
-        if after.startswith(before[low * size : middle * size], low * size):
-            low = middle
-        else:
-            high = middle - 1
-    return low

@@ -35,7 +35,7 @@ class HidingEnvironment(CountingEnvironment):
 
     @property
     def _over(self) -> bool:
-        return self.state["turns"] <= self.state["turn"]
+        return bool(self.state["turns"] <= self.state["turn"])
 
 
 def thinker(answer: str) -> Any:

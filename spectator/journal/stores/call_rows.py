@@ -10,8 +10,9 @@ from itertools import count
 from typing import Any, Final
 
 from spectator.events import Event, encode_json
-from spectator.journal.packing import compressed, json_bytes, pack_integers, pack_reals, shared_items
+from spectator.journal.packing import compressed, json_bytes, pack_integers, pack_reals
 from spectator.model_calls import ModelCall
+from spectator.prefix import common_length
 
 DIGEST_BYTES: Final = 32
 
@@ -79,11 +80,11 @@ class CallRows:
     def _row(self, actor: str, call: ModelCall, *, whole: bool) -> dict[str, Any]:
         before = self.prompts.get(actor, Prompt())
         refs = self._refs(before, call.messages)
-        kept = shared_items(before.refs, refs, DIGEST_BYTES)
+        kept = common_length(before.refs, refs) // DIGEST_BYTES
         tool_refs = before.tool_refs if call.tools is before.tools else None
         tool_refs = self._stored(call.tools) if tool_refs is None else tool_refs
         prompt = call.prompt_token_ids
-        known = 0 if prompt is None else shared_items(before.tokens.tobytes(), prompt.tobytes(), 8)
+        known = 0 if prompt is None else common_length(before.tokens, prompt)
         beside = {
             "weight_versions": [list(run) for run in call.weight_versions],
             "about": call.about,

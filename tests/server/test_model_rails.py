@@ -14,7 +14,7 @@ from spectator.evaluation.store import FigureStore
 from tests.llm.brains import Said, batsman, counter, obedient, say
 from tests.llm.endpoints import endpoint, write_captains
 from tests.llm.fake_server import FakeModelServer
-from tests.server.test_leaderboard import board
+from tests.server.http.test_leaderboard import board
 from tests.serving import Serving, serve, test_settings
 
 PRICES = {"price_in": 2.0, "price_out": 8.0}

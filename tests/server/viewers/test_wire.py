@@ -20,7 +20,7 @@ from server.viewers.wire import Frame, Ping, Position
 from spectator.errors import ProtocolError
 from spectator.events import Event, record
 
-ROOT = Path(__file__).resolve().parent.parent.parent
+ROOT = Path(__file__).resolve().parents[3]
 
 
 @settings(deadline=None)

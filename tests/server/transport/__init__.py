@@ -1,0 +1,1 @@
+"""Tests of viewers' connections, over real sockets."""

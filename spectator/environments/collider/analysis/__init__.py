@@ -5,6 +5,7 @@ Nothing here draws random numbers but toys, from a stream that belongs to the sp
 an argument is said by :class:`InvalidAnalysis`. scipy and iminuit are imported at the first call.
 """
 
+from spectator.environments.collider.analysis import open_data
 from spectator.environments.collider.analysis.backgrounds import BACKGROUNDS, BackgroundFit, fit_background
 from spectator.environments.collider.analysis.calibration import (
     CANDLES,
@@ -25,6 +26,7 @@ from spectator.environments.collider.analysis.comparison import (
     compatibility,
     spurious_signal,
 )
+from spectator.environments.collider.analysis.finding import find_resonances
 from spectator.environments.collider.analysis.kinematics import bin_masses, invariant_mass, pair_mass
 from spectator.environments.collider.analysis.limits import UpperLimit, counting_limit, upper_limit
 from spectator.environments.collider.analysis.look_elsewhere import (
@@ -35,7 +37,7 @@ from spectator.environments.collider.analysis.look_elsewhere import (
 )
 from spectator.environments.collider.analysis.pdg import PDG, PdgValue
 from spectator.environments.collider.analysis.peaks import MODELS
-from spectator.environments.collider.analysis.resonance import ResonanceFit, fit_resonance
+from spectator.environments.collider.analysis.resonance import ResonanceFit, fit_resonance, fit_resonances
 from spectator.environments.collider.analysis.scanning import Scan, scan
 from spectator.environments.collider.analysis.significance import (
     ProfileSignificance,
@@ -92,10 +94,13 @@ __all__ = [
     "dataset_generator",
     "discovery_significance",
     "expected_significance",
+    "find_resonances",
     "fit_background",
     "fit_resonance",
+    "fit_resonances",
     "global_significance",
     "invariant_mass",
+    "open_data",
     "pair_mass",
     "profile_significance",
     "scan",

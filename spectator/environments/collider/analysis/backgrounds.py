@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from spectator.environments.collider.analysis import normal
 from spectator.environments.collider.analysis.checks import (
+    FEWEST_BINS,
     Floats,
     Window,
     checked_choice,
@@ -213,12 +214,14 @@ def fit_background(
     kept = np.ones(len(seen), dtype=bool)
     for stretch in exclude_gev:
         kept[checked_window(edges, stretch, field="exclude_gev", bins=1)] = False
+    if kept.sum() < FEWEST_BINS:
+        raise refuse("exclude_gev", f"leaves at least {FEWEST_BINS} bins")
+    if not seen[kept].any():
+        raise refuse("counts", "hold at least one event outside the excluded stretches")
     name = choose_background(edges, seen, kept) if background == "auto" else background
     columns, widths = design(name, edges, sqrt_s_gev), np.diff(edges)
     if kept.sum() < columns.shape[1]:
         raise refuse("exclude_gev", f"leaves at least {columns.shape[1]} bins for the {name} background")
-    if not seen[kept].any():
-        raise refuse("counts", "hold at least one event outside the excluded stretches")
     fit = poisson_regression(columns[kept], seen[kept], widths[kept])
     expected = widths * np.exp(np.clip(columns @ fit.beta, -600, 600))
     chi2, ndf, p_value = goodness(seen[kept], expected[kept], columns.shape[1])

@@ -98,12 +98,25 @@ def minimise(problem: Problem, start: Floats, free: NDArray[np.bool_]) -> Minimu
             reached = objective(problem, tried, new)
             if reached < value:
                 break
-            damping *= 4.0
+            damping = max(4.0 * damping, 1e-4)
         else:
             converged = _distance(gradient, information, moving) < 1e-2
             break
-        theta, expected, value, damping = tried, new, reached, max(damping * 0.1, 1e-9)
+        moved = tried - theta
+        foreseen = -float(gradient @ moved) - 0.5 * float(moved @ information @ moved)
+        damping = _next_damping(damping, (value - reached) / max(foreseen, 1e-300))
+        theta, expected, value = tried, new, reached
     return Minimum(theta, expected, value, converged, _at_limit(problem, theta))
+
+
+def _next_damping(damping: float, gain: float) -> float:
+    """The damping after a step that gained so much of what was foreseen.
+
+    The expected second derivatives may be half of the real ones; undamped steps would then leap to and fro.
+    """
+    if gain < 0.5:
+        return max(4.0 * damping, 0.2)
+    return max(0.1 * damping, 1e-9) if gain > 0.8 else damping
 
 
 def _at_limit(problem: Problem, theta: Floats) -> NDArray[np.bool_]:

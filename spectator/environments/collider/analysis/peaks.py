@@ -64,6 +64,7 @@ class PeakProblem:
         size = self.first_background + self.columns.shape[1]
         self.lower, self.upper = np.full(size, -np.inf), np.full(size, np.inf)
         self.centre, self.weight = np.zeros(size), np.zeros(size)
+        self.lower[: self.peaks] = 0.0
         self.lower[self.peaks : self.width] = self.edges[0]
         self.upper[self.peaks : self.width] = self.edges[-1]
         middle = 0.5 * (self.edges[0] + self.edges[-1])

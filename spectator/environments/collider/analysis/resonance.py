@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -26,6 +26,7 @@ from spectator.environments.collider.analysis.checks import (
     checked_window,
     refuse,
 )
+from spectator.environments.collider.analysis.interval import FAINT, mass_spread, widths_to_try
 from spectator.environments.collider.analysis.likelihood import Minimum, covariance, minimise
 from spectator.environments.collider.analysis.peaks import MODELS, PeakProblem
 from spectator.environments.collider.analysis.scores import gauss_templates, score_test, score_z
@@ -41,6 +42,11 @@ SMALLEST_PEAK: Final = 0.03
 STIFFNESS: Final = 5.0
 """A background may have one coefficient for each so many sigma of the window: one that bends within the width
 of a peak would swallow it."""
+
+TYPICAL: Final = 14.0
+TYPICAL_ERROR: Final = 0.8
+"""Where nothing is known of the width, its logarithm is weakly constrained to that of the window over 14,
+within 0.8. Any clear peak overrules it; without it a faint one shrinks to a spike of one bin."""
 
 _WIDEST: Final = 4.0
 """The largest sigma is the window over this: nothing wider can be told from a background in it."""
@@ -59,15 +65,16 @@ class ResonanceFit:
         z_local: Significance at this mass: sqrt(q0), 0 without an excess.
         chi2: Pearson's over the bins of the window.
         ndf: Bins less free parameters.
-        converged: Whether the likelihood's minimum was found with a positive yield.
+        converged: Whether the likelihood's minimum was found.
         signal_error: Standard error of the yield.
         width_error_gev: Standard error of the width; 0 where it was given.
         p_value: Chance of a chi-square this large.
         model: Shape of the peak.
         background: Family of the background.
         window_gev: Edges of the bins that were used.
-        width_at_limit: Whether the width pressed against what the window allows: then this is no peak but the
-            shape of the background.
+        width_at_limit: Whether the width pressed against what the window allows.
+        z_over_smooth: Significance of this description over the best smooth background alone, up to a
+            quartic, however much that bends. A narrow peak keeps it; a shoulder or a turn-on loses it.
         other_peaks_gev: Masses of further peaks in the window, which the fit describes too.
         expected: Events of the fitted description in each bin.
         expected_background: The same of everything but this peak.
@@ -89,10 +96,20 @@ class ResonanceFit:
     background: str
     window_gev: tuple[float, float]
     width_at_limit: bool
+    z_over_smooth: float
     other_peaks_gev: tuple[float, ...]
     expected: tuple[float, ...]
     expected_background: tuple[float, ...]
     bins: tuple[int, int]
+
+    @property
+    def background_like(self) -> bool:
+        """Whether a bend of the background explains it: the local background shape test.
+
+        So it is where the width is as large as the window allows, or where a smooth background alone takes
+        more than half of the significance, of which ten standard deviations are asked for at most.
+        """
+        return self.width_at_limit or self.z_over_smooth < 0.5 * min(self.z_local, 10.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +141,13 @@ class _Task:
     resolution_gev: float | None
     resolution_error_gev: float
     mass: float | None
+
+    @property
+    def typical(self) -> tuple[float, float]:
+        """Centre and error, on a logarithmic scale, of the constraint on the width."""
+        if self.resolution_gev is not None:
+            return self.resolution_gev, self.resolution_error_gev / self.resolution_gev
+        return float(self.edges[-1] - self.edges[0]) / TYPICAL, TYPICAL_ERROR
 
     @property
     def sigmas(self) -> tuple[float, float]:
@@ -171,15 +195,51 @@ def fit_resonance(
     >>> round(fit.mass_gev, 1), round(fit.width_gev, 1), round(fit.signal, -1), fit.converged
     (125.0, 1.6, 2000.0, True)
     """
-    edges, seen = checked_spectrum(edges_gev, counts)
-    chosen = checked_window(edges, window_gev, bins=5)
-    task = _checked_task(
-        edges[chosen.start : chosen.stop + 1],
-        seen[chosen],
+    task, chosen = _task_of(
+        edges_gev,
+        counts,
+        window_gev,
         (model, background, natural_width_gev, resolution_gev, resolution_error_gev, mass_gev),
     )
     best = _describe(task)
-    return _report(task, best, chosen)
+    return _report(task, best, chosen, _main_peak(best))
+
+
+def fit_resonances(
+    edges_gev: ArrayLike,
+    counts: ArrayLike,
+    window_gev: Window | None = None,
+    *,
+    background: str = "auto",
+    mass_gev: float | None = None,
+) -> tuple[ResonanceFit, ...]:
+    """Fit the peaks of a window together, as :func:`fit_resonance` does, and report each, by mass.
+
+    Args:
+        edges_gev: Bin edges, n + 1 ascending values in GeV.
+        counts: Events, n values.
+        window_gev: Lower and upper mass; all bins without it.
+        background: One of ``BACKGROUNDS``, or ``auto``.
+        mass_gev: Where to begin.
+
+    Raises:
+        InvalidAnalysis: An argument breaks its rule.
+    """
+    task, chosen = _task_of(edges_gev, counts, window_gev, ("auto", background, None, None, None, mass_gev))
+    best = _describe(task)
+    reports = [_report(task, best, chosen, peak) for peak in range(best.problem.peaks)]
+    return tuple(sorted(reports, key=lambda report: report.mass_gev))
+
+
+def _task_of(
+    edges_gev: ArrayLike,
+    counts: ArrayLike,
+    window_gev: Window | None,
+    asked: tuple[str, str, float | None, float | None, float | None, float | None],
+) -> tuple[_Task, slice]:
+    edges, seen = checked_spectrum(edges_gev, counts)
+    chosen = checked_window(edges, window_gev, bins=5)
+    return _checked_task(edges[chosen.start : chosen.stop + 1], seen[chosen], asked), chosen
 
 
 def _checked_task(
@@ -257,11 +317,9 @@ def _fit(
     task: _Task, model: str, background: str, places: list[Start], theta: Floats | None = None
 ) -> _Trial:
     columns = design(background, task.edges)
-    resolution = None
-    if task.resolution_gev is not None:
-        relative = task.resolution_error_gev / task.resolution_gev
-        resolution = (task.resolution_gev / places[0].mass, relative)
-    sigmas = task.sigmas if resolution is None else (1e-3 * places[0].sigma, 1e3 * places[0].sigma)
+    resolution = (task.typical[0] / places[0].mass, task.typical[1])
+    free = task.resolution_gev is None
+    sigmas = task.sigmas if free else (1e-3 * places[0].sigma, 1e3 * places[0].sigma)
     problem = PeakProblem(
         task.edges, task.counts, columns, len(places), model, task.gamma, sigmas, resolution
     )
@@ -325,32 +383,35 @@ def _further_peak(task: _Task, best: _Trial) -> Start | None:
     return Start(float(centres[top]), float(sigmas[top]), events, float(z[top]), known[0].beta)
 
 
-def _report(task: _Task, best: _Trial, chosen: slice) -> ResonanceFit:
+def _report(task: _Task, best: _Trial, chosen: slice, main: int) -> ResonanceFit:
     problem, minimum = best.problem, best.minimum
-    theta, main = minimum.theta, 0
-    errors = np.sqrt(np.diag(covariance(problem, minimum, problem.free())))
+    theta = minimum.theta
+    errors = _errors(best, main)
     mass = float(theta[problem.peaks + main])
     sigma = mass * math.exp(theta[problem.width])
     poor = math.sqrt(best.chi2 / best.ndf) if best.ndf and best.p_value < POOR else 1.0
     poor = max(poor, 1.0)
     share = theta[main] * problem.shares(theta, main)
-    at_limit = bool(minimum.at_limit[problem.width]) and problem.resolution is None
+    at_limit = bool(minimum.at_limit[problem.width]) and task.resolution_gev is None
+    z_local = _z_local(task, best, main)
+    mass_error = _mass_error(task, best, float(errors[problem.peaks + main]), sigma, z_local) * poor
     return ResonanceFit(
         mass_gev=mass,
-        mass_error_gev=float(_mass_error(task, errors[problem.peaks + main], sigma) * poor),
+        mass_error_gev=min(mass_error, float(task.edges[-1] - task.edges[0])),
         width_gev=sigma,
         signal=float(theta[main]),
-        z_local=_z_local(task, best, main),
+        z_local=z_local,
         chi2=best.chi2,
         ndf=best.ndf,
-        converged=bool(minimum.converged and theta[main] > 0),
+        converged=minimum.converged,
         signal_error=float(errors[main] * poor),
         width_error_gev=float(errors[problem.width] * sigma * poor),
         p_value=best.p_value,
         model=problem.model,
         background=best.background,
         window_gev=(float(task.edges[0]), float(task.edges[-1])),
-        width_at_limit=at_limit and sigma >= 0.9 * task.sigmas[1],
+        width_at_limit=at_limit and sigma >= 0.8 * task.sigmas[1],
+        z_over_smooth=_z_over_smooth(task, best),
         other_peaks_gev=tuple(
             float(theta[problem.peaks + peak]) for peak in range(problem.peaks) if peak != main
         ),
@@ -360,15 +421,52 @@ def _report(task: _Task, best: _Trial, chosen: slice) -> ResonanceFit:
     )
 
 
-def _mass_error(task: _Task, error: float, sigma: float) -> float:
-    """Not better than a bin allows where the whole peak lies in one, nor worse than the window."""
+def _main_peak(best: _Trial) -> int:
+    """The peak that the fit began with, or where that vanished, the largest one."""
+    yields = best.minimum.theta[: best.problem.peaks]
+    return 0 if yields[0] > 0 else int(np.argmax(yields))
+
+
+def _errors(best: _Trial, main: int) -> Floats:
+    """Standard errors of all parameters; of the yields alone where the peak has vanished."""
+    free, minimum = best.problem.free(), best.minimum
+    if minimum.theta[main] <= 0:
+        free[best.problem.peaks : best.problem.first_background] = False
+        minimum = replace(minimum, at_limit=np.zeros_like(minimum.at_limit))
+    return np.asarray(np.sqrt(np.diag(covariance(best.problem, minimum, free))))
+
+
+def _z_over_smooth(task: _Task, best: _Trial) -> float:
+    bins = np.diff(task.edges)
+    orders = [name for name, order in ORDERS.items() if order < len(task.counts) - 1]
+    alone = min(poisson_regression(design(name, task.edges), task.counts, bins).nll for name in orders)
+    return math.sqrt(max(2.0 * (alone - best.minimum.nll), 0.0))
+
+
+def _mass_error(task: _Task, best: _Trial, error: float, sigma: float, z: float) -> float:
+    """From the curvature; not below what a bin allows where the whole peak lies in one, and for a faint peak
+    not below the spread of masses that its likelihood leaves open."""
     bins = float(np.diff(task.edges).mean())
-    span = float(task.edges[-1] - task.edges[0])
     if error <= 0:
-        return span / math.sqrt(12.0)
+        return float(task.edges[-1] - task.edges[0]) / math.sqrt(12.0)
     if sigma < 0.5 * bins:
         error = max(error, bins / math.sqrt(12.0))
-    return min(error, span)
+    if z < FAINT and best.problem.peaks == 1:
+        theta = best.minimum.theta
+        around = (best.problem.background(theta), float(theta[1]), _tried_widths(task))
+        error = max(error, mass_spread(task.edges, task.counts, best.problem.columns, *around))
+    return error
+
+
+def _tried_widths(task: _Task) -> tuple[Floats, Floats]:
+    """Widths for :func:`mass_spread`, and what each costs."""
+    centre, error = task.typical
+    if error == 0:
+        return np.array([centre]), np.zeros(1)
+    least, most = task.sigmas
+    low = max(centre * math.exp(-2.0 * error), least)
+    sigmas = widths_to_try(low, max(min(centre * math.exp(2.0 * error), most), 1.01 * low))
+    return sigmas, (np.log(sigmas / centre) / error) ** 2
 
 
 def _z_local(task: _Task, best: _Trial, main: int) -> float:

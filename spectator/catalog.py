@@ -52,6 +52,10 @@ def load_world(name: str) -> World:
     Raises:
         InvalidRequest: There is none, or packages that it needs are not installed; the message says which.
         ConfigurationError: What the entry point names cannot be imported, or is not a world.
+
+    >>> world = load_world("counting")
+    >>> world.actors, sorted(world.captains)
+    (('counter',), ['heuristic', 'random'])
     """
     if (absent := missing_extra(name)) is not None:
         raise InvalidRequest([FieldError("environment", absent)])

@@ -42,7 +42,11 @@ class SystemClock:
 
 
 def timestamp(moment: datetime) -> str:
-    """RFC 3339 in UTC with milliseconds, such as ``2026-11-21T05:00:00.123Z``."""
+    """RFC 3339 in UTC with milliseconds, such as ``2026-11-21T05:00:00.123Z``.
+
+    >>> timestamp(datetime(2026, 11, 21, 5, 0, tzinfo=UTC))
+    '2026-11-21T05:00:00.000Z'
+    """
     utc = moment.astimezone(UTC)
     return f"{utc:%Y-%m-%dT%H:%M:%S}.{utc.microsecond // 1000:03d}Z"
 

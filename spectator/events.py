@@ -98,6 +98,10 @@ def record(event: Event) -> RecordedEvent:
     Raises:
         ValueError: A number in it is not finite, or a text has no UTF-8.
         TypeError: A value in it is not JSON.
+
+    >>> event = Event("ep-1", "e", 1, "2026-11-21T05:00:00.000Z", 1, "counting.said", {"number": 7}, {})
+    >>> record(event).text
+    '{"v":1,"episode_id":"ep-1","epoch":"e","seq":1,...,"data":{"number":7},"patch":{}}'
     """
     return RecordedEvent(event, encode_json(envelope(event)))
 
@@ -148,6 +152,13 @@ def encode_json(value: Any) -> str:
     Raises:
         ValueError: A number is not finite, or a text holds half a surrogate pair, which has no UTF-8.
         TypeError: A value is not JSON.
+
+    >>> encode_json({"name": "Zoë", "share": 0.5})
+    '{"name":"Zoë","share":0.5}'
+    >>> encode_json(float("nan"))
+    Traceback (most recent call last):
+        ...
+    ValueError: Out of range float values are not JSON compliant...
     """
     text = _ENCODER.encode(value)
     if text.isascii():

@@ -13,7 +13,11 @@ _PLAIN: Final = frozenset({str, int, float, bool, list, type(None)})
 
 
 def apply_patch(target: Any, patch: Any) -> Any:
-    """Return ``target`` with ``patch`` applied; neither is changed, untouched parts are shared."""
+    """Return ``target`` with ``patch`` applied; neither is changed, untouched parts are shared.
+
+    >>> apply_patch({"runs": 3, "over": {"ball": 2}}, {"runs": None, "over": {"ball": 3}})
+    {'over': {'ball': 3}}
+    """
     if not _is_object(patch):
         return patch
     result = dict(target) if _is_object(target) else {}
@@ -30,6 +34,9 @@ def make_patch(before: Any, after: Any) -> Any:
 
     For objects it names only what differs, so that an object can be replaced without what it held
     before shining through.
+
+    >>> make_patch({"runs": 3, "over": {"ball": 2}}, {"over": {"ball": 3}})
+    {'runs': None, 'over': {'ball': 3}}
     """
     if not _is_object(before) or not _is_object(after):
         return after

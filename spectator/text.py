@@ -17,6 +17,10 @@ _UNWANTED: Final = re.compile(
 
 
 def clean_text(text: str, limit: int) -> str:
-    """``text`` without control, bidirectional and unencodable characters, cut to ``limit`` characters."""
+    """``text`` without control, bidirectional and unencodable characters, cut to ``limit`` characters.
+
+    >>> clean_text("\\x1b[31mred\\x1b[0m alert", 8)
+    '[31mred…'
+    """
     cleaned = text if text.isascii() and text.isprintable() else _UNWANTED.sub("", text)
     return cleaned if len(cleaned) <= limit else cleaned[: limit - 1] + "…"

@@ -52,6 +52,9 @@ def live_url(address: str) -> str:
 
     Raises:
         ValueError: It is no ``http``, ``https``, ``ws`` or ``wss`` address.
+
+    >>> live_url("https://example.org/watch/01JD")
+    'wss://example.org/live/01JD'
     """
     parts = urlsplit(address)
     schemes = {"http": "ws", "https": "wss", "ws": "ws", "wss": "wss"}

@@ -13,6 +13,9 @@ def parse_options(_: click.Context, __: click.Parameter, pairs: tuple[str, ...])
 
     Raises:
         click.BadParameter: A pair without an equals sign.
+
+    >>> parse_options(None, None, ("max_overs=5", "start=chase"))
+    {'max_overs': 5, 'start': 'chase'}
     """
     options: dict[str, Any] = {}
     for pair in pairs:

@@ -63,6 +63,9 @@ def check_world(world: World, *, options: Mapping[str, Any] | None = None, seed:
 
     Raises:
         ConformanceError: It breaks the contract; every finding is listed.
+
+    >>> from spectator.environments.counting import WORLD
+    >>> check_world(WORLD)
     """
     complete = world.options_type.model_validate(dict(options or {})).model_dump(mode="json")
     findings = [*_check_catalogue(world)]

@@ -70,6 +70,12 @@ class SingleAgent:
     Raises:
         InvalidRequest: There is no such world.
         ConfigurationError: The name belongs to something that is no world.
+
+    >>> agent = SingleAgent("counting")
+    >>> observation = agent.reset(seed=1, options={"turns": 1})
+    >>> agent.step({"text": f"ACTION: {observation.content['next']}"}).reward
+    1.0
+    >>> agent.close()
     """
 
     def __init__(

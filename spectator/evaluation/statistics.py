@@ -65,6 +65,10 @@ def share_interval(pairs: Sequence[float], rng: np.random.Generator, *, draws: i
 
     Raises:
         ValueError: There is no pair, or a share is outside [0, 1].
+
+    >>> won = share_interval([1.0, 0.5, 1.0, 0.5, 1.0, 0.0, 1.0, 0.5], np.random.default_rng(1))
+    >>> round(won.value, 2), round(won.low, 2), round(won.high, 2)
+    (0.69, 0.4, 0.9)
     """
     shares = np.asarray(pairs, dtype=np.float64)
     if shares.size == 0 or not ((shares >= 0.0) & (shares <= 1.0)).all():
@@ -104,6 +108,10 @@ def wilson(points: float, games: int) -> Interval:
 
     Raises:
         ValueError: ``games`` is below 1, or ``points`` not from 0 to ``games``.
+
+    >>> found = wilson(points=12, games=20)
+    >>> round(found.low, 2), found.value, round(found.high, 2)
+    (0.39, 0.6, 0.78)
     """
     if games < 1 or not 0 <= points <= games:
         raise ValueError(f"{points} points of {games} games")

@@ -29,6 +29,9 @@ def extend(digest: bytes, text: str) -> bytes:
 
     Raises:
         UnicodeEncodeError: The text has no UTF-8.
+
+    >>> extend(extend(GENESIS, "first"), "second").hex()[:16]
+    'de1e86981ce97f7c'
     """
     return sha256(digest + text.encode()).digest()
 

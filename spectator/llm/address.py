@@ -58,6 +58,9 @@ class SessionAddress:
 
     Args:
         base_url: The session's name and ``/chat/completions`` are appended to it.
+
+    >>> SessionAddress("http://localhost:8000/v1").url("match-7")
+    'http://localhost:8000/v1/match-7/chat/completions'
     """
 
     base_url: str

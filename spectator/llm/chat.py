@@ -114,6 +114,9 @@ class Usage:
         tokens_out: Tokens of the answer, thoughts included.
         cached_in: How many of ``tokens_in`` the endpoint had at hand.
         thought_out: How many of ``tokens_out`` were thoughts, where it says so.
+
+    >>> (Usage(1200, 80) + Usage(1300, 70)).cost(price_in=2.0, price_out=10.0)
+    0.0065
     """
 
     tokens_in: int = 0

@@ -89,6 +89,13 @@ def find_calls(answer: ChatAnswer, legal: Sequence[LegalAction]) -> list[Written
     """Every call in ``answer``, in order: the endpoint's own form first, else whatever the text holds.
 
     An answer that was cut at its longest length is not mended: half a number is another number.
+
+    >>> schema = {"type": "object", "properties": {"mass": {"type": "number"}}}
+    >>> legal = [{"tool": "claim", "arguments": schema}]
+    >>> answer = ChatAnswer(text="I am sure. {'tool': 'claim', 'arguments': {'mass': '125.3'}}")
+    >>> [call] = find_calls(answer, legal)
+    >>> call.tool, call.arguments
+    ('claim', {'mass': '125.3'})
     """
     whole = answer.finish_reason != "length"
     if answer.tool_calls:

@@ -97,6 +97,11 @@ def parse_retry_after(value: str | None, now: datetime) -> float | None:
     Args:
         value: Seconds, or a date.
         now: The wall clock, aware.
+
+    >>> parse_retry_after("30", datetime(2026, 11, 21, tzinfo=UTC))
+    30.0
+    >>> parse_retry_after("Sat, 21 Nov 2026 00:01:00 GMT", datetime(2026, 11, 21, tzinfo=UTC))
+    60.0
     """
     if value is None:
         return None

@@ -42,6 +42,9 @@ def first_violation(value: Any, schema: Schema | bool, *, root: Schema | None = 
 
     Raises:
         UnsupportedSchema: The schema cannot be judged by.
+
+    >>> first_violation({"share": 1.5}, {"type": "object", "properties": {"share": {"maximum": 1}}})
+    'share: must be at most 1, not 1.5'
     """
     whole = schema if root is None and isinstance(schema, Mapping) else root
     return next(_violations(value, schema, whole or {}, "", 0), None)
@@ -187,6 +190,9 @@ def coerce(value: Any, schema: Any, *, root: Schema | None = None, depth: int = 
     """``value`` as it was surely meant: numbers that came as text, the case of a choice, left-out nulls.
 
     What is not certain stays as it is, and is judged by :func:`first_violation`.
+
+    >>> coerce({"share": "0.5"}, {"type": "object", "properties": {"share": {"type": "number"}}})
+    {'share': 0.5}
     """
     if not isinstance(schema, Mapping) or depth > MAX_DEPTH:
         return value

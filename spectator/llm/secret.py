@@ -21,6 +21,10 @@ class ApiKey:
 
     Raises:
         ConfigurationError: It is not; the message does not repeat it.
+
+    >>> key = ApiKey("sk-123456")
+    >>> key, key.mask("refused: sk-123456")
+    (ApiKey(...), 'refused: [key]')
     """
 
     __slots__ = ("_value",)

@@ -9,6 +9,10 @@ class EventReader:
     """Reads a stream that arrives in pieces, cut anywhere, with any of the three line ends.
 
     Event names, ids and comments are passed over: chat completions only use ``data``.
+
+    >>> reader = EventReader()
+    >>> reader.feed(b'data: {"id": 1}\\n\\ndata: {"id"'), reader.feed(b': 2}\\n\\n')
+    ([b'{"id": 1}'], [b'{"id": 2}'])
     """
 
     def __init__(self) -> None:

@@ -59,7 +59,11 @@ def _start_of_mark(text: str) -> int:
 
 
 def split_thought(text: str) -> tuple[str, str]:
-    """The thoughts and the answer in a complete ``text``; a thought that never closes is all thought."""
+    """The thoughts and the answer in a complete ``text``; a thought that never closes is all thought.
+
+    >>> split_thought("<think>Short ball: pull.</think>Pull it.")
+    ('Short ball: pull.', 'Pull it.')
+    """
     if "<" not in text:
         return "", text.strip()
     thoughts: list[str] = []

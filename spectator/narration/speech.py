@@ -85,6 +85,9 @@ def plain_speech(text: str) -> str:
     """``text`` as a voice may have it: on one line, not too long, without markup and control characters.
 
     Engines read ``[[...]]`` as phonemes and ``<...>`` as SSML; names come from strangers.
+
+    >>> plain_speech("FOUR!\\n<b>Bexhorn</b>  to [[Colvane]]")
+    'FOUR! b Bexhorn /b to Colvane'
     """
     plain = _SPACES.sub(" ", _MARKUP.sub(" ", clean_text(text, 4 * MAX_SPOKEN))).strip()
     if len(plain) <= MAX_SPOKEN:

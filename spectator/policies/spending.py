@@ -35,6 +35,9 @@ class Caps:
         tokens: See :class:`Spent`.
         cost: See :class:`Spent`.
         seconds: See :class:`Spent`.
+
+    >>> Caps(tokens=1_000_000, cost=5.0).reached(Spent(tokens=20_000, cost=5.2))
+    '5 of money'
     """
 
     tokens: int = 0

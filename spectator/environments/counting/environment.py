@@ -99,6 +99,13 @@ class CountingEnvironment:
     Episode End: after ``turns`` integers, right or wrong.
     Arguments: ``turns``, ``payload_bytes``.
     Version History: 1.0 first.
+
+    >>> environment = CountingEnvironment()
+    >>> observation = environment.reset(seed=1, episode_id="ep-1", options={"turns": 2, "payload_bytes": 0})
+    >>> while not observation.done:
+    ...     observation = environment.step({"text": f"ACTION: {observation.content['next']}"})
+    >>> observation.reward
+    1.0
     """
 
     def __init__(self) -> None:

@@ -47,6 +47,10 @@ def simulate_matches(matches: int, overs: int, seed: int) -> Iterator[dict[str, 
 
     Raises:
         ValueError: ``overs`` is not in 1 .. 50, or ``matches`` is negative.
+
+    >>> deliveries = list(simulate_matches(1, overs=2, seed=3))
+    >>> len(deliveries), sum(ball["runs_off_bat"] + ball["extras"] for ball in deliveries)
+    (25, 27)
     """
     format_of(overs)
     if matches < 0:

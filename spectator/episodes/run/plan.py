@@ -147,6 +147,14 @@ def plan_episode(
 
     Raises:
         InvalidRequest: Names every wrong field by its name in ``POST /custom/start_episode``.
+
+    >>> plan = plan_episode(EpisodeRequest("counting", options={"turns": 3}), draw_seed=lambda: 7)
+    >>> plan.captain.name, plan.seed, plan.options["turns"]
+    ('heuristic', 7, 3)
+    >>> plan_episode(EpisodeRequest("countng"), draw_seed=lambda: 7)
+    Traceback (most recent call last):
+        ...
+    spectator.errors.InvalidRequest: environment: ...
     """
     wrong = [*_check_seed(request.seed), *_check_on_failure(request.on_failure)]
     world = _choose_world(request.environment, load or load_world, wrong)

@@ -60,6 +60,19 @@ class SqlJournal:
     """The journal in a SQL database; see :class:`spectator.journal.base.Journal`.
 
     Use :meth:`open`. All methods belong to one event loop; the work is done on threads.
+
+    >>> import asyncio, tempfile
+    >>> from spectator.events import Event, record
+    >>> async def write_and_read(folder):
+    ...     journal = await SqlJournal.open(f"sqlite:///{folder}/journal.db")
+    ...     said = Event("ep-1", "e", 1, "2026-11-21T05:00:00.000Z", 0, "counting.said", {})
+    ...     await journal.append([record(said)])
+    ...     found = await journal.read("ep-1")
+    ...     await journal.aclose()
+    ...     return [one.event.type for one in found]
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     asyncio.run(write_and_read(folder))
+    ['counting.said']
     """
 
     def __init__(self, database: Database, *, writable: bool) -> None:

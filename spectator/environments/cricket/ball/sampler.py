@@ -43,6 +43,14 @@ class BallModel:
     Args:
         tables: The fitted tables.
         level: Mean total of a first innings of 20 overs; ``None`` leaves the tables' own.
+
+    >>> from spectator.environments.cricket.people.squads import draw_fixture
+    >>> home, away = draw_fixture(7)
+    >>> first = Situation(0, 120, 0, None, home.players[0], 0, away.bowlers[-1], powerplay=True)
+    >>> model = BallModel.load("men")
+    >>> ball = model.bowl(first, random.Random(1))
+    >>> ball.ball.runs, ball.track.length
+    (4, 'full')
     """
 
     __slots__ = ("_details", "_formats", "_level", "_people", "_plans", "_tables", "_tracker")

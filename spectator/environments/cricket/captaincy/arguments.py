@@ -170,6 +170,9 @@ def argument_schema(tool: str) -> dict[str, Any]:
 
     Args:
         tool: A key of :data:`TOOLS`.
+
+    >>> argument_schema("set_strategy")["properties"]["aggression"]["maximum"]
+    1.0
     """
     schema = TOOLS[tool].model_json_schema()
     definitions = schema.pop("$defs", {})

@@ -126,6 +126,17 @@ def forecast(
 
     Raises:
         ValueError: ``n`` is below 1, or the state is not of a match in progress.
+
+    >>> from spectator.environments.cricket.people.squads import draw_fixture
+    >>> home, away = (squad.players for squad in draw_fixture(7))
+    >>> chase = ForecastState(
+    ...     innings_balls=120, powerplay_balls=36, balls=90, runs=110, wickets=4, target=150,
+    ...     striker=4, striker_balls=12, partner=5, partner_balls=3, to_come=(6, 7, 8, 9, 10),
+    ...     batting=home, bowling=away,
+    ...     bowler=None, overs_left=(0, 0, 0, 0, 2, 2, 2, 2, 2, 2, 2),
+    ... )
+    >>> 0.1 < forecast(chase, 500, np.random.default_rng(1)).p_win < 0.9
+    True
     """
     if n < 1:
         raise ValueError(f"n must be at least 1, not {n}")

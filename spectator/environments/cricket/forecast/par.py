@@ -57,6 +57,9 @@ def percentile(innings: int, over: int, runs: int) -> int | None:
     """Percent of real innings with no more than ``runs`` after ``over`` overs; ``None`` beyond the table.
 
     Linear between the table's percentiles, and 5 and 95 at its ends: the table knows nothing further out.
+
+    >>> percentile(innings=1, over=10, runs=85)
+    68
     """
     scores = _table().get((innings, over))
     if scores is None:

@@ -27,6 +27,9 @@ def runs_to_come(balls_left: int, wickets_lost: int) -> float:
     Args:
         balls_left: Valid balls left.
         wickets_lost: 0 .. 10.
+
+    >>> round(runs_to_come(balls_left=60, wickets_lost=3))
+    92
     """
     if wickets_lost >= 10 or balls_left <= 0:
         return 0.0
@@ -42,6 +45,9 @@ def chase_chance(balls_left: int, wickets_lost: int, needed: int) -> float:
         balls_left: Valid balls left.
         wickets_lost: 0 .. 10.
         needed: Runs still needed.
+
+    >>> round(chase_chance(balls_left=30, wickets_lost=4, needed=45), 2)
+    0.68
     """
     if needed <= 0:
         return 1.0

@@ -236,7 +236,13 @@ class CricketMeter:
 
 
 def specificity(reason: str) -> float:
-    """How specific a stated reason is, 0 .. 1; see the measure ``specific_reasons``."""
+    """How specific a stated reason is, 0 .. 1; see the measure ``specific_reasons``.
+
+    >>> specificity("Yorkers at the stumps: he is set, and 14 off the over is too many.")
+    1.0
+    >>> round(specificity("Because."), 2)
+    0.04
+    """
     words = [word.lower() for word in _WORD.findall(reason)]
     terms = {word for word in words if word in TERMS or word[0].isdigit()}
     return 0.5 * min(1.0, len(words) / WORDS_OF_A_REASON) + 0.5 * min(1.0, len(terms) / TERMS_OF_A_REASON)

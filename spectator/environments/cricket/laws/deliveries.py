@@ -97,6 +97,9 @@ def mark(ball: Ball) -> str:
     """The scorer's sign for a ball: ``·``, ``4``, ``W``, ``wd``, ``2wd``, ``5nb``, ``2b``, ``lb``, ``1W``.
 
     The number counts all runs of the ball and is left out when the sign itself says them.
+
+    >>> mark(Ball(bat=4, boundary=True)), mark(Ball(wide=True, wides=1)), mark(Ball(dismissal="bowled"))
+    ('4', 'wd', 'W')
     """
     runs = ball.runs
     if ball.noball:
@@ -119,6 +122,9 @@ def overs_text(balls: int) -> str:
 
     Args:
         balls: Valid balls bowled.
+
+    >>> overs_text(22)
+    '3.4'
     """
     overs, over_balls = divmod(balls, 6)
     return f"{overs}.{over_balls}"

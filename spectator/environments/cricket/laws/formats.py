@@ -89,6 +89,10 @@ def format_of(overs: int) -> Format:
 
     Raises:
         ValueError: ``overs`` is not in 1 .. 50.
+
+    >>> twenty = format_of(20)
+    >>> twenty.balls, twenty.powerplay_balls, twenty.bowler_overs
+    (120, 36, 4)
     """
     if not 1 <= overs <= MAX_OVERS:
         raise ValueError(f"overs must be 1 .. {MAX_OVERS}, not {overs}")

@@ -32,7 +32,11 @@ class Result:
     super_overs: int
 
     def words(self, name: str) -> str:
-        """The result as scorecards print it, for a winner called ``name``."""
+        """The result as scorecards print it, for a winner called ``name``.
+
+        >>> Result("wickets", "home", 3, 7, 0).words("Ironbark")
+        'Ironbark won by 3 wickets (7 balls left)'
+        """
         if self.kind == "tie":
             return "Match tied"
         if self.kind == "super over":

@@ -31,6 +31,16 @@ def apply(innings: Innings, ball: Ball, fielder: int | None = None) -> Innings:
 
     Raises:
         LawBroken: The ball could not have happened; the message names the rule.
+
+    >>> from spectator.environments.cricket.laws.formats import format_of
+    >>> innings = give_ball(send_in(send_in(Innings(format_of(5)), 0), 1), 10)
+    >>> after = apply(apply(innings, Ball(bat=4, boundary=True)), Ball(bat=1, ran=1))
+    >>> after.runs, after.balls, after.striker
+    (5, 2, 1)
+    >>> apply(innings, Ball(wide=True, noball=True, wides=1))
+    Traceback (most recent call last):
+        ...
+    spectator.environments.cricket.laws.innings.LawBroken: N4.wide_and_noball: ...
     """
     after = innings.copy()
     take_ball(after, ball, fielder)

@@ -51,6 +51,9 @@ def how_out(kind: str, bowler: str, fielder: str, keeper: str) -> str:
         bowler: Name of the bowler.
         fielder: Name of the fielder; empty when none took part.
         keeper: Name of the wicket-keeper, marked with a dagger.
+
+    >>> how_out("caught", "Omar Pendarro", "Rahil Colvane", keeper="Wes Bexhorn")
+    'c Rahil Colvane b Omar Pendarro'
     """
     caught = f"†{fielder}" if fielder == keeper else fielder
     if kind == "caught":

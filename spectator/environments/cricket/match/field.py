@@ -232,6 +232,9 @@ def zone_of(x: float, y: float) -> int:
     """Sector of a direction from the striker: 1 fine leg, 2 backward square leg, ... 8 third.
 
     The sectors are behind or in front of square by 45 degrees: those of `SECTORS`.
+
+    >>> zone_of(*POSITIONS["cover"]), zone_of(*POSITIONS["fine leg"])
+    (6, 1)
     """
     angle = math.degrees(math.atan2(-x, -y)) % 360.0
     return int(angle // 45.0) + 1
@@ -320,6 +323,11 @@ def check_field(field: Field, outside_limit: int) -> None:
 
     Raises:
         LawBroken: F1, F2 or F3 forbids it.
+
+    >>> check_field(preset_field("defensive", 5), 2)
+    Traceback (most recent call last):
+        ...
+    spectator.environments.cricket.laws.innings.LawBroken: F1.outside_ring: ...
     """
     outside = field.outside
     if outside > outside_limit:

@@ -48,6 +48,9 @@ def name_fault(text: object) -> str | None:
     A name is 2 to 40 characters of letters in any script, single spaces, apostrophes, hyphens and full stops;
     it starts with a letter and holds no control, format or direction marks, so that it can be printed and
     spoken anywhere.
+
+    >>> name_fault("Ben O'Darrow"), name_fault("<script>")
+    (None, 'must start with a letter')
     """
     if not isinstance(text, str):
         return "must be text"

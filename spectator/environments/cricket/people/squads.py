@@ -99,6 +99,10 @@ def draw_fixture(seed: int, names: tuple[str | None, str | None] = (None, None))
 
     Raises:
         ValueError: A name breaks the rule for names.
+
+    >>> home, away = draw_fixture(7)
+    >>> home.name, home.players[0].name, len(away.bowlers)
+    ('Red River', 'Jomar Parthane', 7)
     """
     rng = random.Random(f"fixture:{seed}")
     taken = {name for name in names if name is not None}

@@ -59,6 +59,9 @@ def spoken(text: str) -> str:
     ``45/3`` becomes "forty-five for three", ``6.2 overs`` "six point two overs", ``4-0-27-2`` "two for
     twenty-seven from four overs", ``c Smith b Jones`` "caught Smith, bowled Jones", ``RRR`` "required rate".
     Whatever it does not know it leaves as it is.
+
+    >>> spoken("45/3 after 6.2 overs, RRR 8.5")
+    'forty-five for three after six point two overs, required rate eight point five'
     """
     for pattern, say in _RULES:
         text = pattern.sub(say, text)

@@ -1,1 +1,1 @@
-"""Owns the measurements behind docs/performance.md; each beside a limit of the machine."""
+"""The measurements behind docs/performance.md; each beside a limit of the machine."""

@@ -1,4 +1,4 @@
-"""Owns the run of all measurements, or of those named: ``python -m benchmarks fanout``; a Markdown table."""
+"""The run of all measurements, or of those named: ``python -m benchmarks fanout``; a Markdown table."""
 
 from __future__ import annotations
 

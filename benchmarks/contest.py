@@ -1,4 +1,4 @@
-"""Owns the contest of fan-outs: ours, the bare limit, and servers that others use, one at a time, in turns.
+"""A comparison of fan-outs: ours, the bare limit, and servers that others use, one at a time, in turns.
 
 Each has the core for itself while its turn lasts; turns are short and many, since how fast a core is changes
 from second to second. What the episode itself costs (the world, its journal, the encoding) drops out, for

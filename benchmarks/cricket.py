@@ -1,4 +1,4 @@
-"""Owns the figures of the cricket world: deliveries a second, what a step costs, and what a forecast costs.
+"""The figures of the cricket world: deliveries a second, what a step costs, and what a forecast costs.
 
 ``python -m benchmarks.cricket`` prints them; CPU time of one thread, so that other work on the machine counts
 as little as it can. Each is measured in rounds, and the best round stands beside the median: on a shared

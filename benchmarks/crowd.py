@@ -1,4 +1,4 @@
-"""Owns a crowd of viewers in one thread, which cost the load client next to nothing."""
+"""A crowd of viewers in one thread, which cost the load client next to nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns what viewers cost the match that they watch: the step of its driver with and without them.
+"""What viewers cost the match that they watch: the step of its driver with and without them.
 
 Two episodes of one server take turns. One has all the viewers, the other has none; while one plays the
 other is paused. What is noted, and where, is in ``benchmarks.stepping``.

@@ -1,4 +1,4 @@
-"""Owns an endpoint for measurements, in a process of its own, that costs as little as Python allows."""
+"""An endpoint for measurements, in a process of its own, that costs as little as Python allows."""
 
 from __future__ import annotations
 

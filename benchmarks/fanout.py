@@ -1,4 +1,4 @@
-"""Owns the figures of the fan-out to viewers: ``python -m benchmarks fanout``.
+"""The figures of the fan-out to viewers: ``python -m benchmarks fanout``.
 
 What runs where is in ``benchmarks.staging``, what is compared and how in ``benchmarks.contest``.
 """

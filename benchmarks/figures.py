@@ -1,4 +1,4 @@
-"""Owns how a figure is stated: medians, percentiles, and the line of a table."""
+"""How a figure is stated: medians, percentiles, and the line of a table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the measurement of what viewers who keep up pay for those in their shards who hold bytes back.
+"""The measurement of what viewers who keep up pay for those in their shards who hold bytes back.
 
 Shards and outlet of the server over real sockets, in this process and without its loop of events, beside the
 bare loop in C over the sockets of those who keep up.

@@ -1,4 +1,4 @@
-"""Owns the measurement of the journal: appends from many episodes, beside bare SQLite with the same rows."""
+"""The measurement of the journal: appends from many episodes, beside bare SQLite with the same rows."""
 
 from __future__ import annotations
 

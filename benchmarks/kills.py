@@ -1,4 +1,4 @@
-"""Owns the proof of recovery: ``python -m benchmarks kills`` kills a real server at random moments.
+"""The proof of recovery: ``python -m benchmarks kills`` kills a real server at random moments.
 
 While viewers watch, the process is ended by SIGKILL again and again: while it plays, and now and then while
 it starts. Every viewer resumes by itself. At the end all that each was shown is compared with the record.

@@ -1,4 +1,4 @@
-"""Owns the measurement of the leaderboard over 10,000 recorded episodes: reading them, and looking at it."""
+"""The measurement of the leaderboard over 10,000 recorded episodes: reading them, and looking at it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the figures of a live episode: how soon it starts, how soon its events arrive, how fast it can end."""
+"""The figures of a live episode: how soon it starts, how soon its events arrive, how fast it can end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the figures of asking models: ``python -m benchmarks.llm``.
+"""The figures of asking models: ``python -m benchmarks.llm``.
 
 The endpoint is a process of its own, so that only the client's work is counted (user and system time of this
 process). Beside each figure stand, from the same interleaved run, a client made by hand on a bare socket and

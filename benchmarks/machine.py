@@ -1,4 +1,4 @@
-"""Owns what this machine takes for the parts of a path that no software can avoid."""
+"""What this machine takes for the parts of a path that no software can avoid."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns a process that has imported the server and lets servers begin from there: a life costs no import.
+"""A process that has imported the server and forks servers: a start costs no import.
 
 Each line on its standard input is the arguments of one server; it answers with the server's process id.
 """

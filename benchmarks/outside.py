@@ -1,4 +1,4 @@
-"""Owns the worlds from outside that measurements need, found by their entry points."""
+"""The worlds from outside that measurements need, found by their entry points."""
 
 from __future__ import annotations
 

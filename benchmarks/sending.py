@@ -1,4 +1,4 @@
-"""Owns the limit of a fan-out: a process that does nothing but ``send()`` the same bytes to every socket.
+"""The limit of a fan-out: a process that does nothing but ``send()`` the same bytes to every socket.
 
 The loop is the one in C, where it was built; else one in Python, which costs a little more.
 """

@@ -1,4 +1,4 @@
-"""Owns a real server process for a measurement, on a free port, with its data in a scratch folder."""
+"""A real server process for a measurement, on a free port, with its data in a scratch folder."""
 
 from __future__ import annotations
 

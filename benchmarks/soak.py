@@ -1,4 +1,4 @@
-"""Owns the long trial: ``python -m benchmarks soak`` lets viewers do as they like for twenty minutes.
+"""The soak test: ``python -m benchmarks soak`` lets viewers do as they like for twenty minutes.
 
 Viewers of all kinds join, leave, stall, resume and begin anew at random, over WebSocket and server-sent
 events, on one episode or on whatever is on, while episode follows episode and the server is killed now and

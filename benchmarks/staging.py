@@ -1,4 +1,4 @@
-"""Owns the stage of a measurement of the fan-out: a server on the first core, its viewers on the last.
+"""The set-up of a fan-out measurement: a server on the first core, its viewers on the last.
 
 On the server's core, too, a process sends the same bytes to as many sockets at the same pace and does nothing
 else. Whoever has no turn is stopped, or rests. CPU time is each one's own.

@@ -1,4 +1,4 @@
-"""Owns a server that notes what each step of its matches takes, for ``benchmarks.disturbance``.
+"""A server that notes what each step of its matches takes, for ``benchmarks.disturbance``.
 
 It is the nursery with another driver. Noted is what the match waits for, from the question to the policy
 until the step's events are recorded and published, and the CPU of the loop's thread and of the world's in it.

@@ -1,4 +1,4 @@
-"""Owns the crowd of a measurement with models: it starts matches between them and watches until they end."""
+"""The crowd of a measurement with models: it starts matches between them and watches until they end."""
 
 from __future__ import annotations
 

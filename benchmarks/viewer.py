@@ -1,4 +1,4 @@
-"""Owns a viewer that costs the load client next to nothing: it notes arrivals now and parses later."""
+"""A viewer that costs the load client next to nothing: it notes arrivals now and parses later."""
 
 from __future__ import annotations
 

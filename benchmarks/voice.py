@@ -1,4 +1,4 @@
-"""Owns the figures of the voice: how soon a line is heard, what it costs, and what play pays for it."""
+"""The figures of the voice: how soon a line is heard, what it costs, and what play pays for it."""
 
 from __future__ import annotations
 

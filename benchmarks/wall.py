@@ -1,4 +1,4 @@
-"""Owns the measurement of the wall: many running episodes in one Chromium, over one socket."""
+"""The measurement of the wall: many running episodes in one Chromium, over one socket."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns viewers that check all they see: whether anything was lost, came twice, out of order, or changed."""
+"""Viewers that check all they see: whether anything was lost, came twice, out of order, or changed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns docs/evaluation-heuristics.md: two evaluations of the heuristic styles of cricket, and their plots.
+"""Writes docs/evaluation-heuristics.md: two evaluations of the heuristic styles of cricket, and their plots.
 
 spectator evaluate --captains STYLES --matches 400 --out RESULTS
 spectator evaluate --captains STYLES --matches 20 --option forecast_futures=100 --out VALUES

@@ -1,4 +1,4 @@
-"""Owns docs/events.md: every event type with its fields, written from the models themselves.
+"""Writes docs/events.md: every event type with its fields, written from the models themselves.
 
 Run ``python scripts/make_events_doc.py`` after a model has changed.
 """

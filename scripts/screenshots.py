@@ -1,4 +1,4 @@
-"""Owns the making of full-page pictures of every page, in both looks, on a phone, a desk and a wall.
+"""Full-page pictures of every page, in both looks, on a phone, a desk and a wall.
 
 Usage: ``python scripts/screenshots.py OUT_DIR [URL]``; without URL it starts a server of its own.
 """

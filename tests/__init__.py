@@ -1,1 +1,1 @@
-"""Owns the tests; helpers are imported as `tests.serving`."""
+"""The tests; helpers are imported as `tests.serving`."""

@@ -1,4 +1,4 @@
-"""Owns WebSocket messages that are framed by hand, for peers that no client library would play."""
+"""WebSocket messages that are framed by hand, for peers that no client library would play."""
 
 from __future__ import annotations
 

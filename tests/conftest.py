@@ -1,4 +1,4 @@
-"""Owns what every test may ask for: outside tools, found or accounted for."""
+"""What every test may ask for: outside tools, found or accounted for."""
 
 from __future__ import annotations
 

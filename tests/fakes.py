@@ -1,4 +1,4 @@
-"""Owns the stand-ins for time, policies and worlds; tests/test_fakes.py tests them."""
+"""The stand-ins for time, policies and worlds; tests/test_fakes.py tests them."""
 
 from __future__ import annotations
 

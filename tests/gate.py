@@ -1,4 +1,4 @@
-"""Owns a gate that holds worlds until a test opens it."""
+"""A gate that holds worlds until a test opens it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the running of a real server for tests: in a thread, or as a process of its own."""
+"""The running of a real server for tests: in a thread, or as a process of its own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the way that the ``websockets`` library offers: ``broadcast``, on uvloop."""
+"""The way that the ``websockets`` library offers: ``broadcast``, on uvloop."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the driving of the peers: each a process of its own, its viewers at ``/``."""
+"""The driving of the peers: each a process of its own, its viewers at ``/``."""
 
 from __future__ import annotations
 

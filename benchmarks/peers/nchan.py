@@ -1,4 +1,4 @@
-"""Owns the way of nginx with its module nchan: what is posted to it goes to every viewer; one process."""
+"""The way of nginx with its module nchan: what is posted to it goes to every viewer; one process."""
 
 from __future__ import annotations
 

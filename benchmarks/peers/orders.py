@@ -1,4 +1,4 @@
-"""Owns the orders that a peer in Python takes on its standard input."""
+"""The orders that a peer in Python takes on its standard input."""
 
 from __future__ import annotations
 

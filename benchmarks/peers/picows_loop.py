@@ -1,4 +1,4 @@
-"""Owns the way of ``picows``, a WebSocket library in Cython, on uvloop: one ``send`` for each viewer."""
+"""The way of ``picows``, a WebSocket library in Cython, on uvloop: one ``send`` for each viewer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the usual way of a fan-out: a FastAPI app with a queue and a task for each viewer.
+"""The usual way of a fan-out: a FastAPI app with a queue and a task for each viewer.
 
 A message is made once; each viewer's own task takes it from the viewer's queue and sends it as text. It runs
 as our own server does: the sans-I/O protocol, no compression; and without pings.

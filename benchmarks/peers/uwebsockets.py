@@ -1,4 +1,4 @@
-"""Owns the way of ``socketify``, which is uWebSockets (C++) under Python: its own ``publish``.
+"""The way of ``socketify``, which is uWebSockets (C++) under Python: its own ``publish``.
 
 Its loop is turned by hand: left to itself it polls without a pause for a while after each publication.
 """

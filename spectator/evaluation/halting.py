@@ -9,7 +9,7 @@ from typing import Final, Never
 from spectator.llm.breaker import HOPELESS
 from spectator.observations import Observation
 from spectator.policies.base import Decision, Policy, Preset
-from spectator.policies.spending import Budget, SpendLedger, Spends
+from spectator.policies.spending import SpendLedger, SpendLimit, Spends
 
 UNANSWERED: Final = 5
 """Decisions in a row in one match, none of them answered, after which an endpoint is given up."""
@@ -84,7 +84,7 @@ class WatchedPolicy:
             return f"{self._name} cannot be asked: {decision.fallback_reason}{hint}"
         return self._halt.ledger.refusal() if decision.failure_class == "spent" else None
 
-    def spend_from(self, budget: Budget) -> None:
+    def spend_from(self, budget: SpendLimit) -> None:
         """See :class:`Spends`."""
         if isinstance(self._policy, Spends):
             self._policy.spend_from(budget)

@@ -43,7 +43,7 @@ from spectator.policies.prompting import (
     tools,
 )
 from spectator.policies.recorded_endpoint import PATIENCE_S, RecordedEndpoint, at_once
-from spectator.policies.spending import Budget, Spent
+from spectator.policies.spending import SpendLimit, Spent
 from spectator.policies.thoughts import THOUGHT_LIMIT, Thought
 from spectator.text import clean_text
 
@@ -137,13 +137,13 @@ class ModelPolicy:
         self._note = ""
         self._decisions = 0
         self._listener: Callable[[Thought], None] | None = None
-        self._budget: Budget | None = None
+        self._budget: SpendLimit | None = None
 
     def think_aloud(self, listener: Callable[[Thought], None] | None) -> None:
         """See :class:`ThinksAloud`."""
         self._listener = listener
 
-    def spend_from(self, budget: Budget) -> None:
+    def spend_from(self, budget: SpendLimit) -> None:
         """See :class:`Spends`."""
         self._budget = budget
 

@@ -159,7 +159,7 @@ class EpisodeBudget:
         self._ledger.pay(spent)
 
 
-class Budget(Protocol):
+class SpendLimit(Protocol):
     """Says whether anything may be spent, and is told what was."""
 
     def refusal(self) -> str | None:
@@ -175,6 +175,6 @@ class Budget(Protocol):
 class Spends(Protocol):
     """A policy whose decisions cost something."""
 
-    def spend_from(self, budget: Budget) -> None:
+    def spend_from(self, budget: SpendLimit) -> None:
         """Ask only while ``budget`` allows it, and pay from it."""
         ...

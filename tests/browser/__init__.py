@@ -1,1 +1,1 @@
-"""Owns the tests of the pages in a real browser."""
+"""The tests of the pages in a real browser."""

@@ -1,4 +1,4 @@
-"""Owns the browser, the pages that tests open in it, and the servers that they look at."""
+"""The browser, the pages that tests open in it, and the servers that they look at."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the proof that two episodes can be looked at side by side, in step."""
+"""Two episodes can be looked at side by side, in step."""
 
 from __future__ import annotations
 

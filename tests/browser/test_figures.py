@@ -1,4 +1,4 @@
-"""Owns the figures of the pages in a real browser: bytes, paint, shift, memory, work, time to pixels.
+"""The figures of the pages in a real browser: bytes, paint, shift, memory, work, time to pixels.
 
 Limits on wall time are generous, since other work shares the machine; work is limited by the time that the
 page's own thread computed, which others do not change. ``pytest -s`` prints what was measured.

@@ -1,4 +1,4 @@
-"""Owns the proof that a viewer can play on from any moment with other captains."""
+"""A viewer can play on from any moment with other captains."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the proof that nothing a model, a stranger or a broken panel does harms the page."""
+"""Nothing a model, a stranger or a broken panel does harms the page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the proof that the lobby tells what is on, what was played, and what is wrong with a request."""
+"""The lobby tells what is on, what was played, and what is wrong with a request."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the proof that the operator's reins work from the page, and only for the operator."""
+"""The operator's controls work from the page, and only for the operator."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the checks that the pages can be used by everybody, at every width."""
+"""Checks that the pages can be used by everybody, at every width."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the checks of the watch page for those who read it: text, print, keys, what can be taken away."""
+"""Checks of the watch page for those who read it: text, print, keys, what can be taken away."""
 
 from __future__ import annotations
 

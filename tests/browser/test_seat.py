@@ -1,4 +1,4 @@
-"""Owns the proof that a person can play a seat from the page, and lose no match by leaving it."""
+"""A person can play a seat from the page, and lose no match by leaving it."""
 
 from __future__ import annotations
 

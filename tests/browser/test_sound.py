@@ -1,4 +1,4 @@
-"""Owns the proof that a match can be heard: by the server's clips or by the browser itself."""
+"""A match can be heard: by the server's clips or by the browser itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the proof that the wall shows all that runs, live, over one socket, however many there are."""
+"""The wall shows all that runs, live, over one socket, however many there are."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the proof that a match can be started, watched, joined, left and found again in a real browser."""
+"""A match can be started, watched, joined, left and found again in a real browser."""
 
 from __future__ import annotations
 

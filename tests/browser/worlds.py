@@ -1,4 +1,4 @@
-"""Owns worlds that only tests of the pages need: a captain who writes hostile text, a panel that throws."""
+"""Worlds that only tests of the pages need: a captain who writes hostile text, a panel that throws."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns what the tests of episodes may ask for."""
+"""What the tests of episodes may ask for."""
 
 from __future__ import annotations
 

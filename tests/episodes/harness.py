@@ -1,4 +1,4 @@
-"""Owns how the tests of episodes play one: with a driver alone, or under a supervisor."""
+"""How the tests of episodes play one: with a driver alone, or under a supervisor."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the worlds that the tests of evaluations play in: counting, with captains that wait."""
+"""The worlds that the tests of evaluations play in: counting, with captains that wait."""
 
 from __future__ import annotations
 

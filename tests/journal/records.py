@@ -1,4 +1,4 @@
-"""Owns small records for tests of the journal."""
+"""Small records for tests of the journal."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Owns the tests of the page's pure modules."""
+"""The tests of the page's pure modules."""

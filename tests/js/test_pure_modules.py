@@ -1,4 +1,4 @@
-"""Owns the checks of the page's pure modules: Node's runner, and the vectors that Python shares with it."""
+"""Checks of the page's pure modules: Node's runner, and the vectors that Python shares with it."""
 
 from __future__ import annotations
 

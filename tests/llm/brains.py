@@ -1,4 +1,4 @@
-"""Owns the scripted brains of the fake endpoint: each really reads its prompt, as a model would."""
+"""The scripted brains of the fake endpoint: each really reads its prompt, as a model would."""
 
 from __future__ import annotations
 

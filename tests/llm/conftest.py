@@ -1,4 +1,4 @@
-"""Owns what the tests of the client share."""
+"""What the tests of the client share."""
 
 from __future__ import annotations
 

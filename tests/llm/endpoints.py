@@ -1,4 +1,4 @@
-"""Owns fake endpoints beside tests that have no event loop of their own, and catalogues that name them."""
+"""Fake endpoints beside tests that have no event loop of their own, and catalogues that name them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns an endpoint for chat completions on a real socket, with a scripted brain and every way to fail.
+"""An endpoint for chat completions on a real socket, with a scripted brain and every way to fail.
 
 By hand: ``python -m tests.llm.fake_server --brain obedient --port 8001``.
 """

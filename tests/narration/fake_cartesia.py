@@ -1,4 +1,4 @@
-"""Owns a stand-in for Cartesia on a real socket: it answers with a real MP3, or fails in a chosen way."""
+"""A stand-in for Cartesia on a real socket: it answers with a real MP3, or fails in a chosen way."""
 
 from __future__ import annotations
 

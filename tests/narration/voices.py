@@ -1,4 +1,4 @@
-"""Owns the voices of tests: they speak at once, and count."""
+"""The voices of tests: they speak at once, and count."""
 
 from __future__ import annotations
 

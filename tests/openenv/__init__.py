@@ -1,1 +1,1 @@
-"""Owns the tests of the OpenEnv contract."""
+"""The tests of the OpenEnv contract."""

@@ -1,4 +1,4 @@
-"""Owns the servers and the peers that the tests of the contract share."""
+"""The servers and the peers that the tests of the contract share."""
 
 from __future__ import annotations
 

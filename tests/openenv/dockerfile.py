@@ -1,4 +1,4 @@
-"""Owns a reading of our Dockerfile, and carrying it out without a container engine."""
+"""A reading of our Dockerfile, and carrying it out without a container engine."""
 
 from __future__ import annotations
 

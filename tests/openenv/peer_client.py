@@ -1,4 +1,4 @@
-"""Owns what the official client does with a server; runs where the ``openenv`` package is.
+"""What the official client does with a server; runs where the ``openenv`` package is.
 
     peer_client.py BASE_URL SESSIONS
 

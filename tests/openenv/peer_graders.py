@@ -1,4 +1,4 @@
-"""Owns the validator's own collector and graders at work on a live server; runs where ``openenv`` is.
+"""The validator's own collector and graders at work on a live server; runs where ``openenv`` is.
 
 peer_graders.py BASE_URL PACKAGE_ROOT
 """

@@ -1,4 +1,4 @@
-"""Owns what MCP's own client does with ``/mcp``; runs where the ``mcp`` package is.
+"""What MCP's own client does with ``/mcp``; runs where the ``mcp`` package is.
 
 peer_mcp.py URL
 """

@@ -1,4 +1,4 @@
-"""Owns what is shown to everybody by whoever uses the official package; runs where that is.
+"""What is shown to everybody by whoever uses the official package; runs where that is.
 
     peer_publish.py BASE_URL
 

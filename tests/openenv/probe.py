@@ -1,4 +1,4 @@
-"""Owns the probe in ``validation/runtime.json``: a match of one over, whatever its balls bring.
+"""The probe in ``validation/runtime.json``: a match of one over, whatever its balls bring.
 
 Its captain knows nothing but the names of five tools and tries them in turn: those that are legal carry the
 match to its end, the others show that a refusal is an observation too.

@@ -1,4 +1,4 @@
-"""Owns worlds that misbehave, each in one way."""
+"""Worlds that misbehave, each in one way."""
 
 from __future__ import annotations
 

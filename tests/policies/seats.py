@@ -1,4 +1,4 @@
-"""Owns model captains for tests: a policy on a scripted client, and presets on a fake endpoint."""
+"""Model captains for tests: a policy on a scripted client, and presets on a fake endpoint."""
 
 from __future__ import annotations
 

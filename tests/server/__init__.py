@@ -1,1 +1,1 @@
-"""Owns the tests of the process edge."""
+"""The tests of the process edge."""

@@ -1,4 +1,4 @@
-"""Owns the servers that tests of the edge share."""
+"""The servers that tests of the edge share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns an episode and its peers for tests, within one event loop and without sockets."""
+"""An episode and its peers for tests, within one event loop and without sockets."""
 
 from __future__ import annotations
 

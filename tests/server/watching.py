@@ -1,4 +1,4 @@
-"""Owns a viewer for tests: it keeps every frame and folds the state as a page would."""
+"""A viewer for tests: it keeps every frame and folds the state as a page would."""
 
 from __future__ import annotations
 

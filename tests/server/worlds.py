@@ -1,4 +1,4 @@
-"""Owns worlds that only tests need: one that gets stuck in a step, one with captains of every kind."""
+"""Worlds that only tests need: one that gets stuck in a step, one with captains of every kind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the tests of the HTML pages: what each is given, what it escapes, where it leads."""
+"""The tests of the HTML pages: what each is given, what it escapes, where it leads."""
 
 from __future__ import annotations
 

@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic_core import from_json
 
 from spectator.errors import FailureClass
+from spectator.profile import Profile
 
 SCHEMA_VERSION: Final = 1
 """Version of the envelope and of the core event types; a changed meaning raises it."""
@@ -247,6 +248,9 @@ class EpisodeStarted(EventData):
         "Its group within the run: episodes of one task that are compared", pattern=NAME_PATTERN
     )
     attempt: int | None = later_field("Which attempt it is at its place in the run, from 1", ge=1)
+    profile: Profile | None = later_field(
+        "What the world declares of its rewards and actions; absent where it is the usual profile"
+    )
 
 
 class RecordedReply(EventData):
@@ -333,7 +337,10 @@ class StepTaken(EventData):
 
     actor: str = Field(description="Whose action it was")
     next_actor: str | None = Field(description="Who must decide next; null once done")
-    reward: float = Field(description="0 on every step but the last, whose reward is the score in [0, 1]")
+    reward: float = Field(
+        description="The agent's reward for this step; where the world rewards only its end, 0 on every step "
+        "but the last, whose reward is the score in [0, 1]"
+    )
     done: bool = Field(description="Whether the world came to its end")
     rubric: dict[str, float] = Field(
         default_factory=dict, description="Named parts of the score; set on the last step"
@@ -378,11 +385,17 @@ class EpisodeEnded(EventData):
     """The episode is over; the last event of its stream."""
 
     reason: EndReason = Field(description="Why; exactly one of these")
-    score: float | None = Field(description="The agent's score in [0, 1]; null unless finished")
+    score: float | None = Field(
+        description="The sum of all rewards: in [0, 1] unless `profile` of the beginning says otherwise; "
+        "null unless finished"
+    )
     result: str | None = Field(description="The world's result in words; null unless finished")
     turns: int = Field(ge=0, description="Actions taken or refused")
     detail: str | None = Field(default=None, description="What went wrong, for people")
     failure_class: FailureClass | None = later_field("The kind of failure that kept it from finishing")
+    total_reward: float | None = later_field(
+        "The sum of all rewards, however it ended; only where the world rewards its steps"
+    )
     terminated: bool = Field(description="The world came to its own end")
     truncated: bool = Field(description="It was cut short; never true together with `terminated`")
     truth: str | None = later_field(

@@ -40,9 +40,11 @@ class Observation:
 
     Args:
         actor: Who must decide next; ``None`` once done.
-        legal_actions: What they may do, never empty while an actor must decide.
+        legal_actions: What they may do; never empty while an actor must decide in a world whose profile says
+            that its actions are tools, always empty in others.
         content: The world's own fields; never hidden truth.
-        reward: 0.0 on every step but the last, whose score is in [0, 1].
+        reward: The agent's reward for the action just carried out, as the world's profile has it; 0.0 after
+            ``reset`` and where an action was refused.
         done: Whether the episode is over; stays true.
         refused: Set when the action just sent was refused.
         metadata: Named extras that are not part of the game, such as ``rubric``.

@@ -20,7 +20,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
         "spectator.prefix",
         "spectator.text",
     ),
-    ("spectator.observations", "spectator.model_calls"),
+    ("spectator.observations", "spectator.model_calls", "spectator.profile"),
     ("spectator.events", "spectator.failures"),
     ("spectator.journal", "spectator.bus", "spectator.llm"),
     ("spectator.journal.stores",),

@@ -41,6 +41,7 @@ from spectator.events import (
     encode_json,
     record,
 )
+from spectator.profile import Profile
 
 GOLDEN = Path(__file__).parent / "golden"
 EXAMPLES: tuple[EventData, ...] = (
@@ -131,6 +132,8 @@ def golden_events() -> list[RecordedEvent]:
 
 LATER: tuple[tuple[type[EventData], str, Any], ...] = (
     (EpisodeStarted, "on_failure", "suspend"),
+    (EpisodeStarted, "profile", Profile(rewards="step", reward_min=None)),
+    (EpisodeEnded, "total_reward", -0.25),
     (DecisionMade, "failure_class", "unparsable"),
     (EpisodeEnded, "failure_class", "killed"),
     (EpisodeStarted, "run_id", "run-7"),
@@ -150,7 +153,8 @@ def test_a_field_that_came_later_is_left_out_where_it_says_nothing(
     example = next(one for one in examples if type(one) is model)
     assert name not in example.model_dump(mode="json")
     data = example.model_copy(update={name: value}).model_dump(mode="json")
-    assert data[name] == value and getattr(model.model_validate(data), name) == value
+    assert data[name] == (value.model_dump() if isinstance(value, Profile) else value)
+    assert getattr(model.model_validate(data), name) == value
 
 
 def test_no_failure_class_is_recorded_that_is_not_known() -> None:

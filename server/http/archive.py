@@ -41,7 +41,9 @@ class EpisodeEntry(BaseModel):
     started_at: str = Field(description="RFC 3339")
     ended_at: str | None = Field(description="RFC 3339; null while it has not ended")
     reason: EndReason | None = Field(description="Why it ended")
-    score: float | None = Field(description="The agent's score in [0, 1], when it finished")
+    score: float | None = Field(
+        description="The sum of all rewards, when it finished; in [0, 1] in most worlds"
+    )
     result: str | None = Field(description="The result in words, when it finished")
     turns: int | None = Field(description="Turns taken, once it has ended")
     head_seq: int = Field(description="Number of its last event")

@@ -154,9 +154,10 @@ def _facts(step: PublishedStep, total: float) -> list[Fact]:
 def _ended(step: PublishedStep, turns: int, total: float) -> EpisodeEnded:
     return EpisodeEnded(
         reason="finished",
-        score=total if 0.0 <= total <= 1.0 else None,
+        score=total,
         result=f"{total:g} reward in {turns} steps",
         turns=turns,
+        total_reward=total,
         terminated=True,
         truncated=False,
     )

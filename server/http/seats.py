@@ -143,8 +143,8 @@ def _asked(live: EpisodeHandle, actor: str, policy: HumanPolicy) -> AskedSeat | 
     if now is None:
         return None
     observation = now.observation
-    legal = observation.legal_actions
     briefing = policy.briefing
+    legal, in_text = briefing.legal(observation), briefing.text_field is not None
     shown = briefing.render(observation) if briefing.render else as_json(situation(observation))
     return AskedSeat(
         actor=actor,
@@ -155,7 +155,10 @@ def _asked(live: EpisodeHandle, actor: str, policy: HumanPolicy) -> AskedSeat | 
         situation=dict(observation.content),
         refused=None if observation.refused is None else observation.refused.to_json(),
         prompt="\n\n".join(
-            (instructions(actor, briefing.task, "json", 1), question(shown, legal, "json", ""))
+            (
+                instructions(actor, briefing.task, "json", 1, free_text=in_text),
+                question(shown, () if in_text else legal, "json", ""),
+            )
         ),
     )
 

@@ -114,7 +114,7 @@ def initialize(wire: WireWorld, params: Mapping[str, Any]) -> str:
             "serverInfo": {"name": world.name, "title": world.title, "version": __version__},
             "instructions": f"{world.summary} The tools are what may be done now: list them again after each "
             "call, or read `legal_actions` in its result. The episode begins with the first use of a tool; "
-            "`done` tells its end and `reward` its score, from 0 to 1.",
+            "`done` tells its end, and the rewards add up to its score.",
         }
     )
 

@@ -282,7 +282,9 @@ def _tools(agent: SingleAgent) -> list[dict[str, Any]]:
         observation = agent.observation
     except NoEpisode:
         observation = agent.reset()
-    return [tool(legal) for legal in observation.legal_actions]
+    if observation.done:
+        return []
+    return [tool(legal) for legal in agent.world.standing or observation.legal_actions]
 
 
 def _shown(agent: SingleAgent, observation: Observation) -> Answer:

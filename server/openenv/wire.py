@@ -111,7 +111,7 @@ class StepAnswer(BaseModel):
     """What the agent sees after `reset` or `step`."""
 
     observation: dict[str, Any] = Field(description="See `observation` of /schema")
-    reward: float = Field(description="0.0 until the last step, which holds the score, from 0 to 1")
+    reward: float = Field(description="The reward of this step; all of them add up to the score")
     done: bool = Field(description="Whether the episode is over; stays true")
     metadata: dict[str, Any] | None = Field(
         default=None, description="Named extras, such as `rubric`; left out when empty"

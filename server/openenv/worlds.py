@@ -15,6 +15,7 @@ from spectator.environments.base import MAX_OBSERVATION_BYTES, World
 from spectator.errors import EnvironmentFault
 from spectator.events import encode_json
 from spectator.observations import LegalAction, Observation
+from spectator.profile import Profile
 
 from .wire import MetadataAnswer, SchemaAnswer, wrong_fields
 
@@ -41,7 +42,7 @@ class WireWorld:
     @property
     def names_tools(self) -> bool:
         """Whether an action names a tool; if not, it is nothing but the arguments of the only one."""
-        return "tool" in self.world.action_type.model_fields
+        return self.world.names_tools
 
     def checked_action(self, sent: Mapping[str, Any]) -> dict[str, Any]:
         """The world's own part of an action.
@@ -102,7 +103,7 @@ def _wire_world(name: str) -> WireWorld:
         dict[str, Any],
         Field(default_factory=dict, description="Not read; for OpenEnv's typed clients"),
     )
-    score: Any = (float, Field(ge=0, le=1, description="0.0 until the last step, which holds the score"))
+    score: Any = (float, _reward_field(world.profile))
     done: Any = (bool, Field(description="Whether the episode is over; stays true"))
     notes: Any = (dict[str, Any], Field(default_factory=dict, description="Named extras, such as `rubric`"))
     steps: Any = (int, Field(ge=0, description="Calls of step in this episode"))
@@ -113,6 +114,18 @@ def _wire_world(name: str) -> WireWorld:
         create_model(observation.__name__, __base__=observation, reward=score, done=done, metadata=notes),
         create_model(state.__name__, __base__=state, step_count=steps),
     )
+
+
+def _reward_field(profile: Profile) -> Any:
+    """The field of an answer that holds the reward, with the bounds that the world declares.
+
+    An answer may hold the rewards of several steps of the world, those of the other actors included; it has
+    the bounds of one step where no more than one can be rewarded.
+    """
+    if profile.rewards == "end":
+        said = "0.0 until the last step, which holds the score"
+        return Field(ge=profile.reward_min, le=profile.reward_max, description=said)
+    return Field(description="All rewards since the last action; they add up to the score")
 
 
 def encode_observation(observation: Observation) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any, Final, Literal, Protocol
 
@@ -16,9 +17,10 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from spectator.events import Event, EventData, Fact
 from spectator.narration.base import Commentator, silent
-from spectator.observations import Observation
+from spectator.observations import LegalAction, Observation
 from spectator.policies.base import Action, Preset
 from spectator.policies.prompting import Briefing, arguments_alone, tool_and_arguments
+from spectator.profile import SCORE_AT_THE_END, Profile
 
 MAX_SEED: Final = 2**53 - 1
 """Largest seed: the largest integer that JSON numbers carry exactly everywhere."""
@@ -225,7 +227,8 @@ class World:
         summary: A sentence on what it is.
         actors: Who may have to decide; the first is the agent's own seat.
         environment: Makes a new environment, cheaply.
-        action_type: Model of an action, with exactly one required field.
+        action_type: Model of an action, with exactly one required field unless the profile says ``schema``;
+            where it says ``text``, that field is the text.
         observation_type: Model of an observation as it travels.
         state_type: Model of the public state.
         options_type: Model of the options.
@@ -239,6 +242,7 @@ class World:
         beats: How many beats of the broadcast pace each event type is worth; empty makes every step one.
         chapters: Event types that end a stretch which viewers step by, with what people call it, such as an
             over; empty when there is none.
+        profile: When the agent is rewarded, within which bounds, and what actions are.
         step_cap: Turns after which an episode with these options is cut short; well beyond any real one.
         default_captain: Name of the captain that plays when none is asked for.
         default_opponent: The same for the other seats.
@@ -281,15 +285,40 @@ class World:
     task: str = ""
     measures: Sequence[Measure] = ()
     meter: Callable[[], Meter] | None = None
+    profile: Profile = SCORE_AT_THE_END
 
     @property
     def briefing(self) -> Briefing:
         """What a language model must know before it decides here."""
-        names_tools = "tool" in self.action_type.model_fields
         return Briefing(
             self.task or f"{self.title}. {self.summary}",
-            as_action=tool_and_arguments if names_tools else arguments_alone,
+            as_action=tool_and_arguments if self.names_tools else arguments_alone,
+            standing=self.standing,
+            text_field=self.text_field,
         )
+
+    @property
+    def names_tools(self) -> bool:
+        """Whether an action is ``{"tool", "arguments"}``; if not, it is nothing but arguments."""
+        return self.profile.actions == "tools" and "tool" in self.action_type.model_fields
+
+    @property
+    def text_field(self) -> str | None:
+        """The field of an action that takes free text; ``None`` where actions are not text."""
+        if self.profile.actions != "text":
+            return None
+        return next(name for name, field in self.action_type.model_fields.items() if field.is_required())
+
+    @property
+    def standing(self) -> tuple[LegalAction, ...]:
+        """The one action that is always legal, by its schema; none where observations list what is legal."""
+        return () if self.profile.actions == "tools" else _standing(self.action_type, self.profile.actions)
+
+
+@cache
+def _standing(action_type: type[BaseModel], actions: str) -> tuple[LegalAction, ...]:
+    schema = action_type.model_json_schema()
+    return ({"tool": "answer" if actions == "text" else "act", "arguments": schema},)
 
 
 def derive_seed(seed: int, *names: str | int) -> int:

@@ -136,9 +136,11 @@ def _check_catalogue(world: World) -> Iterator[str]:
         yield "there are several actors and no opponents"
     if "default" not in world.packs:
         yield "there is no pack called 'default'"
-    required = [name for name, info in world.action_type.model_fields.items() if info.is_required()]
-    if len(required) != 1:
+    required = [info for info in world.action_type.model_fields.values() if info.is_required()]
+    if len(required) != 1 and world.profile.actions != "schema":
         yield f"an action has {len(required)} required fields, not exactly one"
+    elif world.profile.actions == "text" and required[0].annotation is not str:
+        yield "the actions are text, but the required field of an action is not a str"
     for presets in (world.captains, world.opponents, world.packs):
         yield from (
             f"{name!r} is listed as {entry.name!r}" for name, entry in presets.items() if name != entry.name
@@ -202,10 +204,23 @@ def _check_trace(world: World, played: Playthrough) -> Iterator[str]:
                 yield from _validate(kind, world.events[kind], data)
         if step["done"] != last:
             yield f"done is {step['done']} at step {number} of {len(played.trace) - 1}"
-        if (step["reward"] != 0.0 and not last) or not 0.0 <= step["reward"] <= 1.0:
-            yield f"the reward is {step['reward']} at step {number}"
-        if not last and not step["observation"]["legal_actions"]:
+        if (broken := world.profile.broken_by(step["reward"], done=last)) is not None:
+            yield f"{broken} (step {number})"
+        if number == 0 and step["reward"] and not last:
+            yield f"the reward is {step['reward']} before the first action"
+        listed, tools = bool(step["observation"]["legal_actions"]), world.profile.actions == "tools"
+        if not last and tools and not listed:
             yield f"nothing is legal at step {number}"
+        if listed and not tools:
+            yield f"step {number} lists legal actions, but the profile says {world.profile.actions}"
+    if (broken := world.profile.score_broken_by(_score(played))) is not None:
+        yield broken
+
+
+def _score(played: Playthrough) -> float:
+    """The sum of all rewards, added in the order of the steps."""
+    rewards: list[float] = [json.loads(text)["reward"] for text in played.trace]
+    return sum(rewards)
 
 
 def _validate(what: str, model: Any, data: Any) -> Iterator[str]:
@@ -234,12 +249,27 @@ def _check_along_the_way(
         environment.facts()
 
 
+def _malformed(world: World) -> Iterator[Mapping[str, Any]]:
+    """Actions that the world must refuse; where it lists no tools, the shape of an action is all there is."""
+    for action in MALFORMED:
+        if world.profile.actions == "tools" or not _fits(world.action_type, action):
+            yield action
+
+
+def _fits(model: Any, data: Any) -> bool:
+    try:
+        model.model_validate(data)
+    except ValidationError:
+        return False
+    return True
+
+
 def _check_refusals(world: World, original: Environment) -> Iterator[str]:
     """Tried on a twin, for a world may count refusals and score them."""
     environment = world.environment()
     shown = environment.restore(original.snapshot())
     before, answer = encode_json(environment.state), shown
-    for action in MALFORMED:
+    for action in _malformed(world):
         answer = environment.step(action)
         if answer.refused is None:
             yield f"the malformed action {action} is accepted"

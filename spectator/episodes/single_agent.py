@@ -13,10 +13,10 @@ from typing import Any, Final
 from spectator.catalog import load_world
 from spectator.environments.base import MAX_SEED, Environment, World
 from spectator.episodes.record.stream import Step
-from spectator.episodes.run.contract_checks import check_contract, checked_decision
+from spectator.episodes.run.contract_checks import check_beginning, check_contract, checked_decision
 from spectator.episodes.run.pacing import Pace
 from spectator.episodes.run.plan import EpisodePlan, EpisodeRequest, plan_episode
-from spectator.episodes.run.step_events import cut_short, facts_of_step, finished
+from spectator.episodes.run.step_events import cut_short, facts_of_step, finished, with_total
 from spectator.errors import DecisionTimeout, EpisodeError, FieldError, InvalidRequest, PolicyError, typed_as
 from spectator.events import EpisodeEnded, Fact
 from spectator.observations import Observation, Refusal
@@ -44,6 +44,7 @@ class _Game:
     others: Mapping[str, Policy]
     turn: int = 0
     steps: int = 0
+    total: float = 0.0
     told: list[Step] | None = None
     refusals: dict[str, int] = field(default_factory=dict)
     shown_at: float = 0.0
@@ -52,9 +53,10 @@ class _Game:
 class SingleAgent:
     """A world as one agent sees it: ``reset``, ``step``, ``state``, whoever else plays in it.
 
-    The same seed, opponent and actions give the same episode as a live one, event for event. Rewards are 0.0
-    until the last step, which holds the score in [0, 1]. ``done`` is sticky: any later action is refused.
-    An episode longer than the world's step cap ends with reward 0.0 and ``metadata["truncated"]``.
+    The same seed, opponent and actions give the same episode as a live one, event for event. The reward of a
+    step is the sum of the world's rewards since the agent's last action, so that all of them add up to the
+    score; worlds that reward only their end give 0.0 before it. ``done`` is sticky: any later action is
+    refused. An episode longer than the world's step cap ends with ``metadata["truncated"]``.
 
     Synchronous; every call comes from one thread that runs no event loop. An opponent that has to wait for
     something is run on a private loop.
@@ -141,7 +143,9 @@ class SingleAgent:
         episode_id = self._new_id() if episode_id is None else episode_id
         game = self._game = _Game(plan, episode_id, environment, others, told=[] if tell else None)
         try:
-            opened = self._take(local.reset(environment, plan.seed, episode_id, plan.options))
+            first = local.reset(environment, plan.seed, episode_id, plan.options)
+            check_beginning(first)
+            opened = self._take(game, first)
             if game.told is not None:
                 game.told.append((0, list(self._facts)))
             shown = self._play_on(game, opened)
@@ -224,9 +228,10 @@ class SingleAgent:
         if not seen.done:
             return told, None
         if "truncated" not in seen.metadata:
-            return told, finished(seen.reward, game.environment.state, game.turn)
-        cut = str(seen.metadata["truncated"])
-        return told, cut_short("step_cap", cut, game.turn)
+            ended = finished(game.total, game.environment.state, game.turn, self._world.profile)
+        else:
+            ended = cut_short("step_cap", str(seen.metadata["truncated"]), game.turn)
+        return told, with_total(ended, game.total, self._world.profile)
 
     def abandon(self) -> None:
         """Give up the episode under way; ``reset`` begins another in a new environment."""
@@ -270,32 +275,32 @@ class SingleAgent:
     def _act(self, game: _Game, asked: Observation, decision: Decision) -> Observation:
         game.turn += 1
         if game.told is None:
-            return self._take(local.step(game.environment, decision.action))
+            return self._take(game, local.step(game.environment, decision.action))
         actor, began = asked.actor or "", self._monotonic()
         action, decided = checked_decision(actor, decision, 0.0, asked.legal_actions)
         stepped = local.step(game.environment, action)
-        answer = self._take(stepped)
+        answer = self._take(game, stepped)
         took = self._monotonic() - began
         game.told.append((game.turn, facts_of_step(actor, decided, stepped, took, game.refusals)))
         return answer
 
-    def _take(self, stepped: Stepped) -> Observation:
+    def _take(self, game: _Game, stepped: Stepped) -> Observation:
         check_contract(stepped, self._world)
+        game.total += stepped.observation.reward
         self._facts.extend(stepped.facts)
         return stepped.observation
 
     def _play_on(self, game: _Game, observation: Observation) -> Observation:
-        """Play the other seats until the agent is asked or all is over."""
-        step_cap = self._world.step_cap(game.plan.options)
-        while not observation.done and game.turn < step_cap:
-            if observation.actor == self.agent:
-                return observation
+        """Play the other seats until the agent is asked or all is over; the rewards meanwhile add up."""
+        step_cap, reward = self._world.step_cap(game.plan.options), observation.reward
+        while not observation.done and game.turn < step_cap and observation.actor != self.agent:
             decision = self._decide(game.others[observation.actor or ""], observation)
             observation = self._act(game, observation, decision)
-        if observation.done:
-            return observation
-        cut = {**observation.metadata, "truncated": f"cut short after {step_cap} turns"}
-        return replace(observation, actor=None, legal_actions=(), reward=0.0, done=True, metadata=cut)
+            reward += observation.reward
+        if not observation.done and game.turn >= step_cap:
+            cut = {**observation.metadata, "truncated": f"cut short after {step_cap} turns"}
+            return replace(observation, actor=None, legal_actions=(), reward=reward, done=True, metadata=cut)
+        return observation if reward == observation.reward else replace(observation, reward=reward)
 
     def _decide(self, policy: Policy, observation: Observation) -> Decision:
         """Ask another seat.

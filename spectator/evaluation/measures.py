@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from spectator.environments.base import OUTCOME, Measure, World
@@ -19,7 +19,7 @@ MEASURES: Final = (
     ),
     Measure(
         "score", "Score", "share", "high",
-        "The score on the episode's last step. Only for whoever took the agent's own seat.", (0.0, 1.0),
+        "The sum of the episode's rewards. Only for whoever took the agent's own seat.", (0.0, 1.0),
         "Anything that the world's rubric does not score; scores of two worlds do not compare.",
     ),
     Measure(
@@ -58,7 +58,14 @@ MEASURES: Final = (
 
 def measures_of(world: World | None) -> tuple[Measure, ...]:
     """Every measure of a world, those of all worlds first; those alone when the world is not here."""
-    return (*MEASURES, *(world.measures if world is not None else ()))
+    if world is None:
+        return MEASURES
+    profile = world.profile
+    if profile.is_share:
+        return (*MEASURES, *world.measures)
+    bounds = profile.score_min, profile.score_max
+    core = [replace(one, unit="", range=bounds) if one.name == "score" else one for one in MEASURES]
+    return (*core, *world.measures)
 
 
 @dataclass(slots=True)

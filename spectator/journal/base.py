@@ -31,7 +31,7 @@ class EpisodeSummary:
         started_at: RFC 3339.
         ended_at: RFC 3339; ``None`` while it has not ended.
         reason: Why it ended.
-        score: The agent's score in [0, 1], when it finished.
+        score: The sum of the agent's rewards, when it finished; in [0, 1] in most worlds.
         result: The world's result in words, when it finished.
         turns: Turns taken, once it has ended.
         head_seq: Number of its last event.

@@ -10,7 +10,8 @@ from typing import Any, Final, Literal
 from spectator.clock import Clock
 from spectator.errors import FailureClass
 from spectator.llm.chat import ChatAnswer, Message, Usage
-from spectator.llm.parsing import CallRefused, ParsedCall, find_calls, unjudged, written_form
+from spectator.llm.loose_json import MAX_TEXT
+from spectator.llm.parsing import CallRefused, ParsedCall, WrittenCall, find_calls, unjudged, written_form
 from spectator.model_calls import ModelCall
 from spectator.observations import Observation
 from spectator.policies.base import Decision
@@ -102,6 +103,22 @@ def no_call(answer: ChatAnswer) -> CallRefused:
     if not answer.text:
         return CallRefused("the answer is empty", failure_class="unparsable")
     return CallRefused("the answer names no action in the form asked for", failure_class="unparsable")
+
+
+def free_text(answer: ChatAnswer, tool: str, field: str) -> WrittenCall:
+    """An answer that is the action itself, word for word.
+
+    Raises:
+        CallRefused: It is empty, was declined, is too long or was cut: half a text is another text.
+    """
+    if answer.finish_reason == "length":
+        raise CallRefused("the answer was cut at the longest length", failure_class="truncated")
+    if not answer.text.strip() or answer.refusal or answer.finish_reason == "content_filter":
+        raise no_call(answer)
+    text = answer.text.strip()
+    if len(text) > MAX_TEXT:
+        raise CallRefused(f"the answer has more than {MAX_TEXT} characters", failure_class="truncated")
+    return WrittenCall(tool, {field: text})
 
 
 def with_ids(calls: Sequence[ParsedCall]) -> tuple[ParsedCall, ...]:

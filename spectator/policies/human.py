@@ -91,7 +91,7 @@ class HumanPolicy:
         question = self._question
         if question is None or question.call is not None:
             raise NotAsked("nothing is asked of this seat now")
-        question.call = check_call(written, question.observation.legal_actions)
+        question.call = check_call(written, self.briefing.legal(question.observation))
         self._stirred.set()
 
     def hold(self, held: bool) -> None:

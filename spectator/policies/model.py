@@ -26,6 +26,7 @@ from spectator.observations import LegalAction, Observation
 from spectator.policies.base import Decision, ScriptedPolicy
 from spectator.policies.decision_in_progress import (
     DecisionInProgress,
+    free_text,
     no_call,
     rejected,
     stated_reasoning,
@@ -221,7 +222,7 @@ class ModelPolicy:
         if not self._planned:
             return None
         try:
-            call = check_call(self._planned.popleft(), observation.legal_actions)
+            call = check_call(self._planned.popleft(), self._briefing.legal(observation))
         except (CallRefused, UnsupportedSchema):
             self._planned.clear()
             return None
@@ -232,7 +233,7 @@ class ModelPolicy:
 
     async def _ask(self, asking: DecisionInProgress) -> list[ParsedCall]:
         """The calls of the model's answer: the first is legal, the others are judged when they are due."""
-        legal = asking.observation.legal_actions
+        legal = self._briefing.legal(asking.observation)
         messages = self._messages(asking)
         answer = await self._complete(asking, messages)
         try:
@@ -250,13 +251,19 @@ class ModelPolicy:
         settings, observation = self._settings, asking.observation
         asking.seen = situation(observation, self._texts)
         asking.shown = self._shown(observation, asking.seen)
+        briefing, in_text = self._briefing, self._briefing.text_field is not None
+        legal = () if in_text else briefing.legal(observation)
         system = instructions(
-            observation.actor or "", self._briefing.task, settings.style, settings.actions_per_answer
+            observation.actor or "",
+            briefing.task,
+            settings.style,
+            settings.actions_per_answer,
+            free_text=in_text,
         )
-        shown = question(asking.shown, observation.legal_actions, settings.style, self._note)
+        shown = question(asking.shown, legal, settings.style, self._note)
         beside = 0
-        if settings.style == "tools":
-            asking.tools, beside = self._tools(observation.legal_actions)
+        if settings.style == "tools" and not in_text:
+            asking.tools, beside = self._tools(legal)
         return self._history.messages(system, shown, beside=beside)
 
     def _shown(self, observation: Observation, seen: Mapping[str, str]) -> str:
@@ -348,7 +355,10 @@ class ModelPolicy:
             raise
 
     def _calls(self, answer: ChatAnswer, legal: Sequence[LegalAction]) -> list[ParsedCall]:
-        written = find_calls(answer, legal)
+        if self._briefing.text_field is not None:
+            written = [free_text(answer, legal[0]["tool"], self._briefing.text_field)]
+        else:
+            written = find_calls(answer, legal)
         if not written:
             raise no_call(answer)
         if self._settings.actions_per_answer > 1:
@@ -376,7 +386,7 @@ class ModelPolicy:
             self._clock,
             self._action(first),
             "model",
-            stated_reasoning(first, answer),
+            stated_reasoning(first, answer) if self._briefing.text_field is None else answer.thought,
             model=clean_text(answer.model or self._settings.model, NAME_LIMIT),
         )
 

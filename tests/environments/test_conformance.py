@@ -73,7 +73,7 @@ class Generous(CountingEnvironment):
         (Forgetful, "has another future"),
         (Moody, "gave another episode"),
         (Endless, "step cap"),
-        (Generous, "the reward is 0.5"),
+        (Generous, "gave the reward 0.5 before the end"),
     ],
 )
 def test_the_kit_sees_a_broken_environment(environment: Callable[[], Any], finding: str) -> None:

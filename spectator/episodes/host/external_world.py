@@ -13,6 +13,7 @@ from spectator.episodes.run.plan import EpisodePlan
 from spectator.events import Event, EventData, encode_json
 from spectator.narration.base import Line
 from spectator.policies.base import Preset
+from spectator.profile import Profile
 from spectator.text import clean_text
 
 LINE: Final = 300
@@ -28,6 +29,11 @@ class Observed(EventData):
 
 
 MAX_TEXT: Final = 8_192
+
+REWARDED: Final = Profile(
+    rewards="step", reward_min=None, reward_max=None, score_min=None, score_max=None, actions="schema"
+)
+"""The profile of an environment of which nothing is known."""
 
 
 def observed(observation: Mapping[str, Any], reward: float, total: float) -> Observed:
@@ -68,6 +74,7 @@ def external_plan(environment: str, title: str, agent: str, seed: int) -> Episod
         packs={"default": pack},
         step_cap=lambda options: 1_000_000,
         default_captain="remote",
+        profile=REWARDED,
     )
     return EpisodePlan(world, captain, None, pack, seed, Pace.MAX, False, {})
 

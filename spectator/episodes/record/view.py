@@ -67,6 +67,8 @@ def _core_patch(state: State, event: Event) -> dict[str, Any]:
             return _decided(state, event)
         case "action.refused":
             return _refused(event)
+        case "step.taken":
+            return _rewarded(state, event)
         case "narration.line":
             return _said(state, event)
         case "episode.paused":
@@ -91,7 +93,7 @@ def _started(event: Event) -> dict[str, Any]:
         "episode": {
             "id": event.episode_id,
             **{name: without_nulls(event.data[name]) for name in shown},
-            **without_nulls({"parent": event.data.get("parent")}),
+            **without_nulls({"parent": event.data.get("parent"), "profile": event.data.get("profile")}),
             "status": "live",
             "turn": 0,
             "started_at": event.at,
@@ -132,6 +134,14 @@ def _refused(event: Event) -> dict[str, Any]:
     return {"decisions": {actor: {"refused": refused}}, "refusals": {actor: event.data["refusals"]}}
 
 
+def _rewarded(state: State, event: Event) -> dict[str, Any]:
+    """All rewards so far, where the world rewards its steps."""
+    episode = state.get("episode", {})
+    if episode.get("profile", {}).get("rewards") != "step":
+        return {}
+    return {"episode": {"total_reward": episode.get("total_reward", 0.0) + event.data["reward"]}}
+
+
 def _said(state: State, event: Event) -> dict[str, Any]:
     line = {"seq": event.seq, "turn": event.turn, **without_nulls(event.data)}
     feed: dict[str, Any] = {f"{event.seq:010d}": line}
@@ -142,7 +152,7 @@ def _said(state: State, event: Event) -> dict[str, Any]:
 
 
 def _ended(event: Event) -> dict[str, Any]:
-    outcome = {name: event.data[name] for name in ("reason", "score", "result", "detail")}
+    outcome = {name: event.data.get(name) for name in ("reason", "score", "result", "detail", "total_reward")}
     return {"episode": {"status": "ended", "ended_at": event.at, **without_nulls(outcome)}}
 
 

@@ -209,7 +209,7 @@ async def _retell(
     assert stepped is not None
     if stepped.observation.done:
         raise _wrong("seq", f"the game is over at event {last.seq}: there is nothing left to play")
-    return Past(seats, dict(retelling.refusals), last.turn, replace(stepped, facts=[]))
+    return Past(seats, dict(retelling.refusals), last.turn, retelling.total, replace(stepped, facts=[]))
 
 
 def _facts(recorded: Sequence[RecordedEvent]) -> list[Step]:

@@ -71,6 +71,7 @@ class Retelling:
         self._state: State = {}
         self._stepped: Stepped | None = None
         self._refusals: dict[str, int] = {}
+        self._total = 0.0
 
     @property
     def observation(self) -> Observation | None:
@@ -91,6 +92,11 @@ class Retelling:
     def refusals(self) -> Mapping[str, int]:
         """Refused actions so far, by actor."""
         return self._refusals
+
+    @property
+    def total(self) -> float:
+        """The sum of all rewards so far."""
+        return self._total
 
     @property
     def due(self) -> list[Fact]:
@@ -141,6 +147,7 @@ class Retelling:
         )
         if self._parent is None and event.data.get("parent") is not None:
             self._parent = Parent.model_validate(event.data["parent"])
+        self._total += self._stepped.observation.reward
         self._due.extend(self._stepped.facts)
 
     async def _decide(self, event: Event) -> None:
@@ -151,6 +158,7 @@ class Retelling:
             raise Unexpected(f"{event.data['actor']} decided where {asked} was asked")
         self._ask_again(event)
         self._stepped = await self._stepper.step(event.data["action"], limit_s=None)
+        self._total += self._stepped.observation.reward
         self._due.extend(self._told(event, self._stepped))
 
     def _ask_again(self, event: Event) -> None:
@@ -199,14 +207,16 @@ class Retelling:
 
     def _end(self, event: Event) -> None:
         self.ended = True
+        total = event.data.get("total_reward")
+        if total is not None and total != self._total:
+            raise Unexpected(f"the total reward is recorded as {total}, not {self._total}")
         if event.data["reason"] != "finished":
             return
         stepped = self._stepped
         if self._due or stepped is None or not stepped.observation.done:
             raise Unexpected("it is recorded as finished before the world came to its end")
-        observation = stepped.observation
-        if event.data["score"] != observation.reward:
-            raise Unexpected(f"the score is recorded as {event.data['score']}, not {observation.reward}")
+        if event.data["score"] != self._total:
+            raise Unexpected(f"the score is recorded as {event.data['score']}, not {self._total}")
         result = stepped.state.get("result")
         if event.data["result"] != result:
             raise Unexpected(f"the result is recorded as {event.data['result']!r}, not {result!r}")

@@ -147,7 +147,8 @@ async def _retell(
         raise CannotRebuild(f"turn {turn} is told only in part: {due[0].type} is missing")
     stepped = retelling.stepped
     assert stepped is not None
-    return Past(seats, retelling.refusals, turn, replace(stepped, facts=due)), retelling.state
+    past = Past(seats, retelling.refusals, turn, retelling.total, replace(stepped, facts=due))
+    return past, retelling.state
 
 
 def _cannot_retell(seq: int, error: Exception) -> CannotRebuild:

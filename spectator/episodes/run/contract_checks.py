@@ -9,7 +9,7 @@ from typing import Any, Final
 from spectator.environments.base import World
 from spectator.errors import EnvironmentFault, FailureClass, PolicyError
 from spectator.events import DecisionMade, Fact, ModelExchange, core_fact, encode_json
-from spectator.observations import LegalAction, Observation
+from spectator.observations import LegalAction
 from spectator.policies.base import Action, Decision
 from spectator.steppers.base import Stepped
 from spectator.text import clean_text
@@ -130,20 +130,33 @@ def check_contract(stepped: Stepped, world: World) -> None:
         EnvironmentFault: It broke its contract.
     """
     observation, actors = stepped.observation, world.actors
-    if not isinstance(observation, Observation):
-        raise EnvironmentFault(f"answered {type(observation).__name__}, not an observation")
-    if not 0.0 <= observation.reward <= 1.0:
-        raise EnvironmentFault(f"the reward {observation.reward} is not from 0 to 1")
+    broken = world.profile.broken_by(observation.reward, done=observation.done)
+    if broken is not None:
+        raise EnvironmentFault(broken)
     undeclared = {fact.type for fact in stepped.facts} - world.events.keys()
     if undeclared:
         raise EnvironmentFault(f"told of {', '.join(sorted(undeclared))}, which it does not declare")
     if observation.refused is not None and (stepped.facts or observation.done):
         raise EnvironmentFault(f"refused an action by {observation.refused.rule} and yet went on")
+    if observation.refused is not None and observation.reward != 0.0:
+        raise EnvironmentFault(f"refused an action by {observation.refused.rule} and yet rewarded it")
     if observation.done:
         return
     if observation.actor not in actors:
         raise EnvironmentFault(f"asks {observation.actor!r}, which is none of {', '.join(actors)}")
-    if observation.reward != 0.0:
-        raise EnvironmentFault(f"gave the reward {observation.reward} before the end")
-    if not observation.legal_actions:
+    actions = world.profile.actions
+    if actions == "tools" and not observation.legal_actions:
         raise EnvironmentFault(f"leaves {observation.actor} nothing legal to do")
+    if actions != "tools" and observation.legal_actions:
+        raise EnvironmentFault(f"lists legal actions, although its profile says that actions are {actions}")
+
+
+def check_beginning(stepped: Stepped) -> None:
+    """Check the answer to ``reset`` beyond :func:`check_contract`: nothing was done that could be rewarded.
+
+    Raises:
+        EnvironmentFault: It was rewarded, although the episode goes on.
+    """
+    observation = stepped.observation
+    if observation.reward != 0.0 and not observation.done:
+        raise EnvironmentFault(f"gave the reward {observation.reward} before the first action")

@@ -15,13 +15,13 @@ from functools import partial
 from typing import Any, Final, Protocol, Self
 
 from spectator.clock import Clock
-from spectator.episodes.run.contract_checks import check_contract, checked_decision, sealed
+from spectator.episodes.run.contract_checks import check_beginning, check_contract, checked_decision, sealed
 from spectator.episodes.run.controls import Control, EndRequest, EndRequested
 from spectator.episodes.run.failing import FailureRule, Suspending
 from spectator.episodes.run.pacing import beats_in
 from spectator.episodes.run.partial_decision import Thinking
 from spectator.episodes.run.plan import EpisodePlan
-from spectator.episodes.run.step_events import DETAIL_LENGTH, cut_short, facts_of_step, finished
+from spectator.episodes.run.step_events import DETAIL_LENGTH, cut_short, facts_of_step, finished, with_total
 from spectator.episodes.run.time_budget import Budget
 from spectator.errors import (
     DecisionTimeout,
@@ -94,12 +94,14 @@ class Past:
         seats: The policies, by actor.
         refusals: Refused actions so far, by actor.
         turn: Actions taken or refused so far.
+        total: The sum of all rewards so far.
         stepped: What the world showed last; its facts are those that were never told.
     """
 
     seats: Mapping[str, Policy]
     refusals: Mapping[str, int]
     turn: int
+    total: float
     stepped: Stepped
 
 
@@ -150,6 +152,7 @@ class Driver:
         self._refusals: dict[str, int] = {} if past is None else dict(past.refusals)
         self._ended: EpisodeEnded | None = None
         self._turn = 0 if past is None else past.turn
+        self._total = 0.0 if past is None else past.total
         self._asked: str | None = None
         self._deciding: str | None = None
         self._calls: Sequence[ModelCall] = ()
@@ -189,7 +192,7 @@ class Driver:
         try:
             ended = await self._play_to_an_end()
             if ended is not None:
-                await self._record_end(ended)
+                ended = await self._record_end(ended)
         except asyncio.CancelledError:
             await self._record_end(cut_short("interrupted", "the server went away", self._turn))
             raise
@@ -197,14 +200,15 @@ class Driver:
             await self.let_go()
         return ended
 
-    async def _record_end(self, ended: EpisodeEnded) -> None:
+    async def _record_end(self, ended: EpisodeEnded) -> EpisodeEnded:
+        ended = with_total(ended, self._total, self._plan.world.profile)
         self._ended = self._ended or ended
         try:
             with typed_as(partial(_unrecorded, self._episode_id)):
                 attachments = None if ended.truth is None else Attachments(truth=self._truth)
                 await self._emit(self._turn, [core_fact(ended)], attachments=attachments)
         except EpisodeOver:  # cancelled while the end was being told
-            return
+            return ended
         except SpectatorError:
             logger.exception("episode %s: the end (%s) could not be recorded", self._episode_id, ended.reason)
         logger.info(
@@ -214,6 +218,7 @@ class Driver:
             ended.turns,
             ended.score,
         )
+        return ended
 
     async def _play_to_an_end(self) -> EpisodeEnded | None:
         try:
@@ -284,7 +289,7 @@ class Driver:
             beats = beats_in(facts, self._plan.world.beats)
         await self._control.keep_pace(began, beats)
         self._truth = await self._unsealed()
-        return finished(stepped.observation.reward, stepped.state, self._turn, self._truth)
+        return finished(self._total, stepped.state, self._turn, self._plan.world.profile, self._truth)
 
     def _behind_the_decision(self) -> Attachments | None:
         return Attachments(calls=[self._calls]) if self._calls else None
@@ -301,7 +306,7 @@ class Driver:
     async def _begin(self) -> Stepped:
         plan = self._plan
         self._take_seats()
-        return await self._in_world(
+        stepped = await self._in_world(
             self._stepper.reset(
                 seed=plan.seed,
                 episode_id=self._episode_id,
@@ -309,6 +314,9 @@ class Driver:
                 limit_s=self._limits.reset_s,
             )
         )
+        check_beginning(stepped)
+        self._total += stepped.observation.reward
+        return stepped
 
     async def _take_turn(self, observation: Observation, budget: Budget) -> tuple[Stepped, list[Fact]]:
         actor = self._asked = observation.actor
@@ -320,6 +328,7 @@ class Driver:
         with budget.standing_still():
             await self._control.play_on()
         self._turn += 1
+        self._total += stepped.observation.reward
         return stepped, facts_of_step(actor, decided, stepped, took, self._refusals)
 
     async def _decide(self, actor: str, observation: Observation) -> tuple[Action, Fact]:

@@ -16,6 +16,7 @@ from spectator.errors import FieldError, InvalidRequest, field_errors
 from spectator.events import EpisodeStarted, OnFailure, Parent, Seat
 from spectator.policies.base import Policy, Preset
 from spectator.policies.captains import longest_wait_s
+from spectator.profile import SCORE_AT_THE_END
 
 _T = TypeVar("_T")
 
@@ -132,6 +133,7 @@ class EpisodePlan:
             run_id=self.run_id,
             group_id=self.group_id,
             attempt=self.attempt,
+            profile=None if self.world.profile == SCORE_AT_THE_END else self.world.profile,
         )
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from spectator.errors import FailureClass
+from spectator.errors import EnvironmentFault, FailureClass
 from spectator.events import ActionRefused, EndReason, EpisodeEnded, Fact, StepTaken, core_fact
 from spectator.failures import failure_of_end
 from spectator.journal.attachments import truth_digest
+from spectator.profile import Profile
 from spectator.steppers.base import Stepped
 from spectator.text import clean_text
 
@@ -50,15 +51,23 @@ def facts_of_step(
     return [decided, *stepped.facts, core_fact(taken)]
 
 
-def finished(score: float, state: Mapping[str, Any], turns: int, truth: str | None = None) -> EpisodeEnded:
+def finished(
+    score: float, state: Mapping[str, Any], turns: int, profile: Profile, truth: str | None = None
+) -> EpisodeEnded:
     """The end of an episode whose world came to its own.
 
     Args:
-        score: The agent's, from 0 to 1.
+        score: The sum of the agent's rewards.
         state: The world's public state then.
         turns: Actions taken or refused.
+        profile: What the world declares of its rewards.
         truth: What it hid, as JSON text; recorded beside it, and only stated here by its digest.
+
+    Raises:
+        EnvironmentFault: The score is outside the bounds that the world declares.
     """
+    if (broken := profile.score_broken_by(score)) is not None:
+        raise EnvironmentFault(broken)
     result = state.get("result")
     return EpisodeEnded(
         reason="finished",
@@ -69,6 +78,11 @@ def finished(score: float, state: Mapping[str, Any], turns: int, truth: str | No
         truncated=False,
         truth=None if truth is None else truth_digest(truth),
     )
+
+
+def with_total(ended: EpisodeEnded, total: float, profile: Profile) -> EpisodeEnded:
+    """The end with the sum of all rewards, where the world rewards its steps."""
+    return ended if profile.rewards == "end" else ended.model_copy(update={"total_reward": total})
 
 
 def cut_short(

@@ -1,0 +1,93 @@
+"""The profile of a world: when it rewards, within which bounds, and what its actions are."""
+
+from __future__ import annotations
+
+import math
+from typing import Final, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+ROUNDING: Final = 1e-9
+"""How far outside its bounds a sum of rewards may lie: floats are added in the order of the steps."""
+
+
+class Profile(BaseModel):
+    """What a world declares of its rewards and actions; the default is one score in [0, 1] on the last step.
+
+    Rewards are those of the agent's seat, whoever acted. An episode's score is the sum of the rewards of all
+    its steps, added as floats in their order; where only the last step is rewarded it is that reward.
+
+    >>> Profile().broken_by(0.5, done=False)
+    'gave the reward 0.5 before the end'
+    >>> dense = Profile(rewards="step", reward_min=-1, reward_max=1, score_min=None, score_max=None)
+    >>> dense.broken_by(-0.1, done=False) is None
+    True
+    >>> dense.broken_by(2.0, done=False)
+    'the reward 2.0 is not from -1 to 1'
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    rewards: Literal["end", "step"] = Field(
+        default="end", description="`end`: only the last step is rewarded; `step`: any step may be"
+    )
+    reward_min: float | None = Field(
+        default=0.0, description="Lowest reward of one step; null without a bound, below 0 for penalties"
+    )
+    reward_max: float | None = Field(
+        default=1.0, description="Highest reward of one step; null without a bound"
+    )
+    score_min: float | None = Field(default=0.0, description="Lowest score; null without a bound")
+    score_max: float | None = Field(default=1.0, description="Highest score; null without a bound")
+    actions: Literal["tools", "text", "schema"] = Field(
+        default="tools",
+        description="`tools`: each observation lists what is legal; `text`: free text in the action's one "
+        "field; `schema`: anything in the shape of the world's action",
+    )
+
+    @model_validator(mode="after")
+    def _bounds_in_order(self) -> Self:
+        for what, low, high in (
+            ("reward", self.reward_min, self.reward_max),
+            ("score", self.score_min, self.score_max),
+        ):
+            if low is not None and high is not None and low > high:
+                raise ValueError(f"{what}_min {low:g} is above {what}_max {high:g}")
+        return self
+
+    @property
+    def is_share(self) -> bool:
+        """Whether the score is from 0 to 1, so that it can be read as a share."""
+        return self.score_min == 0.0 and self.score_max == 1.0
+
+    def broken_by(self, reward: object, *, done: bool) -> str | None:
+        """The rule that the reward of one step breaks, in words; ``None`` when it breaks none."""
+        if isinstance(reward, bool) or not isinstance(reward, int | float) or not math.isfinite(reward):
+            return f"the reward {reward!r} is not a finite number"
+        if not _within(reward, self.reward_min, self.reward_max):
+            return f"the reward {reward} is not {_bounds(self.reward_min, self.reward_max)}"
+        if self.rewards == "end" and not done and reward != 0:
+            return f"gave the reward {reward} before the end"
+        return None
+
+    def score_broken_by(self, score: float) -> str | None:
+        """The rule that the score of a finished episode breaks, in words; ``None`` when it breaks none."""
+        low = None if self.score_min is None else self.score_min - ROUNDING
+        high = None if self.score_max is None else self.score_max + ROUNDING
+        if _within(score, low, high):
+            return None
+        return f"the score {score} is not {_bounds(self.score_min, self.score_max)}"
+
+
+SCORE_AT_THE_END: Final = Profile()
+"""The usual profile: tools, and a score in [0, 1] on the last step."""
+
+
+def _within(value: float, low: float | None, high: float | None) -> bool:
+    return (low is None or value >= low) and (high is None or value <= high)
+
+
+def _bounds(low: float | None, high: float | None) -> str:
+    if low is not None and high is not None:
+        return f"from {low:g} to {high:g}"
+    return f"at least {low:g}" if low is not None else f"at most {high:g}"

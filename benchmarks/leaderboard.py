@@ -56,7 +56,7 @@ def _played(
 ) -> list[RecordedEvent]:
     complete = load_world(environment).options_type.model_validate(options).model_dump(mode="json")
     job = Job(environment, captain, opponent, "default", 1, complete, "ep-0")
-    return [decode(text) for text in play_apart(job)]
+    return [decode(text) for text in play_apart(job)[0]]
 
 
 async def _fill(folder: Path, episode: list[RecordedEvent]) -> None:

@@ -78,14 +78,19 @@ async def _serve(episode_id: str, data_dir: Path, host: str, port: int) -> None:
             f"{error.name} is not installed; an endpoint needs: pip install 'openenv-spectator[models]'"
         ) from error
     from spectator.episodes.replay.prompts import ask_again
+    from spectator.episodes.replay.recorded_calls import calls_of
     from spectator.llm.playback import Playback
 
     async with recorded_episode(episode_id, data_dir) as journal:
-        reasked = await ask_again([one async for one in journal.stream(episode_id)], read_cast().load)
+        recorded, calls = (
+            [one async for one in journal.stream(episode_id)],
+            await calls_of(journal, episode_id),
+        )
+    reasked = await ask_again(recorded, read_cast().load, calls)
     exchanges = reasked.exchanges
     if not exchanges:
         raise click.ClickException(f"{episode_id} holds no exchange with a model{_why_none(reasked)}")
-    for gap in reasked.gaps:
+    for gap in reasked.gaps if any(one.messages is None for one in exchanges) else ():
         click.echo(f"some questions are known by their fingerprints only: {gap}", err=True)
     try:
         async with serving_playback(Playback(exchanges), host, port) as base_url:

@@ -17,6 +17,7 @@ from spectator.catalog import LoadWorld, load_world
 from spectator.clock import Clock, SystemClock
 from spectator.episodes.record.stream import EpisodeStream
 from spectator.episodes.record.usage import spent_before
+from spectator.episodes.replay.recorded_calls import with_whole_replies
 from spectator.episodes.replay.restore import rebuild
 from spectator.episodes.run.controls import Control, EndRequest
 from spectator.episodes.run.driver import Driver, EpisodeLimits, Past
@@ -27,6 +28,7 @@ from spectator.evaluation.halting import Halt
 from spectator.events import EpisodeRecovered, EventData, RecordedEvent, core_fact
 from spectator.journal.attachments import Attachments
 from spectator.journal.base import Journal
+from spectator.model_calls import ModelCall
 from spectator.policies.spending import Caps, SpendLedger
 from spectator.steppers.base import Stepper
 from spectator.steppers.opening import OpenStepper, on_a_thread
@@ -69,7 +71,9 @@ async def play_on(recorded: Sequence[RecordedEvent], venue: Venue) -> None:
     Raises:
         CannotRebuild: The record does not lead back to where it stops.
         StepTimeout: Leading back took too long.
+        JournalError: A model's reply that is too long for an event cannot be read.
     """
+    recorded = await with_whole_replies(venue.journal, recorded)
     rebuilt = await rebuild(
         recorded, limit_s=REBUILD_S, load=venue.load, attempts=math.inf, open_stepper=venue.open_stepper
     )
@@ -167,8 +171,8 @@ class Job:
         )  # fmt: skip
 
 
-def play_apart(job: Job) -> list[str]:
-    """Play a match without a journal; its events' texts, in order.
+def play_apart(job: Job) -> tuple[list[str], Attachments]:
+    """Play a match without a journal; its events' texts, in order, and what belongs to them.
 
     Raises:
         EpisodeError: It could not be played; the only error, since others do not travel between processes.
@@ -178,7 +182,7 @@ def play_apart(job: Job) -> list[str]:
         asyncio.run(_play_apart(job, gathered))
     except (SpectatorError, LookupError) as error:
         raise EpisodeError(f"{job.episode_id} could not be played: {error}") from None
-    return gathered.texts
+    return gathered.texts, Attachments(gathered.calls, gathered.truth)
 
 
 async def _play_apart(job: Job, gathered: _Gathering) -> None:
@@ -192,11 +196,19 @@ class _Gathering:
 
     def __init__(self) -> None:
         self.texts: list[str] = []
+        self.calls: list[Sequence[ModelCall]] = []
+        self.truth: str | None = None
 
     async def append(
         self, events: Sequence[RecordedEvent], *, attachments: Attachments | None = None
     ) -> None:
         self.texts.extend(recorded.text for recorded in events)
+        decisions = sum(recorded.event.type == "decision.made" for recorded in events)
+        if attachments is not None:
+            self.calls += attachments.calls
+            self.truth = attachments.truth or self.truth
+            decisions -= len(attachments.calls)
+        self.calls += [()] * decisions
 
 
 def follow_parent() -> None:

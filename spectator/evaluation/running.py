@@ -33,6 +33,7 @@ from spectator.evaluation.playing import Job, Venue, follow_parent, play_apart, 
 from spectator.evaluation.schedule import Match, Schedule
 from spectator.evaluation.store import FILE, FigureStore
 from spectator.events import RecordedEvent, decode
+from spectator.journal.attachments import Attachments
 from spectator.journal.base import EpisodeFilter, EpisodeSummary
 from spectator.journal.stores.sqlite import SqlJournal
 from spectator.policies.spending import Caps, SpendLedger, Spent
@@ -219,8 +220,9 @@ class _Running:
         elif pool is None:
             await play_here(self._schedule.plan(match), episode_id, self._venue)
         else:
-            recorded = [decode(text) for text in await _apart(pool, self._job(match, episode_id))]
-            await journal.append(recorded)
+            texts, attachments = await _apart(pool, self._job(match, episode_id))
+            recorded = [decode(text) for text in texts]
+            await journal.append(recorded, attachments=attachments)
             return episode_id, recorded
         return episode_id, await journal.read(episode_id)
 
@@ -249,7 +251,7 @@ class _Running:
         self._told(len(self._found), len(self._schedule.matches))
 
 
-async def _apart(pool: ProcessPoolExecutor, job: Job) -> list[str]:
+async def _apart(pool: ProcessPoolExecutor, job: Job) -> tuple[list[str], Attachments]:
     try:
         return await asyncio.get_running_loop().run_in_executor(pool, play_apart, job)
     except BrokenProcessPool as error:

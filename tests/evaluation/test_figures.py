@@ -24,7 +24,7 @@ def play(
 ) -> list[RecordedEvent]:
     complete = load_world(environment).options_type.model_validate(options).model_dump(mode="json")
     job = Job(environment, captain, opponent, "default", 5, complete, "ep-1")
-    return [decode(text) for text in play_apart(job)]
+    return [decode(text) for text in play_apart(job)[0]]
 
 
 def decided(**changes: Any) -> Event:

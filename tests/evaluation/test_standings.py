@@ -133,7 +133,7 @@ def records() -> dict[str, list[RecordedEvent]]:
         job = Job(
             "counting", "heuristic", None, "default", number, {"turns": 3, "payload_bytes": 0}, f"ep-{number}"
         )
-        found[job.episode_id] = [decode(text) for text in play_apart(job)]
+        found[job.episode_id] = [decode(text) for text in play_apart(job)[0]]
     return found
 
 

@@ -31,6 +31,7 @@ from spectator.events import (
     PaceChanged,
     core_fact,
 )
+from spectator.journal.attachments import Attachments
 from spectator.policies.base import Policy
 
 
@@ -168,10 +169,10 @@ class EpisodeHandle:
             self._control.request_end(EndRequest("interrupted", "whoever started it went away"))
             raise
 
-    async def play(self, opening: Sequence[Step]) -> None:
-        """Tell its opening, all or none, then play it to its end."""
+    async def play(self, opening: Sequence[Step], attachments: Attachments | None = None) -> None:
+        """Record its opening and what belongs to it, all or none, then play it to its end."""
         try:
-            await self._stream.emit_steps(opening, patient=False)
+            await self._stream.emit_steps(opening, patient=False, attachments=attachments)
             self._started.set_result(None)
             await self._driver.run()
         except asyncio.CancelledError:

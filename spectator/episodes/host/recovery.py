@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from spectator.clock import Clock, timestamp
 from spectator.episodes.host.supervisor import Supervisor
 from spectator.episodes.record.view import replay_state, unchanged, with_patch
+from spectator.episodes.replay.recorded_calls import with_whole_replies
 from spectator.episodes.replay.restore import rebuild
 from spectator.episodes.run.step_events import cut_short
 from spectator.errors import EpisodeError, JournalError
@@ -52,7 +53,7 @@ async def recover(
         for summary in unended:
             before = summary.episode_id
             try:
-                recorded = await journal.read(before)
+                recorded = await with_whole_replies(journal, await journal.read(before))
             except JournalError:
                 logger.exception("episode %s was left without an end and cannot be read", before)
                 continue
@@ -67,7 +68,7 @@ async def recover(
 
 
 async def _play_on(
-    recorded: list[RecordedEvent], supervisor: Supervisor | None, limit_s: float
+    recorded: Sequence[RecordedEvent], supervisor: Supervisor | None, limit_s: float
 ) -> str | None:
     """Why the episode cannot be played on; ``None`` when it is."""
     if supervisor is None:

@@ -32,6 +32,7 @@ from spectator.events import (
     EpisodeRecovered,
     core_fact,
 )
+from spectator.journal.attachments import Attachments
 from spectator.journal.base import Journal
 from spectator.policies.spending import Caps, SpendLedger
 from spectator.steppers.base import Stepper
@@ -173,9 +174,8 @@ class Supervisor:
             await forked.stepper.aclose()
             raise
         stream = self._stream(episode_id, self._new_epoch(), forked.plan)
-        return await self._begin(
-            self._assemble(forked.plan, stream, forked.stepper, past=forked.past), forked.opening
-        )
+        episode = self._assemble(forked.plan, stream, forked.stepper, past=forked.past)
+        return await self._begin(episode, forked.opening, attachments=forked.attachments)
 
     def new_id(self) -> str:
         """An id for an episode that is going to be shown here."""
@@ -232,10 +232,14 @@ class Supervisor:
         return await self._begin(episode, [(rebuilt.past.turn, [recovered])])
 
     async def _begin(
-        self, episode: EpisodeHandle, opening: Sequence[Step], among: dict[str, EpisodeHandle] | None = None
+        self,
+        episode: EpisodeHandle,
+        opening: Sequence[Step],
+        among: dict[str, EpisodeHandle] | None = None,
+        attachments: Attachments | None = None,
     ) -> EpisodeHandle:
         (self._running if among is None else among)[episode.episode_id] = episode
-        playing = self._play(episode, opening)
+        playing = self._play(episode, opening, attachments)
         try:
             self._tasks.create_task(playing, name=episode.episode_id)
         except RuntimeError:  # the group is closing
@@ -343,9 +347,11 @@ class Supervisor:
             plan, stream=stream, control=control, driver=driver, thinking=thinking, started_at=started_at
         )
 
-    async def _play(self, episode: EpisodeHandle, opening: Sequence[Step]) -> None:
+    async def _play(
+        self, episode: EpisodeHandle, opening: Sequence[Step], attachments: Attachments | None
+    ) -> None:
         try:
-            await episode.play(opening)
+            await episode.play(opening, attachments)
         finally:
             self._release(episode)
 

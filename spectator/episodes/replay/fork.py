@@ -13,6 +13,7 @@ from typing import Any
 
 from spectator.catalog import LoadWorld, load_world
 from spectator.episodes.record.stream import Step
+from spectator.episodes.replay.recorded_calls import attachments_of, calls_of, with_whole_replies
 from spectator.episodes.replay.replayer import FROM_OUTSIDE, Retelling, Unexpected
 from spectator.episodes.replay.restore import within
 from spectator.episodes.run.driver import Past
@@ -20,6 +21,7 @@ from spectator.episodes.run.pacing import Pace
 from spectator.episodes.run.plan import EpisodePlan, EpisodeRequest, plan_episode
 from spectator.errors import EpisodeNotFound, FieldError, InvalidRequest
 from spectator.events import Fact, Parent, RecordedEvent, core_fact
+from spectator.journal.attachments import Attachments
 from spectator.journal.base import Journal
 from spectator.steppers.base import Stepper
 from spectator.steppers.opening import OpenStepper, on_a_thread
@@ -59,12 +61,14 @@ class Forked:
         past: Where its policies stand.
         stepper: Its environment, which stands where the fork begins.
         opening: What its record begins with.
+        attachments: The parent's model calls, to be recorded again beside the opening.
     """
 
     plan: EpisodePlan
     past: Past
     stepper: Stepper
     opening: Sequence[Step]
+    attachments: Attachments
 
 
 async def fork_off(
@@ -93,6 +97,7 @@ async def fork_off(
     Raises:
         EpisodeNotFound: There is no such parent.
         InvalidRequest: Names every wrong field by its name in ``POST /custom/fork``.
+        JournalError: The parent cannot be read.
         StepTimeout: It took longer.
     """
     recorded = [one async for one in _up_to(journal, request.episode_id, request.seq)]
@@ -101,13 +106,16 @@ async def fork_off(
     if len(recorded) < request.seq:
         raise _wrong("seq", f"must be from 1 to {len(recorded)}: that is how much is recorded")
     plan = plan_fork(recorded, request, load)
+    calls = await calls_of(journal, request.episode_id, until=request.seq)
+    whole = await with_whole_replies(journal, recorded)
     stepper = open_stepper(plan.world, episode_id)
     try:
-        past = await within(limit_s, _retell(stepper, plan, recorded, episode_id))
+        past = await within(limit_s, _retell(stepper, plan, whole, episode_id))
     except BaseException:
         await stepper.aclose()
         raise
-    return Forked(plan, past, stepper, [(0, [core_fact(plan.started())]), *_facts(recorded)])
+    opening = [(0, [core_fact(plan.started())]), *_facts(recorded)]
+    return Forked(plan, past, stepper, opening, attachments_of(recorded, calls))
 
 
 async def check_fork(journal: Journal, request: ForkRequest, *, load: LoadWorld | None = None) -> EpisodePlan:

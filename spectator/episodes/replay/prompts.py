@@ -1,4 +1,4 @@
-"""Owns asking again what an episode's models were asked: each recorded reply gets its question back."""
+"""What an episode's models were asked: as it is recorded, or else rebuilt by asking their policies again."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ from typing import Any
 
 from spectator.catalog import LoadWorld
 from spectator.environments.base import World, derive_seed
+from spectator.episodes.replay.recorded_calls import Calls, with_replies
 from spectator.episodes.replay.replayer import Retelling, Unexpected
 from spectator.events import Event, Parent, RecordedEvent
 from spectator.llm.chat import ChatAnswer, ChatRequest, OnDelta
 from spectator.llm.playback import RecordedExchange
+from spectator.model_calls import ModelCall
 from spectator.observations import Observation
 from spectator.policies.captains import ModelBuild
 from spectator.policies.model import ModelPolicy
@@ -26,7 +28,7 @@ class AskedAgain:
     Args:
         decided: Its event.
         observation: What the actor saw; ``None`` where the world does not tell the record any more.
-        exchanges: Its exchanges, with their questions where the same were asked again.
+        exchanges: Its exchanges, with their questions where they are recorded or the same were asked again.
         same: Whether the very same questions were asked, if any were.
         captain: Its preset's name; empty where the captain of a fork's parent decided.
         build: How the captain is built here; ``None`` where the catalogue has no such model.
@@ -58,8 +60,12 @@ class Reasked:
         return [exchange for decision in self.decisions for exchange in decision.exchanges]
 
 
-async def ask_again(recorded: Sequence[RecordedEvent], load: LoadWorld) -> Reasked:
+async def ask_again(
+    recorded: Sequence[RecordedEvent], load: LoadWorld, calls: Calls | None = None
+) -> Reasked:
     """Play a recorded episode again, and let its models' policies ask what they asked, without an endpoint.
+
+    Questions that are recorded are given as they were; only those of older records are rebuilt so.
 
     A policy that asks otherwise is replaced by a new one, as a restart or a fork did then; where that one
     asks otherwise too, the catalogue or the world has changed since, and the questions are unknown.
@@ -67,6 +73,7 @@ async def ask_again(recorded: Sequence[RecordedEvent], load: LoadWorld) -> Reask
     Args:
         recorded: All events of one episode, in order.
         load: Finds the world, with the captains of the catalogue.
+        calls: The recorded calls; see :func:`spectator.episodes.replay.recorded_calls.calls_of`.
 
     Raises:
         InvalidRequest: The world is not in the catalogue.
@@ -87,7 +94,9 @@ async def ask_again(recorded: Sequence[RecordedEvent], load: LoadWorld) -> Reask
             actor = event.data["actor"]
             own = parent is None or event.turn > parent.own_after(actor)
             captain = started.data["seats"][actor]["policy"] if own else ""
-            reasked.decisions.append(_again(event, seen, captain, models, reasked.gaps))
+            known = (calls or {}).get(event.seq, ())
+            whole = with_replies(one, known).event
+            reasked.decisions.append(_again(whole, seen, captain, models, known, reasked.gaps))
         try:
             if retelling is not None:
                 await retelling.compare(event)
@@ -125,7 +134,12 @@ def _builds(world: World, started: Mapping[str, Any], gaps: list[str]) -> Iterat
 
 
 def _again(
-    event: Event, seen: Observation | None, captain: str, models: Mapping[str, _Model], gaps: list[str]
+    event: Event,
+    seen: Observation | None,
+    captain: str,
+    models: Mapping[str, _Model],
+    known: Sequence[ModelCall],
+    gaps: list[str],
 ) -> AskedAgain:
     actor = event.data["actor"]
     model = models.get(actor)
@@ -137,12 +151,15 @@ def _again(
             gaps.append(
                 f"{actor}, from turn {event.turn} on: its captain asks otherwise here than it did then"
             )
-    questions = deque(model.asked if same and model is not None else ())
+    rebuilt = model.asked if same and model is not None else ()
+    questions: deque[ModelCall | ChatRequest] = deque(known or rebuilt)
     kept = [_kept(event, exchange, questions) for exchange in event.data.get("exchanges") or ()]
     return AskedAgain(event, seen, kept, same, captain, None if model is None else model.build)
 
 
-def _kept(event: Event, exchange: Mapping[str, Any], questions: deque[ChatRequest]) -> RecordedExchange:
+def _kept(
+    event: Event, exchange: Mapping[str, Any], questions: deque[ModelCall | ChatRequest]
+) -> RecordedExchange:
     question = questions.popleft() if questions else None
     return RecordedExchange(
         turn=event.turn,

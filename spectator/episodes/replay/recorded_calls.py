@@ -1,0 +1,78 @@
+"""Recorded model calls beside an episode's events: replies too long for an event, and copies for forks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from spectator.events import RecordedEvent
+from spectator.journal.attachments import Attachments
+from spectator.journal.base import Journal
+from spectator.model_calls import ModelCall
+
+Calls = Mapping[int, Sequence[ModelCall]]
+"""The calls behind each decision, by the number of its ``decision.made``."""
+
+
+async def calls_of(journal: Journal, episode_id: str, *, until: int | None = None) -> Calls:
+    """The calls of an episode; it is empty where none were recorded.
+
+    Args:
+        journal: Where they are.
+        episode_id: Whose.
+        until: Only those behind events up to this number.
+
+    Raises:
+        JournalError: One cannot be read, or is not as it was recorded.
+    """
+    calls: dict[int, list[ModelCall]] = {}
+    async for one in journal.calls(episode_id):
+        if until is not None and one.decided.seq > until:
+            break
+        calls.setdefault(one.decided.seq, []).append(one.call)
+    return calls
+
+
+async def with_whole_replies(journal: Journal, recorded: Sequence[RecordedEvent]) -> Sequence[RecordedEvent]:
+    """``recorded`` with every reply in its event, whatever its length, for policies that remember.
+
+    Reads the calls only where an event lacks a reply. The texts stay as they are recorded.
+
+    Args:
+        journal: Where the calls are.
+        recorded: Events of one episode, in order, at least one.
+
+    Raises:
+        JournalError: A call cannot be read.
+    """
+    if not any(_lacking(one) for one in recorded):
+        return recorded
+    calls = await calls_of(journal, recorded[0].event.episode_id, until=recorded[-1].event.seq)
+    return [with_replies(one, calls.get(one.event.seq, ())) for one in recorded]
+
+
+def with_replies(one: RecordedEvent, calls: Sequence[ModelCall]) -> RecordedEvent:
+    """A decision with every reply in it that is too long for an event; others as they are."""
+    if not _lacking(one) or len(calls) != len(one.event.data["exchanges"]):
+        return one
+    filled = [
+        {**exchange, "reply": call.reply} if _too_long(exchange) else exchange
+        for exchange, call in zip(one.event.data["exchanges"], calls, strict=True)
+    ]
+    return replace(one, event=replace(one.event, data={**one.event.data, "exchanges": filled}))
+
+
+def attachments_of(recorded: Sequence[RecordedEvent], calls: Calls) -> Attachments:
+    """``calls`` in the order of the decisions among ``recorded``, for a copy of their record."""
+    decided = [one.event.seq for one in recorded if one.event.type == "decision.made"]
+    return Attachments(calls=[calls.get(seq, ()) for seq in decided])
+
+
+def _lacking(one: RecordedEvent) -> bool:
+    exchanges = one.event.data.get("exchanges") if one.event.type == "decision.made" else None
+    return any(_too_long(exchange) for exchange in exchanges or ())
+
+
+def _too_long(exchange: Mapping[str, Any]) -> bool:
+    return exchange["reply"] is None and exchange["failure"] is None

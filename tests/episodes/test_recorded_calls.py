@@ -1,0 +1,112 @@
+"""What models were asked is read from the record: by a restart, a fork, and whoever wants the questions."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import sqlite3
+from collections.abc import Mapping
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from spectator.clock import SystemClock
+from spectator.environments.base import World
+from spectator.environments.counting import WORLD as COUNTING
+from spectator.episodes.host.recovery import recover
+from spectator.episodes.replay.prompts import ask_again
+from spectator.episodes.replay.recorded_calls import calls_of
+from spectator.events import RecordedEvent
+from spectator.journal.stores.sqlite import SqlJournal
+from spectator.llm.exchange import MAX_REPLY, fingerprint
+from tests.episodes.test_playing_on import step_ends, url_of
+from tests.episodes.test_remembering import asked_after, fork, house, whole, world_of
+from tests.llm.brains import Said, counter
+from tests.llm.fake_server import serving
+
+
+def verbose(body: Mapping[str, Any]) -> Said:
+    """Counts, and thinks for longer than an event holds."""
+    return replace(counter(body), thought="Let me think. " * (MAX_REPLY // 10))
+
+
+def leave(folder: Path, left: Path, seq: int) -> None:
+    """A journal as a process left it that died once event ``seq`` was recorded."""
+    left.mkdir()
+    shutil.copy(folder / "journal.db", left / "journal.db")
+    with closing(sqlite3.connect(left / "journal.db")) as connection:
+        for table in ("events", "calls"):
+            connection.execute(f"DELETE FROM {table} WHERE seq > ?", (seq,))
+        connection.execute("UPDATE episodes SET ended_at = NULL, reason = NULL, end_seq = NULL")
+        connection.commit()
+
+
+async def gone_on(folder: Path, world: World) -> list[RecordedEvent]:
+    async with house(folder, world) as stage:
+        assert (await recover(stage.journal, SystemClock(), stage.supervisor)).playing
+        episode = stage.supervisor.running()[0]
+        await episode.wait()
+        return list(await stage.journal.read(episode.episode_id))
+
+
+@pytest.mark.parametrize("style", ["tools", "json"])
+def test_a_reply_of_any_length_is_remembered_whole_after_a_death(tmp_path: Path, style: str) -> None:
+    """In the style of tools too, where a part of the reply's text would not do: its calls are needed."""
+
+    async def scenario() -> None:
+        async with serving(verbose, chunk=4_096) as fake:
+            world = world_of(COUNTING, mine={"base_url": fake.base_url, "style": style})
+            events = await whole(tmp_path, world, turns=4)
+            undisturbed = asked_after(fake, 0)
+            (first, *_) = [one.event.data for one in events if one.event.type == "decision.made"]
+            assert first["exchanges"][0]["reply"] is None and first["source"] == "model"
+            leave(tmp_path, tmp_path / "left", step_ends(events)[2])
+            before = len(fake.received)
+            await gone_on(tmp_path / "left", world)
+            assert asked_after(fake, before) == undisturbed[2:]
+
+    asyncio.run(scenario())
+
+
+def test_a_fork_has_the_calls_of_its_past_and_remembers_long_replies(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with serving(verbose, chunk=4_096) as fake:
+            world = world_of(COUNTING, mine={"base_url": fake.base_url})
+            async with house(tmp_path, world) as stage:
+                episode = await stage.start(options={"turns": 4})
+                await episode.wait()
+                parent = await stage.journal.read(episode.episode_id)
+                undisturbed = asked_after(fake, 0)
+                child = await fork(stage, parent, step_ends(parent)[2])
+                assert asked_after(fake, 4) == undisturbed[2:]
+                calls = [one async for one in stage.journal.calls(child[0].event.episode_id)]
+                assert len(calls) == 4
+                for one in calls:
+                    asked = fingerprint(one.call.messages, one.call.tools)
+                    assert one.exchange["request"] == asked
+                    assert one.exchange["digest"] == one.call.digest(asked)
+
+    asyncio.run(scenario())
+
+
+def test_recorded_questions_are_given_as_they_were_whatever_became_of_the_catalogue(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with serving(verbose, chunk=4_096) as fake:
+            world = world_of(COUNTING, mine={"base_url": fake.base_url, "style": "json"})
+            events = await whole(tmp_path, world, turns=3)
+            journal = await SqlJournal.open(url_of(tmp_path))
+            calls = await calls_of(journal, events[0].event.episode_id)
+            reasked = await ask_again(events, lambda name: COUNTING, calls)
+            assert [list(one.messages or ()) for one in reasked.exchanges] == [
+                body["messages"] for body in fake.bodies
+            ]
+            assert all(one.reply and len(one.reply["thought"]) > MAX_REPLY for one in reasked.exchanges)
+            assert [one.same for one in reasked.decisions] == [False] * 3, "nothing is vouched for by that"
+            first = await calls_of(journal, events[0].event.episode_id, until=step_ends(events)[1])
+            assert len(first) == 1
+            await journal.aclose()
+
+    asyncio.run(scenario())

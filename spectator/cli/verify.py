@@ -15,6 +15,7 @@ from spectator.errors import InvalidRequest
 
 if TYPE_CHECKING:
     from spectator.events import RecordedEvent
+    from spectator.journal.base import Journal
     from spectator.journal.chain import Chain, Link
 
 
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 @click.option("--chain-only", is_flag=True, help="Check the digests, and do not play it again.")
 def verify(source: str, data_dir: Path, digest: str | None, chain_only: bool) -> None:
     """Check an episode's chain of digests, then play it again from its seed and decisions and compare.
+
+    Model calls and the sealed truth, which a journal holds beside the events, are checked with the chain.
 
     SOURCE is an episode's id, or a file that `spectator export` wrote.
 
@@ -72,8 +75,21 @@ async def _verify_episode(episode_id: str, data_dir: Path, stated: bytes | None,
         async for links in journal.links(episode_id):
             found = _report(chain, links) or found
         _conclude(episode_id, chain, found)
+        await _attachments(journal, episode_id)
         if not chain_only:
             await _replay(summary.episode_id, journal.stream(episode_id))
+
+
+async def _attachments(journal: Journal, episode_id: str) -> None:
+    """Check the model calls and the sealed truth against the digests in the events."""
+    from spectator.episodes.replay.verify_attachments import verify_attachments
+
+    found = False
+    async for discrepancy in verify_attachments(journal, episode_id):
+        click.echo(f"event {discrepancy.seq}: {discrepancy.message}", err=True)
+        found = True
+    if found:
+        raise click.ClickException(f"what belongs to {episode_id} is not as it was recorded")
 
 
 async def _verify_file(path: Path, stated: bytes | None, chain_only: bool) -> None:

@@ -42,20 +42,34 @@ class CallReader:
         self._tools: dict[str, list[bytes]] = {}
         self._tokens: dict[str, array[int]] = {}
         self._known: dict[bytes, Message] = {}
+        self._failed: ValueError | None = None
 
     def read(self, connection: Connection) -> list[RecordedCall]:
         """The next calls; none at the end.
 
         Raises:
-            ValueError: What is kept is not what was recorded.
+            ValueError: What is kept is not what was recorded; those before it were given.
         """
+        if self._failed is not None:
+            raise self._failed
         rows = connection.execute(self._wanted()).all()
         added = {ref for row in rows for ref in (*_refs(row.messages), *_refs(row.tools or b""))}
         self._known |= self._fetched(connection, [ref for ref in added if ref not in self._known])
-        found = list(self._calls(rows))
+        found = list(self._until_one_fails(rows))
         used = {ref for refs in (*self._shown.values(), *self._tools.values()) for ref in refs}
         self._known = {ref: message for ref, message in self._known.items() if ref in used}
         return found
+
+    def _until_one_fails(self, rows: Sequence[Row[Any]]) -> Iterator[RecordedCall]:
+        first = True
+        try:
+            for call in self._calls(rows):
+                yield call
+                first = False
+        except ValueError as error:
+            if first:
+                raise
+            self._failed = error
 
     def _wanted(self) -> Any:
         event = (events.c.episode_id == calls.c.episode_id) & (events.c.seq == calls.c.seq)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -27,6 +28,9 @@ EndReason = Literal[
 
 OnFailure = Literal["fallback", "suspend", "end"]
 """What a failing policy does to its episode: see ``EpisodeStarted.on_failure``."""
+
+View = Literal["live", "derived"]
+"""Whether patches and commentary are recorded, or derived from the record: see ``EpisodeStarted.view``."""
 
 DecisionSource = Literal["model", "heuristic", "random", "oracle", "human", "replay", "fallback", "remote"]
 """Who made a decision; ``remote`` is somebody elsewhere, of whom nothing more is known."""
@@ -80,17 +84,74 @@ class Event:
     v: int = SCHEMA_VERSION
 
 
-@dataclass(frozen=True, slots=True)
 class RecordedEvent:
-    """An event together with its one encoding.
+    """An event together with its one encoding; it is never changed.
 
     Args:
         event: The decoded event.
         text: The envelope as JSON text; what the journal keeps and every reader gets.
     """
 
-    event: Event
-    text: str
+    __slots__ = ("_event", "episode_id", "seq", "text", "type")
+
+    def __init__(self, event: Event, text: str) -> None:
+        self.text = text
+        self.episode_id, self.seq, self.type = event.episode_id, event.seq, event.type
+        self._event: Event | None = event
+
+    @property
+    def event(self) -> Event:
+        """The decoded event; decoded when it is first asked for, where nobody has needed it before."""
+        if self._event is None:
+            self._event = decode(self.text)._event
+        assert self._event is not None
+        return self._event
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, RecordedEvent) and (self.text, self.event) == (other.text, other.event)
+
+    def __hash__(self) -> int:
+        return hash(self.text)
+
+    def __repr__(self) -> str:
+        return f"RecordedEvent({self.text!r})"
+
+
+class EventEncoder:
+    """Encodes the events of one episode without patches, from data that is encoded already.
+
+    Args:
+        episode_id: Whose events.
+        epoch: Identity of their numbering.
+
+    >>> encoder = EventEncoder("ep-1", "e")
+    >>> encoder.encode(7, "2026-11-21T05:00:00.000Z", 2, "warning", '{"message":"late"}').event.data
+    {'message': 'late'}
+    """
+
+    def __init__(self, episode_id: str, epoch: str) -> None:
+        self._episode_id = episode_id
+        self._head = (
+            f'{{"v":{SCHEMA_VERSION},"episode_id":{encode_json(episode_id)},"epoch":{encode_json(epoch)}'
+        )
+
+    def encode(self, seq: int, at: str, turn: int, kind: str, data: str) -> RecordedEvent:
+        """The same text as :func:`record` makes of such an event; decoded when somebody looks at it.
+
+        Args:
+            seq: See :class:`Event`.
+            at: See :class:`Event`.
+            turn: See :class:`Event`.
+            kind: Its type.
+            data: Its data as :func:`encode_json` writes them.
+        """
+        recorded = RecordedEvent.__new__(RecordedEvent)
+        recorded.episode_id, recorded.seq, recorded.type, recorded._event = self._episode_id, seq, kind, None
+        recorded.text = (
+            f'{self._head},"seq":{seq},"at":{_quoted(at)},"turn":{turn},"type":{_quoted(kind)},'
+            f'"data":{data},"patch":{{}}}}'
+        )
+        return recorded
 
 
 def record(event: Event) -> RecordedEvent:
@@ -166,6 +227,9 @@ def encode_json(value: Any) -> str:
         return text
     text.encode()
     return text.replace("\x85", "\\u0085").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
+
+
+_quoted = lru_cache(maxsize=1024)(encode_json)
 
 
 class EventData(BaseModel):
@@ -250,6 +314,10 @@ class EpisodeStarted(EventData):
     attempt: int | None = later_field("Which attempt it is at its place in the run, from 1", ge=1)
     profile: Profile | None = later_field(
         "What the world declares of its rewards and actions; absent where it is the usual profile"
+    )
+    view: View = later_field(
+        "`live` records patches and commentary; `derived` leaves them out, to be derived by whoever reads it",
+        default="live",
     )
 
 

@@ -134,6 +134,7 @@ LATER: tuple[tuple[type[EventData], str, Any], ...] = (
     (EpisodeStarted, "on_failure", "suspend"),
     (EpisodeStarted, "profile", Profile(rewards="step", reward_min=None)),
     (EpisodeEnded, "total_reward", -0.25),
+    (EpisodeStarted, "view", "derived"),
     (DecisionMade, "failure_class", "unparsable"),
     (EpisodeEnded, "failure_class", "killed"),
     (EpisodeStarted, "run_id", "run-7"),

@@ -99,9 +99,7 @@ def test_the_record_verifies_and_a_changed_reward_does_not(world: World) -> None
     events = play(world, rounds=3).events
     assert asyncio.run(verify(each(events))) == []
     changed = [
-        dataclasses.replace(
-            one, event=dataclasses.replace(one.event, data={**one.event.data, "reward": 0.05})
-        )
+        RecordedEvent(dataclasses.replace(one.event, data={**one.event.data, "reward": 0.05}), one.text)
         if one.event.type == "step.taken" and one.event.turn == 2
         else one
         for one in events
@@ -114,7 +112,7 @@ def test_a_changed_total_is_found() -> None:
     events = play(TRADING, rounds=2).events
     end = events[-1].event
     for name in ("score", "total_reward"):
-        forged = dataclasses.replace(events[-1], event=dataclasses.replace(end, data={**end.data, name: 9.0}))
+        forged = RecordedEvent(dataclasses.replace(end, data={**end.data, name: 9.0}), events[-1].text)
         found = asyncio.run(verify(each([*events[:-1], forged])))
         assert any("is recorded as 9.0" in one.message for one in found), (name, found)
 

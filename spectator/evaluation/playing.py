@@ -15,7 +15,7 @@ from typing import Any
 from spectator.bus.memory import MemoryBus
 from spectator.catalog import LoadWorld, load_world
 from spectator.clock import Clock, SystemClock
-from spectator.episodes.record.stream import EpisodeStream
+from spectator.episodes.record.opening import Left, Stream, open_stream
 from spectator.episodes.record.usage import spent_before
 from spectator.episodes.replay.recorded_calls import with_whole_replies
 from spectator.episodes.replay.restore import rebuild
@@ -77,28 +77,20 @@ async def play_on(recorded: Sequence[RecordedEvent], venue: Venue) -> None:
     rebuilt = await rebuild(
         recorded, limit_s=REBUILD_S, load=venue.load, attempts=math.inf, open_stepper=venue.open_stepper
     )
-    stream = _stream(
-        rebuilt.episode_id, rebuilt.epoch, rebuilt.plan, venue, state=rebuilt.state, head_seq=rebuilt.head_seq
-    )
+    stream = _stream(rebuilt.episode_id, rebuilt.epoch, rebuilt.plan, venue, rebuilt.left)
     opening = EpisodeRecovered(attempt=rebuilt.attempt)
     await _play(rebuilt.plan, stream, venue, rebuilt.stepper, opening, rebuilt.past)
 
 
-def _stream(episode_id: str, epoch: str, plan: EpisodePlan, venue: Venue, **left: Any) -> EpisodeStream:
-    return EpisodeStream(
-        episode_id,
-        epoch,
-        world=plan.world,
-        journal=venue.journal,
-        bus=MemoryBus(),
-        clock=venue.clock,
-        **left,
+def _stream(episode_id: str, epoch: str, plan: EpisodePlan, venue: Venue, left: Left | None = None) -> Stream:
+    return open_stream(
+        plan, episode_id, epoch, journal=venue.journal, bus=MemoryBus(), clock=venue.clock, left=left
     )
 
 
 async def _play(
     plan: EpisodePlan,
-    stream: EpisodeStream,
+    stream: Stream,
     venue: Venue,
     stepper: Stepper,
     opening: EventData,
@@ -126,7 +118,10 @@ async def _play(
     except BaseException:
         await driver.let_go()
         raise
-    await _drive(driver, control)
+    try:
+        await _drive(driver, control)
+    finally:
+        await stream.settle()
 
 
 async def _drive(driver: Driver, control: Control) -> None:

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Sequence
 from typing import Final
 
-from spectator.episodes.record.stream import EpisodeStream
+from spectator.episodes.record.opening import Stream
 from spectator.episodes.run.controls import Control, EndRequested
 from spectator.episodes.run.step_events import cut_short
 from spectator.errors import EpisodeError
@@ -30,7 +30,7 @@ class ExternalDriver:
 
     deciding: None = None
 
-    def __init__(self, stream: EpisodeStream, control: Control) -> None:
+    def __init__(self, stream: Stream, control: Control) -> None:
         self.turn = 0
         """Actions taken or refused so far."""
         self.ended: EpisodeEnded | None = None

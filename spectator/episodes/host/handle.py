@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+import logging
+from collections.abc import Mapping, Sequence
 from datetime import datetime
+from typing import Any
 
 from spectator.bus.base import Overflow, Subscription
 from spectator.clock import first_of
 from spectator.episodes.host.external import ExternalDriver
+from spectator.episodes.record.opening import Stream
 from spectator.episodes.record.recorder import Trouble
-from spectator.episodes.record.stream import EpisodeStream, Step
+from spectator.episodes.record.stream import Step
 from spectator.episodes.record.view import State
 from spectator.episodes.run.controls import Control, EndRequest
 from spectator.episodes.run.driver import Driver
@@ -34,6 +37,8 @@ from spectator.events import (
 from spectator.journal.attachments import Attachments
 from spectator.policies.base import Policy
 
+logger = logging.getLogger(__name__)
+
 
 class EpisodeHandle:
     """An episode that runs here; viewers see it as an :class:`~.episode_view.EpisodeView`.
@@ -51,7 +56,7 @@ class EpisodeHandle:
         self,
         plan: EpisodePlan,
         *,
-        stream: EpisodeStream,
+        stream: Stream,
         control: Control,
         driver: Driver | ExternalDriver,
         thinking: Thinking,
@@ -98,6 +103,11 @@ class EpisodeHandle:
         return self._started_at
 
     @property
+    def usage(self) -> Mapping[str, Any]:
+        """What models took so far, by actor."""
+        return self._stream.usage
+
+    @property
     def turn(self) -> int:
         """Actions taken or refused so far."""
         return self._driver.turn
@@ -127,7 +137,8 @@ class EpisodeHandle:
         return self._stream.trouble
 
     async def open(self) -> None:
-        """Bring ``state`` and ``head_seq`` up to what is recorded; a live view always is."""
+        """Bring ``state`` and ``head_seq`` up to what is recorded; see :meth:`EpisodeView.open`."""
+        await self._stream.open()
 
     def subscribe(self, overflow: Overflow, *, capacity: int = 256) -> Subscription:
         """Every event after ``head_seq``; see :meth:`EpisodeView.subscribe`."""
@@ -175,6 +186,7 @@ class EpisodeHandle:
             await self._stream.emit_steps(opening, patient=False, attachments=attachments)
             self._started.set_result(None)
             await self._driver.run()
+            await self._settle_record()
         except asyncio.CancelledError:
             if self._driver.ended is None:
                 self._control.request_end(EndRequest("interrupted", "the server went away"))
@@ -185,6 +197,13 @@ class EpisodeHandle:
             await self._driver.let_go()
         finally:
             self._settle()
+
+    async def _settle_record(self) -> None:
+        """Record what waits, where no end took it along."""
+        try:
+            await self._stream.settle()
+        except EpisodeError:
+            logger.exception("episode %s: its last steps could not be recorded", self.episode_id)
 
     def _settle(self) -> None:
         if not self._started.done():

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from spectator.clock import Clock, timestamp
 from spectator.episodes.host.supervisor import Supervisor
+from spectator.episodes.record.derived import is_derived
 from spectator.episodes.record.view import replay_state, unchanged, with_patch
 from spectator.episodes.replay.recorded_calls import with_whole_replies
 from spectator.episodes.replay.restore import rebuild
@@ -97,4 +98,6 @@ def interrupted(recorded: Sequence[RecordedEvent], clock: Clock, why: str) -> Re
     draft = replace(
         last, seq=last.seq + 1, at=timestamp(clock.now()), type=fact.type, data=fact.data, patch={}
     )
+    if is_derived(recorded[0].event):
+        return record(draft)
     return record(with_patch(replay_state(recorded), draft, unchanged))

@@ -11,9 +11,9 @@ from spectator.catalog import LoadWorld
 from spectator.clock import Clock
 from spectator.episodes.host.external import ExternalDriver
 from spectator.episodes.host.handle import EpisodeHandle
-from spectator.episodes.record.stream import EpisodeStream, Step
+from spectator.episodes.record.opening import Left, Stream, open_stream
+from spectator.episodes.record.stream import Step
 from spectator.episodes.record.usage import spent_before
-from spectator.episodes.record.view import State
 from spectator.episodes.replay.fork import ForkRequest, fork_off
 from spectator.episodes.replay.restore import Rebuilt
 from spectator.episodes.run.controls import Control, EndRequest
@@ -225,8 +225,8 @@ class Supervisor:
         except EpisodeBusy:
             await rebuilt.stepper.aclose()
             raise
-        plan, state, head_seq = rebuilt.plan, rebuilt.state, rebuilt.head_seq
-        stream = self._stream(rebuilt.episode_id, rebuilt.epoch, plan, state=state, head_seq=head_seq)
+        plan = rebuilt.plan
+        stream = self._stream(rebuilt.episode_id, rebuilt.epoch, plan, rebuilt.left)
         episode = self._assemble(plan, stream, rebuilt.stepper, past=rebuilt.past, rebuilt=rebuilt)
         recovered = core_fact(EpisodeRecovered(attempt=rebuilt.attempt))
         return await self._begin(episode, [(rebuilt.past.turn, [recovered])])
@@ -302,25 +302,22 @@ class Supervisor:
             raise EpisodeOver(episode.episode_id)
         return episode
 
-    def _stream(
-        self, episode_id: str, epoch: str, plan: EpisodePlan, *, state: State | None = None, head_seq: int = 0
-    ) -> EpisodeStream:
-        return EpisodeStream(
+    def _stream(self, episode_id: str, epoch: str, plan: EpisodePlan, left: Left | None = None) -> Stream:
+        return open_stream(
+            plan,
             episode_id,
             epoch,
-            world=plan.world,
             journal=self._journal,
             bus=self._bus,
             clock=self._clock,
             patience_s=self._patience_s,
-            state=state,
-            head_seq=head_seq,
+            left=left,
         )
 
     def _assemble(
         self,
         plan: EpisodePlan,
-        stream: EpisodeStream,
+        stream: Stream,
         stepper: Stepper,
         *,
         past: Past | None = None,

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 from spectator.bus.base import Bus, Overflow, Subscription
 from spectator.clock import Clock, timestamp
 from spectator.environments.base import Projection, World
 from spectator.episodes.record.recorder import Recorder, Trouble
-from spectator.episodes.record.view import State, unchanged, with_patch
+from spectator.episodes.record.view import State, ViewFold, unchanged
 from spectator.errors import EnvironmentFault, EpisodeNotFound, EpisodeOver, JournalUnavailable, typed_as
-from spectator.events import Event, Fact, RecordedEvent, Warned, core_fact, decode, record
+from spectator.events import Event, Fact, RecordedEvent, Warned, core_fact
 from spectator.journal.attachments import Attachments
 from spectator.journal.base import Journal
-from spectator.merge_patch import apply_patch
-from spectator.narration.base import Commentator, line_fact, silent
+from spectator.narration.base import Commentator, silent
 
 logger = logging.getLogger(__name__)
 
@@ -29,6 +29,15 @@ Step = tuple[int, Sequence[Fact]]
 
 LONG: Final = 64
 """Facts, beyond which they are folded and encoded on a thread."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Batch:
+    """What one emission comes to."""
+
+    events: Sequence[RecordedEvent]
+    state: State
+    seq: int
 
 
 class EpisodeStream:
@@ -92,6 +101,18 @@ class EpisodeStream:
     def ended(self) -> bool:
         """Whether the end is recorded."""
         return self._ended
+
+    @property
+    def usage(self) -> Mapping[str, Any]:
+        """What models took so far, by actor."""
+        used: Mapping[str, Any] = self._state.get("usage", {})
+        return used
+
+    async def open(self) -> None:
+        """The view is always up to date."""
+
+    async def settle(self) -> None:
+        """Nothing that was emitted ever waits to be recorded."""
 
     def subscribe(self, overflow: Overflow, *, capacity: int) -> Subscription:
         """Every event after ``head_seq`` as it is published."""
@@ -189,42 +210,12 @@ class EpisodeStream:
     def _tell(
         self, facts: Sequence[tuple[int, Fact]], projection: Projection, commentator: Commentator
     ) -> _Batch:
-        batch = _Batch(self, timestamp(self._clock.now()), projection, commentator)
-        name = self._world.name
+        fold = ViewFold(projection, commentator, state=self._state, seq=self._head_seq)
+        at, name = timestamp(self._clock.now()), self._world.name
+        events: list[RecordedEvent] = []
         with typed_as(
             lambda error: EnvironmentFault(f"an event of {name} could not be told: {error!r}"), passing=()
         ):
             for turn, fact in facts:
-                batch.add(turn, fact)
-        return batch
-
-
-class _Batch:
-    """The events of one emission while they are being made."""
-
-    def __init__(
-        self, stream: EpisodeStream, at: str, projection: Projection, commentator: Commentator
-    ) -> None:
-        self.events: list[RecordedEvent] = []
-        self.state = stream.state
-        self.seq = stream.head_seq
-        self._stream = stream
-        self._at = at
-        self._projection = projection
-        self._commentator = commentator
-
-    def add(self, turn: int, fact: Fact) -> None:
-        """Append a fact of ``turn`` and the lines about it."""
-        event = self._append(turn, fact)
-        for line in self._commentator(event, self.state):
-            self._append(turn, line_fact(line, event.seq))
-
-    def _append(self, turn: int, fact: Fact) -> Event:
-        self.seq += 1
-        stream = self._stream
-        draft = Event(stream.episode_id, stream.epoch, self.seq, self._at, turn, fact.type, fact.data)
-        # What is kept is what every reader will decode, so it shares nothing that the world may change later.
-        recorded = decode(record(with_patch(self.state, draft, self._projection)).text)
-        self.state = apply_patch(self.state, recorded.event.patch)
-        self.events.append(recorded)
-        return recorded.event
+                events += fold.add(Event(self.episode_id, self.epoch, 0, at, turn, fact.type, fact.data))
+        return _Batch(events, fold.state, fold.seq)

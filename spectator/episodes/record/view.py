@@ -1,4 +1,4 @@
-"""Owns the fold of an episode's events into what its viewers see.
+"""Folds an episode's events into what its viewers see.
 
 The state is a JSON object without ``null``, so that merge patches can carry every change of it::
 
@@ -12,8 +12,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from spectator.environments.base import Projection
-from spectator.events import Event, RecordedEvent
+from spectator.events import Event, RecordedEvent, decode, record
 from spectator.merge_patch import apply_patch, make_patch
+from spectator.narration.base import Commentator, line_fact
 
 FEED_LENGTH: Final = 60
 """Newest lines of commentary that the state keeps; older ones are in the journal."""
@@ -44,6 +45,44 @@ def with_patch(state: State, event: Event, world: Projection) -> Event:
     return Event(
         event.episode_id, event.epoch, event.seq, event.at, event.turn, event.type, event.data, patch, event.v
     )
+
+
+class ViewFold:
+    """Turns facts into what viewers get: numbered events with their patches, and the lines about them.
+
+    Live streams and those who read a derived record later fold by it alike, so both come to the same bytes.
+
+    Args:
+        projection: The world's own.
+        commentator: The world's own.
+        state: What viewers saw before.
+        seq: Number of the last event that they got.
+    """
+
+    def __init__(
+        self, projection: Projection, commentator: Commentator, *, state: State | None = None, seq: int = 0
+    ) -> None:
+        self.state: State = {} if state is None else state
+        self.seq = seq
+        self._projection = projection
+        self._commentator = commentator
+
+    def add(self, fact: Event) -> list[RecordedEvent]:
+        """``fact`` under the next number with its patch, and the lines about it; its own is ignored."""
+        made = [self._append(fact, fact.type, fact.data)]
+        event = made[0].event
+        for line in self._commentator(event, self.state):
+            said = line_fact(line, event.seq)
+            made.append(self._append(fact, said.type, said.data))
+        return made
+
+    def _append(self, like: Event, kind: str, data: Mapping[str, Any]) -> RecordedEvent:
+        self.seq += 1
+        draft = Event(like.episode_id, like.epoch, self.seq, like.at, like.turn, kind, data)
+        # What is kept is what every reader will decode, so it shares nothing that the world may change later.
+        recorded = decode(record(with_patch(self.state, draft, self._projection)).text)
+        self.state = apply_patch(self.state, recorded.event.patch)
+        return recorded
 
 
 def unchanged(state: State, event: Event) -> Mapping[str, Any]:
@@ -107,12 +146,13 @@ def _decided(state: State, event: Event) -> dict[str, Any]:
     decision = {"seq": event.seq, "turn": event.turn, "at": event.at, **without_nulls(shown)}
     known = state.get("decisions", {}).get(actor, {})
     patch = {"episode": {"turn": event.turn}, "decisions": {actor: make_patch(known, decision)}}
-    asked = event.data.get("model") is not None and event.data["source"] in ("model", "fallback")
-    return patch | _used(state, event) if asked else patch
+    return patch | used(state, event)
 
 
-def _used(state: State, event: Event) -> dict[str, Any]:
-    """What models took so far; what a fork has from its parent is not counted again."""
+def used(state: State, event: Event) -> dict[str, Any]:
+    """The patch of what models took so far; what a fork has from its parent is not counted again."""
+    if event.data.get("model") is None or event.data["source"] not in ("model", "fallback"):
+        return {}
     if event.turn <= state.get("episode", {}).get("parent", {}).get("turn", 0):
         return {}
     actor, data = event.data["actor"], event.data

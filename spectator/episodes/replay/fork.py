@@ -6,12 +6,13 @@ replayed, verified and recovered without the parent, which may be pruned or edit
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any
 
 from spectator.catalog import LoadWorld, load_world
+from spectator.episodes.record.reader import ViewReader
 from spectator.episodes.record.stream import Step
 from spectator.episodes.replay.recorded_calls import attachments_of, calls_of, with_whole_replies
 from spectator.episodes.replay.replayer import FROM_OUTSIDE, Retelling, Unexpected
@@ -36,7 +37,8 @@ class ForkRequest:
 
     Args:
         episode_id: The parent.
-        seq: Its last event that is to be kept: the last of a step, before the world's end.
+        seq: Its last event that is to be kept, as viewers number them: the last of a step, before the
+            world's end.
         captain: Preset for the agent's seat; ``None`` for the parent's.
         opponent: Preset for the other seats; ``None`` for the parent's.
         seed: Seed of the policies, 0 .. 2**53 - 1; ``None`` for the parent's. The world keeps its own: the
@@ -100,13 +102,14 @@ async def fork_off(
         JournalError: The parent cannot be read.
         StepTimeout: It took longer.
     """
-    recorded = [one async for one in _up_to(journal, request.episode_id, request.seq)]
+    reader = ViewReader(journal, load)
+    recorded = [one async for one in _up_to(reader, request.episode_id, request.seq)]
     if not recorded:
         raise EpisodeNotFound(request.episode_id)
     if len(recorded) < request.seq:
         raise _wrong("seq", f"must be from 1 to {len(recorded)}: that is how much is recorded")
     plan = plan_fork(recorded, request, load)
-    calls = await calls_of(journal, request.episode_id, until=request.seq)
+    calls = await calls_of(journal, request.episode_id, until=recorded[-1].event.turn)
     whole = await with_whole_replies(journal, recorded)
     stepper = open_stepper(plan.world, episode_id)
     try:
@@ -228,8 +231,8 @@ def _facts(recorded: Sequence[RecordedEvent]) -> list[Step]:
     ]
 
 
-async def _up_to(journal: Journal, episode_id: str, seq: int) -> Any:
-    async for one in journal.stream(episode_id):
+async def _up_to(reader: ViewReader, episode_id: str, seq: int) -> AsyncIterator[RecordedEvent]:
+    async for one in reader.stream(episode_id):
         if one.event.seq > seq:
             return
         yield one

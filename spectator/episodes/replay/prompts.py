@@ -9,6 +9,7 @@ from typing import Any
 
 from spectator.catalog import LoadWorld
 from spectator.environments.base import World, derive_seed
+from spectator.episodes.record.derived import is_derived
 from spectator.episodes.replay.recorded_calls import Calls, with_replies
 from spectator.episodes.replay.replayer import Retelling, Unexpected
 from spectator.events import Event, Parent, RecordedEvent
@@ -82,7 +83,9 @@ async def ask_again(
     world = load(started.data["environment"])
     parent = Parent.model_validate(started.data["parent"]) if started.data.get("parent") else None
     reasked = Reasked()
-    retelling: Retelling | None = Retelling(world, InlineStepper(world.environment))
+    retelling: Retelling | None = Retelling(
+        world, InlineStepper(world.environment), derived=is_derived(started)
+    )
     models = {
         actor: _Model(actor, build, derive_seed(started.data["seed"], "policy", actor))
         for actor, build in _builds(world, started.data, reasked.gaps)
@@ -94,7 +97,7 @@ async def ask_again(
             actor = event.data["actor"]
             own = parent is None or event.turn > parent.own_after(actor)
             captain = started.data["seats"][actor]["policy"] if own else ""
-            known = (calls or {}).get(event.seq, ())
+            known = (calls or {}).get(event.turn, ())
             whole = with_replies(one, known).event
             reasked.decisions.append(_again(whole, seen, captain, models, known, reasked.gaps))
         try:

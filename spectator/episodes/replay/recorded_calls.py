@@ -12,7 +12,7 @@ from spectator.journal.base import Journal
 from spectator.model_calls import ModelCall
 
 Calls = Mapping[int, Sequence[ModelCall]]
-"""The calls behind each decision, by the number of its ``decision.made``."""
+"""The calls behind each decision, by its turn, which is the same in a record and in its derived view."""
 
 
 async def calls_of(journal: Journal, episode_id: str, *, until: int | None = None) -> Calls:
@@ -21,16 +21,16 @@ async def calls_of(journal: Journal, episode_id: str, *, until: int | None = Non
     Args:
         journal: Where they are.
         episode_id: Whose.
-        until: Only those behind events up to this number.
+        until: Only those behind decisions up to this turn.
 
     Raises:
         JournalError: One cannot be read, or is not as it was recorded.
     """
     calls: dict[int, list[ModelCall]] = {}
     async for one in journal.calls(episode_id):
-        if until is not None and one.decided.seq > until:
+        if until is not None and one.decided.turn > until:
             break
-        calls.setdefault(one.decided.seq, []).append(one.call)
+        calls.setdefault(one.decided.turn, []).append(one.call)
     return calls
 
 
@@ -48,8 +48,8 @@ async def with_whole_replies(journal: Journal, recorded: Sequence[RecordedEvent]
     """
     if not any(_lacking(one) for one in recorded):
         return recorded
-    calls = await calls_of(journal, recorded[0].event.episode_id, until=recorded[-1].event.seq)
-    return [with_replies(one, calls.get(one.event.seq, ())) for one in recorded]
+    calls = await calls_of(journal, recorded[0].event.episode_id, until=recorded[-1].event.turn)
+    return [with_replies(one, calls.get(one.event.turn, ())) for one in recorded]
 
 
 def with_replies(one: RecordedEvent, calls: Sequence[ModelCall]) -> RecordedEvent:
@@ -60,13 +60,13 @@ def with_replies(one: RecordedEvent, calls: Sequence[ModelCall]) -> RecordedEven
         {**exchange, "reply": call.reply} if _too_long(exchange) else exchange
         for exchange, call in zip(one.event.data["exchanges"], calls, strict=True)
     ]
-    return replace(one, event=replace(one.event, data={**one.event.data, "exchanges": filled}))
+    return RecordedEvent(replace(one.event, data={**one.event.data, "exchanges": filled}), one.text)
 
 
 def attachments_of(recorded: Sequence[RecordedEvent], calls: Calls) -> Attachments:
     """``calls`` in the order of the decisions among ``recorded``, for a copy of their record."""
-    decided = [one.event.seq for one in recorded if one.event.type == "decision.made"]
-    return Attachments(calls=[calls.get(seq, ()) for seq in decided])
+    decided = [one.event.turn for one in recorded if one.event.type == "decision.made"]
+    return Attachments(calls=[calls.get(turn, ()) for turn in decided])
 
 
 def _lacking(one: RecordedEvent) -> bool:

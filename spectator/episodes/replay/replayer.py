@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from spectator.environments.base import World
+from spectator.episodes.record.derived import DerivedView
 from spectator.episodes.record.view import State, fold
 from spectator.events import Event, Fact, Parent, encode_json
 from spectator.narration.base import line_fact
@@ -37,6 +38,19 @@ class Unexpected(Exception):
     """The record holds an event that the world does not tell here."""
 
 
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What viewers see where a record stops.
+
+    Args:
+        state: Their state.
+        seq: Number of the last event that they got.
+    """
+
+    state: State
+    seq: int
+
+
 class Retelling:
     """The world's own telling of an episode, one recorded event at a time.
 
@@ -50,6 +64,7 @@ class Retelling:
             they decided themselves.
         episode_id: What the environment is told that it plays; the record's own id when left out.
         parent: What the episode was forked from, if it was; as the record has it when left out.
+        derived: Whether the events hold neither patches nor commentary.
     """
 
     def __init__(
@@ -60,15 +75,17 @@ class Retelling:
         *,
         episode_id: str | None = None,
         parent: Parent | None = None,
+        derived: bool = False,
     ) -> None:
         self.ended = False
+        self._derived = DerivedView(world, "") if derived else None
         self._world = world
         self._stepper = stepper
         self._seats = seats or {}
         self._episode_id = episode_id
         self._parent = parent
         self._due: deque[Fact] = deque()
-        self._state: State = {}
+        self._shown = Shown({}, 0)
         self._stepped: Stepped | None = None
         self._refusals: dict[str, int] = {}
         self._total = 0.0
@@ -84,9 +101,9 @@ class Retelling:
         return self._stepped
 
     @property
-    def state(self) -> State:
+    def shown(self) -> Shown:
         """What viewers see where the record stops."""
-        return self._state
+        return self._shown
 
     @property
     def refusals(self) -> Mapping[str, int]:
@@ -113,12 +130,25 @@ class Retelling:
         if self.ended:
             raise Unexpected(f"{event.type} after the end")
         await self._advance(event)
+        return self._compare_patch(event) if self._derived is None else self._derive(event, self._derived)
+
+    def _compare_patch(self, event: Event) -> list[str]:
         differences = []
-        self._state, folded = fold(self._state, replace(event, patch={}), self._world.projection)
+        state, folded = fold(self._shown.state, replace(event, patch={}), self._world.projection)
+        self._shown = Shown(state, event.seq)
         if folded.patch != event.patch:
             differences.append(f"the patch of {event.type} is not the one that its data gives")
-        lines = self._world.commentator(folded, self._state) if event.type != "narration.line" else ()
+        lines = self._world.commentator(folded, state) if event.type != "narration.line" else ()
         self._due.extendleft(line_fact(line, event.seq) for line in reversed(lines))
+        return differences
+
+    def _derive(self, event: Event, view: DerivedView) -> list[str]:
+        differences = [f"{event.type} holds a patch, and the view is to be derived"] if event.patch else []
+        before = view.fault
+        view.show(replace(event, epoch=view.epoch, patch={}))
+        self._shown = Shown(view.state, view.seq)
+        if view.fault != before:
+            differences.append(f"the world's view of it fails: {view.fault}")
         return differences
 
     async def _advance(self, event: Event) -> None:

@@ -12,8 +12,9 @@ from typing import Any, Final, TypeVar
 from pydantic import ValidationError
 
 from spectator.catalog import LoadWorld, load_world
-from spectator.episodes.record.view import State, replay_state
-from spectator.episodes.replay.replayer import Retelling, Unexpected
+from spectator.episodes.record.derived import shown_state
+from spectator.episodes.record.opening import Left
+from spectator.episodes.replay.replayer import Retelling, Shown, Unexpected
 from spectator.episodes.run.driver import Past
 from spectator.episodes.run.pacing import Pace
 from spectator.episodes.run.plan import EpisodePlan
@@ -40,8 +41,7 @@ class Rebuilt:
     Args:
         episode_id: Its id.
         epoch: Identity of its numbering.
-        head_seq: Number of its last event.
-        state: What viewers saw last.
+        left: Where its record stands.
         plan: What is played.
         past: Where its policies stand.
         stepper: Its environment, which stands where the record stops.
@@ -50,8 +50,7 @@ class Rebuilt:
 
     episode_id: str
     epoch: str
-    head_seq: int
-    state: State
+    left: Left
     plan: EpisodePlan
     past: Past
     stepper: Stepper
@@ -60,17 +59,17 @@ class Rebuilt:
     @property
     def paused(self) -> bool:
         """Whether play stood still."""
-        return bool(self.state["episode"]["status"] == "paused")
+        return bool(self.left.state["episode"]["status"] == "paused")
 
     @property
     def pace(self) -> Pace:
         """How fast it was played."""
-        return Pace(self.state["episode"]["pace"])
+        return Pace(self.left.state["episode"]["pace"])
 
     @property
     def started_at(self) -> datetime:
         """When it began."""
-        return datetime.fromisoformat(self.state["episode"]["started_at"])
+        return datetime.fromisoformat(self.left.state["episode"]["started_at"])
 
 
 async def rebuild(
@@ -95,18 +94,19 @@ async def rebuild(
         StepTimeout: It took longer.
     """
     first, last = recorded[0].event, recorded[-1].event
-    shown = replay_state(recorded).get("episode", {})
+    shown = shown_state(recorded).get("episode", {})
     attempt = 1 if shown.get("status") == "paused" else _next_attempt(recorded)
     if attempt > attempts:
         raise CannotRebuild(f"the server died {attempts:g} times at turn {last.turn}")
     plan = await asyncio.to_thread(_plan_again, first.data, load or load_world)
     stepper = open_stepper(plan.world, first.episode_id)
     try:
-        past, state = await within(limit_s, _retell(stepper, plan, recorded))
+        past, view = await within(limit_s, _retell(stepper, plan, recorded))
     except BaseException:
         await stepper.aclose()
         raise
-    return Rebuilt(first.episode_id, first.epoch, last.seq, state, plan, past, stepper, attempt)
+    left = Left(last.seq, view.seq, view.state)
+    return Rebuilt(first.episode_id, first.epoch, left, plan, past, stepper, attempt)
 
 
 async def within(limit_s: float, replayed: Awaitable[_Replayed]) -> _Replayed:
@@ -135,9 +135,9 @@ def _next_attempt(recorded: Sequence[RecordedEvent]) -> int:
 
 async def _retell(
     stepper: Stepper, plan: EpisodePlan, recorded: Sequence[RecordedEvent]
-) -> tuple[Past, State]:
+) -> tuple[Past, Shown]:
     seats: dict[str, Policy] = plan.seats()
-    retelling = Retelling(plan.world, stepper, seats)
+    retelling = Retelling(plan.world, stepper, seats, derived=plan.view == "derived")
     for one in recorded:
         with typed_as(partial(_cannot_retell, one.event.seq), passing=(EpisodeError,)):
             for difference in await retelling.compare(one.event):
@@ -148,7 +148,7 @@ async def _retell(
     stepped = retelling.stepped
     assert stepped is not None
     past = Past(seats, retelling.refusals, turn, retelling.total, replace(stepped, facts=due))
-    return past, retelling.state
+    return past, retelling.shown
 
 
 def _cannot_retell(seq: int, error: Exception) -> CannotRebuild:
@@ -176,6 +176,7 @@ def _plan_again(started: Mapping[str, Any], load: LoadWorld) -> EpisodePlan:
             world, captain, opponent, pack, started["seed"], pace, started["narration"], options, parent,
             on_failure=started.get("on_failure", "fallback"), run_id=started.get("run_id"),
             group_id=started.get("group_id"), attempt=started.get("attempt"),
+            view=started.get("view", "live"),
         )  # fmt: skip
     except (InvalidRequest, KeyError, ValidationError, ValueError) as error:
         raise CannotRebuild(f"it cannot be planned any more: {error}") from error

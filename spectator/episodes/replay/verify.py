@@ -6,6 +6,7 @@ from collections.abc import AsyncIterable
 from dataclasses import dataclass
 
 from spectator.catalog import load_world
+from spectator.episodes.record.derived import is_derived
 from spectator.episodes.replay.replayer import Retelling, Unexpected
 from spectator.events import RecordedEvent
 from spectator.steppers.inline import InlineStepper
@@ -25,7 +26,7 @@ class Discrepancy:
 
 
 async def verify(recorded: AsyncIterable[RecordedEvent]) -> list[Discrepancy]:
-    """Play a recorded episode again and compare every event and every patch.
+    """Play a recorded episode again and compare every event and every patch that is recorded.
 
     Args:
         recorded: All events of one episode, in order.
@@ -48,7 +49,7 @@ async def verify(recorded: AsyncIterable[RecordedEvent]) -> list[Discrepancy]:
             if event.type != "episode.started":
                 return [Discrepancy(event.seq, f"begins with {event.type}")]
             world = load_world(event.data["environment"])
-            retelling = Retelling(world, InlineStepper(world.environment))
+            retelling = Retelling(world, InlineStepper(world.environment), derived=is_derived(event))
         try:
             differences = await retelling.compare(event)
         except Unexpected as unexpected:

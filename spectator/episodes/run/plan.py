@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, TypeVar, get_args
+from typing import Any, Final, Literal, TypeVar, get_args
 
 from pydantic import ValidationError
 
@@ -13,12 +13,15 @@ from spectator.catalog import LoadWorld, load_world, unknown_name
 from spectator.environments.base import MAX_SEED, OptionsModel, Pack, World, derive_seed
 from spectator.episodes.run.pacing import Pace
 from spectator.errors import FieldError, InvalidRequest, field_errors
-from spectator.events import EpisodeStarted, OnFailure, Parent, Seat
+from spectator.events import EpisodeStarted, OnFailure, Parent, Seat, View
 from spectator.policies.base import Policy, Preset
 from spectator.policies.captains import longest_wait_s
 from spectator.profile import SCORE_AT_THE_END
 
 _T = TypeVar("_T")
+
+Commit = Literal["step", "batched"]
+"""Whether a step is recorded before the next begins, or together with others: see ``EpisodePlan.commit``."""
 
 SPARE_S: Final = 2.0
 """Seconds beyond a model's own limit, in which its fallback decides."""
@@ -38,6 +41,7 @@ class EpisodeRequest:
         narration: Whether speech is wanted.
         options: The world's options as sent; those left out take their defaults.
         on_failure: What a decision that failed does to it; see ``EpisodeStarted.on_failure``.
+        view: Whether its view is recorded while it is played, or derived later; see ``EpisodeStarted.view``.
     """
 
     environment: str
@@ -49,6 +53,7 @@ class EpisodeRequest:
     narration: bool = True
     options: Mapping[str, Any] = field(default_factory=dict)
     on_failure: OnFailure = "fallback"
+    view: View = "live"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +74,7 @@ class EpisodePlan:
         run_id: The run that it is played for, if for one.
         group_id: Its group within the run: episodes of one task that are compared.
         attempt: Which attempt it is at its place in the run, from 1.
+        view: Whether its view is recorded while it is played, or derived by whoever reads it later.
     """
 
     world: World
@@ -84,6 +90,17 @@ class EpisodePlan:
     run_id: str | None = None
     group_id: str | None = None
     attempt: int | None = None
+    view: View = "live"
+
+    @property
+    def commit(self) -> Commit:
+        """When a step counts as recorded: each by itself, or many together where nothing but time is lost.
+
+        Steps that a death takes are played again, from seed and decisions. A model's decisions cost money and
+        would come out otherwise, and viewers must not see what is not recorded: there each step is committed.
+        """
+        paid = any(self.preset(actor).costs_money for actor in self.world.actors)
+        return "batched" if self.view == "derived" and not paid else "step"
 
     @property
     def agent(self) -> str:
@@ -134,6 +151,7 @@ class EpisodePlan:
             group_id=self.group_id,
             attempt=self.attempt,
             profile=None if self.world.profile == SCORE_AT_THE_END else self.world.profile,
+            view=self.view,
         )
 
 
@@ -158,7 +176,11 @@ def plan_episode(
         ...
     spectator.errors.InvalidRequest: environment: ...
     """
-    wrong = [*_check_seed(request.seed), *_check_on_failure(request.on_failure)]
+    wrong = [
+        *_check_seed(request.seed),
+        *_check_one_of("on_failure", request.on_failure, get_args(OnFailure)),
+        *_check_one_of("view", request.view, get_args(View)),
+    ]
     world = _choose_world(request.environment, load or load_world, wrong)
     captain = _choose("captain_preset", _or(request.captain, world.default_captain), world.captains, wrong)
     opponent = _choose_opponent(request.opponent, world, wrong)
@@ -185,6 +207,7 @@ def plan_episode(
         request.narration,
         options,
         on_failure=request.on_failure,
+        view=request.view,
     )
 
 
@@ -194,11 +217,10 @@ def _check_seed(seed: int | None) -> list[FieldError]:
     return [FieldError("seed", f"must be an integer from 0 to {MAX_SEED}, or null to have one drawn")]
 
 
-def _check_on_failure(asked: str) -> list[FieldError]:
-    known = get_args(OnFailure)
+def _check_one_of(name: str, asked: str, known: Sequence[str]) -> list[FieldError]:
     if asked in known:
         return []
-    return [FieldError("on_failure", f"must be {', '.join(known[:-1])} or {known[-1]}, not {asked!r}")]
+    return [FieldError(name, f"must be {', '.join(known[:-1])} or {known[-1]}, not {asked!r}")]
 
 
 def _drawn_seed(pack: Pack, draw_seed: Callable[[], int]) -> int:

@@ -1,0 +1,371 @@
+"""Records an episode that nobody has to watch: facts only, and many steps to a commit where that may be.
+
+With ``commit="step"`` :meth:`DerivedStream.emit` returns once its step is in the journal. With ``batched`` it
+returns as soon as the step is encoded, and the journal is given all that waits whenever play waits for
+something, at the latest after :data:`UNRECORDED_STEPS`. A death takes those at most; they are played again,
+from seed and decisions. The end, and whatever is asked for from outside, is acknowledged only when it is
+recorded, with all before it. Nobody is shown what is not recorded, and while somebody watches each step is
+recorded before the next.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import islice
+from typing import Any, Final
+
+from spectator.bus.base import Bus, Overflow, Subscription
+from spectator.clock import Clock, timestamp
+from spectator.environments.base import World
+from spectator.episodes.record.derived import DerivedView
+from spectator.episodes.record.recorder import Recorder, Trouble
+from spectator.episodes.record.stream import KEPT, LONG, Step
+from spectator.episodes.record.view import State, used
+from spectator.episodes.run.plan import Commit
+from spectator.errors import (
+    EnvironmentFault,
+    EpisodeError,
+    EpisodeNotFound,
+    EpisodeOver,
+    JournalUnavailable,
+    typed_as,
+)
+from spectator.events import Event, EventEncoder, Fact, RecordedEvent, Warned, core_fact, encode_json
+from spectator.journal.attachments import Attachments
+from spectator.journal.base import Journal
+from spectator.merge_patch import apply_patch
+from spectator.model_calls import ModelCall
+
+logger = logging.getLogger(__name__)
+
+UNRECORDED_STEPS: Final = 32
+"""Steps of an episode that may wait for the journal; the next one waits for them."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Step:
+    """The facts of one turn, encoded.
+
+    Args:
+        at: When they were emitted.
+        turn: Which turn.
+        facts: Type and encoded data of each.
+        ends: Whether the last of them is the end.
+        calls: The calls behind each decision among them, in order.
+        truth: The world's sealed truth, beside the end.
+    """
+
+    at: str
+    turn: int
+    facts: Sequence[tuple[str, str]]
+    ends: bool = False
+    calls: Sequence[Sequence[ModelCall]] = ()
+    truth: str | None = None
+
+    @property
+    def decisions(self) -> int:
+        """How many decisions are among the facts."""
+        return sum(kind == "decision.made" for kind, _ in self.facts)
+
+
+class DerivedStream:
+    """The one author of the numbers of an episode whose view is derived; see :class:`.stream.EpisodeStream`.
+
+    ``state`` and ``head_seq`` are those of the view. It is made when :meth:`open` asks for it, and kept up to
+    date while somebody is subscribed.
+
+    Args:
+        episode_id: Whose events.
+        epoch: Identity of the numbering.
+        world: Whose projection folds and whose commentator speaks, for those who watch.
+        journal: Where events are recorded, and read again by those who come to watch.
+        bus: Where the view's events are published while somebody listens.
+        clock: Stamps them.
+        commit: Whether each step is recorded before the next.
+        patience_s: Seconds that a step waits for a journal that cannot be written; its end waits for ever.
+        state: What viewers would have seen last, where another process began it.
+        head_seq: The number of the last recorded event then.
+        view_seq: The number that viewers would have seen last then.
+    """
+
+    def __init__(
+        self,
+        episode_id: str,
+        epoch: str,
+        *,
+        world: World,
+        journal: Journal,
+        bus: Bus,
+        clock: Clock,
+        commit: Commit,
+        patience_s: float = 0.0,
+        state: State | None = None,
+        head_seq: int = 0,
+        view_seq: int = 0,
+    ) -> None:
+        self.episode_id = episode_id
+        self.epoch = epoch
+        self._recorder = Recorder(episode_id, journal, clock, patience_s)
+        self._journal = journal
+        self._bus = bus
+        self._clock = clock
+        self._limit = UNRECORDED_STEPS if commit == "batched" else 1
+        self._encoder = EventEncoder(episode_id, epoch)
+        self._view = DerivedView(world, epoch, state=state, seq=view_seq, recorded_seq=head_seq)
+        self._usage: Mapping[str, Any] = self._view.state.get("usage", {})
+        self._recorded_seq = head_seq
+        self._ended = False
+        self._pending: list[_Step] = []
+        self._recording: asyncio.Task[None] | None = None
+        self._failure: EpisodeError | None = None
+        self._order = asyncio.Lock()
+        self._showing = asyncio.Lock()
+
+    @property
+    def state(self) -> State:
+        """What viewers see after event ``head_seq``."""
+        return self._view.state
+
+    @property
+    def head_seq(self) -> int:
+        """Number of the view's last event; it lags behind the record while nobody watches."""
+        return self._view.seq
+
+    @property
+    def trouble(self) -> Trouble | None:
+        """What keeps the record from being written now."""
+        return self._recorder.trouble
+
+    @property
+    def ended(self) -> bool:
+        """Whether the end is recorded."""
+        return self._ended
+
+    @property
+    def usage(self) -> Mapping[str, Any]:
+        """What models took so far, by actor, whether or not the view is up to date."""
+        return self._usage
+
+    @property
+    def _watched(self) -> bool:
+        return self._bus.listeners(self.episode_id) > 0
+
+    async def news(self) -> Trouble | None:
+        """Wait until another attempt to record has failed, or the first has succeeded again."""
+        return await self._recorder.news()
+
+    def give_up_waiting(self, *, for_good: bool) -> None:
+        """Give up a step that waits to be recorded; with ``for_good``, whatever would wait later too."""
+        self._recorder.give_up_waiting(for_good=for_good)
+
+    async def open(self) -> None:
+        """Derive the view up to what is recorded, long stretches off the loop.
+
+        Raises:
+            JournalError: The record cannot be read.
+        """
+        await self._show(())
+
+    def subscribe(self, overflow: Overflow, *, capacity: int) -> Subscription:
+        """Every event after ``head_seq`` as it is published."""
+        return self._bus.subscribe(self.episode_id, overflow, capacity=capacity)
+
+    async def emit(
+        self,
+        turn: int,
+        facts: Sequence[Fact],
+        *,
+        patient: bool = True,
+        attachments: Attachments | None = None,
+    ) -> None:
+        """Take the facts of one turn; see :meth:`emit_steps`."""
+        await self.emit_steps([(turn, facts)], patient=patient, attachments=attachments)
+
+    async def emit_steps(
+        self, steps: Sequence[Step], *, patient: bool = True, attachments: Attachments | None = None
+    ) -> None:
+        """Take the facts of ``steps``; they are recorded all or none, when this module's docstring says.
+
+        A step that could not be recorded waits on, and the next one is told why; the end takes it along.
+
+        Args:
+            steps: Facts, with the turn that they belong to.
+            patient: Whether to wait for a journal that cannot be written, and for no commit but a full one.
+            attachments: What is recorded in the same commit and never published.
+
+        Raises:
+            EnvironmentFault: A fact is not plain finite JSON.
+            EpisodeNotFound: The beginning was not recorded; it is the first event of a stream.
+            EpisodeOver: The end was told before; it is the last event of a stream.
+            JournalError: These, or some before them, could not be recorded.
+        """
+        count = sum(len(facts) for _, facts in steps)
+        if not count:
+            return
+        self._check(steps)
+        if self.trouble is not None and not patient:
+            raise JournalUnavailable(self.trouble.message)
+        encoding = partial(self._encoded, steps, attachments or Attachments())
+        encoded = await asyncio.to_thread(encoding) if count > LONG else encoding()
+        ends = encoded[-1].ends
+        if not ends:
+            self._raise_failure()
+        self._pending += encoded
+        self._note_usage(steps)
+        if patient and not ends and len(self._pending) < self._limit and not self._watched:
+            self._start_recording()
+            return
+        try:
+            await self.settle() if patient else await self._record_now(encoded)
+        except asyncio.CancelledError:
+            if patient:
+                self.give_up_waiting(for_good=True)
+            raise
+
+    async def settle(self) -> None:
+        """Wait until all that was emitted is recorded.
+
+        Raises:
+            JournalError: It could not be.
+        """
+        while self._pending:
+            await asyncio.shield(self._start_recording())
+            self._raise_failure()
+
+    async def _record_now(self, steps: Sequence[_Step]) -> None:
+        """Record ``steps``, after those that wait, or none of them."""
+        try:
+            await asyncio.shield(asyncio.get_running_loop().create_task(self._record(patient=False)))
+        except EpisodeError:
+            self._pending = [one for one in self._pending if one not in steps]
+            raise
+
+    def _check(self, steps: Sequence[Step]) -> None:
+        if self._ended or (self._pending and self._pending[-1].ends):
+            raise EpisodeOver(self.episode_id)
+        first = next(fact for _, facts in steps for fact in facts)
+        if self._recorded_seq == 0 and not self._pending and first.type != "episode.started":
+            raise EpisodeNotFound(self.episode_id)
+
+    def _encoded(self, steps: Sequence[Step], attachments: Attachments) -> list[_Step]:
+        at = timestamp(self._clock.now())
+        with typed_as(
+            lambda error: EnvironmentFault(f"an event could not be recorded: {error!r}"), passing=()
+        ):
+            encoded = [
+                _Step(
+                    at,
+                    turn,
+                    [(fact.type, encode_json(fact.data)) for fact in facts],
+                    facts[-1].type == "episode.ended",
+                )
+                for turn, facts in steps
+                if facts
+            ]
+        return _attached(encoded, attachments) if attachments else encoded
+
+    def _note_usage(self, steps: Sequence[Step]) -> None:
+        for turn, facts in steps:
+            for fact in facts:
+                if fact.type == "decision.made" and fact.data.get("model") is not None:
+                    event = Event(self.episode_id, self.epoch, 0, "", turn, fact.type, fact.data)
+                    before = {**self._view.state, "usage": self._usage}
+                    self._usage = apply_patch(self._usage, used(before, event).get("usage", {}))
+
+    def _raise_failure(self) -> None:
+        failure, self._failure = self._failure, None
+        if failure is not None:
+            raise failure
+
+    def _start_recording(self) -> asyncio.Task[None]:
+        if self._recording is None or self._recording.done():
+            self._recording = asyncio.get_running_loop().create_task(self._record_pending())
+        return self._recording
+
+    async def _record_pending(self) -> None:
+        try:
+            while self._pending:
+                await self._record(patient=True)
+            self._failure = None
+        except EpisodeError as error:
+            if self._pending and self._pending[-1].ends:
+                del self._pending[-1]
+            self._failure = error
+
+    async def _record(self, *, patient: bool) -> None:
+        async with self._order:
+            steps = tuple(self._pending)
+            if not steps:
+                return
+            events = self._numbered(steps)
+            stood_s = await self._recorder.record(
+                events, patient=patient, last=steps[-1].ends, attachments=_together(steps)
+            )
+            del self._pending[: len(steps)]
+            self._recorded_seq, self._ended = events[-1].seq, steps[-1].ends
+            await self._publish(events)
+            if stood_s and not self._ended:
+                self._pending.insert(0, self._warning(steps[-1], stood_s))
+
+    def _numbered(self, steps: Sequence[_Step]) -> list[RecordedEvent]:
+        seq, events, encode = self._recorded_seq, [], self._encoder.encode
+        for step in steps:
+            for kind, data in step.facts:
+                seq += 1
+                events.append(encode(seq, step.at, step.turn, kind, data))
+        return events
+
+    def _warning(self, after: _Step, stood_s: float) -> _Step:
+        warned = core_fact(Warned(message=f"The record could not be written for {stood_s:.0f} s. {KEPT}"))
+        return _Step(timestamp(self._clock.now()), after.turn, [(warned.type, encode_json(warned.data))])
+
+    async def _publish(self, events: Sequence[RecordedEvent]) -> None:
+        """Show what is recorded to those who listen; beginning and end are made known where nobody does."""
+        if self._view.recorded_seq == 0:
+            self._bus.publish(self._view.take(events[:1]))
+        if self._watched:
+            try:
+                await self._show(events)
+            except EpisodeError:
+                logger.exception("episode %s cannot be shown now", self.episode_id)
+        elif self._ended:
+            self._bus.publish(events[-1:])
+
+    async def _show(self, fresh: Sequence[RecordedEvent]) -> None:
+        """Derive and publish what was recorded and not shown: from ``fresh``, or from the journal."""
+        async with self._showing:
+            while (seq := self._view.recorded_seq) < self._recorded_seq:
+                ahead = [one for one in fresh if one.seq > seq]
+                if not ahead or ahead[0].seq != seq + 1:
+                    ahead = await self._journal.read(
+                        self.episode_id, after_seq=seq, limit=self._recorded_seq - seq
+                    )
+                view = copy(self._view)  # what viewers see changes at once, whole, on the loop
+                shown = await asyncio.to_thread(view.take, ahead) if len(ahead) > LONG else view.take(ahead)
+                self._view = view
+                if self._watched:
+                    self._bus.publish(shown)
+
+
+def _attached(steps: Sequence[_Step], attachments: Attachments) -> list[_Step]:
+    """``steps`` with the calls behind their decisions, and with the truth beside the last of them."""
+    calls = iter(attachments.calls)
+    attached = [replace(step, calls=tuple(islice(calls, step.decisions))) for step in steps]
+    return [*attached[:-1], replace(attached[-1], truth=attachments.truth)]
+
+
+def _together(steps: Sequence[_Step]) -> Attachments | None:
+    """What is attached to ``steps``, as one append takes it."""
+    if not any(step.calls or step.truth is not None for step in steps):
+        return None
+    calls = [one for step in steps for one in (*step.calls, *[()] * (step.decisions - len(step.calls)))]
+    return Attachments(calls, steps[-1].truth)
+
+
+def _not_encoded(error: Exception) -> EnvironmentFault:
+    return EnvironmentFault(f"an event could not be recorded: {error!r}")

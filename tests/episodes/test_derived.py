@@ -1,0 +1,227 @@
+"""A derived record holds no view, and whoever reads it sees what a live viewer saw, byte for byte."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from spectator.bus.base import Overflow
+from spectator.catalog import load_world
+from spectator.environments.base import World
+from spectator.episodes.host.recovery import recover
+from spectator.episodes.record.derived import DerivedView
+from spectator.episodes.record.derived_stream import UNRECORDED_STEPS
+from spectator.episodes.record.reader import ViewReader
+from spectator.episodes.record.view import replay_state
+from spectator.episodes.replay.fork import ForkRequest
+from spectator.episodes.replay.verify import verify
+from spectator.episodes.run.pacing import Pace
+from spectator.events import EventEncoder, RecordedEvent, decode, encode_json
+from spectator.journal.stores.sqlite import SqlJournal
+from spectator.steppers.opening import inline
+from tests.episodes.harness import supervising
+from tests.fakes import ManualClock, until
+
+GAMES: tuple[tuple[str, dict[str, Any]], ...] = (("cricket", {"max_overs": 2}), ("counting", {"turns": 40}))
+
+
+async def played(folder: Path, view: str, game: str, options: dict[str, Any]) -> SqlJournal:
+    """A journal that holds one episode, ``ep-0001``."""
+    journal = await SqlJournal.open(f"sqlite:///{folder / (view + '.db')}")
+    async with supervising(journal=journal, clock=ManualClock()) as stage:
+        episode = await stage.start(environment=game, options=options, view=view, seed=5)
+        assert (await episode.wait()).reason == "finished"
+    return journal
+
+
+def without_mode(recorded: list[RecordedEvent]) -> list[str]:
+    """Their texts, without the word of the first that it is derived."""
+    return [one.text.replace(',"view":"derived"', "") for one in recorded]
+
+
+@pytest.mark.parametrize(("game", "options"), GAMES)
+def test_a_derived_record_reads_as_the_live_one_byte_for_byte(
+    game: str, options: dict[str, Any], tmp_path: Path
+) -> None:
+    async def scenario() -> None:
+        live = await played(tmp_path, "live", game, options)
+        derived = await played(tmp_path, "derived", game, options)
+        shown, seen = await live.read("ep-0001"), await ViewReader(derived).read("ep-0001")
+        assert without_mode(seen) == without_mode(shown)
+        assert [one.event.seq for one in seen] == list(range(1, len(seen) + 1))
+        assert replay_state(seen) == replay_state(shown)
+        streamed = [one async for one in ViewReader(derived).stream("ep-0001")]
+        assert streamed == seen
+        await live.aclose()
+        await derived.aclose()
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(("game", "options"), GAMES)
+def test_a_derived_record_holds_neither_patch_nor_commentary_and_is_verified(
+    game: str, options: dict[str, Any], tmp_path: Path
+) -> None:
+    async def scenario() -> None:
+        journal = await played(tmp_path, "derived", game, options)
+        recorded = await journal.read("ep-0001")
+        assert recorded[0].event.data["view"] == "derived"
+        assert all(one.event.patch == {} and one.event.type != "narration.line" for one in recorded)
+        assert await verify(journal.stream("ep-0001")) == []
+        await journal.aclose()
+
+    asyncio.run(scenario())
+
+
+def test_pages_of_a_derived_record_are_those_of_the_whole(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        journal = await played(tmp_path, "derived", *GAMES[0])
+        whole = await ViewReader(journal).read("ep-0001")
+        reader, pages = ViewReader(journal), list[RecordedEvent]()
+        while page := await reader.read("ep-0001", after_seq=len(pages), limit=37):
+            pages += page
+        assert pages == whole
+        summary = await reader.episode("ep-0001")
+        assert summary is not None and summary.head_seq == len(whole)
+        assert await reader.episode("ep-none") is None and await reader.read("ep-none") == []
+        await journal.aclose()
+
+    asyncio.run(scenario())
+
+
+def test_who_joins_a_derived_episode_midway_sees_what_a_live_viewer_sees(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        live = await played(tmp_path, "live", *GAMES[0])
+        shown = await live.read("ep-0001")
+        await live.aclose()
+        journal = await SqlJournal.open(f"sqlite:///{tmp_path / 'derived.db'}")
+        async with supervising(journal=journal, clock=ManualClock()) as stage:
+            episode = await stage.start(environment="cricket", options=GAMES[0][1], view="derived", seed=5)
+            await until(lambda: episode.turn >= 12, what="turn 12")
+            assert episode.head_seq == 1, "nobody watches: only the beginning is shown"
+            await episode.open()
+            head, state = episode.head_seq, episode.state
+            subscription = episode.subscribe(Overflow.CLOSE, capacity=100_000)
+            assert 1 < head < len(shown) - 10
+            heard = [one async for batch in subscription for one in batch]
+        assert state == replay_state(shown[:head])
+        assert [one.text for one in heard] == [one.text for one in shown[head:]]
+        await journal.aclose()
+
+    asyncio.run(scenario())
+
+
+def test_a_live_viewer_s_position_in_a_derived_episode_is_one_in_its_record(tmp_path: Path) -> None:
+    """So that a viewer who lost its connection resumes by number, from the stream or from the journal."""
+
+    async def scenario() -> None:
+        journal = await SqlJournal.open(f"sqlite:///{tmp_path / 'derived.db'}")
+        async with supervising(journal=journal, clock=ManualClock()) as stage:
+            episode = await stage.start(environment="cricket", options=GAMES[0][1], view="derived", seed=5)
+            subscription = episode.subscribe(Overflow.CLOSE, capacity=100_000)
+            heard = [one async for batch in subscription for one in batch]
+        read = await ViewReader(journal).read("ep-0001", after_seq=heard[0].seq - 1)
+        assert read == heard
+        await journal.aclose()
+
+    asyncio.run(scenario())
+
+
+def test_a_fork_of_a_derived_episode_is_that_of_the_live_one(tmp_path: Path) -> None:
+    async def forked(view: str) -> list[str]:
+        journal = await played(tmp_path, view, *GAMES[0])
+        shown = await ViewReader(journal).read("ep-0001")
+        seq = max(one.seq for one in shown if one.event.turn == 10)
+        async with supervising(journal=journal, clock=ManualClock()) as stage:
+            stage.supervisor.new_id()  # the parent has the first
+            episode = await stage.supervisor.fork(ForkRequest("ep-0001", seq, pace=Pace.MAX))
+            await episode.wait()
+        texts = [one.text for one in await journal.read("ep-0002")]
+        await journal.aclose()
+        return texts
+
+    live, derived = asyncio.run(forked("live")), asyncio.run(forked("derived"))
+    assert derived == live
+
+
+def test_a_derived_episode_that_was_left_is_played_on_as_if_nothing_had_happened(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        whole = await played(tmp_path, "live", *GAMES[0])
+        expected = await whole.read("ep-0001")
+        await whole.aclose()
+        journal = await SqlJournal.open(f"sqlite:///{tmp_path / 'left.db'}")
+        async with supervising(journal=journal, clock=ManualClock()) as stage:
+            episode = await stage.start(environment="cricket", options=GAMES[0][1], view="derived", seed=5)
+            await until(lambda: episode.turn >= 12, what="turn 12")
+            await stage.supervisor.suspend()
+        async with supervising(journal=journal, clock=ManualClock()) as stage:
+            found = await recover(journal, ManualClock(), stage.supervisor)
+            assert found.playing == ["ep-0001"]
+            resumed = stage.supervisor.live("ep-0001")
+            assert resumed is not None
+            await resumed.wait()
+        assert await verify(journal.stream("ep-0001")) == []
+        seen = [one.event for one in await ViewReader(journal).read("ep-0001")]
+        facts = [
+            (one.type, one.turn, one.data) for one in seen if one.type in ("decision.made", "step.taken")
+        ]
+        assert facts == [
+            (one.event.type, one.event.turn, one.event.data)
+            for one in expected
+            if one.event.type in ("decision.made", "step.taken")
+        ]
+        await journal.aclose()
+
+    asyncio.run(scenario())
+
+
+def test_numbers_of_another_version_of_the_world_are_of_another_epoch(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        journal = await played(tmp_path, "derived", *GAMES[1])
+        (started,) = await journal.read("ep-0001", limit=1)
+        here: World = load_world("counting")
+        newer = replace(here, version="99.0")
+        assert DerivedView.of(started.event, lambda name: here).epoch == started.event.epoch
+        other = DerivedView.of(started.event, lambda name: newer)
+        assert other.epoch not in ("", started.event.epoch)
+        seen = await ViewReader(journal, lambda name: newer).read("ep-0001")
+        assert {one.event.epoch for one in seen} == {other.epoch}
+        await journal.aclose()
+
+    asyncio.run(scenario())
+
+
+def test_steps_share_a_commit_and_the_end_waits_for_all(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with supervising() as stage:
+            stage.supervisor.open_stepper = inline
+            episode = await stage.start(options={"turns": 200}, view="derived")
+            await episode.wait()
+            appends = stage.journal.appends
+            assert len(appends) <= 2 + 200 / UNRECORDED_STEPS * 1.5, len(appends)
+            assert stage.journal.events[-1].event.type == "episode.ended"
+            seqs = [one.seq for one in stage.journal.events]
+            assert seqs == list(range(1, len(seqs) + 1))
+
+    asyncio.run(scenario())
+
+
+def test_an_event_encoded_from_its_data_is_the_one_that_is_recorded() -> None:
+    async def scenario() -> None:
+        async with supervising() as stage:
+            episode = await stage.start(options={"turns": 3})
+            await episode.wait()
+            for one in stage.journal.events:
+                event = one.event
+                encoder = EventEncoder(event.episode_id, event.epoch)
+                again = encoder.encode(event.seq, event.at, event.turn, event.type, encode_json(event.data))
+                patch = json.dumps(event.patch, separators=(",", ":"), ensure_ascii=False)
+                assert again.text.removesuffix("{}}") + patch + "}" == one.text
+                assert again.event == decode(again.text).event
+
+    asyncio.run(scenario())

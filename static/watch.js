@@ -1,6 +1,7 @@
 // @ts-check
 // Owns the watch page: one timeline from socket or record, one player on it, one drawing a frame.
 
+import { get } from "./live/api.js";
 import { Player } from "./live/player.js";
 import { Source } from "./live/source.js";
 import { Timeline } from "./live/timeline.js";
@@ -65,7 +66,7 @@ mountKeys({ act, back: bar.back, isLive, help: byId("help"), chapter: timeline.c
 const about = mountAbout(byId("about"), root, episodeId);
 mountShare(byId("share"), episodeId, () => (player.following ? null : player.seq));
 const sound = mountSound(byId("sound"), byId("caption"), { root, episodeId, timeline, player, isLive, onChange: announcer.beQuiet });
-const panel = await hostPanel(panelAddress ? new URL(`${panelAddress}/panel.js`, location.href).href : "", { banner: byId("banner"), lead: byId("lead"), body: byId("body") }, () => isStill);
+const panel = await hostPanel(panelAddress ? new URL(`${panelAddress}/panel.js`, location.href).href : "", { banner: byId("banner"), lead: byId("lead"), body: byId("body") }, () => isStill, () => get(root, `api/episodes/${episodeId}/truth`).then((answer) => (answer.ok ? answer.body.truth : null)));
 const plainText = mountPlain({ button: byId("text"), place: byId("plain"), stage, sections: (state) => panel.sections(state), onToggle: () => { drawnSeq = -1; schedule(); } });
 stage.classList.toggle("stage--bare", !panel.present);
 

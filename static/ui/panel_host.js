@@ -14,6 +14,7 @@ import * as text from "./text.js";
  * @property {typeof tools} ui element builders and writers of text
  * @property {typeof charts} charts scales and marks
  * @property {(parts: import("./parts.js").Part[]) => {update(world: any, moves: boolean): void, destroy(): void}} parts draws what is in view at once and the rest when there is time
+ * @property {() => Promise<any>} truth what was hidden, from the sealed record; null before the end, and where there is none
  * @property {() => boolean} still whether nothing may move: reduced motion, a hidden tab, far behind
  */
 
@@ -33,8 +34,9 @@ const tools = { h, svg, keyed, replace, setText, setAttribute, ...text };
  * @param {string} address of the module; empty when the world has none
  * @param {{banner: HTMLElement, lead: HTMLElement, body: HTMLElement}} slots
  * @param {() => boolean} still
+ * @param {() => Promise<any>} truth
  */
-export async function hostPanel(address, slots, still) {
+export async function hostPanel(address, slots, still, truth) {
   /** @type {Panel | null} */
   let panel = null;
   /** @type {ReturnType<Panel["mount"]> | null} */
@@ -64,7 +66,7 @@ export async function hostPanel(address, slots, still) {
   if (address) {
     try {
       panel = (await import(address)).default;
-      mounted = /** @type {Panel} */ (panel).mount(slots.body, { banner: slots.banner, lead: slots.lead, ui: tools, charts, still, parts: (parts) => drawParts(parts, fail) });
+      mounted = /** @type {Panel} */ (panel).mount(slots.body, { banner: slots.banner, lead: slots.lead, ui: tools, charts, still, truth, parts: (parts) => drawParts(parts, fail) });
     } catch (error) {
       fail(error);
     }

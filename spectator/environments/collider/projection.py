@@ -1,18 +1,21 @@
-"""What a viewer sees of a campaign: the books, the spectra, and the story so far."""
+"""What a viewer sees of a campaign: the resources, the spectra and their analysis, and the story so far."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from spectator.environments.collider.events import PREFIX
 from spectator.environments.collider.headlines import headline
 from spectator.events import Event
 
-TIMELINE: Final = 60
-"""Steps of the story that are kept."""
+Patch = dict[str, Any]
+
+_RESOURCES: Final = ("budget_left_musd", "luminosity_left_fb", "days_left")
 
 _PART: Final = {
+    "channel_selected": "selected",
+    "selection_optimised": "cut",
     "spectrum_built": "spectrum",
     "background_estimated": "background",
     "unblinded": "spectrum",
@@ -26,6 +29,29 @@ _PART: Final = {
 }
 """Under which name the newest of an event is kept, by channel."""
 
+_FROM_THE_SPECTRUM: Final = (
+    "background",
+    "scan",
+    "significance",
+    "fit",
+    "angle",
+    "check",
+    "systematics",
+    "limit",
+)
+"""What belongs to the data of one spectrum, and goes when others take their place."""
+
+PHASES: Final = {
+    "campaign_opened": "planning",
+    "run_collected": "recording",
+    "channel_selected": "blind analysis",
+    "selection_frozen": "frozen",
+    "unblinded": "unblinded",
+    "claim_made": "claimed",
+    "campaign_graded": "graded",
+}
+"""The phase of the campaign that an event begins."""
+
 
 def project(state: Mapping[str, Any], event: Event) -> Mapping[str, Any]:
     """The patch that an event makes."""
@@ -33,53 +59,67 @@ def project(state: Mapping[str, Any], event: Event) -> Mapping[str, Any]:
         return {}
     name, data = event.type.removeprefix(PREFIX), _without_null(event.data)
     world = state.get("world", {})
-    patch: dict[str, Any] = {
-        "resources": {
-            "budget_left_musd": data.pop("budget_left_musd"),
-            "luminosity_left_fb": data.pop("luminosity_left_fb"),
-            "days_left": data.pop("days_left"),
-        }
-    }
+    left = {resource: data.pop(resource) for resource in _RESOURCES}
+    patch: Patch = {"resources": left, **_part(name, data, world)}
     if name == "campaign_opened":
-        patch |= {
-            "task": data,
-            "totals": dict(patch["resources"]),
-            "runs": [],
-            "timeline": [],
-            "channels": {},
-        }
-    elif name in ("beam_configured", "trigger_set"):
-        patch["machine"] = data
-    elif name == "run_collected":
-        patch["runs"] = [*world.get("runs", []), data][-20:]
-    elif name == "detector_calibrated":
-        patch["calibration"] = {data["detector"]: data}
-    elif name in _PART:
-        patch["channels"] = {data.get("channel", "all"): {_PART[name]: data}}
-        patch["focus"] = data.get("channel", "all")
-    elif name == "selection_frozen":
-        patch["selection"] = data
-    elif name == "channels_combined":
-        patch["combination"] = data
-    elif name == "claim_made":
-        patch["claim"] = data
-    elif name == "campaign_graded":
-        patch["verdict"] = data
+        patch["totals"] = dict(left)
+    if name in PHASES:
+        patch["phase"] = PHASES[name]
+    steps = world.get("glance", {}).get("step", 0) + (name != "campaign_opened")
     words = headline(name, data)
     patch["headline"] = words
-    steps = world.get("glance", {}).get("step", 0) + (name != "campaign_opened")
-    patch["timeline"] = [*world.get("timeline", []), {"type": name, "text": words}][-TIMELINE:]
+    patch["timeline"] = {f"{event.seq:06d}": {"type": name, "text": words, "days": left["days_left"]}}
     totals = patch.get("totals") or world.get("totals", {})
-    patch["glance"] = _glance(name, data, steps, patch["resources"], totals)
+    patch["glance"] = _glance(name, data, steps, left, totals)
     return patch
+
+
+def _part(name: str, data: Patch, world: Mapping[str, Any]) -> Patch:
+    """What an event says, where it belongs."""
+    if name in _PART:
+        return _of_channel(name, data, world)
+    place = _PLACES.get(name)
+    return {} if place is None else place(data, world)
+
+
+def _of_channel(name: str, data: Patch, world: Mapping[str, Any]) -> Patch:
+    channel = data.get("channel", "all")
+    known = world.get("channels", {}).get(channel, {})
+    part = _PART[name]
+    patch: Patch = {part: _instead(known.get(part, {}), data)}
+    if part == "spectrum":
+        gone = _FROM_THE_SPECTRUM if name == "spectrum_built" else _FROM_THE_SPECTRUM[1:]
+        patch |= {other: None for other in gone if other in known}
+        patch["open"] = name == "unblinded"
+    return {"channels": {channel: patch}, "focus": channel}
+
+
+_PLACES: Final[Mapping[str, Callable[[Patch, Mapping[str, Any]], Patch]]] = {
+    "campaign_opened": lambda data, world: {"task": data, "runs": {}, "timeline": {}, "channels": {}},
+    "beam_configured": lambda data, world: {"machine": data},
+    "trigger_set": lambda data, world: {"trigger": _instead(world.get("trigger", {}), data)},
+    "luminosity_allocated": lambda data, world: {"planned": data},
+    "run_collected": lambda data, world: {"runs": {data["run"]: data}},
+    "detector_calibrated": lambda data, world: {"calibration": {data["candle"]: data}},
+    "selection_frozen": lambda data, world: {"selection": _instead(world.get("selection", {}), data)},
+    "channels_combined": lambda data, world: {"combination": _instead(world.get("combination", {}), data)},
+    "claim_made": lambda data, world: {"claim": data},
+    "campaign_graded": lambda data, world: {"verdict": data},
+}
+"""Where the events that belong to no channel are kept."""
+
+
+def _instead(old: Mapping[str, Any], new: Patch) -> Patch:
+    """A merge patch that puts ``new`` in the place of ``old`` as a whole."""
+    return {**{name: None for name in old if name not in new}, **new}
 
 
 def _glance(
     name: str, data: Mapping[str, Any], steps: int, left: Mapping[str, float], totals: Mapping[str, float]
-) -> dict[str, Any]:
+) -> Patch:
     spent = 1.0 - left["budget_left_musd"] / max(totals.get("budget_left_musd", 1.0), 1e-9)
     over = name == "campaign_graded"
-    glance: dict[str, Any] = {"step": steps, "progress": 1.0 if over else round(min(max(spent, 0.0), 1.0), 3)}
+    glance: Patch = {"step": steps, "progress": 1.0 if over else round(min(max(spent, 0.0), 1.0), 3)}
     if name in ("significance_estimated", "channels_combined"):
         glance |= {"value": data["z_global"], "unit": "sigma", "suspense": _suspense(data["z_global"])}
     if over:
@@ -91,7 +131,7 @@ def _suspense(z_global: float) -> float:
     return round(max(0.0, 1.0 - abs(z_global - 4.5) / 4.5), 3)
 
 
-def _without_null(data: Mapping[str, Any]) -> dict[str, Any]:
+def _without_null(data: Mapping[str, Any]) -> Patch:
     """``data`` without members that are null, as a merge patch would remove them."""
     return {
         name: _without_null(value) if isinstance(value, Mapping) else value

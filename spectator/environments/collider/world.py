@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from spectator.environments.base import SEALED_BIT, Pack, World, derive_seed
+from spectator.environments.collider.commentary import comment, spoken
 from spectator.environments.collider.environment import (
     AGENT,
     MAX_STEPS,
@@ -105,6 +106,8 @@ WORLD: Final = World(
     options_type=ColliderOptions,
     events=EVENTS,
     projection=project,
+    commentator=comment,
+    spoken=spoken,
     captains=CAPTAINS,
     packs=PACKS,
     beats=BEATS,

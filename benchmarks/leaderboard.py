@@ -13,11 +13,13 @@ import httpx
 
 from benchmarks.figures import Figure
 from benchmarks.serving import server_in
-from spectator.catalog import load_world
+from spectator.episodes.run.pacing import Pace
+from spectator.episodes.run.plan import EpisodeRequest, plan_episode
 from spectator.evaluation.figures import figures_of
-from spectator.evaluation.playing import Job, play_apart
 from spectator.events import RecordedEvent, decode, record
 from spectator.journal.stores.sqlite import SqlJournal
+from spectator.runs.jobs import Job
+from spectator.runs.workers import Order, play_apart
 
 EPISODES = 10_000
 LOOKS = 200
@@ -54,9 +56,9 @@ def measure() -> list[Figure]:
 def _played(
     environment: str, captain: str, opponent: str | None, options: dict[str, int]
 ) -> list[RecordedEvent]:
-    complete = load_world(environment).options_type.model_validate(options).model_dump(mode="json")
-    job = Job(environment, captain, opponent, "default", 1, complete, "ep-0")
-    return [decode(text) for text in play_apart(job)[0]]
+    request = EpisodeRequest(environment, captain, opponent, seed=1, pace=Pace.MAX, options=options)
+    job = Job.of(plan_episode(request, draw_seed=lambda: 0))
+    return [decode(text) for text in play_apart(Order(job, "ep-0"))[0]]
 
 
 async def _fill(folder: Path, episode: list[RecordedEvent]) -> None:

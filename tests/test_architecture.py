@@ -35,6 +35,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("spectator.episodes.record",),
     ("spectator.episodes.replay", "spectator.episodes.single_agent"),
     ("spectator.episodes.host",),
+    ("spectator.runs",),
     ("spectator.watchable", "spectator.terminal", "spectator.watching", "spectator.evaluation"),
     ("spectator.rollouts", "spectator.collector", "server"),
     ("spectator.cli",),

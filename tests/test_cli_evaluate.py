@@ -191,7 +191,7 @@ def test_a_model_that_is_asked_otherwise_now_does_not_play_on_in_the_same_folder
         ([Mode.NO_QUOTA], "wants to be paid first"),
         ([Mode.OK] * 6 + [Mode.UNKNOWN], "knows no such address or model"),
         ([Mode.GARBAGE], "holds no completion"),
-        ([Mode.BUSY], "asks to wait, with so many matches at once"),
+        ([Mode.BUSY], "asks to wait, with so many episodes at once"),
     ],
 )
 def test_an_endpoint_that_cannot_be_asked_is_told_at_once_and_the_same_command_plays_on(
@@ -217,7 +217,7 @@ def test_an_endpoint_that_cannot_be_asked_is_told_at_once_and_the_same_command_p
     asked = {one["name"]: one["asked"] for one in json.loads((out / "results.json").read_text())["captains"]}
     decided = asked["llm:home"]["decisions"] - sum(asked["llm:home"]["fallbacks"].values())
     assert 0 <= paid + answered - decided <= 1, "at most what was answered at the moment of the halt is lost"
-    borne = {Mode.GARBAGE: {"malformed": 5}, Mode.BUSY: {"busy": 4}}.get(modes[0], {})
+    borne = {Mode.GARBAGE: {"model_infra": 5}, Mode.BUSY: {"rate_limited": 4}}.get(modes[0], {})
     fallbacks = asked["llm:home"]["fallbacks"]
     assert fallbacks.keys() == borne.keys() and asked["llm:away"]["fallbacks"] == {}
     assert all(borne[kind] <= times <= 2 * borne[kind] for kind, times in fallbacks.items())

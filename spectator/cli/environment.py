@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from spectator.cast import Cast
+    from spectator.catalog import LoadWorld
     from spectator.policies.caps import CapSettings
 
 CAPS: Final = "SPECTATOR_MODEL_"
@@ -32,6 +33,11 @@ def read_cast() -> Cast:
         variables=os.environ,
         clock=SystemClock(),
     )
+
+
+def read_worlds() -> LoadWorld:
+    """What finds worlds with the cast of :func:`read_cast`; for processes that play a part of a run."""
+    return read_cast().load
 
 
 def read_caps() -> CapSettings:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from spectator.cli.environment import read_caps, read_cast
+from spectator.cli.environment import read_caps, read_cast, read_worlds
 from spectator.cli.options import parse_options
 from spectator.cli.spending import spending_options, warn_unpriced
 
@@ -136,7 +136,13 @@ async def _run(schedule: Schedule, out: Path, jobs: int, ledger: SpendLedger) ->
         reporting = asyncio.create_task(_report_spending(progress, ledger))
         try:
             run = await run_evaluation(
-                schedule, out, jobs=jobs, clock=SystemClock(), told=progress.matches_over, ledger=ledger
+                schedule,
+                out,
+                jobs=jobs,
+                clock=SystemClock(),
+                told=progress.matches_over,
+                ledger=ledger,
+                worlds=read_worlds,
             )
         except asyncio.CancelledError:
             click.echo(f"\ninterrupted: {progress.over} of {total} matches are played; {AGAIN}", err=True)

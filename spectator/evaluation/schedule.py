@@ -1,21 +1,18 @@
-"""Owns who meets whom on which seed, and the one id of every match, by which a resumed run knows it."""
+"""Who meets whom on which seed: every match of an evaluation, as jobs of one run."""
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ulid import ULID
-
 from spectator.catalog import LoadWorld, load_world, unknown_name
 from spectator.environments.base import SEALED_BIT, Pack, World, derive_seed, sealed_seeds
 from spectator.episodes.run.pacing import Pace
-from spectator.episodes.run.plan import EpisodePlan, EpisodeRequest, plan_episode
+from spectator.episodes.run.plan import EpisodeRequest, plan_episode
 from spectator.errors import FieldError, InvalidRequest
-from spectator.events import encode_json
+from spectator.runs.jobs import Job, RunPlan
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,28 +75,25 @@ class Schedule:
     matches: tuple[Match, ...]
     pairs: int
 
-    def plan(self, match: Match) -> EpisodePlan:
-        """How the match is played."""
-        opponent = None if match.away is None else self.world.opponents[match.away]
-        captain = self.world.captains[match.home]
-        return EpisodePlan(
-            self.world, captain, opponent, self.pack, match.seed, Pace.MAX, False, self.options
-        )
-
-    def episode_id(self, match: Match, began_ms: int, attempt: int) -> str:
-        """The id of the match's episode: the same in every process, and of no other match.
+    def run(self, began_ms: int) -> RunPlan:
+        """The matches as jobs, in their order; a match keeps its id in every process.
 
         Args:
-            match: The match.
             began_ms: When the evaluation began, Unix time in milliseconds; ids sort by it.
-            attempt: 1, and one more for each attempt that was interrupted for good.
         """
-        key = [
-            self.world.name, self.world.version, self.pack.name, self.pack.version, dict(self.options),
-            match.seed, match.home, match.away, attempt,
-        ]  # fmt: skip
-        digest = hashlib.sha256(encode_json(key).encode()).digest()
-        return f"ep-{ULID.from_bytes(began_ms.to_bytes(6, 'big') + digest[:10])}"
+        return RunPlan([self._job(match) for match in self.matches], began_ms)
+
+    def _job(self, match: Match) -> Job:
+        return Job(
+            self.world.name,
+            self.world.version,
+            match.home,
+            match.away,
+            self.pack.name,
+            self.pack.version,
+            match.seed,
+            self.options,
+        )
 
     def whole(self, played: Container[Match]) -> Schedule:
         """As much of it as can be judged: the seeds whose matches are all among ``played``."""

@@ -9,12 +9,15 @@ from typing import Any
 import pytest
 
 from spectator.catalog import load_world
+from spectator.episodes.run.pacing import Pace
+from spectator.episodes.run.plan import EpisodeRequest, plan_episode
 from spectator.errors import EpisodeError, JournalError
 from spectator.evaluation.figures import EpisodeFigures, figures_of
 from spectator.evaluation.measures import MEASURES, Gauge, measures_of
-from spectator.evaluation.playing import Job, play_apart
 from spectator.evaluation.store import FigureStore
 from spectator.events import Event, RecordedEvent, decode, record
+from spectator.runs.jobs import Job
+from spectator.runs.workers import Order, play_apart
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
@@ -22,9 +25,9 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 def play(
     environment: str = "counting", captain: str = "random", opponent: str | None = None, **options: Any
 ) -> list[RecordedEvent]:
-    complete = load_world(environment).options_type.model_validate(options).model_dump(mode="json")
-    job = Job(environment, captain, opponent, "default", 5, complete, "ep-1")
-    return [decode(text) for text in play_apart(job)[0]]
+    request = EpisodeRequest(environment, captain, opponent, seed=5, pace=Pace.MAX, options=options)
+    job = Job.of(plan_episode(request, draw_seed=lambda: 0))
+    return [decode(text) for text in play_apart(Order(job, "ep-1"))[0]]
 
 
 def decided(**changes: Any) -> Event:
@@ -135,4 +138,4 @@ def test_the_same_match_gives_the_same_figures_but_for_its_time() -> None:
 
 def test_what_fails_in_another_process_travels_back_as_words() -> None:
     with pytest.raises(EpisodeError, match="ep-1 could not be played"):
-        play(captain="nobody")
+        play_apart(Order(Job("counting", "1.0", "nobody", None, "default", "1", 5, {"turns": 3}), "ep-1"))

@@ -10,7 +10,7 @@ import pytest
 from spectator.environments.base import SEALED_BIT
 from spectator.environments.cricket.packs import PACKS
 from spectator.errors import InvalidRequest
-from spectator.evaluation.schedule import EvaluationRequest, plan_evaluation
+from spectator.evaluation.schedule import EvaluationRequest, Schedule, plan_evaluation
 
 THREE = EvaluationRequest("cricket", ("heuristic", "anchor", "tactician"), matches=10)
 
@@ -38,18 +38,27 @@ def test_in_a_world_without_opponents_each_captain_plays_each_seed_once() -> Non
     assert all(match.away is None for match in schedule.matches)
 
 
+def ids_of(schedule: Schedule, began_ms: int = 1_700_000_000_000, attempt: int = 1) -> list[str]:
+    run = schedule.run(began_ms)
+    return [run.episode_id(job, attempt) for job in run.jobs]
+
+
 def test_the_id_of_a_match_says_all_that_it_is() -> None:
     schedule = plan_evaluation(THREE)
-    ids = [schedule.episode_id(match, 1_700_000_000_000, 1) for match in schedule.matches]
-    assert len(set(ids)) == len(ids)
+    ids = ids_of(schedule)
+    assert len(set(ids)) == len(ids) == len(schedule.matches)
     assert all(len(one) == 29 and one.startswith("ep-01HF7YAT00") for one in ids)
-    assert ids == [
-        plan_evaluation(THREE).episode_id(match, 1_700_000_000_000, 1) for match in schedule.matches
+    assert ids == ids_of(plan_evaluation(THREE))
+    assert not {*ids} & {*ids_of(schedule, attempt=2)}
+    assert not {*ids} & {*ids_of(plan_evaluation(replace(THREE, options={"max_overs": 6})))}
+
+
+def test_ids_are_those_of_earlier_versions_so_that_their_evaluations_go_on() -> None:
+    counting = plan_evaluation(EvaluationRequest("counting", ("heuristic", "random"), matches=4))
+    assert ids_of(counting, attempt=2)[:2] == [
+        "ep-01HF7YAT00FQ3F3DNPPAS5KC99",
+        "ep-01HF7YAT00XDTMZ24525DDHKDA",
     ]
-    first = schedule.matches[0]
-    assert schedule.episode_id(first, 1_700_000_000_000, 2) not in ids
-    longer = plan_evaluation(replace(THREE, options={"max_overs": 6}))
-    assert longer.episode_id(first, 1_700_000_000_000, 1) not in ids
 
 
 def test_more_matches_and_more_captains_keep_what_was_there() -> None:
@@ -57,9 +66,7 @@ def test_more_matches_and_more_captains_keep_what_was_there() -> None:
     more = plan_evaluation(
         replace(THREE, captains=("anchor", "heuristic", "tactician", "defensive"), matches=20)
     )
-    assert {few.episode_id(match, 1, 1) for match in few.matches} < {
-        more.episode_id(match, 1, 1) for match in more.matches
-    }
+    assert {*ids_of(few)} < {*ids_of(more)}
 
 
 def test_a_pack_brings_its_development_seeds_and_no_more() -> None:

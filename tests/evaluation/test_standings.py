@@ -11,14 +11,17 @@ from typing import Any
 
 import pytest
 
+from spectator.episodes.run.pacing import Pace
+from spectator.episodes.run.plan import EpisodeRequest, plan_episode
 from spectator.errors import JournalError
 from spectator.evaluation.figures import EpisodeFigures, SeatFigures
-from spectator.evaluation.playing import Job, play_apart
 from spectator.evaluation.scorekeeping import Scorekeeper
 from spectator.evaluation.standings import Standings
 from spectator.evaluation.store import FigureStore
 from spectator.events import RecordedEvent, decode
 from spectator.journal.stores.sqlite import SqlJournal
+from spectator.runs.jobs import Job
+from spectator.runs.workers import Order, play_apart
 from tests.fakes import until
 
 
@@ -130,10 +133,9 @@ def records() -> dict[str, list[RecordedEvent]]:
     """Three short episodes by their ids."""
     found = {}
     for number in range(3):
-        job = Job(
-            "counting", "heuristic", None, "default", number, {"turns": 3, "payload_bytes": 0}, f"ep-{number}"
-        )
-        found[job.episode_id] = [decode(text) for text in play_apart(job)[0]]
+        request = EpisodeRequest("counting", seed=number, pace=Pace.MAX, options={"turns": 3})
+        job = Job.of(plan_episode(request, draw_seed=lambda: 0))
+        found[f"ep-{number}"] = [decode(text) for text in play_apart(Order(job, f"ep-{number}"))[0]]
     return found
 
 

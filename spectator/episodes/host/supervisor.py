@@ -11,13 +11,13 @@ from spectator.catalog import LoadWorld
 from spectator.clock import Clock
 from spectator.episodes.host.external import ExternalDriver
 from spectator.episodes.host.handle import EpisodeHandle
+from spectator.episodes.host.preparing import prepare
 from spectator.episodes.record.opening import Left, Stream, open_stream
 from spectator.episodes.record.stream import Step
-from spectator.episodes.record.usage import spent_before
 from spectator.episodes.replay.fork import ForkRequest, fork_off
 from spectator.episodes.replay.restore import Rebuilt
 from spectator.episodes.run.controls import Control, EndRequest
-from spectator.episodes.run.driver import Driver, EpisodeLimits, Past
+from spectator.episodes.run.driver import EpisodeLimits, Past
 from spectator.episodes.run.pacing import Pace
 from spectator.episodes.run.partial_decision import Thinking
 from spectator.episodes.run.plan import EpisodePlan, EpisodeRequest, plan_episode
@@ -323,25 +323,25 @@ class Supervisor:
         past: Past | None = None,
         rebuilt: Rebuilt | None = None,
     ) -> EpisodeHandle:
-        control = Control(plan.pace if rebuilt is None else rebuilt.pace, self._clock)
-        if rebuilt is not None and rebuilt.paused:
-            control.pause()
-        thinking = Thinking(self._clock)
-        driver = Driver(
+        ready = prepare(
             plan,
-            stream.episode_id,
-            stepper=stepper,
-            emit=stream.emit,
-            control=control,
+            stream,
+            stepper,
             clock=self._clock,
             limits=self._limits,
+            ledger=self._ledger,
+            pace=None if rebuilt is None else rebuilt.pace,
+            paused=rebuilt is not None and rebuilt.paused,
             past=past,
-            thinking=thinking,
-            budget=self._ledger.episode_budget(spent_before(stream.state)),
         )
         started_at = self._clock.now() if rebuilt is None else rebuilt.started_at
         return EpisodeHandle(
-            plan, stream=stream, control=control, driver=driver, thinking=thinking, started_at=started_at
+            plan,
+            stream=stream,
+            control=ready.control,
+            driver=ready.driver,
+            thinking=ready.thinking,
+            started_at=started_at,
         )
 
     async def _play(

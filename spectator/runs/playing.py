@@ -1,0 +1,139 @@
+"""Playing one episode of a run in this process, turn by turn; left at any turn, it can be played on."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from spectator.bus.memory import MemoryBus
+from spectator.catalog import LoadWorld
+from spectator.clock import Clock
+from spectator.episodes.host.preparing import PreparedEpisode, prepare
+from spectator.episodes.record.opening import Left, Stream, open_stream
+from spectator.episodes.replay.recorded_calls import with_whole_replies
+from spectator.episodes.replay.restore import rebuild
+from spectator.episodes.run.controls import EndRequest
+from spectator.episodes.run.driver import EpisodeLimits, Past
+from spectator.episodes.run.failing import FailureRule
+from spectator.episodes.run.pacing import Pace
+from spectator.episodes.run.plan import EpisodePlan
+from spectator.events import EpisodeEnded, EpisodeRecovered, EventData, RecordedEvent, core_fact
+from spectator.journal.base import Journal
+from spectator.policies.spending import SpendLedger
+from spectator.steppers.base import Stepper
+from spectator.steppers.opening import OpenStepper, on_a_thread
+
+REBUILD_S: Final = 600.0
+"""Seconds that putting an unfinished episode back to where it stood may take."""
+
+
+def as_planned(plan: EpisodePlan) -> FailureRule | None:
+    """The rule of an episode whose plan says all that is to happen on a failure."""
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Venue:
+    """What the episodes of a run are played with in this process.
+
+    Args:
+        journal: Where they are recorded.
+        clock: Time.
+        load: Finds their worlds.
+        ledger: What asking models may take.
+        rule_of: Makes the rule of one episode for decisions that fail.
+        open_stepper: Makes the stepper of each episode's environment.
+    """
+
+    journal: Journal
+    clock: Clock
+    load: LoadWorld
+    ledger: SpendLedger
+    rule_of: Callable[[EpisodePlan], FailureRule | None] = as_planned
+    open_stepper: OpenStepper = on_a_thread
+
+
+async def play_here(plan: EpisodePlan, episode_id: str, venue: Venue) -> EpisodeEnded | None:
+    """Play an episode from its beginning; every turn is in the journal before the next.
+
+    When cancelled the episode is left without an end, for :func:`play_on`.
+
+    Returns:
+        Its end; ``None`` when it was suspended.
+    """
+    stream = _stream(episode_id, episode_id[-8:].lower(), plan, venue)
+    stepper = venue.open_stepper(plan.world, episode_id)
+    return await _play(plan, stream, venue, stepper, plan.started())
+
+
+async def play_on(recorded: Sequence[RecordedEvent], venue: Venue) -> EpisodeEnded | None:
+    """Play on an episode that was left without an end.
+
+    Args:
+        recorded: All its events.
+        venue: What it is played with.
+
+    Returns:
+        Its end; ``None`` when it was suspended.
+
+    Raises:
+        CannotRebuild: The record does not lead back to where it stops.
+        StepTimeout: Leading back took too long.
+        JournalError: A model's reply that is too long for an event cannot be read.
+    """
+    recorded = await with_whole_replies(venue.journal, recorded)
+    rebuilt = await rebuild(
+        recorded, limit_s=REBUILD_S, load=venue.load, attempts=math.inf, open_stepper=venue.open_stepper
+    )
+    stream = _stream(rebuilt.episode_id, rebuilt.epoch, rebuilt.plan, venue, rebuilt.left)
+    opening = EpisodeRecovered(attempt=rebuilt.attempt)
+    return await _play(rebuilt.plan, stream, venue, rebuilt.stepper, opening, rebuilt.past)
+
+
+def _stream(episode_id: str, epoch: str, plan: EpisodePlan, venue: Venue, left: Left | None = None) -> Stream:
+    return open_stream(
+        plan, episode_id, epoch, journal=venue.journal, bus=MemoryBus(), clock=venue.clock, left=left
+    )
+
+
+async def _play(
+    plan: EpisodePlan,
+    stream: Stream,
+    venue: Venue,
+    stepper: Stepper,
+    opening: EventData,
+    past: Past | None = None,
+) -> EpisodeEnded | None:
+    ready = prepare(
+        plan,
+        stream,
+        stepper,
+        clock=venue.clock,
+        limits=EpisodeLimits.patient(plan.patience_s),
+        ledger=venue.ledger,
+        pace=Pace.MAX,
+        past=past,
+        rule=venue.rule_of(plan),
+    )
+    try:
+        await stream.emit(ready.driver.turn, [core_fact(opening)])
+    except BaseException:
+        await ready.driver.let_go()
+        raise
+    try:
+        return await _drive(ready)
+    finally:
+        await stream.settle()
+
+
+async def _drive(ready: PreparedEpisode) -> EpisodeEnded | None:
+    driving = asyncio.get_running_loop().create_task(ready.driver.run())
+    try:
+        return await asyncio.shield(driving)
+    except asyncio.CancelledError:
+        ready.control.request_end(EndRequest("suspended", None))
+        await driving
+        raise

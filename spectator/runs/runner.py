@@ -1,0 +1,169 @@
+"""Playing what a run owes: many episodes at once, until all are over or the run is halted.
+
+An episode is in the journal whole or not at all when it is played in a process of its own, and turn by turn
+when it is played here (captains that wait for an endpoint); what was left unfinished there is played on. So a
+run that is killed at any moment owes exactly what is not in its journal, and finds that out from the ids.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
+
+from spectator.episodes.host.recovery import interrupted
+from spectator.episodes.replay.restore import CannotRebuild
+from spectator.episodes.run.plan import EpisodePlan
+from spectator.errors import JournalError, StepTimeout
+from spectator.events import RecordedEvent
+from spectator.failures import failure_of_end
+from spectator.runs.halting import Halt
+from spectator.runs.jobs import RunPlan
+from spectator.runs.owed import Attempt
+from spectator.runs.playing import Venue, play_here, play_on
+from spectator.runs.workers import MakeWorlds, Order, plain_worlds, play_in, processes
+
+logger = logging.getLogger(__name__)
+
+Over = Callable[[Attempt, Sequence[RecordedEvent]], Awaitable[None]]
+"""Called with each attempt that counts for its job, and its whole record, as soon as it is over."""
+
+
+class _Halted(Exception):
+    """Ends the tasks of a run that is halted."""
+
+
+class Runner:
+    """Plays the episodes that a run owes.
+
+    Args:
+        run: The run.
+        venue: What its episodes are played with in this process.
+        halt: Halts it.
+        over: Hears of each job that is over.
+        worlds: Makes what finds worlds in another process; the plain catalogue when left out.
+    """
+
+    def __init__(
+        self, run: RunPlan, venue: Venue, halt: Halt, over: Over, *, worlds: MakeWorlds | None = None
+    ) -> None:
+        self._run = run
+        self._venue = venue
+        self._halt = halt
+        self._over = over
+        self._worlds = worlds
+
+    async def play(self, owed: Sequence[Attempt], jobs: int) -> None:
+        """Play ``owed``, at most ``jobs`` at once here and as many in other processes, unless it is halted.
+
+        Raises:
+            EpisodeError: An episode could not be played or recorded; in an exception group.
+        """
+        here = [one for one in owed if one.begun or self._stays(one)]
+        apart = [one for one in owed if one not in here]
+        try:
+            async with processes(jobs if apart else 0) as pool, asyncio.TaskGroup() as tasks:
+                watching = tasks.create_task(self._watch())
+                lanes = [
+                    tasks.create_task(self._lane(following, where))
+                    for where, attempts in ((None, here), (pool, apart))
+                    for following in [iter(attempts)]
+                    for _ in range(min(jobs, len(attempts)))
+                ]
+                if lanes:
+                    await asyncio.wait(lanes)
+                watching.cancel()
+        except* _Halted:
+            pass
+
+    async def _watch(self) -> None:
+        await self._halt.wait()
+        raise _Halted
+
+    async def _lane(self, attempts: Iterable[Attempt], pool: ProcessPoolExecutor | None) -> None:
+        for first in attempts:
+            due: Attempt | None = first
+            while due is not None:
+                if (refusal := self._refusal(due)) is not None:
+                    return self._halt.because(refusal)
+                due = await self._settle(due, await self._record_of(due, pool))
+
+    async def _settle(self, attempt: Attempt, recorded: Sequence[RecordedEvent]) -> Attempt | None:
+        """What is due after an attempt; ``None`` when nothing is."""
+        last = recorded[-1].event
+        if last.type != "episode.ended":
+            return None  # suspended: it stays owed
+        failure_class = failure_of_end(last.data)
+        reaction = self._run.policy.after(failure_class, attempt.attempt)
+        if reaction == "halt":
+            self._halt.because(f"{attempt.episode_id} failed: {failure_class}: {last.data['detail']}")
+            return None
+        if reaction == "retry":
+            logger.warning("%s is tried again: %s", attempt.episode_id, failure_class)
+            return self._next(attempt)
+        await self._over(attempt, recorded)
+        return None
+
+    def _next(self, attempt: Attempt) -> Attempt:
+        number = attempt.attempt + 1
+        episode_id = self._run.episode_id(self._run.jobs[attempt.number], number)
+        return replace(attempt, attempt=number, episode_id=episode_id, begun=False)
+
+    async def _record_of(self, attempt: Attempt, pool: ProcessPoolExecutor | None) -> Sequence[RecordedEvent]:
+        """Play one attempt, or play it on; its whole record."""
+        journal = self._venue.journal
+        if attempt.begun:
+            await self._play_on(attempt)
+        elif pool is None:
+            await play_here(self._plan(attempt), attempt.episode_id, self._venue)
+        else:
+            recorded, attachments = await play_in(pool, self._order(attempt))
+            await journal.append(recorded, attachments=attachments)
+            return recorded
+        recorded = await journal.read(attempt.episode_id)
+        if not recorded:
+            raise JournalError(f"there is no record of {attempt.episode_id}")
+        return recorded
+
+    async def _play_on(self, attempt: Attempt) -> None:
+        """Play on what was left; what cannot be is ended, so that it is tried again from its beginning."""
+        journal = self._venue.journal
+        left = await journal.read(attempt.episode_id)
+        try:
+            await play_on(left, self._venue)
+        except (CannotRebuild, StepTimeout) as error:
+            logger.warning("%s cannot be played on: %s", attempt.episode_id, error)
+            await journal.append(
+                [interrupted(left, self._venue.clock, f"it could not be played on: {error}")]
+            )
+
+    def _refusal(self, attempt: Attempt) -> str | None:
+        """Why nothing may be spent on an episode that costs money; ``None`` when it may be played."""
+        plan = self._plan(attempt)
+        costs = any(plan.preset(actor).costs_money for actor in plan.world.actors)
+        return self._venue.ledger.refusal() if costs else None
+
+    def _plan(self, attempt: Attempt) -> EpisodePlan:
+        job = self._run.jobs[attempt.number]
+        return self._run.plan(job, attempt.attempt, self._venue.load(job.environment))
+
+    def _order(self, attempt: Attempt) -> Order:
+        job, worlds = self._run.jobs[attempt.number], self._worlds or plain_worlds
+        return Order(job, attempt.episode_id, attempt.attempt, self._run.run_id, worlds)
+
+    def _stays(self, attempt: Attempt) -> bool:
+        """Whether it is played here.
+
+        Where a captain waits for an endpoint, or where it or the world is known to this process alone.
+        """
+        plan = self._plan(attempt)
+        presets = [plan.preset(actor) for actor in plan.world.actors]
+        if any(preset.source in ("model", "human") for preset in presets):
+            return True
+        if self._worlds is not None:
+            return False
+        plain = plain_worlds()(plan.world.name)
+        known = (*plain.captains.values(), *plain.opponents.values())
+        return plan.world.environment is not plain.environment or any(one not in known for one in presets)

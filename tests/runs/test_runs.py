@@ -1,0 +1,332 @@
+"""A run owes what its journal does not hold, tries again as its policy says, and plays no job twice."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from spectator.catalog import LoadWorld, load_world
+from spectator.clock import SystemClock
+from spectator.environments.base import World
+from spectator.environments.counting.world import CarefulCounter
+from spectator.episodes.run.failing import FailureRule
+from spectator.episodes.run.pacing import Pace
+from spectator.episodes.run.plan import EpisodePlan, EpisodeRequest, plan_episode
+from spectator.events import OnFailure, RecordedEvent
+from spectator.journal.base import EpisodeFilter
+from spectator.journal.stores.sqlite import SqlJournal
+from spectator.observations import Observation
+from spectator.policies.base import Decision, Preset
+from spectator.policies.spending import Caps, SpendLedger
+from spectator.runs.failure_policy import FailurePolicy
+from spectator.runs.halting import UNANSWERED, Halt, HaltingRule
+from spectator.runs.jobs import Job, RunPlan
+from spectator.runs.owed import Attempt, Progress, progress
+from spectator.runs.playing import Venue, as_planned
+from spectator.runs.runner import Runner
+from tests.fakes import world_with
+
+BEGAN_MS = 1_700_000_000_000
+
+
+def job(seed: int = 1, **changes: Any) -> Job:
+    request = EpisodeRequest("counting", seed=seed, pace=Pace.MAX, options={"turns": 3})
+    return replace(Job.of(plan_episode(request, draw_seed=lambda: 0)), **changes)
+
+
+class Playing:
+    """A run in a folder of its own.
+
+    Args:
+        journal: Where it is recorded.
+        run: The run.
+        world: What every job plays.
+        rule_of: See :class:`Venue`.
+        worlds: See :class:`Runner`.
+    """
+
+    def __init__(
+        self,
+        journal: SqlJournal,
+        run: RunPlan,
+        world: World,
+        rule_of: Callable[[EpisodePlan], FailureRule | None] = as_planned,
+        worlds: Callable[[], LoadWorld] | None = None,
+    ) -> None:
+        clock = SystemClock()
+        self.ledger = SpendLedger(Caps(), Caps(), clock)
+        self.halt = Halt(self.ledger)
+        self.over: list[tuple[int, int]] = []
+        self.journal, self.run = journal, run
+        venue = Venue(journal, clock, lambda name: world, self.ledger, rule_of)
+        self.runner = Runner(run, venue, self.halt, self._take, worlds=worlds)
+
+    async def _take(self, attempt: Attempt, recorded: Sequence[RecordedEvent]) -> None:
+        assert recorded[-1].event.type == "episode.ended"
+        self.over.append((attempt.number, attempt.attempt))
+
+    async def go(self, at_once: int = 2) -> Progress:
+        """Play what is owed; what is owed then."""
+        await self.runner.play((await progress(self.journal, self.run)).owed, at_once)
+        return await progress(self.journal, self.run)
+
+    async def reasons(self) -> Counter[str | None]:
+        """How the recorded episodes ended."""
+        return Counter([one.reason for one in await self.journal.episodes(EpisodeFilter())])
+
+
+@asynccontextmanager
+async def playing(
+    folder: Path, run: RunPlan, world: World | None = None, **given: Any
+) -> AsyncIterator[Playing]:
+    journal = await SqlJournal.open(f"sqlite:///{folder / 'journal.db'}")
+    try:
+        yield Playing(journal, run, world or load_world("counting"), **given)
+    finally:
+        await journal.aclose()
+
+
+def test_ids_follow_from_all_that_a_job_is_and_from_nothing_else() -> None:
+    run = RunPlan([job()], BEGAN_MS, "r1")
+    first = run.episode_id(job(), 1)
+    assert first == RunPlan([job(), job(2)], BEGAN_MS, "r1").episode_id(job(), 1), "not on the other jobs"
+    others = [
+        run.episode_id(job(), 2),
+        run.episode_id(job(2), 1),
+        run.episode_id(job(captain="random"), 1),
+        run.episode_id(job(options={"turns": 4, "payload_bytes": 0}), 1),
+        run.episode_id(job(version="2.0"), 1),
+        run.episode_id(job(group="g1"), 1),
+        run.episode_id(job(group="g2"), 1),
+        run.episode_id(job(group="g1", member=1), 1),
+        run.episode_id(job(member=1), 1),
+        RunPlan([job()], BEGAN_MS, "r2").episode_id(job(), 1),
+        RunPlan([job()], BEGAN_MS + 1, "r1").episode_id(job(), 1),
+    ]
+    assert len({first, *others}) == 1 + len(others)
+    assert run.episode_id(job(on_failure="end"), 1) == first, "how failures are taken is no other episode"
+
+
+def test_jobs_that_are_alike_are_refused_and_members_of_a_group_are_not_alike() -> None:
+    with pytest.raises(ValueError, match="number them by member"):
+        RunPlan([job(), job()], BEGAN_MS)
+    run = RunPlan([job(group="g", member=number) for number in range(4)], BEGAN_MS)
+    assert len({run.episode_id(one, 1) for one in run.jobs}) == 4
+
+
+def test_a_policy_that_contradicts_itself_is_refused() -> None:
+    with pytest.raises(ValueError, match="env_infra cannot be tried again and halt"):
+        FailurePolicy(retry=frozenset({"env_infra"}), halt=frozenset({"env_infra"}))
+    with pytest.raises(ValueError, match="at least 1, not 0"):
+        FailurePolicy(attempts=0)
+
+
+def test_what_is_over_is_not_owed_and_more_jobs_owe_only_themselves(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with playing(tmp_path, RunPlan([job(1), job(2)], BEGAN_MS)) as first:
+            before = await progress(first.journal, first.run)
+            assert [one.number for one in before.owed] == [0, 1] and before.over == {}
+            after = await first.go()
+            assert after.owed == [] and sorted(after.over) == [0, 1]
+            assert sorted(first.over) == [(0, 1), (1, 1)]
+        async with playing(tmp_path, RunPlan([job(3), job(2), job(1)], BEGAN_MS)) as more:
+            assert [one.number for one in (await progress(more.journal, more.run)).owed] == [0]
+            await more.go()
+            assert await more.reasons() == {"finished": 3}
+
+    asyncio.run(scenario())
+
+
+def environments(fail: int) -> tuple[World, list[int]]:
+    """The counting world, whose first ``fail`` environments cannot be built."""
+    built: list[int] = []
+    plain = load_world("counting").environment
+
+    def build() -> Any:
+        built.append(1)
+        if len(built) <= fail:
+            raise OSError("the data is not there")
+        return plain()
+
+    return world_with(environment=build), built
+
+
+RETRY = FailurePolicy(retry=frozenset({"env_infra"}), attempts=3)
+
+
+@pytest.mark.parametrize(
+    ("fail", "policy", "reasons", "over"),
+    [
+        (2, RETRY, {"environment_error": 2, "finished": 1}, [(0, 3)]),
+        (9, RETRY, {"environment_error": 3}, [(0, 3)]),
+        (1, FailurePolicy(), {"environment_error": 1}, [(0, 1)]),
+    ],
+)
+def test_what_fails_is_tried_again_as_often_as_the_policy_says(
+    tmp_path: Path, fail: int, policy: FailurePolicy, reasons: dict[str, int], over: list[tuple[int, int]]
+) -> None:
+    async def scenario() -> None:
+        world, built = environments(fail)
+        run = RunPlan([job()], BEGAN_MS, policy=policy)
+        async with playing(tmp_path, run, world) as one:
+            after = await one.go()
+            assert await one.reasons() == reasons and one.over == over
+            assert after.owed == [] and len(built) == sum(reasons.values())
+            await one.go()
+            assert len(built) == sum(reasons.values()), "nothing is tried for ever"
+
+    asyncio.run(scenario())
+
+
+def test_every_attempt_is_kept_as_an_episode_of_its_own(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        world, _ = environments(1)
+        run = RunPlan([job()], BEGAN_MS, policy=RETRY)
+        async with playing(tmp_path, run, world) as one:
+            await one.go()
+            for attempt, reason in ((1, "environment_error"), (2, "finished")):
+                summary = await one.journal.episode(run.episode_id(job(), attempt))
+                assert summary is not None and summary.reason == reason
+
+    asyncio.run(scenario())
+
+
+def test_a_failure_that_halts_leaves_the_job_owed_and_nothing_else_is_begun(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        world, _ = environments(1)
+        policy = FailurePolicy(halt=frozenset({"env_infra"}))
+        run = RunPlan([job(seed) for seed in range(5)], BEGAN_MS, policy=policy)
+        async with playing(tmp_path, run, world) as one:
+            after = await one.go(at_once=1)
+            assert "env_infra: OSError: the data is not there" in (one.halt.reason or "")
+            assert [(due.number, due.attempt) for due in after.owed] == [
+                (0, 2), (1, 1), (2, 1), (3, 1), (4, 1),
+            ]  # fmt: skip
+        async with playing(tmp_path, run, world) as again:
+            after = await again.go()
+            assert after.owed == [] and await again.reasons() == {"environment_error": 1, "finished": 5}
+
+    asyncio.run(scenario())
+
+
+class Offline(CarefulCounter):
+    """A model that decides once and is then not reached, until ``back``."""
+
+    back = False
+
+    async def decide(self, observation: Observation, *, deadline: float) -> Decision:
+        own = replace(self.choose(observation), source="model")
+        if Offline.back or observation.content["next"] == 1:
+            return own
+        failure = {"kind": "unavailable", "status": None, "retry_after_s": None}
+        return replace(
+            own,
+            source="fallback",
+            fallback_reason="unavailable: no connection",
+            failure_class="model_infra",
+            exchanges=[{"request": "0" * 64, "failure": failure}],
+        )
+
+
+def offline() -> World:
+    model = Preset("heuristic", "Model", "Is away.", "model", lambda seed: Offline())
+    return world_with(captains={"heuristic": model})
+
+
+@pytest.fixture(autouse=True)
+def _away() -> None:
+    Offline.back = False
+
+
+@pytest.mark.parametrize("on_failure", ["suspend", "fallback", "end"])
+def test_what_a_failed_decision_does_is_the_jobs_own_say(tmp_path: Path, on_failure: OnFailure) -> None:
+    async def scenario() -> None:
+        run = RunPlan([job(on_failure=on_failure)], BEGAN_MS)
+        async with playing(tmp_path, run, offline()) as one:
+            after = await one.go()
+            expected = {"suspend": None, "fallback": "finished", "end": "policy_error"}[on_failure]
+            assert await one.reasons() == {expected: 1}
+            assert [(due.attempt, due.begun) for due in after.owed] == [(1, True)] * (on_failure == "suspend")
+            Offline.back = True
+            after = await one.go()
+            assert after.owed == []
+            if on_failure == "suspend":
+                assert await one.reasons() == {"finished": 1}, "played on, not played again"
+
+    asyncio.run(scenario())
+
+
+def test_an_endpoint_that_is_given_up_halts_the_run_and_is_asked_when_it_goes_on(
+    tmp_path: Path,
+) -> None:
+    async def scenario() -> None:
+        long = {"turns": UNANSWERED + 5, "payload_bytes": 0}
+        run = RunPlan([job(seed, options=long) for seed in (1, 2)], BEGAN_MS)
+        async with playing(tmp_path, run, offline()) as one:
+            one.runner._venue = replace(one.runner._venue, rule_of=lambda plan: HaltingRule(plan, one.halt))
+            after = await one.go(at_once=1)
+            assert one.halt.reason == "heuristic cannot be asked: unavailable: no connection"
+            assert [(due.number, due.begun) for due in after.owed] == [(0, True), (1, False)]
+            events = await one.journal.read(after.owed[0].episode_id)
+            failed = [one for one in events if one.event.data.get("failure_class") == "model_infra"]
+            assert len(failed) == UNANSWERED, "the last of them is the suspension, not a decision"
+            assert events[-1].event.type == "episode.suspended"
+        Offline.back = True
+        async with playing(tmp_path, run, offline()) as again:
+            assert (await again.go()).owed == [] and await again.reasons() == {"finished": 2}
+
+    asyncio.run(scenario())
+
+
+def worlds_with_a_guest() -> LoadWorld:
+    """The catalogue, and a captain that the catalogue does not have; made anew in every process."""
+    plain = load_world("counting")
+    guest = Preset("guest", "Guest", "Counts.", "heuristic", lambda seed: CarefulCounter())
+    world = replace(plain, captains={**plain.captains, "guest": guest})
+    return lambda name: world
+
+
+def test_captains_beyond_the_catalogue_play_in_other_processes_too(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        run = RunPlan([job(captain="guest")], BEGAN_MS)
+        world = worlds_with_a_guest()("counting")
+        async with playing(tmp_path, run, world, worlds=worlds_with_a_guest) as one:
+            assert not one.runner._stays(Attempt(0, 1, "ep-1"))
+            after = await one.go()
+            assert after.owed == [] and await one.reasons() == {"finished": 1}
+            (summary,) = await one.journal.episodes(EpisodeFilter())
+            assert summary.captain == "guest"
+
+    asyncio.run(scenario())
+
+
+def test_without_a_way_to_make_them_elsewhere_they_play_here(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        world = worlds_with_a_guest()("counting")
+        async with playing(tmp_path, RunPlan([job(captain="guest"), job()], BEGAN_MS), world) as one:
+            assert one.runner._stays(Attempt(0, 1, "ep-1")) and not one.runner._stays(Attempt(1, 1, "ep-2"))
+            assert (await one.go()).owed == [] and await one.reasons() == {"finished": 2}
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("captain", ["heuristic", "guest"])
+def test_an_episode_says_its_run_its_group_and_its_attempt(tmp_path: Path, captain: str) -> None:
+    """Whether it is played here or in another process."""
+
+    async def scenario() -> None:
+        jobs = [job(group="g-1", member=number, captain=captain) for number in range(2)]
+        world = worlds_with_a_guest()("counting")
+        async with playing(tmp_path, RunPlan(jobs, BEGAN_MS, "r-1"), world) as one:
+            await one.go()
+            found = await one.journal.episodes(EpisodeFilter(run_id="r-1", group_id="g-1", attempt=1))
+            assert len(found) == 2
+
+    asyncio.run(scenario())

@@ -17,7 +17,7 @@ from spectator import __version__
 from spectator.clock import SystemClock
 from spectator.errors import SpectatorError
 
-from .http import archive, audio, catalogue, control, health, leaderboard, live, publish, seats
+from .http import archive, audio, catalogue, control, health, leaderboard, live, publish, seats, training
 from .http.assets import mount_assets
 from .http.control import ChooseEpisode, ChoosePace
 from .http.pages import pages_router
@@ -63,7 +63,7 @@ def create_app(settings: Settings) -> FastAPI:
     app.add_middleware(BodyLimit)
     app.add_middleware(OriginShield, settings=settings)
     app.add_middleware(SecurityHeaders, settings=settings)
-    for module in (health, control, seats, catalogue, archive, leaderboard, audio, live, publish):
+    for module in (health, control, seats, catalogue, archive, training, leaderboard, audio, live, publish):
         app.include_router(module.router)
     app.include_router(pages_router())
     app.include_router(leaderboard.leaderboard_page())

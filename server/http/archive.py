@@ -23,6 +23,8 @@ NDJSON: Final = "application/x-ndjson"
 READ_EVENTS: Final = 64
 """Events that are read and sent at once, since each may be large."""
 
+MAX_ATTEMPT: Final = 2**31 - 1
+
 DIGEST_HEADER: Final = "Spectator-Digest"
 
 
@@ -52,6 +54,9 @@ class EpisodeEntry(BaseModel):
         description="The chain's digest up to its last event, 64 hexadecimal digits; see docs/journal.md"
     )
     parent: str | None = Field(description="The episode that it was forked from; null for most")
+    run_id: str | None = Field(description="The run that it was played for; null for most")
+    group_id: str | None = Field(description="Its group within the run")
+    attempt: int | None = Field(description="Which attempt it is at its place in the run, from 1")
 
 
 class EpisodeDetail(EpisodeEntry):
@@ -86,6 +91,11 @@ async def list_episodes(
     seed: Annotated[int | None, Query(ge=0, le=MAX_SEQ, description="Only with this seed")] = None,
     reason: Annotated[EndReason | None, Query(description="Only those that ended for this reason")] = None,
     parent: Annotated[str | None, Query(max_length=64, description="Only forks of this episode")] = None,
+    run_id: Annotated[str | None, Query(max_length=64, description="Only of this run")] = None,
+    group_id: Annotated[str | None, Query(max_length=64, description="Only of this group")] = None,
+    attempt: Annotated[
+        int | None, Query(ge=1, le=MAX_ATTEMPT, description="Only attempts with this number")
+    ] = None,
     text: Annotated[
         str | None,
         Query(min_length=1, max_length=100, description="Only those whose result, names, seed or id hold it"),
@@ -105,6 +115,9 @@ async def list_episodes(
         seed=seed,
         reason=reason,
         parent=parent,
+        run_id=run_id,
+        group_id=group_id,
+        attempt=attempt,
         text=text,
         ended=ended,
         before=before,

@@ -27,6 +27,7 @@ from spectator.errors import (
     NotAsked,
     ProtocolError,
     SpectatorError,
+    TruthSealed,
     field_errors,
 )
 from spectator.text import clean_text
@@ -110,10 +111,12 @@ NOT_HERE: Final = Kind("not-allowed-here", 403, "This is not allowed here")
 FOREIGN_ORIGIN: Final = Kind("foreign-origin", 403, "A page of another site may not do this")
 NOT_FOUND: Final = Kind("not-found", 404, "There is nothing here")
 NO_EPISODE: Final = Kind("episode-not-found", 404, "There is no such episode")
+NO_TRUTH: Final = Kind("no-truth", 404, "Nothing that was hidden is recorded")
 METHOD: Final = Kind("method-not-allowed", 405, "This method is not allowed here")
 BUSY: Final = Kind("episode-busy", 409, "Every slot is taken")
 NOT_ASKED: Final = Kind("not-asked", 409, "It is not this seat's turn")
 ELSEWHERE: Final = Kind("episode-elsewhere", 409, "The episode is played elsewhere")
+SEALED: Final = Kind("truth-sealed", 409, "The truth is sealed until the episode has ended")
 OVER: Final = Kind("episode-over", 409, "The episode has ended")
 TOO_LARGE: Final = Kind("body-too-large", 413, "The body is too large")
 NOT_JSON: Final = Kind("not-json", 415, "The content type must be application/json")
@@ -132,6 +135,7 @@ FAULTS: Final[Mapping[type[SpectatorError], Kind]] = {
     EpisodeOver: OVER,
     EpisodeElsewhere: ELSEWHERE,
     NotAsked: NOT_ASKED,
+    TruthSealed: SEALED,
     JournalError: NO_JOURNAL,
     ConfigurationError: INTERNAL,
     SpectatorError: INTERNAL,

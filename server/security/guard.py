@@ -107,14 +107,25 @@ class Guard:
         Raises:
             Refused: A token is set and missing, or none is set and this is not the server's own machine.
         """
+        self._require_owner(
+            connection,
+            "What costs money runs only with SPECTATOR_OPERATOR_TOKEN set, or when the server listens on "
+            "loopback and is asked from its own machine.",
+        )
+
+    def require_owner(self, connection: HTTPConnection) -> None:
+        """Let whoever may read what seats were shown through; refuses as :meth:`require_spender` does."""
+        self._require_owner(
+            connection,
+            "Prompts are read only with SPECTATOR_OPERATOR_TOKEN set, or when the server listens on loopback "
+            "and is asked from its own machine; spectator export has them too.",
+        )
+
+    def _require_owner(self, connection: HTTPConnection, otherwise: str) -> None:
         if self._token is not None:
             self.require_operator(connection)
         elif not (self._on_loopback and _is_local(connection)):
-            raise Refused(
-                NOT_HERE,
-                "What costs money runs only with SPECTATOR_OPERATOR_TOKEN set, or when the server listens on "
-                "loopback and is asked from its own machine.",
-            )
+            raise Refused(NOT_HERE, otherwise)
 
     def admit_start(self, connection: HTTPConnection) -> None:
         """Count a request to start an episode; the operator's are not counted.

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Any, Final
 
 import click
 
@@ -24,9 +24,17 @@ if TYPE_CHECKING:
 @click.option("--all", "everything", is_flag=True, help="Every episode that matches, oldest first.")
 @click.option("--environment", help="With --all: only of this world.")
 @click.option("--captain", help="With --all: only with this preset in the agent's seat.")
+@click.option("--run", "run_id", help="With --all: only of this run.")
+@click.option("--group", "group_id", help="With --all: only of this group.")
+@click.option("--attempt", type=click.IntRange(min=1), help="With --all: only attempts with this number.")
 @click.option("--ended/--unended", default=None, help="With --all: only such.")
 @click.option(
-    "--format", "form", type=click.Choice(["ndjson", "parquet"]), default="ndjson", show_default=True
+    "--format",
+    "form",
+    type=click.Choice(["ndjson", "parquet", "messages", "messages-parquet", "truth"]),
+    default="ndjson",
+    show_default=True,
+    help="Events; events as a table; calls to models, one a line; the same as a table; the sealed truth.",
 )
 @click.option(
     "--out",
@@ -42,6 +50,9 @@ def export(
     everything: bool,
     environment: str | None,
     captain: str | None,
+    run_id: str | None,
+    group_id: str | None,
+    attempt: int | None,
     ended: bool | None,
     form: str,
     out: Path,
@@ -49,29 +60,45 @@ def export(
 ) -> None:
     """Write recorded episodes: as NDJSON byte for byte as recorded, or as a Parquet table for training.
 
+    In the form messages each line is one call to a model: the messages and tools that it was shown, its whole
+    reply, token ids, log probabilities and mask as far as its server gave them. In the form truth each line
+    is what the world of an ended episode hid.
+
     \b
     Example: spectator export ep-01K9ZQ3V5M0000000000000000 > match.ndjson
     Example: spectator export --all --ended --format parquet --out episodes.parquet
+    Example: spectator export --all --run nightly-7 --format messages > calls.ndjson
     """
     from spectator.journal.base import EpisodeFilter
 
     if everything == bool(episode_ids):
         raise click.UsageError("name the episodes, or ask for --all of them")
-    if not everything and (environment, captain, ended) != (None, None, None):
-        raise click.UsageError("--environment, --captain and --ended choose among --all")
-    if form == "parquet" and str(out) == "-":
-        raise click.UsageError("--format parquet needs --out FILE")
+    asked = {
+        "environment": environment,
+        "captain": captain,
+        "run_id": run_id,
+        "group_id": group_id,
+        "attempt": attempt,
+        "ended": ended,
+    }
+    if not everything and any(value is not None for value in asked.values()):
+        raise click.UsageError(
+            "--environment, --captain, --run, --group, --attempt and --ended choose among --all"
+        )
+    if form.endswith("parquet") and str(out) == "-":
+        raise click.UsageError(f"--format {form} needs --out FILE")
 
     async def write() -> None:
         async with recorded_journal(data_dir) as journal:
             if everything:
-                wanted = EpisodeFilter(environment=environment, captain=captain, ended=ended, limit=1000)
+                wanted = EpisodeFilter(limit=1000, **asked)  # type: ignore[arg-type]
                 chosen = await every_episode(journal, wanted)
+                chosen = [one for one in chosen if form != "truth" or one.ended_at is not None]
             else:
                 chosen = [await summary_of(journal, episode_id) for episode_id in episode_ids]
             if not chosen:
                 raise click.ClickException("no episode matches")
-            await (_parquet if form == "parquet" else _ndjson)(journal, chosen, out, after_seq)
+            await FORMS[form](journal, chosen, out, after_seq)
 
     asyncio.run(write())
 
@@ -97,6 +124,61 @@ async def _parquet(journal: Journal, chosen: Sequence[EpisodeSummary], out: Path
         for summary in chosen:
             await table.add(summary, events(summary))
             progress.episode(summary)
+
+
+async def _rows(
+    journal: Journal, chosen: Sequence[EpisodeSummary], after_seq: int
+) -> AsyncIterator[dict[str, Any]]:
+    """The calls to models of the chosen episodes, in order, as rows."""
+    from spectator.journal.training import row_of_call
+
+    with _ExportProgress(chosen) as progress:
+        for summary in chosen:
+            written = 0
+            async for one in journal.calls(summary.episode_id):
+                progress.event(one.decided.seq - written)
+                written = one.decided.seq
+                if one.decided.seq > after_seq:
+                    yield row_of_call(summary, one)
+            progress.event(summary.head_seq - written)
+            progress.episode(summary)
+
+
+async def _messages(journal: Journal, chosen: Sequence[EpisodeSummary], out: Path, after_seq: int) -> None:
+    from spectator.journal.packing import json_bytes
+
+    with _file(out) as file:
+        async for row in _rows(journal, chosen, after_seq):
+            click.echo(json_bytes(row).decode(), file=file)
+
+
+async def _messages_parquet(
+    journal: Journal, chosen: Sequence[EpisodeSummary], out: Path, after_seq: int
+) -> None:
+    from spectator.journal.training import CallTable
+
+    with CallTable(out) as table:
+        async for row in _rows(journal, chosen, after_seq):
+            table.add(row)
+
+
+async def _truth(journal: Journal, chosen: Sequence[EpisodeSummary], out: Path, after_seq: int) -> None:
+    """What the worlds hid; it is refused of an episode that has not ended."""
+    with _file(out) as file:
+        for summary in chosen:
+            truth = await journal.truth(summary.episode_id)
+            if truth is not None:
+                click.echo(f'{{"episode_id":"{summary.episode_id}","truth":{truth}}}', file=file)
+
+
+FORMS: Final[Mapping[str, Callable[[Journal, Sequence[EpisodeSummary], Path, int], Awaitable[None]]]] = {
+    "ndjson": _ndjson,
+    "parquet": _parquet,
+    "messages": _messages,
+    "messages-parquet": _messages_parquet,
+    "truth": _truth,
+}
+"""How each form is written."""
 
 
 @contextmanager
@@ -129,9 +211,9 @@ class _ExportProgress:
     def __exit__(self, *_: object) -> None:
         self._bar.__exit__(None, None, None)
 
-    def event(self) -> None:
-        """One more event is written."""
-        self._bar.update(1)
+    def event(self, number: int = 1) -> None:
+        """So many more events are written."""
+        self._bar.update(number)
 
     def episode(self, summary: EpisodeSummary) -> None:
         """All of an episode is written."""

@@ -1,23 +1,16 @@
-"""Owns the record as a table for training and analysis: one row an event, in Parquet; see docs/journal.md."""
+"""Events as a table for training and analysis: one row an event, in Parquet; see docs/journal.md."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import Any, Final
 
-from spectator.errors import ConfigurationError
 from spectator.events import Event, encode_json
 from spectator.failures import failure_of_decision
 from spectator.journal.base import EpisodeSummary
-
-if TYPE_CHECKING:
-    import pyarrow
-
-ROW_GROUP: Final = 4096
-"""Rows that are kept before they are written together."""
+from spectator.journal.parquet import ParquetFile
 
 COLUMNS: Final[Mapping[str, str]] = {
     "episode_id": "string",
@@ -51,6 +44,9 @@ COLUMNS: Final[Mapping[str, str]] = {
     "rubric": "string",
     "data": "string",
     "failure_class": "string",
+    "run_id": "string",
+    "group_id": "string",
+    "attempt": "int64",
 }
 """Name and Arrow type of every column, in order; a new one is only ever added at the end."""
 
@@ -78,8 +74,8 @@ CORE: Final = ("decision.made", *OUTCOMES)
 """Event types whose fields have columns of their own; those of every type are in ``data``."""
 
 
-class Table:
-    """Writes episodes into one Parquet file, which is there once all of them are.
+class Table(ParquetFile):
+    """Writes the events of episodes into one Parquet file, which is there once all of them are.
 
     Args:
         path: The file.
@@ -89,33 +85,7 @@ class Table:
     """
 
     def __init__(self, path: Path) -> None:
-        try:
-            import pyarrow
-            from pyarrow import parquet
-        except ModuleNotFoundError as error:
-            raise ConfigurationError(
-                f"{error.name} is not installed; Parquet needs: pip install 'openenv-spectator[parquet]'"
-            ) from error
-        self._path = path
-        self._part = path.with_name(path.name + ".part")
-        self._arrow = pyarrow
-        self._schema = _schema(pyarrow)
-        self._writer = parquet.ParquetWriter(self._part, self._schema, compression="zstd")
-        self._rows: list[dict[str, Any]] = []
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if kind is None:
-            self._flush()
-        self._writer.close()
-        if kind is None:
-            self._part.replace(self._path)
-        else:
-            self._part.unlink(missing_ok=True)
+        super().__init__(path, COLUMNS, name="spectator.table")
 
     async def add(self, summary: EpisodeSummary, events: AsyncIterator[Event]) -> None:
         """Write the events of one episode, in order."""
@@ -123,27 +93,17 @@ class Table:
         async for event in events:
             row = row_of(summary, event)
             if event.type == "decision.made":
-                self._extend(decided)
+                self.extend(decided)
                 decided = [row]
             elif decided and event.type in OUTCOMES:
-                _tell_outcome(decided[0], row)
-                self._extend([*decided, row])
+                _add_outcome(decided[0], row)
+                self.extend([*decided, row])
                 decided = []
             elif decided:
                 decided.append(row)
             else:
-                self._extend([row])
-        self._extend(decided)
-
-    def _extend(self, rows: Iterable[dict[str, Any]]) -> None:
-        self._rows.extend(rows)
-        if len(self._rows) >= ROW_GROUP:
-            self._flush()
-
-    def _flush(self) -> None:
-        if self._rows:
-            self._writer.write_table(self._arrow.Table.from_pylist(self._rows, schema=self._schema))
-            self._rows = []
+                self.extend([row])
+        self.extend(decided)
 
 
 def row_of(summary: EpisodeSummary, event: Event) -> dict[str, Any]:
@@ -163,6 +123,9 @@ def row_of(summary: EpisodeSummary, event: Event) -> dict[str, Any]:
         "turn": event.turn,
         "type": event.type,
         "data": encode_json(event.data),
+        "run_id": summary.run_id,
+        "group_id": summary.group_id,
+        "attempt": summary.attempt,
     }
     return {**row, **dict(_core_fields(event))} if event.type in CORE else row
 
@@ -181,7 +144,7 @@ def _core_fields(event: Event) -> Iterator[tuple[str, Any]]:
         yield "refused_rule", data["rule"]
 
 
-def _tell_outcome(decision: dict[str, Any], row: Mapping[str, Any]) -> None:
+def _add_outcome(decision: dict[str, Any], row: Mapping[str, Any]) -> None:
     """Put what came of a decision into the decision's own row."""
     for name in ("reward", "done", "rubric", "refused_rule"):
         if name in row:
@@ -193,14 +156,3 @@ def _moment(at: str) -> datetime | None:
         return datetime.fromisoformat(at)
     except ValueError:
         return None
-
-
-def _schema(arrow: Any) -> pyarrow.Schema:
-    named = {"timestamp[ms, tz=UTC]": arrow.timestamp("ms", tz="UTC"), "bool": arrow.bool_()}
-    return arrow.schema(
-        [
-            (name, named[kind] if kind in named else arrow.type_for_alias(kind))
-            for name, kind in COLUMNS.items()
-        ],
-        metadata={"spectator.table": "1"},
-    )

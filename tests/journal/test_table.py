@@ -11,8 +11,9 @@ from click.testing import CliRunner
 from pyarrow import parquet
 
 from spectator.cli import main
+from spectator.journal.parquet import ROW_GROUP
 from spectator.journal.stores.sqlite import SqlJournal
-from spectator.journal.table import COLUMNS, ROW_GROUP, Table
+from spectator.journal.table import COLUMNS, Table
 from tests.journal.records import run, said, started, url_of
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "journal.md"

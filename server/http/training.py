@@ -1,0 +1,83 @@
+"""Routes of the training record: a world's truth once it is unsealed, and, for the operator, model calls."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Annotated, Any, Final
+
+from fastapi import APIRouter, Query, Request, Response
+from pydantic import BaseModel, Field
+from starlette.responses import StreamingResponse
+
+from spectator.journal.base import EpisodeSummary, Journal
+from spectator.journal.packing import json_bytes
+from spectator.journal.training import row_of_call
+
+from ..identifiers import MAX_SEQ
+from ..security import faults
+from ..security.faults import Refused, documented
+from ..services import ServicesDep
+from .archive import NDJSON, summary_of
+
+PRIVATE: Final = "no-store, private"
+
+
+class EpisodeTruth(BaseModel):
+    """What the world of an ended episode hid."""
+
+    episode_id: str
+    truth: dict[str, Any] = Field(description="In the world's own terms")
+
+
+router = APIRouter(prefix="/api/episodes", tags=["history"])
+
+
+@router.get(
+    "/{episode_id}/truth",
+    response_model=EpisodeTruth,
+    responses=documented(
+        faults.NO_EPISODE, faults.NO_TRUTH, faults.SEALED, faults.INVALID, faults.NO_JOURNAL
+    ),
+)
+async def get_truth(episode_id: str, services: ServicesDep) -> Response:
+    """What the world hid; 409 until the episode has ended, 404 where nothing was recorded."""
+    await summary_of(services, episode_id)
+    truth = await services.journal.truth(episode_id)
+    if truth is None:
+        raise Refused(faults.NO_TRUTH, f"nothing that was hidden is recorded of {episode_id}")
+    whole = f'{{"episode_id":"{episode_id}","truth":{truth}}}'
+    return Response(whole, media_type="application/json", headers={"Cache-Control": "no-cache"})
+
+
+@router.get(
+    "/{episode_id}/calls",
+    response_class=StreamingResponse,
+    responses={
+        **documented(
+            faults.UNAUTHENTICATED, faults.NOT_HERE, faults.NO_EPISODE, faults.INVALID, faults.TOO_MANY,
+            faults.NO_JOURNAL,
+        ),
+        200: {
+            "description": "One call a line, as `spectator export --format messages` writes it",
+            "content": {NDJSON: {"schema": {"type": "string"}}},
+        },
+    },
+)  # fmt: skip
+async def get_calls(
+    episode_id: str,
+    request: Request,
+    services: ServicesDep,
+    after_seq: Annotated[int, Query(ge=0, le=MAX_SEQ, description="Only of later decisions")] = 0,
+) -> StreamingResponse:
+    """The calls to models with their prompts, for the operator alone: a prompt holds what its seat sees."""
+    services.guard.require_owner(request)
+    summary = await summary_of(services, episode_id)
+    return StreamingResponse(
+        _lines(services.journal, summary, after_seq), media_type=NDJSON, headers={"Cache-Control": PRIVATE}
+    )
+
+
+async def _lines(journal: Journal, summary: EpisodeSummary, after_seq: int) -> AsyncIterator[bytes]:
+    async for one in journal.calls(summary.episode_id):
+        if one.decided.seq > after_seq:
+            yield json_bytes(row_of_call(summary, one)) + b"\n"

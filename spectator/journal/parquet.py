@@ -1,0 +1,79 @@
+"""A Parquet file that is there once all of it is, written a group of rows at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self
+
+from spectator.errors import ConfigurationError
+
+ROW_GROUP: Final = 4096
+"""Rows that are kept before they are written together."""
+
+GROUP_BYTES: Final = 32_000_000
+"""About how large rows may become before they are written, however few they are."""
+
+
+class ParquetFile:
+    """Writes rows of one schema; as a context manager it leaves a whole file or none.
+
+    Args:
+        path: The file.
+        columns: Name and Arrow type of every column, in order; ``list<TYPE>`` for lists.
+        name: Key of the file's metadata that says which table it is.
+
+    Raises:
+        ConfigurationError: pyarrow is not installed.
+    """
+
+    def __init__(self, path: Path, columns: Mapping[str, str], *, name: str) -> None:
+        try:
+            import pyarrow
+            from pyarrow import parquet
+        except ModuleNotFoundError as error:
+            raise ConfigurationError(
+                f"{error.name} is not installed; Parquet needs: pip install 'openenv-spectator[parquet]'"
+            ) from error
+        self._path = path
+        self._part = path.with_name(path.name + ".part")
+        self._arrow = pyarrow
+        fields = [(column, _type_of(pyarrow, kind)) for column, kind in columns.items()]
+        self._schema = pyarrow.schema(fields, metadata={name: "1"})
+        self._writer = parquet.ParquetWriter(self._part, self._schema, compression="zstd")
+        self._rows: list[dict[str, Any]] = []
+        self._size = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None:
+            self._flush()
+        self._writer.close()
+        if kind is None:
+            self._part.replace(self._path)
+        else:
+            self._part.unlink(missing_ok=True)
+
+    def extend(self, rows: Iterable[dict[str, Any]], size: int = 0) -> None:
+        """Add ``rows``, which take about ``size`` bytes beyond the usual."""
+        self._rows.extend(rows)
+        self._size += size
+        if len(self._rows) >= ROW_GROUP or self._size >= GROUP_BYTES:
+            self._flush()
+
+    def _flush(self) -> None:
+        if self._rows:
+            self._writer.write_table(self._arrow.Table.from_pylist(self._rows, schema=self._schema))
+            self._rows, self._size = [], 0
+
+
+def _type_of(arrow: Any, kind: str) -> Any:
+    if kind.startswith("list<"):
+        return arrow.list_(_type_of(arrow, kind[5:-1]))
+    named = {"timestamp[ms, tz=UTC]": arrow.timestamp("ms", tz="UTC"), "bool": arrow.bool_()}
+    return named[kind] if kind in named else arrow.type_for_alias(kind)

@@ -16,7 +16,7 @@ from spectator.catalog import load_world, world_names
 from spectator.environments.base import OUTCOME, Measure
 from spectator.errors import ConfigurationError
 from spectator.evaluation.measures import measures_of
-from spectator.evaluation.standings import Standing, Sums
+from spectator.evaluation.standings import CaptainStanding, Sums
 
 from ..security import faults
 from ..security.faults import documented
@@ -102,7 +102,7 @@ async def leaderboard(
     )
 
 
-def _row(standing: Standing, services: Services) -> BoardRow:
+def _row(standing: CaptainStanding, services: Services) -> BoardRow:
     sums, share = standing.sums, standing.share
     return BoardRow(
         **standing.place._asdict(),

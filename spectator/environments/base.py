@@ -1,4 +1,4 @@
-"""Owns the contract of a world: its environment, and everything else that a world brings with it.
+"""The contract of a world: its environment, and everything else that a world brings with it.
 
 A world knows nothing of the web, the clock, or who watches. See ``spectator.environments.counting`` for a
 whole one in a page and ``spectator.environments.conformance`` for the checks that every world must pass.

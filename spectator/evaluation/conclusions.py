@@ -1,4 +1,4 @@
-"""Owns what an evaluation says in plain sentences; never more than its intervals allow."""
+"""The conclusions of an evaluation in plain sentences, never more than its intervals allow."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the folder of an evaluation: which evaluation it holds, so that a run in it can be resumed."""
+"""The folder of an evaluation: which evaluation it holds, so that a run in it can be resumed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the plots of an evaluation as SVG text: they stand alone, print, and follow light and dark."""
+"""Plots of an evaluation as SVG text: they stand alone, print, and follow light and dark."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the report page of an evaluation: one HTML file that needs nothing else, no script, and prints."""
+"""The report page of an evaluation: one HTML file that needs nothing else, no script, and prints."""
 
 from __future__ import annotations
 

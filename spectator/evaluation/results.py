@@ -1,4 +1,4 @@
-"""Owns the results of an evaluation: who beat whom how often, their order, and what they showed."""
+"""The results of an evaluation: who beat whom how often, their order, and what they showed."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from spectator.evaluation import statistics
 from spectator.evaluation.asked import Asked, asked_of
 from spectator.evaluation.figures import EpisodeFigures, SeatFigures
 from spectator.evaluation.measures import measures_of
-from spectator.evaluation.schedule import Match, Schedule
+from spectator.evaluation.schedule import Schedule, ScheduledMatch
 from spectator.events import EndReason
 
 RESAMPLING_SEED: Final = 20_26
 """Seed of the bootstrap, so that the same matches always give the same report."""
 
-Found = Mapping[Match, EpisodeFigures]
+Found = Mapping[ScheduledMatch, EpisodeFigures]
 
 
 class Estimate(BaseModel):
@@ -39,7 +39,7 @@ class Estimate(BaseModel):
         return cls(value=interval.value, low=interval.low, high=interval.high, n=interval.n)
 
 
-class Tally(BaseModel):
+class MatchCount(BaseModel):
     """Matches counted."""
 
     matches: int
@@ -61,7 +61,7 @@ class CaptainResult(BaseModel):
     best: float = Field(description="Share of bootstrap samples in which it is the best")
     rating: Estimate = Field(description="Bradley-Terry, Elo points against the mean of the field")
     share: Estimate = Field(description="Share of matches won, against the whole field; ties are half")
-    tally: Tally
+    tally: MatchCount
     measures: dict[str, Estimate] = Field(description="By measure; what was not measured is missing")
     asked: Asked = Asked()
 
@@ -72,7 +72,7 @@ class PairResult(BaseModel):
     first: str
     second: str
     share: Estimate | None = Field(description="The first one's; null when no pair of matches was finished")
-    tally: Tally = Field(description="From the first one's side")
+    tally: MatchCount = Field(description="From the first one's side")
 
 
 class PlayedMatch(BaseModel):
@@ -274,9 +274,9 @@ def _share(points: statistics.Floats, games: statistics.Floats, rng: np.random.G
     return Estimate.of(statistics.share_interval(list(points[met] / games[met]), rng))
 
 
-def _tally(outcomes: Sequence[float | None]) -> Tally:
+def _tally(outcomes: Sequence[float | None]) -> MatchCount:
     whole = [one for one in outcomes if one is not None]
-    return Tally(
+    return MatchCount(
         matches=len(outcomes),
         wins=sum(one > 0.5 for one in whole),
         ties=sum(one == 0.5 for one in whole),
@@ -307,11 +307,11 @@ def _measured(schedule: Schedule, found: Found, name: str, rng: np.random.Genera
     return measured
 
 
-def _captain_of(match: Match, seat: SeatFigures, figures: EpisodeFigures) -> str | None:
+def _captain_of(match: ScheduledMatch, seat: SeatFigures, figures: EpisodeFigures) -> str | None:
     return match.home if seat is figures.seats[0] else match.away
 
 
-def _played(match: Match, figures: EpisodeFigures) -> PlayedMatch:
+def _played(match: ScheduledMatch, figures: EpisodeFigures) -> PlayedMatch:
     return PlayedMatch(
         episode_id=figures.episode_id,
         seed=match.seed,

@@ -16,7 +16,7 @@ from spectator.episodes.record.usage import spent_on
 from spectator.errors import JournalError, SpectatorError
 from spectator.evaluation.figures import EpisodeFigures, figures_of
 from spectator.evaluation.folder import JOURNAL, keep_manifest
-from spectator.evaluation.schedule import Match, Schedule
+from spectator.evaluation.schedule import Schedule, ScheduledMatch
 from spectator.evaluation.store import FILE, FigureStore
 from spectator.events import RecordedEvent
 from spectator.journal.base import Journal
@@ -41,7 +41,7 @@ class Played:
         cut_short: Why the others are not; ``None`` when there are none.
     """
 
-    found: Mapping[Match, EpisodeFigures]
+    found: Mapping[ScheduledMatch, EpisodeFigures]
     cut_short: str | None = None
 
 
@@ -110,7 +110,7 @@ class _Found:
     """The figures of the matches that are over."""
 
     def __init__(self, schedule: Schedule, store: FigureStore, told: Report) -> None:
-        self.figures: dict[Match, EpisodeFigures] = {}
+        self.figures: dict[ScheduledMatch, EpisodeFigures] = {}
         self._matches = schedule.matches
         self._store = store
         self._told = told

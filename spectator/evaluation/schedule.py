@@ -39,7 +39,7 @@ class EvaluationRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class Match:
+class ScheduledMatch:
     """One episode that is to be played.
 
     Args:
@@ -72,7 +72,7 @@ class Schedule:
     captains: tuple[str, ...]
     pack: Pack
     options: Mapping[str, Any]
-    matches: tuple[Match, ...]
+    matches: tuple[ScheduledMatch, ...]
     pairs: int
 
     def run(self, began_ms: int) -> RunPlan:
@@ -83,7 +83,7 @@ class Schedule:
         """
         return RunPlan([self._job(match) for match in self.matches], began_ms)
 
-    def _job(self, match: Match) -> Job:
+    def _job(self, match: ScheduledMatch) -> Job:
         return Job(
             self.world.name,
             self.world.version,
@@ -95,7 +95,7 @@ class Schedule:
             self.options,
         )
 
-    def whole(self, played: Container[Match]) -> Schedule:
+    def whole(self, played: Container[ScheduledMatch]) -> Schedule:
         """As much of it as can be judged: the seeds whose matches are all among ``played``."""
         missing = {match.pair for match in self.matches if match not in played}
         matches = tuple(match for match in self.matches if match.pair not in missing)
@@ -130,13 +130,13 @@ def plan_evaluation(request: EvaluationRequest, *, load: LoadWorld = load_world)
     return Schedule(world, request.captains, pack, options, matches, len(seeds))
 
 
-def _round(world: World, captains: Sequence[str], pair: int, seed: int) -> Iterator[Match]:
+def _round(world: World, captains: Sequence[str], pair: int, seed: int) -> Iterator[ScheduledMatch]:
     """Everything that is played on one seed: each captain alone, or each against each from both seats."""
     if not world.opponents:
-        yield from (Match(pair, seed, captain, None) for captain in captains)
+        yield from (ScheduledMatch(pair, seed, captain, None) for captain in captains)
         return
     for home, away in itertools.permutations(captains, 2):
-        yield Match(pair, seed, home, away)
+        yield ScheduledMatch(pair, seed, home, away)
 
 
 def _world(name: str, load: LoadWorld) -> World:

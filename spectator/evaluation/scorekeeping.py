@@ -1,4 +1,4 @@
-"""Owns keeping the standings of a journal up to date: every ended episode is read once, ever."""
+"""Keeps the standings of a journal up to date: every ended episode is read once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns what captains have shown over all recorded episodes, summed up so that a look at it costs nothing.
+"""Standings: what captains have shown over all recorded episodes, summed up so that a look costs nothing.
 
 Episodes are added one by one; a look costs by the number of captains, never by that of episodes.
 """
@@ -95,7 +95,7 @@ class Sums:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class CaptainStanding:
     """One captain in one place.
 
     Args:
@@ -154,7 +154,7 @@ class Standings:
 
     def look(
         self, environment: str | None = None, pack: str | None = None, opponent: str | None = None
-    ) -> list[Standing]:
+    ) -> list[CaptainStanding]:
         """Who stands where, place by place, the best first.
 
         The order is by the lower end of the interval, so that one lucky win does not lead; where nobody plays
@@ -174,16 +174,16 @@ class Standings:
         return sorted(found, key=_order)
 
 
-def _standing(place: Place, captain: str, cells: Iterable[tuple[str, Sums]]) -> Standing:
+def _standing(place: Place, captain: str, cells: Iterable[tuple[str, Sums]]) -> CaptainStanding:
     against = sorted(cells, key=lambda cell: (-cell[1].episodes, cell[0]))
     sums = Sums()
     for _, one in against:
         sums.merge(one)
     share = wilson(sums.wins + sums.ties / 2, sums.games) if sums.games else None
-    return Standing(place, captain, sums, share, [cell for cell in against if cell[0]])
+    return CaptainStanding(place, captain, sums, share, [cell for cell in against if cell[0]])
 
 
-def _order(standing: Standing) -> tuple[str, str, str, float, float, str]:
+def _order(standing: CaptainStanding) -> tuple[str, str, str, float, float, str]:
     place, score = standing.place, standing.sums.mean("score")
     low = -1.0 if standing.share is None else standing.share.low
     return (*place, -low, -1.0 if score is None else -score, standing.captain)

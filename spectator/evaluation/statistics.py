@@ -1,4 +1,4 @@
-"""Owns what can be concluded from paired matches: shares, intervals and a ranking with its uncertainty.
+"""Statistics of paired matches: shares, intervals, and a ranking with its uncertainty.
 
 The unit of all resampling is the seed: the two matches of a pair share squads, coin and conditions, and every
 pair of captains plays the same seeds, so neither matches of a pair nor pairs on a seed are independent.

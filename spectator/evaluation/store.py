@@ -1,4 +1,4 @@
-"""Owns the file that keeps the figures of recorded episodes, so that each record is read once.
+"""The file that keeps the figures of recorded episodes, so that each record is read once.
 
 Everything in it is derived from the journal beside it: it may be deleted at any time.
 """

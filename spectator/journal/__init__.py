@@ -1,1 +1,1 @@
-"""Owns the durable, append-only record of events."""
+"""The journal: the durable, append-only record of events."""

@@ -1,4 +1,4 @@
-"""Owns the hash chain: each event's digest covers it and, through the one before, everything before it.
+"""The hash chain: each event's digest covers it and, through the one before, everything before it.
 
 ``digest(0)`` is 32 zero bytes; ``digest(n) = SHA-256(digest(n-1) + text(n))``, the text in UTF-8 without a
 line end. docs/journal.md says what a chain shows and what it cannot.

@@ -15,7 +15,7 @@ from spectator.evaluation.figures import EpisodeFigures, SeatFigures
 from spectator.evaluation.plots import Row, forest, round_ticks
 from spectator.evaluation.report import plots_of, report_page
 from spectator.evaluation.results import Estimate, Results, results_of
-from spectator.evaluation.schedule import EvaluationRequest, Match, Schedule, plan_evaluation
+from spectator.evaluation.schedule import EvaluationRequest, Schedule, ScheduledMatch, plan_evaluation
 
 COMMAND = ["spectator", "evaluate", "--out", "a folder & more"]
 
@@ -24,7 +24,9 @@ def schedule_of(*captains: str, matches: int = 40) -> Schedule:
     return plan_evaluation(EvaluationRequest("cricket", captains, matches=matches))
 
 
-def figures(match: Match, outcome: float | None, reason: Any = "finished", **shown: float) -> EpisodeFigures:
+def figures(
+    match: ScheduledMatch, outcome: float | None, reason: Any = "finished", **shown: float
+) -> EpisodeFigures:
     def seat(actor: str, name: str | None, won: float | None) -> SeatFigures:
         found = dict(shown) if won is None else {"outcome": won, **shown}
         return SeatFigures(actor, str(name), str(name), "heuristic", found)

@@ -21,7 +21,7 @@ from spectator.errors import ConfigurationError, InvalidRequest
 from spectator.evaluation.figures import EpisodeFigures
 from spectator.evaluation.results import results_of
 from spectator.evaluation.running import run_evaluation
-from spectator.evaluation.schedule import EvaluationRequest, Match, Schedule, plan_evaluation
+from spectator.evaluation.schedule import EvaluationRequest, Schedule, ScheduledMatch, plan_evaluation
 from spectator.journal.base import EpisodeFilter
 from spectator.journal.stores.sqlite import SqlJournal
 from tests.evaluation.worlds import GATE
@@ -33,7 +33,7 @@ COUNTERS = EvaluationRequest("counting", ("heuristic", "random"), matches=4)
 
 def run(
     schedule: Schedule, folder: Path, told: list[tuple[int, int]] | None = None
-) -> dict[Match, EpisodeFigures]:
+) -> dict[ScheduledMatch, EpisodeFigures]:
     heard = told if told is not None else []
     done = asyncio.run(
         run_evaluation(

@@ -1,4 +1,4 @@
-"""Owns this server's side of an episode that is played elsewhere and shown here."""
+"""An external episode: played in another process, reported to this one and shown here."""
 
 from __future__ import annotations
 

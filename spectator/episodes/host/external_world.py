@@ -1,4 +1,4 @@
-"""Owns a world that is only seen: somebody's own environment, known here by what it is told to have shown."""
+"""The world of an external episode: somebody else's environment, known by what it reports."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns what becomes of episodes that an earlier process left without an end."""
+"""Recovers episodes that an earlier process left without an end."""
 
 from __future__ import annotations
 

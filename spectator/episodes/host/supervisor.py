@@ -1,4 +1,4 @@
-"""Owns which episodes run here, never more than there are slots."""
+"""The supervisor: starts, finds and ends the episodes of this process, never more than there are slots."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the waiting while an episode's events cannot be recorded."""
+"""Records the events of an episode, and waits while the journal cannot be written."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the numbering of an episode's events, and with it their order: fold, record, then publish."""
+"""The event stream of an episode: numbers its events, folds the view, records, then publishes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns what models took by the record: of an episode so far, and of all episodes of a day."""
+"""Tokens and cost that models used, by the record: of one episode, and of all episodes of a day."""
 
 from __future__ import annotations
 

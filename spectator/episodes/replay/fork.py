@@ -1,4 +1,4 @@
-"""Owns playing on from within another episode: its past retold up to there, other captains from there on.
+"""Forks an episode: its past is replayed up to an event, other captains play on from there.
 
 The fork's record begins with the parent's own facts, told again under the fork's id, so that it can be
 replayed, verified and recovered without the parent, which may be pruned or edited one day.

@@ -1,4 +1,4 @@
-"""Owns a world's own telling of an episode, one recorded event at a time, from seed and decisions."""
+"""Replays a recorded episode from its seed and decisions, one event at a time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns playing a recorded episode again, from its seed and its decisions, to see that it says the truth."""
+"""Verifies a recorded episode: plays it again from its seed and decisions, and compares."""
 
 from __future__ import annotations
 

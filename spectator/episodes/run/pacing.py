@@ -1,4 +1,4 @@
-"""Owns how fast an episode is played before its viewers."""
+"""Pacing: how fast an episode is played before its viewers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns what the captain who must decide thinks at the moment: for whoever watches now, and kept by nobody."""
+"""A decision while it forms: the model's thoughts so far, for viewers only, never recorded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns how much time of play an episode has left."""
+"""The time of play that an episode has left."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns what becomes of a file that is no journal any more: it is set aside, never written over."""
+"""Damaged journals: a file that is no journal any more is set aside, never written over."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the opening of the journal's database: its lock, its settings, its schema."""
+"""Opens the journal's database: its lock, its settings, its schema."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from spectator.clock import timestamp
 from spectator.episodes.host.handle import EpisodeHandle
 from spectator.episodes.replay.fork import check_fork
 from spectator.episodes.run.pacing import Pace
-from spectator.episodes.run.plan import EpisodePlan, plan_episode
+from spectator.episodes.run.plan import EpisodePlan
 from spectator.errors import EpisodeBusy, EpisodeNotFound, EpisodeOver, FieldError, InvalidRequest
 from spectator.events import EndReason
 
@@ -121,10 +121,10 @@ OperatorDep = Annotated[str, Depends(operator)]
 async def start_episode(request: Request, response: Response, services: ServicesDep) -> StartedEpisode:
     """Start an episode; the answer comes once its first event is recorded."""
     services.guard.admit_start(request)
-    load = services.cast.load
-    wanted = await wanted_episode(await read_object(request), services.settings.environment, load)
-    _may_play(plan_episode(wanted, draw_seed=lambda: 0, load=load), request, services)
-    return await _started(services.supervisor.start(wanted), request, response, services)
+    sent, default = await read_object(request), services.settings.environment
+    plan = await wanted_episode(sent, default, services.cast.load, services.supervisor.plan)
+    _may_play(plan, request, services)
+    return await _started(services.supervisor.start(plan), request, response, services)
 
 
 @router.post(
@@ -137,8 +137,9 @@ async def fork_episode(request: Request, response: Response, services: ServicesD
     """Play on from within an episode with other captains; the answer comes once its past is retold."""
     services.guard.admit_start(request)
     wanted = wanted_fork(await read_object(request))
-    _may_play(await check_fork(services.journal, wanted, load=services.cast.load), request, services)
-    return await _started(services.supervisor.fork(wanted), request, response, services)
+    plan = await check_fork(services.journal, wanted, load=services.cast.load)
+    _may_play(plan, request, services)
+    return await _started(services.supervisor.fork(wanted, plan), request, response, services)
 
 
 def _may_play(plan: EpisodePlan, request: Request, services: Services) -> None:
@@ -256,5 +257,5 @@ def _described(live: EpisodeHandle, services: Services) -> RunningEpisode:
         paused=live.paused,
         trouble=None if live.trouble is None else live.trouble.message,
         viewers=services.audience.count(live.episode_id),
-        usage=usage_in(live.state),
+        usage=usage_in(live.usage),
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Any, Final, Literal
 
 from pydantic import Field
@@ -11,7 +12,7 @@ from spectator.catalog import LoadWorld
 from spectator.environments.base import MAX_SEED, World
 from spectator.episodes.replay.fork import ForkRequest
 from spectator.episodes.run.pacing import Pace
-from spectator.episodes.run.plan import EpisodeRequest, plan_episode
+from spectator.episodes.run.plan import EpisodePlan, EpisodeRequest
 from spectator.errors import FieldError, InvalidRequest
 from spectator.events import OnFailure
 
@@ -111,13 +112,19 @@ def wanted_fork(sent: dict[str, Any]) -> ForkRequest:
     )
 
 
-async def wanted_episode(sent: dict[str, Any], default_environment: str, load: LoadWorld) -> EpisodeRequest:
-    """The request in the library's words.
+async def wanted_episode(
+    sent: dict[str, Any],
+    default_environment: str,
+    load: LoadWorld,
+    plan: Callable[[EpisodeRequest], EpisodePlan],
+) -> EpisodePlan:
+    """The plan of the episode that a body asks for.
 
     Args:
         sent: The body.
         default_environment: World when none is named.
         load: Finds worlds.
+        plan: Plans an episode.
 
     Raises:
         InvalidRequest: Names every wrong field.
@@ -146,12 +153,14 @@ async def wanted_episode(sent: dict[str, Any], default_environment: str, load: L
         on_failure=fields.on_failure,
     )
     try:
-        plan_episode(request, draw_seed=lambda: 0, load=load)
+        planned = plan(request)
     except InvalidRequest as error:
-        wrong += [_as_spelt(field, world, shorthand) for field in error.fields]
+        raise InvalidRequest(
+            [*wrong, *(_as_spelt(field, world, shorthand) for field in error.fields)]
+        ) from error
     if wrong:
         raise InvalidRequest(wrong)
-    return request
+    return planned
 
 
 def _spread_overs(

@@ -33,18 +33,18 @@ class DayUsage(BaseModel):
     refusal: str | None = Field(description="Why no episode with a model can be started until tomorrow")
 
 
-def usage_in(state: Mapping[str, Any]) -> dict[str, SeatUsage]:
-    """By actor, from what viewers see; empty where no model was asked."""
-    return {actor: SeatUsage(**used) for actor, used in state.get("usage", {}).items()}
+def usage_in(used: Mapping[str, Any]) -> dict[str, SeatUsage]:
+    """By actor, from ``usage`` of the viewers' state; empty where no model was asked."""
+    return {actor: SeatUsage(**taken) for actor, taken in used.items()}
 
 
 async def usage_of(summary: EpisodeSummary, services: Services) -> dict[str, SeatUsage]:
     """The same of a running or recorded episode."""
     live = services.supervisor.live(summary.episode_id)
     if live is not None:
-        return usage_in(live.state)
+        return usage_in(live.usage)
     snapshot = await services.finals.of(summary)
-    return usage_in(json.loads(snapshot.text)["state"])
+    return usage_in(json.loads(snapshot.text)["state"].get("usage", {}))
 
 
 def usage_today(services: Services) -> DayUsage:

@@ -129,8 +129,19 @@ class Supervisor:
             raise EpisodeNotFound(episode_id)
         return episode
 
-    async def start(self, request: EpisodeRequest) -> EpisodeHandle:
+    def plan(self, request: EpisodeRequest) -> EpisodePlan:
+        """What :meth:`start` plays when it is asked for ``request``; may import a world.
+
+        Raises:
+            InvalidRequest: A field is wrong.
+        """
+        return plan_episode(request, draw_seed=self._draw_seed, load=self.load)
+
+    async def start(self, wanted: EpisodeRequest | EpisodePlan) -> EpisodeHandle:
         """Start an episode; returns once its first event is recorded and published.
+
+        Args:
+            wanted: What is asked for, or already planned.
 
         Raises:
             InvalidRequest: A field is wrong; no slot was taken.
@@ -138,9 +149,7 @@ class Supervisor:
             JournalError: Its first event could not be recorded; no slot is held.
         """
         self._need_slot()
-        plan = await asyncio.to_thread(  # may import a world
-            plan_episode, request, draw_seed=self._draw_seed, load=self.load
-        )
+        plan = wanted if isinstance(wanted, EpisodePlan) else await asyncio.to_thread(self.plan, wanted)
         self._need_slot()  # and from here to the reservation nothing is awaited
         stream = self._stream(self._new_id(), self._new_epoch(), plan)
         return await self._begin(
@@ -148,8 +157,12 @@ class Supervisor:
             [(0, [core_fact(plan.started())])],
         )
 
-    async def fork(self, request: ForkRequest) -> EpisodeHandle:
+    async def fork(self, request: ForkRequest, plan: EpisodePlan | None = None) -> EpisodeHandle:
         """Play on from within another episode with other captains; returns once the retold part is recorded.
+
+        Args:
+            request: Which, from where, with whom.
+            plan: What :func:`check_fork` made of ``request``; made here when left out.
 
         Raises:
             EpisodeNotFound: There is no such parent.
@@ -167,6 +180,7 @@ class Supervisor:
             limit_s=self._limits.reset_s,
             load=self.load,
             open_stepper=self.open_stepper,
+            plan=plan,
         )
         try:
             self._need_slot()

@@ -21,7 +21,7 @@ from spectator.episodes.run.driver import Past
 from spectator.episodes.run.pacing import Pace
 from spectator.episodes.run.plan import EpisodePlan, EpisodeRequest, plan_episode
 from spectator.errors import EpisodeNotFound, FieldError, InvalidRequest
-from spectator.events import Fact, Parent, RecordedEvent, core_fact
+from spectator.events import Event, Fact, Parent, RecordedEvent, core_fact
 from spectator.journal.attachments import Attachments
 from spectator.journal.base import Journal
 from spectator.steppers.base import Stepper
@@ -81,6 +81,7 @@ async def fork_off(
     limit_s: float,
     load: LoadWorld | None = None,
     open_stepper: OpenStepper = on_a_thread,
+    plan: EpisodePlan | None = None,
 ) -> Forked:
     """Retell the parent up to where the fork begins, in a new environment.
 
@@ -95,6 +96,7 @@ async def fork_off(
         limit_s: Seconds that retelling may take.
         load: Finds the world; the catalogue's own function when left out.
         open_stepper: Makes the environment's stepper.
+        plan: What :func:`check_fork` made of ``request``; made here when left out.
 
     Raises:
         EpisodeNotFound: There is no such parent.
@@ -108,7 +110,7 @@ async def fork_off(
         raise EpisodeNotFound(request.episode_id)
     if len(recorded) < request.seq:
         raise _wrong("seq", f"must be from 1 to {len(recorded)}: that is how much is recorded")
-    plan = plan_fork(recorded, request, load)
+    plan = _from_within(plan or plan_fork(recorded[0].event, request, load), request, recorded)
     calls = await calls_of(journal, request.episode_id, until=recorded[-1].event.turn)
     whole = await with_whole_replies(journal, recorded)
     stepper = open_stepper(plan.world, episode_id)
@@ -122,27 +124,25 @@ async def fork_off(
 
 
 async def check_fork(journal: Journal, request: ForkRequest, *, load: LoadWorld | None = None) -> EpisodePlan:
-    """The plan of a fork, before anything is replayed; raises as :func:`fork_off` does."""
-    started = await journal.read(request.episode_id, limit=1)
-    if not started:
+    """Plan a fork, before anything is replayed, for :func:`fork_off`; raises as that does."""
+    recorded = await journal.read(request.episode_id, limit=1)
+    if not recorded:
         raise EpisodeNotFound(request.episode_id)
-    return plan_fork(started, request, load)
+    return plan_fork(recorded[0].event, request, load)
 
 
-def plan_fork(
-    recorded: Sequence[RecordedEvent], request: ForkRequest, load: LoadWorld | None = None
-) -> EpisodePlan:
-    """What is to be played from there on.
+def plan_fork(first: Event, request: ForkRequest, load: LoadWorld | None = None) -> EpisodePlan:
+    """Who plays what from there on; where that is, is not known yet.
 
     Args:
-        recorded: The parent's events up to there, at least the first.
+        first: The parent's first event.
         request: With whom.
         load: Finds the world; the catalogue's own function when left out.
 
     Raises:
         InvalidRequest: See :func:`fork_off`.
     """
-    started = recorded[0].event.data
+    started = first.data
     world = (load or load_world)(started["environment"])
     if world.version != started["environment_version"]:
         raise _wrong(
@@ -165,6 +165,12 @@ def plan_fork(
     plan = plan_episode(asked, draw_seed=lambda: 0, load=load)
     if request.opponent is None and plan.opponent is not None:
         plan = replace(plan, opponent=_same_opponent(plan, seats, agent))
+    return plan
+
+
+def _from_within(plan: EpisodePlan, request: ForkRequest, recorded: Sequence[RecordedEvent]) -> EpisodePlan:
+    """``plan`` with the place in the parent from which it is played."""
+    started = recorded[0].event.data
     before = started.get("parent") or {}
     inherited = before.get("captains_seed", started["seed"])
     parent = Parent(

@@ -11,6 +11,7 @@ from starlette.requests import HTTPConnection
 from spectator.cast import Cast
 from spectator.clock import Clock
 from spectator.episodes.host.supervisor import Supervisor
+from spectator.episodes.record.reader import ViewReader
 from spectator.evaluation.scorekeeping import Scorekeeper
 from spectator.journal.base import Journal
 from spectator.policies.spending import SpendLedger
@@ -35,6 +36,7 @@ class Services:
         settings: How the server is set.
         clock: Time.
         journal: The record.
+        records: The same as viewers see it.
         signals: The bus, with the starts and ends of episodes.
         supervisor: Runs the episodes.
         audience: Their viewers.
@@ -53,6 +55,7 @@ class Services:
     settings: Settings
     clock: Clock
     journal: Journal
+    records: ViewReader
     signals: EpisodeSignals
     supervisor: Supervisor
     audience: Audience

@@ -20,6 +20,7 @@ from spectator.clock import Clock, SystemClock
 from spectator.environments.base import MAX_SEED
 from spectator.episodes.host.recovery import recover
 from spectator.episodes.host.supervisor import Supervisor
+from spectator.episodes.record.reader import ViewReader
 from spectator.episodes.record.usage import spent_on
 from spectator.episodes.run.driver import EpisodeLimits
 from spectator.errors import ConfigurationError, JournalDamaged, JournalError
@@ -85,16 +86,18 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
             "housekeeping": housekeeper.run(),
         }.items():
             stack.callback(tasks.create_task(work, name=name).cancel)
-        finals = FinalStates(journal)
+        records = ViewReader(journal, cast.load)
+        finals = FinalStates(records)
         waiters = Waiters(signals.next_start, tasks)
         yield Services(
             settings=settings,
             clock=clock,
             journal=journal,
+            records=records,
             signals=signals,
             supervisor=supervisor,
             audience=audience,
-            feeds=FeedSources(supervisor, journal, finals, audience, waiters),
+            feeds=FeedSources(supervisor, records, finals, audience, waiters),
             transport=TransportPorts(audience, keepalive, clock),
             guard=Guard(settings, clock),
             finals=finals,

@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus
 
+from spectator.episodes.record.reader import ViewReader
 from spectator.errors import ProtocolError
 from spectator.journal.base import Journal
 from spectator.merge_patch import apply_patch
@@ -180,7 +181,7 @@ async def watch_recorded(journal: Journal, episode_id: str, *, wait_s: float) ->
     """
     state: Mapping[str, Any] = {}
     turn = 0
-    async for recorded in journal.stream(episode_id):
+    async for recorded in ViewReader(journal).stream(episode_id):
         if recorded.event.turn != turn:
             turn = recorded.event.turn
             yield WatchedMoment(state, "recorded")

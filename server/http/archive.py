@@ -9,9 +9,10 @@ from fastapi import APIRouter, Query
 from pydantic import BaseModel, Field
 from starlette.responses import StreamingResponse
 
+from spectator.episodes.record.reader import EpisodeReader
 from spectator.errors import EpisodeNotFound
 from spectator.events import EndReason
-from spectator.journal.base import EpisodeFilter, EpisodeSummary, Journal
+from spectator.journal.base import EpisodeFilter, EpisodeSummary
 
 from ..identifiers import EPISODE_ID, MAX_SEQ
 from ..security import faults
@@ -142,26 +143,38 @@ async def get_events(
     services: ServicesDep,
     after_seq: Annotated[int, Query(ge=0, le=MAX_SEQ, description="Only later events")] = 0,
 ) -> StreamingResponse:
-    """What is recorded of an episode: its event envelopes, byte for byte, one a line."""
+    """What viewers see of an episode: its event envelopes, one a line, byte for byte."""
     await summary_of(services, episode_id)
     return StreamingResponse(
-        _lines(services.journal, episode_id, after_seq),
+        _lines(services.records, episode_id, after_seq),
         media_type=NDJSON,
         headers={"Cache-Control": "no-cache"},
     )
 
 
 @router.get("/{episode_id}/export", response_class=StreamingResponse, responses=STREAMED)
-async def export_events(episode_id: str, services: ServicesDep) -> StreamingResponse:
-    """The same, as a file; of an ended one, `Spectator-Digest` tells the last digest."""
+async def export_events(
+    episode_id: str,
+    services: ServicesDep,
+    recorded: Annotated[
+        bool, Query(description="As recorded, where patches and commentary are otherwise derived")
+    ] = False,
+) -> StreamingResponse:
+    """The same, as a file; of an ended one, `Spectator-Digest` tells the last digest.
+
+    A record without patches and commentary is exported with both, and without a digest, unless `recorded`
+    is set.
+    """
     summary = await summary_of(services, episode_id)
+    plain = recorded or not await services.records.derives(episode_id)
     headers = {
         "Cache-Control": "no-cache",
         "Content-Disposition": f'attachment; filename="{episode_id}.ndjson"',
     }
-    if summary.ended_at is not None and summary.digest is not None:
+    if plain and summary.ended_at is not None and summary.digest is not None:
         headers[DIGEST_HEADER] = summary.digest
-    return StreamingResponse(_lines(services.journal, episode_id, 0), media_type=NDJSON, headers=headers)
+    lines = _lines(services.journal if recorded else services.records, episode_id, 0)
+    return StreamingResponse(lines, media_type=NDJSON, headers=headers)
 
 
 async def summary_of(services: Services, episode_id: str) -> EpisodeSummary:
@@ -170,14 +183,14 @@ async def summary_of(services: Services, episode_id: str) -> EpisodeSummary:
     Raises:
         EpisodeNotFound: Nothing.
     """
-    summary = await services.journal.episode(episode_id) if EPISODE_ID.fullmatch(episode_id) else None
+    summary = await services.records.episode(episode_id) if EPISODE_ID.fullmatch(episode_id) else None
     if summary is None:
         raise EpisodeNotFound(episode_id[:64])
     return summary
 
 
-async def _lines(journal: Journal, episode_id: str, after_seq: int) -> AsyncIterator[str]:
-    while batch := await journal.read(episode_id, after_seq=after_seq, limit=READ_EVENTS):
+async def _lines(records: EpisodeReader, episode_id: str, after_seq: int) -> AsyncIterator[str]:
+    while batch := await records.read(episode_id, after_seq=after_seq, limit=READ_EVENTS):
         yield "".join(f"{recorded.text}\n" for recorded in batch)
         after_seq = batch[-1].event.seq
 

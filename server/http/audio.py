@@ -65,7 +65,7 @@ async def line_clip(
 ) -> LineClip:
     """The clip of a recorded line of commentary; it is made if that costs nothing."""
     summary = await summary_of(services, episode_id)
-    found = await services.journal.read(summary.episode_id, after_seq=seq - 1, limit=1)
+    found = await services.records.read(summary.episode_id, after_seq=seq - 1, limit=1)
     if not found or found[0].event.seq != seq or found[0].event.type != "narration.line":
         raise HTTPException(404, f"event {seq} is no line of commentary")
     world = await asyncio.to_thread(load_world, summary.environment)

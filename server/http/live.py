@@ -88,7 +88,7 @@ async def watch_by_events(request: Request, episode_id: str) -> Response:
     asked = _asked(request)
     known = EPISODE_ID.fullmatch(episode_id)
     if known and services.supervisor.live(episode_id) is None:
-        summary = await services.journal.episode(episode_id)
+        summary = await services.records.episode(episode_id)
         known = None if summary is None else known
         if summary is not None and asked == Position(summary.epoch, summary.head_seq):
             return Response(status_code=204)

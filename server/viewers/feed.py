@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from spectator.episodes.host.episode_view import EpisodeView
-from spectator.journal.base import EpisodeSummary, Journal
+from spectator.episodes.record.reader import EpisodeReader
+from spectator.journal.base import EpisodeSummary
 
 from ..close_codes import Close
 from ..identifiers import EPISODE_ID
@@ -45,14 +46,14 @@ class FeedSources:
 
     Args:
         episodes: Those that are live.
-        journal: The record.
+        records: Those that are recorded.
         finals: Snapshots of recorded episodes.
         audience: Relays live episodes to their viewers.
         waiters: Viewers who wait for the next episode.
     """
 
     episodes: LiveEpisodes
-    journal: Journal
+    records: EpisodeReader
     finals: FinalStates
     audience: Audience
     waiters: Waiters
@@ -124,7 +125,7 @@ class EpisodeFeed:
         if live is not None:
             await self._join(live)
             return None
-        summary = await self._sources.journal.episode(self._episode_id)
+        summary = await self._sources.records.episode(self._episode_id)
         if summary is None:
             return Close.NOT_FOUND
         await self._show_recorded(summary, self._asked)
@@ -201,7 +202,7 @@ class EpisodeFeed:
 
     async def _send_missing(self, episode_id: str, after_seq: int, head: int) -> None:
         while after_seq < head:
-            recorded = await self._sources.journal.read(
+            recorded = await self._sources.records.read(
                 episode_id, after_seq=after_seq, limit=min(READ_EVENTS, head - after_seq)
             )
             if not recorded:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import Final
 
+from spectator.episodes.record.reader import EpisodeReader
 from spectator.episodes.record.view import State, replay_state
-from spectator.journal.base import EpisodeSummary, Journal
+from spectator.journal.base import EpisodeSummary
 
 from . import wire
 from .wire import Frame
@@ -22,11 +23,11 @@ class FinalStates:
     """Folds recorded episodes.
 
     Args:
-        journal: Where their events are.
+        records: Where their events are.
     """
 
-    def __init__(self, journal: Journal) -> None:
-        self._journal = journal
+    def __init__(self, records: EpisodeReader) -> None:
+        self._records = records
         self._kept: OrderedDict[tuple[str, int], Frame] = OrderedDict()
 
     async def of(self, summary: EpisodeSummary) -> Frame:
@@ -44,7 +45,7 @@ class FinalStates:
     async def _fold(self, summary: EpisodeSummary) -> Frame:
         state: State = {}
         seq = 0
-        while batch := await self._journal.read(
+        while batch := await self._records.read(
             summary.episode_id, after_seq=seq, limit=min(BATCH, summary.head_seq - seq)
         ):
             state, seq = replay_state(batch, state), batch[-1].event.seq

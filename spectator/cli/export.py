@@ -14,7 +14,7 @@ import click
 from spectator.cli.recordings import every_episode, journal_folder, recorded_journal, summary_of
 
 if TYPE_CHECKING:
-    from spectator.events import Event
+    from spectator.events import Event, RecordedEvent
     from spectator.journal.base import EpisodeSummary, Journal
 
 
@@ -43,6 +43,11 @@ if TYPE_CHECKING:
     show_default=True,
     help="File, complete or not there; - is stdout.",
 )
+@click.option(
+    "--as-recorded",
+    is_flag=True,
+    help="Leave out patches and commentary where they are not recorded; as a rule they are derived.",
+)
 @click.option("--after-seq", type=click.IntRange(min=0), default=0, show_default=True)
 def export(
     episode_ids: tuple[str, ...],
@@ -56,9 +61,10 @@ def export(
     ended: bool | None,
     form: str,
     out: Path,
+    as_recorded: bool,
     after_seq: int,
 ) -> None:
-    """Write recorded episodes: as NDJSON byte for byte as recorded, or as a Parquet table for training.
+    """Write recorded episodes: as NDJSON, the events as viewers see them, or as a Parquet table for training.
 
     In the form messages each line is one call to a model: the messages and tools that it was shown, its whole
     reply, token ids, log probabilities and mask as far as its server gave them. In the form truth each line
@@ -98,80 +104,99 @@ def export(
                 chosen = [await summary_of(journal, episode_id) for episode_id in episode_ids]
             if not chosen:
                 raise click.ClickException("no episode matches")
-            await FORMS[form](journal, chosen, out, after_seq)
+            await FORMS[form](_Source(journal, as_recorded, after_seq), chosen, out)
 
     asyncio.run(write())
 
 
-async def _ndjson(journal: Journal, chosen: Sequence[EpisodeSummary], out: Path, after_seq: int) -> None:
+class _Source:
+    """Where events are read from: the record, or what viewers see of it."""
+
+    def __init__(self, journal: Journal, as_recorded: bool, after_seq: int) -> None:
+        from spectator.episodes.record.reader import ViewReader
+
+        self._views = ViewReader(journal)
+        self.journal = journal
+        self._as_recorded = as_recorded
+        self.after_seq = after_seq
+
+    def events(self, episode_id: str) -> AsyncIterator[RecordedEvent]:
+        """The events of an episode, in order."""
+        source = self.journal if self._as_recorded else self._views
+        return source.stream(episode_id, after_seq=self.after_seq)
+
+    async def plain(self, episode_id: str) -> bool:
+        """Whether they are those that the record's digest is of."""
+        return self._as_recorded or not await self._views.derives(episode_id)
+
+
+async def _ndjson(source: _Source, chosen: Sequence[EpisodeSummary], out: Path) -> None:
     with _file(out) as file, _ExportProgress(chosen) as progress:
         for summary in chosen:
-            async for recorded in journal.stream(summary.episode_id, after_seq=after_seq):
+            async for recorded in source.events(summary.episode_id):
                 click.echo(recorded.text, file=file)
                 progress.event()
-            progress.episode(summary)
+            if await source.plain(summary.episode_id):
+                progress.episode(summary)
 
 
-async def _parquet(journal: Journal, chosen: Sequence[EpisodeSummary], out: Path, after_seq: int) -> None:
+async def _parquet(source: _Source, chosen: Sequence[EpisodeSummary], out: Path) -> None:
     from spectator.journal.table import Table
 
     async def events(summary: EpisodeSummary) -> AsyncIterator[Event]:
-        async for recorded in journal.stream(summary.episode_id, after_seq=after_seq):
+        async for recorded in source.events(summary.episode_id):
             progress.event()
             yield recorded.event
 
     with Table(out) as table, _ExportProgress(chosen) as progress:
         for summary in chosen:
             await table.add(summary, events(summary))
-            progress.episode(summary)
+            if await source.plain(summary.episode_id):
+                progress.episode(summary)
 
 
-async def _rows(
-    journal: Journal, chosen: Sequence[EpisodeSummary], after_seq: int
-) -> AsyncIterator[dict[str, Any]]:
+async def _rows(source: _Source, chosen: Sequence[EpisodeSummary]) -> AsyncIterator[dict[str, Any]]:
     """The calls to models of the chosen episodes, in order, as rows."""
     from spectator.journal.training import row_of_call
 
     with _ExportProgress(chosen) as progress:
         for summary in chosen:
             written = 0
-            async for one in journal.calls(summary.episode_id):
+            async for one in source.journal.calls(summary.episode_id):
                 progress.event(one.decided.seq - written)
                 written = one.decided.seq
-                if one.decided.seq > after_seq:
+                if one.decided.seq > source.after_seq:
                     yield row_of_call(summary, one)
             progress.event(summary.head_seq - written)
             progress.episode(summary)
 
 
-async def _messages(journal: Journal, chosen: Sequence[EpisodeSummary], out: Path, after_seq: int) -> None:
+async def _messages(source: _Source, chosen: Sequence[EpisodeSummary], out: Path) -> None:
     from spectator.journal.packing import json_bytes
 
     with _file(out) as file:
-        async for row in _rows(journal, chosen, after_seq):
+        async for row in _rows(source, chosen):
             click.echo(json_bytes(row).decode(), file=file)
 
 
-async def _messages_parquet(
-    journal: Journal, chosen: Sequence[EpisodeSummary], out: Path, after_seq: int
-) -> None:
+async def _messages_parquet(source: _Source, chosen: Sequence[EpisodeSummary], out: Path) -> None:
     from spectator.journal.training import CallTable
 
     with CallTable(out) as table:
-        async for row in _rows(journal, chosen, after_seq):
+        async for row in _rows(source, chosen):
             table.add(row)
 
 
-async def _truth(journal: Journal, chosen: Sequence[EpisodeSummary], out: Path, after_seq: int) -> None:
+async def _truth(source: _Source, chosen: Sequence[EpisodeSummary], out: Path) -> None:
     """What the worlds hid; it is refused of an episode that has not ended."""
     with _file(out) as file:
         for summary in chosen:
-            truth = await journal.truth(summary.episode_id)
+            truth = await source.journal.truth(summary.episode_id)
             if truth is not None:
                 click.echo(f'{{"episode_id":"{summary.episode_id}","truth":{truth}}}', file=file)
 
 
-FORMS: Final[Mapping[str, Callable[[Journal, Sequence[EpisodeSummary], Path, int], Awaitable[None]]]] = {
+FORMS: Final[Mapping[str, Callable[[_Source, Sequence[EpisodeSummary], Path], Awaitable[None]]]] = {
     "ndjson": _ndjson,
     "parquet": _parquet,
     "messages": _messages,

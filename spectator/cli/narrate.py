@@ -95,11 +95,12 @@ async def _narrate(
 
 
 async def _lines(journal: Journal, episode_id: str) -> list[RecordedLine]:
+    from spectator.episodes.record.reader import ViewReader
     from spectator.narration.base import aloud
     from spectator.narration.episode_audio import RecordedLine
 
     return [
         RecordedLine(event.seq, aloud(event.data), event.data["at"], event.data["label"])
-        async for event in (recorded.event async for recorded in journal.stream(episode_id))
+        async for event in (recorded.event async for recorded in ViewReader(journal).stream(episode_id))
         if event.type == "narration.line"
     ]

@@ -21,7 +21,7 @@ from spectator.errors import ConfigurationError, SpectatorError
 
 if TYPE_CHECKING:
     from spectator.cast import Cast
-    from spectator.episodes.run.plan import EpisodeRequest
+    from spectator.episodes.run.plan import EpisodePlan
     from spectator.events import EpisodeEnded, OnFailure, RecordedEvent
     from spectator.journal.base import Journal
     from spectator.policies.caps import CapSettings
@@ -104,6 +104,7 @@ def play(
         narration=False,
         options=options,
         on_failure=on_failure,
+        view="derived" if pace == Pace.MAX else "live",
     )
     if on_failure == "suspend" and data_dir is None:
         raise click.UsageError("--on-failure suspend needs --data-dir: without it nothing is left to play on")
@@ -112,11 +113,11 @@ def play(
     caps = read_caps().model_copy(update=changes)
     spent = SpendingReport()
     cast = read_cast()
-    plan = plan_episode(request, draw_seed=lambda: 0, load=cast.load)
+    plan = plan_episode(request, draw_seed=lambda: secrets.randbelow(2**32), load=cast.load)
     models = [preset for preset in (plan.captain, plan.opponent) if preset is not None and preset.costs_money]
     warn_unpriced(models, max_cost)
     spending = caps if models else None
-    ended = asyncio.run(_play(request, data_dir, cast, record_decisions, spending, spent, plan.patience_s))
+    ended = asyncio.run(_play(plan, data_dir, cast, record_decisions, spending, spent, captain))
     spent.report()
     failed = "" if ended.failure_class is None else f" [{ended.failure_class}]"
     told = ended.result or ended.detail or ""
@@ -130,13 +131,13 @@ def play(
 
 
 async def _play(
-    request: EpisodeRequest,
+    plan: EpisodePlan,
     data_dir: Path | None,
     cast: Cast,
     decisions: Path | None,
     caps: CapSettings | None,
     spent: SpendingReport,
-    patience_s: float,
+    captain: str | None,
 ) -> EpisodeEnded:
     from ulid import ULID
 
@@ -144,6 +145,7 @@ async def _play(
     from spectator.bus.memory import MemoryBus
     from spectator.clock import SystemClock
     from spectator.episodes.host.supervisor import Supervisor
+    from spectator.episodes.record.reader import ViewReader
     from spectator.episodes.run.driver import EpisodeLimits
     from spectator.journal.stores.sqlite import SqlJournal
 
@@ -159,21 +161,22 @@ async def _play(
                     clock=clock,
                     tasks=tasks,
                     slots=1,
-                    limits=EpisodeLimits.patient(patience_s),
+                    limits=EpisodeLimits.patient(plan.patience_s),
                     new_id=lambda: f"ep-{ULID()}",
                     new_epoch=lambda: secrets.token_hex(4),
                     draw_seed=lambda: secrets.randbelow(2**32),
                     load=cast.load,
                     ledger=ledger,
                 )
-                episode = await supervisor.start(request)
-                subscription = bus.subscribe(episode.episode_id, Overflow.CLOSE, capacity=1_000_000)
-                _print(await journal.read(episode.episode_id, limit=episode.head_seq), spent)
+                episode = await supervisor.start(plan)
+                await episode.open()
+                head, subscription = episode.head_seq, episode.subscribe(Overflow.CLOSE, capacity=1_000_000)
+                _print(await ViewReader(journal).read(episode.episode_id, limit=head), spent)
                 async for batch in subscription:
                     _print(batch, spent)
                 ended = await episode.wait()
             if decisions is not None:
-                await record(journal, [episode.episode_id], cast, decisions, request.captain)
+                await record(journal, [episode.episode_id], cast, decisions, captain)
             return ended
         except* (SpectatorError, BrokenPipeError) as failures:
             raise failures.exceptions[0] from None

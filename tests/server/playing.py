@@ -83,7 +83,7 @@ class Play:
         )
         self._sockets: list[Peer] = []
         self.waiters = Waiters(self.signals.next_start, tasks)
-        self.episodes = self.journal = self
+        self.episodes = self.records = self
         self.reads = 0
         self.thinking = Thinking(ManualClock())
         self.trouble = None

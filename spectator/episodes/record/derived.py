@@ -24,8 +24,11 @@ logger = logging.getLogger(__name__)
 
 
 def is_derived(started: Event) -> bool:
-    """Whether the record that begins with ``started`` holds neither patches nor commentary."""
-    return started.data.get("view") == "derived"
+    """Whether the record that begins with ``started`` holds neither patches nor commentary.
+
+    False for a copy of it with both, such as an export: there ``started`` has its patch.
+    """
+    return started.data.get("view") == "derived" and not started.patch
 
 
 def shown_state(recorded: Sequence[RecordedEvent]) -> State:

@@ -6,7 +6,7 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Final, Protocol
 
 from spectator.catalog import LoadWorld, load_world
 from spectator.episodes.record.derived import DerivedView, is_derived
@@ -21,6 +21,20 @@ KEPT_CHARACTERS: Final = 32 * 1024 * 1024
 
 KNOWN: Final = 4096
 """Episodes of which a reader knows whether their view is derived."""
+
+
+class EpisodeReader(Protocol):
+    """Reads episodes in the numbers of their viewers."""
+
+    async def read(
+        self, episode_id: str, *, after_seq: int = 0, limit: int | None = None
+    ) -> Sequence[RecordedEvent]:
+        """Events of an episode with ``seq > after_seq``, in order."""
+        ...
+
+    async def episode(self, episode_id: str) -> EpisodeSummary | None:
+        """Summary of one episode."""
+        ...
 
 
 class ViewReader:
@@ -68,6 +82,10 @@ class ViewReader:
             for recorded in batch:
                 if recorded.event.seq > after_seq:
                     yield recorded
+
+    async def derives(self, episode_id: str) -> bool:
+        """Whether what :meth:`read` gives is more than what is recorded of this episode."""
+        return episode_id in self._derived or await self._view(episode_id) is not None
 
     async def episode(self, episode_id: str) -> EpisodeSummary | None:
         """Summary of one episode; its epoch and ``head_seq`` are those of the view."""

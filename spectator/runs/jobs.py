@@ -32,7 +32,7 @@ class Job:
         group: Name of the jobs of one task that are compared with each other; ``None`` for none.
         member: Number within the group, from 0; tells apart jobs that are alike otherwise.
         on_failure: What a decision that failed does to the episode.
-        view: Whether the view is recorded while it is played, or derived later.
+        view: Whether the view is recorded while it is played, or derived by whoever reads the record.
     """
 
     environment: str
@@ -46,7 +46,7 @@ class Job:
     group: str | None = None
     member: int = 0
     on_failure: OnFailure = "fallback"
-    view: View = "live"
+    view: View = "derived"
 
     @classmethod
     def of(cls, plan: EpisodePlan, *, group: str | None = None, member: int = 0) -> Self:

@@ -57,7 +57,7 @@ class Venue:
 
 
 async def play_here(plan: EpisodePlan, episode_id: str, venue: Venue) -> EpisodeEnded | None:
-    """Play an episode from its beginning; every turn is in the journal before the next.
+    """Play an episode from its beginning; its steps are recorded as its plan says (``EpisodePlan.commit``).
 
     When cancelled the episode is left without an end, for :func:`play_on`.
 

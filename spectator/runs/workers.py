@@ -23,6 +23,7 @@ from spectator.model_calls import ModelCall
 from spectator.policies.spending import Caps, SpendLedger
 from spectator.runs.jobs import Job, job_plan
 from spectator.runs.playing import Venue, play_here
+from spectator.steppers.opening import inline
 
 MakeWorlds = Callable[[], LoadWorld]
 """Makes, in any process, what finds worlds with everybody who plays in them; a function of a module."""
@@ -88,7 +89,7 @@ def play_apart(order: Order) -> tuple[list[str], Attachments]:
 
 async def _play_apart(order: Order, gathered: _Gathering) -> None:
     clock, load = SystemClock(), _loader(order.worlds)
-    venue = Venue(gathered, clock, load, SpendLedger(Caps(), Caps(), clock))  # type: ignore[arg-type]
+    venue = Venue(gathered, clock, load, SpendLedger(Caps(), Caps(), clock), open_stepper=inline)  # type: ignore[arg-type]
     plan = job_plan(order.job, load(order.job.environment), order.attempt, order.run_id)
     await play_here(plan, order.episode_id, venue)
 

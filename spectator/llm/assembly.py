@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from array import array
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 import orjson
@@ -54,6 +54,7 @@ class Assembly:
         self._usage: Usage | None = None
         self._model: str | None = None
         self._version: str | None = None
+        self._runs: list[tuple[str | None, int]] = []
         self._tokens: _Tokens | None = None
         self._grown: list[str] = []
         self._grown_kind: DeltaKind = "text"
@@ -111,6 +112,7 @@ class Assembly:
             finish_reason=self.finish_reason,
             model=self._model,
             weight_version=self._version,
+            weight_versions=self._runs_of_versions(),
             usage=self._usage,
             logprobs=logprobs,
             token_ids=token_ids,
@@ -142,6 +144,21 @@ class Assembly:
         if isinstance(holder, dict) and isinstance(holder.get("weight_version"), str | int):
             self._version = str(holder["weight_version"])
 
+    def _note_version(self, tokens: int) -> None:
+        """Note that the weights of now made so many tokens."""
+        if tokens and self._runs and self._runs[-1][0] == self._version:
+            tokens += self._runs.pop()[1]
+        if tokens:
+            self._runs.append((self._version, tokens))
+
+    def _runs_of_versions(self) -> Sequence[tuple[str, int]]:
+        """Versions with how many tokens each made; those before the first that is known count to it."""
+        unknown = self._runs[0][1] if self._runs and self._runs[0][0] is None else 0
+        runs = [(version, tokens) for version, tokens in self._runs if version is not None]
+        if unknown and runs:
+            runs[0] = (runs[0][0], runs[0][1] + unknown)
+        return runs if runs or self._version is None else [(self._version, unknown)]
+
     def _taken(self) -> _Tokens:
         if self._tokens is None:
             self._tokens = _Tokens()
@@ -155,7 +172,10 @@ class Assembly:
             self.finish_reason = _text(reason) or self.finish_reason
         if not _TOKEN_FIELDS.isdisjoint(choice):
             self._weights(choice.get("meta_info"))
-            self._taken().add(choice)
+            tokens = self._taken()
+            before = tokens.count
+            tokens.add(choice)
+            self._note_version(tokens.count - before)
 
     def _message(self, message: dict[str, Any]) -> None:
         content = message.get("content")
@@ -239,6 +259,11 @@ class _Tokens:
         self.logprobs: array[float] = array("d")
         self.ids: array[int] = array("q")
         self.prompt: array[int] = array("q")
+
+    @property
+    def count(self) -> int:
+        """Tokens of the answer so far."""
+        return len(self.ids) or len(self.logprobs)
 
     def whole(self) -> tuple[array[float] | None, array[int] | None, array[int] | None]:
         """Log probabilities and ids of the answer, and ids of the prompt, as far as there are any."""

@@ -149,7 +149,8 @@ class ChatAnswer:
         finish_reason: ``stop``, ``length``, ``tool_calls``, ``content_filter``, ...
         model: The model that answered, by its own account.
         weight_version: Version of its weights; the last one, where they changed while it answered.
-        weight_versions: Runs of ``(version, tokens)`` in order, where they changed while it answered.
+        weight_versions: Runs of ``(version, tokens)`` over the tokens of the answer, in order; 0 tokens where
+            the endpoint does not tell them apart.
         usage: Tokens.
         logprobs: Log probability of each token of the answer, shape ``(tokens_out,)``.
         token_ids: Ids of the tokens of the answer, same shape.

@@ -27,9 +27,6 @@ def fingerprint(messages: Sequence[Message], tools: Sequence[Mapping[str, Any]] 
 
 def call_answered(request: ChatRequest, answer: ChatAnswer) -> ModelCall:
     """The call that was answered, whole, with whatever tokens the endpoint gave."""
-    versions = answer.weight_versions
-    if not versions and answer.weight_version is not None:
-        versions = ((answer.weight_version, len(answer.token_ids or answer.logprobs or ())),)
     return ModelCall(
         messages=request.messages,
         tools=request.tools,
@@ -37,7 +34,7 @@ def call_answered(request: ChatRequest, answer: ChatAnswer) -> ModelCall:
         prompt_token_ids=answer.prompt_token_ids,
         token_ids=answer.token_ids,
         logprobs=answer.logprobs,
-        weight_versions=versions,
+        weight_versions=answer.weight_versions,
         about=_sampling(request),
         measured={
             "latency_s": round(answer.latency_s, 6),

@@ -66,6 +66,9 @@ class ModelCaptain(BaseModel):
     tool_choice: Literal["auto", "required"] | None = Field(default=None, description="For the style `tools`")
     stream: bool = Field(default=True, description="Whether its thoughts are shown while they form")
     send_seed: bool = Field(default=True, description="Whether the endpoint takes a seed")
+    tokens: bool = Field(
+        default=False, description="Whether token ids and log probabilities are asked for, and recorded"
+    )
     retries: int = Field(
         default=2, ge=0, le=20, description="Times that a failed request is sent again, of either kind"
     )

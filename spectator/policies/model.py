@@ -288,6 +288,8 @@ class ModelPolicy:
             max_tokens=settings.max_tokens,
             max_tokens_field=settings.max_tokens_field,
             seed=(self._seed + self._decisions) % 2**31 if settings.send_seed else None,
+            logprobs=settings.tokens,
+            token_ids=settings.tokens,
             stream=settings.stream,
             extra=settings.extra,
         )

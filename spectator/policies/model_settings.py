@@ -25,6 +25,7 @@ class ModelSettings:
         tool_choice: ``auto`` or ``required``, for the style ``tools``.
         stream: Whether its thoughts are to be heard while they form.
         send_seed: Whether the endpoint takes a seed.
+        tokens: Whether token ids and log probabilities are asked for, for the training record.
         extra: Further fields of the request.
         price_in: Price of a million prompt tokens; 0 where it is not known.
         price_out: Price of a million answer tokens.
@@ -41,6 +42,7 @@ class ModelSettings:
     tool_choice: str | None = None
     stream: bool = True
     send_seed: bool = True
+    tokens: bool = False
     extra: Mapping[str, Any] = field(default_factory=dict)
     price_in: float = 0.0
     price_out: float = 0.0

@@ -110,3 +110,48 @@ def test_recorded_questions_are_given_as_they_were_whatever_became_of_the_catalo
             await journal.aclose()
 
     asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_tokens_are_recorded_as_the_server_gave_them(tmp_path: Path, stream: bool) -> None:
+    async def scenario() -> None:
+        async with serving(counter) as fake:
+            table = {"base_url": fake.base_url, "tokens": True, "stream": stream}
+            await whole(tmp_path, world_of(COUNTING, mine=table), turns=2)
+        journal = await SqlJournal.open(url_of(tmp_path))
+        calls = [one.call async for one in journal.calls("ep-0001")]
+        await journal.aclose()
+        assert len(calls) == len(fake.bodies) == 2
+        for call, body in zip(calls, fake.bodies, strict=True):
+            assert list(call.messages) == body["messages"] and list(call.tools) == body["tools"]
+            assert list(call.prompt_token_ids or ()) == [1, 2, 3]
+            assert call.token_ids is not None and call.logprobs is not None
+            count = len(call.token_ids)
+            assert call.token_ids.tolist() == list(range(100, 100 + count))
+            assert call.logprobs.tolist() == [-0.5 * n for n in range(count)]
+            assert list(call.weight_versions) == [("w7", count)]
+            assert call.about["model"] == body["model"] and call.about["seed"] == body["seed"]
+            assert call.measured["attempts"] == 1 and call.measured["latency_s"] >= 0
+
+    asyncio.run(scenario())
+
+
+def test_no_key_is_ever_in_a_call(tmp_path: Path) -> None:
+    """Not in a prompt, not in how it was asked, and not where the endpoint repeats it."""
+    key = "sk-1234567890-very-secret"
+
+    def telling(body: Mapping[str, Any]) -> Said:
+        return replace(counter(body), thought=f"My key is {key}.")
+
+    async def scenario() -> None:
+        async with serving(telling) as fake:
+            table = {"base_url": fake.base_url, "key": key, "extra": {"user": "ops-4711"}}
+            await whole(tmp_path, world_of(COUNTING, mine=table), turns=1)
+            assert fake.received[0].headers["authorization"] == f"Bearer {key}"
+        journal = await SqlJournal.open(url_of(tmp_path))
+        (call,) = [one.call async for one in journal.calls("ep-0001")]
+        await journal.aclose()
+        assert call.reply is not None and "[key]" in call.reply["thought"]
+        assert key not in repr(call) and "ops-4711" not in repr(call)
+
+    asyncio.run(scenario())

@@ -116,6 +116,26 @@ def test_a_whole_answer() -> None:
     assert list(answer.prompt_token_ids or ()) == [1, 2]
 
 
+def versioned(version: Any, *ids: int) -> dict[str, Any]:
+    piece: dict[str, Any] = {"choices": [{"delta": {"content": "x"}, "token_ids": list(ids)}]}
+    return piece if version is None else {**piece, "metadata": {"weight_version": version}}
+
+
+@pytest.mark.parametrize(
+    ("pieces", "runs"),
+    [
+        ([versioned(1, 7, 8), versioned(1, 9)], [("1", 3)]),
+        ([versioned(1, 7, 8), versioned(2, 9), versioned(2, 10)], [("1", 2), ("2", 2)]),
+        ([versioned(None, 7), versioned(2, 8), versioned(3, 9)], [("2", 2), ("3", 1)]),
+        ([versioned(None, 7), versioned(5)], [("5", 1)]),
+        ([versioned(1), versioned(2)], [("2", 0)]),
+        ([versioned(None, 7)], []),
+    ],
+)
+def test_each_token_has_the_version_of_the_weights_that_made_it(pieces: list[Any], runs: list[Any]) -> None:
+    assert list(assembled(*pieces).weight_versions) == runs
+
+
 def test_a_streamed_answer_is_the_whole_one() -> None:
     heard: list[tuple[str, str]] = []
     answer = assembled(

@@ -2,10 +2,9 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-PORT ?= 8000
 PIP := -m pip install --quiet --disable-pip-version-check --no-compile
 
-.PHONY: install run test check format openenv-venv bench clean
+.PHONY: install run test check format openenv-venv edges-venv bench clean
 
 # All that development needs. `make run` makes do with less, so that a first page is soon there.
 install: $(VENV)/.test
@@ -31,15 +30,23 @@ openenv-venv: .venv-openenv/.installed
 	  $$($(PYTHON) -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["openenv"])')
 	touch $@
 
+# Both ends of the ranges of uvicorn and websockets, whose private names viewers' connections use.
+edges-venv: .venv-edges/.installed
+
+.venv-edges/.installed: pyproject.toml $(VENV)/.test
+	$(BIN)/python scripts/install_version_edges.py
+	touch $@
+
+# The port is PORT, else SPECTATOR_PORT, else 8000.
 run: $(VENV)/.server
-	$(BIN)/python -m server.app --port $(PORT)
+	$(BIN)/python -m server.app $(if $(PORT),--port $(PORT))
 
 check: install
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
-test: check openenv-venv
+test: check openenv-venv edges-venv
 	$(BIN)/python -m pytest
 
 format: install
@@ -50,4 +57,4 @@ bench: install
 	$(BIN)/python -m benchmarks
 
 clean:
-	rm -rf $(VENV) .venv-openenv build *.egg-info
+	rm -rf $(VENV) .venv-openenv .venv-edges build *.egg-info

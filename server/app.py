@@ -20,7 +20,7 @@ from spectator.errors import SpectatorError
 from .http import archive, audio, catalogue, control, health, leaderboard, live, publish, seats, training
 from .http.assets import mount_assets
 from .http.control import ChooseEpisode, ChoosePace
-from .http.pages import pages_router
+from .http.pages import install_error_pages, pages_router
 from .http.reference import reference_router
 from .http.seats import Act
 from .http.starting import ForkEpisode, StartEpisode
@@ -66,6 +66,7 @@ def create_app(settings: Settings) -> FastAPI:
     for module in (health, control, seats, catalogue, archive, training, leaderboard, audio, live, publish):
         app.include_router(module.router)
     app.include_router(pages_router())
+    install_error_pages(app)
     app.include_router(leaderboard.leaderboard_page())
     app.include_router(reference_router())
     mount_assets(app)

@@ -23,6 +23,7 @@ INSTALL = {
     "chromium": "apt-get install chromium",
     "node": "apt-get install nodejs",
     "openenv": "make openenv-venv",
+    "both ends of the ranges": "make edges-venv",
     "espeak-ng": "apt-get install espeak-ng",
     "the compiled loop": "apt-get install gcc python3-dev; touch pyproject.toml; make install",
 }

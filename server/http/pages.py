@@ -10,18 +10,21 @@ from http import HTTPStatus
 from typing import Final
 from urllib.parse import quote, urlencode
 
-from fastapi import APIRouter
+from fastapi import APIRouter, FastAPI
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from spectator import __version__
 from spectator.catalog import load_world, world_names
 from spectator.environments.base import World
+from spectator.errors import EpisodeNotFound
 from spectator.text import clean_text
 
 from ..identifiers import EPISODE_ID
+from ..security.faults import http_problem
 from ..services import services_of
 from .assets import Panels, folder
 
@@ -160,6 +163,29 @@ def pages_router() -> APIRouter:
     return router
 
 
+def install_error_pages(app: FastAPI) -> None:
+    """Answer a browser that asks for a page there is not with a page; others with a problem document."""
+    templates = Templates()
+
+    async def not_found(request: Request, error: HTTPException) -> Response:
+        if "text/html" not in request.headers.get("accept", ""):
+            return await http_problem(request, error)
+        path = clean_text(request.url.path, 200)
+        message = f"There is nothing at {path}. The lobby lists what is on and what was played."
+        page = _error_page(request, "There is no such page", message)
+        return await run_in_threadpool(templates.render, "error.html", page, status=page.status)
+
+    app.add_exception_handler(HTTPStatus.NOT_FOUND, not_found)  # type: ignore[arg-type]
+
+
+def _error_page(request: Request, title: str, message: str) -> ErrorPage:
+    """A page about what is not there, wherever it was looked for."""
+    path = request.url.path.removeprefix(request.scope.get("root_path", ""))
+    root = "../" * (path.count("/") - 1) or "./"
+    static = f"{root}{static_path(request)}"
+    return ErrorPage(root=root, static=static, title=title, status=HTTPStatus.NOT_FOUND, message=message)
+
+
 def _script_page(request: Request, templates: Templates, name: str, title: str) -> Response:
     page = ScriptPage(
         root="./",
@@ -178,6 +204,9 @@ async def _episode_page(request: Request, templates: Templates, episode_id: str,
     else:
         summary = await services.journal.episode(episode_id) if EPISODE_ID.fullmatch(episode_id) else None
         if summary is None:
+            accepted = request.headers.get("accept", "")
+            if "json" in accepted and "text/html" not in accepted:
+                raise EpisodeNotFound(episode_id[:64])
             return await run_in_threadpool(_not_found, request, templates, episode_id)
         environment, title = summary.environment, summary.title
     return await run_in_threadpool(
@@ -213,15 +242,12 @@ def _watch_page(
 
 
 def _not_found(request: Request, templates: Templates, episode_id: str) -> Response:
-    page = ErrorPage(
-        root="../",
-        static=f"../{static_path(request)}",
-        title="There is no such episode",
-        status=HTTPStatus.NOT_FOUND,
-        message=f"Nothing is kept here under {clean_text(episode_id, 64)}. It may have been played on "
-        "another server, or the link was cut short. The lobby lists what is on and what was played.",
+    message = (
+        f"Nothing is kept here under {clean_text(episode_id, 64)}. It may have been played on "
+        "another server, or the link was cut short. The lobby lists what is on and what was played."
     )
-    return templates.render("error.html", page, status=HTTPStatus.NOT_FOUND)
+    page = _error_page(request, "There is no such episode", message)
+    return templates.render("error.html", page, status=page.status)
 
 
 def _deep_link(query: Mapping[str, str]) -> str | None:

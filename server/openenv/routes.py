@@ -101,12 +101,16 @@ class WorldRoutes:
     def router(self) -> APIRouter:
         """Its routes."""
         router = APIRouter(tags=list(TAGS))
-        refusals = documented(faults.MALFORMED, faults.TOO_LARGE, faults.NOT_JSON, faults.INVALID, CROWDED)
+        refusals = documented(
+            faults.MALFORMED, faults.TOO_LARGE, faults.NOT_JSON, faults.INVALID, CROWDED, faults.TIMED_OUT
+        )
         post: dict[str, Any] = {"methods": ["POST"], "response_model": StepAnswer, "responses": refusals}
         router.add_api_route("/health", health)
         router.add_api_route("/reset", self.reset, openapi_extra=_body(ResetRequest), **post)
         router.add_api_route("/step", self.step, openapi_extra=_body(StepRequest), **post)
-        router.add_api_route("/state", self.state, response_model=StateAnswer, responses=documented(CROWDED))
+        router.add_api_route(
+            "/state", self.state, response_model=StateAnswer, responses=documented(CROWDED, faults.TIMED_OUT)
+        )
         router.add_api_route("/schema", self.schema, response_model=SchemaAnswer)
         router.add_api_route("/metadata", self.metadata, response_model=MetadataAnswer)
         router.add_api_route("/mcp", self.mcp, methods=["POST"], response_class=Response)

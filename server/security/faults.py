@@ -27,6 +27,7 @@ from spectator.errors import (
     NotAsked,
     ProtocolError,
     SpectatorError,
+    StepTimeout,
     TruthSealed,
     field_errors,
 )
@@ -125,6 +126,7 @@ TOO_MANY: Final = Kind("too-many-requests", 429, "Too many requests")
 SPENT: Final = Kind("allowance-spent", 429, "What models may use up today is spent")
 INTERNAL: Final = Kind("internal-error", 500, "The server failed")
 NO_JOURNAL: Final = Kind("journal-unavailable", 503, "The journal cannot be used now")
+TIMED_OUT: Final = Kind("step-timeout", 504, "The environment did not answer in time")
 NO_VOICE: Final = Kind("no-voice", 503, "Nobody can speak this line now")
 FULL: Final = Kind("too-many-viewers", 503, "There is no room for another viewer")
 
@@ -137,6 +139,7 @@ FAULTS: Final[Mapping[type[SpectatorError], Kind]] = {
     NotAsked: NOT_ASKED,
     TruthSealed: SEALED,
     JournalError: NO_JOURNAL,
+    StepTimeout: TIMED_OUT,
     ConfigurationError: INTERNAL,
     SpectatorError: INTERNAL,
 }
@@ -230,6 +233,8 @@ async def _library(request: Request, error: SpectatorError) -> Response:
     if kind is NO_JOURNAL:
         logger.error("%s %s: %s", request.method, request.url.path, error)
         return problem(kind, "The journal cannot be used now; try again soon.", instance=request.url.path)
+    if kind is TIMED_OUT:
+        logger.warning("%s %s: %s", request.method, request.url.path, error)
     errors = error.fields if isinstance(error, InvalidRequest) else ()
     return problem(kind, str(error), instance=request.url.path, errors=errors)
 
@@ -243,7 +248,8 @@ async def _validation(request: Request, error: RequestValidationError) -> Respon
     return problem(INVALID, detail, instance=request.url.path, errors=errors)
 
 
-async def _http(request: Request, error: HTTPException) -> Response:
+async def http_problem(request: Request, error: HTTPException) -> Response:
+    """The problem that an error of the web framework is."""
     known = BY_STATUS.get(error.status_code)
     phrase = HTTPStatus(error.status_code).phrase
     kind = known or Kind(phrase.lower().replace(" ", "-"), error.status_code, phrase)
@@ -268,7 +274,7 @@ def install_faults(app: FastAPI) -> None:
         ClientDisconnect: _gone,
         SpectatorError: _library,
         RequestValidationError: _validation,
-        HTTPException: _http,
+        HTTPException: http_problem,
         Exception: _unexpected,
     }
     for error, handler in handlers.items():

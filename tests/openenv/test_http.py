@@ -182,14 +182,24 @@ def test_a_slow_constructor_and_a_step_that_hangs_do_not_block_health(start: Sta
     threads[1].join(PATIENCE_S)
     gate.open()
     threads[0].join(PATIENCE_S)
-    assert sorted(answer.status_code for answer in answers) == [200, 500]
+    assert sorted(answer.status_code for answer in answers) == [200, 504]
 
 
 def test_the_limit_of_a_step_can_be_lowered(start: Start, gate: Gate) -> None:
     began = time.monotonic()
     body = {"action": {"text": "ACTION: 1"}, "timeout_s": 0.2}
-    assert start().client.post("/envs/hanging/step", json=body).status_code == 500
+    answer = start().client.post("/envs/hanging/step", json=body)
+    assert answer.status_code == 504 and answer.json()["type"] == "/problems/step-timeout"
     assert time.monotonic() - began < 10
+
+
+def test_next_to_no_time_for_a_step_is_answered_without_a_trace(
+    shared: Serving, caplog: pytest.LogCaptureFixture
+) -> None:
+    body = {"action": {"tool": "count", "arguments": {"amount": 1}}, "timeout_s": 1e-9}
+    answer = shared.client.post("/envs/counting/step", json=body)
+    assert answer.status_code == 504 and "within 1e-09 s" in answer.json()["detail"]
+    assert not [record for record in caplog.records if record.exc_info or record.levelname == "ERROR"]
 
 
 # Schemas

@@ -108,6 +108,35 @@ def test_an_unknown_episode_is_a_page_that_says_so(serving: Serving, name: str) 
     assert "<img" not in answer.text
 
 
+BROWSER = {"Accept": "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"}
+
+
+@pytest.mark.parametrize(
+    ("path", "root"),
+    [("/nowhere", "./"), ("/a/b/c", "../../"), ("/<img src=x>/", "../"), ("/wall/x", "../")],
+)
+def test_an_unknown_page_is_a_page_for_browsers(serving: Serving, path: str, root: str) -> None:
+    for answer in (serving.client.get(path, headers=BROWSER), serving.client.get(path)):
+        assert answer.status_code == 404
+        if answer.request.headers["accept"] == "*/*":
+            assert answer.headers["content-type"] == "application/problem+json"
+            continue
+        assert answer.headers["content-type"].startswith("text/html")
+        assert "There is no such page" in answer.text and "<img" not in answer.text
+        assert f'href="{root}"' in answer.text
+        (style,) = re.findall(r'href="([^"]+/tokens[^"]*\.css)"', answer.text)
+        assert serving.client.get(str(answer.url.join(style))).status_code == 200, style
+
+
+@pytest.mark.parametrize("page", ["watch", "replay"])
+def test_an_unknown_episode_is_a_problem_for_api_clients(serving: Serving, page: str) -> None:
+    answer = serving.client.get(f"/{page}/ep-nowhere", headers={"Accept": "application/json"})
+    assert answer.status_code == 404 and answer.json()["type"] == "/problems/episode-not-found"
+    assert (
+        serving.client.get(f"/{page}/ep-nowhere", headers=BROWSER).text.lstrip().startswith("<!doctype html>")
+    )
+
+
 @pytest.mark.parametrize("path", ["/static/{digest}/../../pyproject.toml", "/static/{digest}/__init__.py"])
 def test_nothing_but_the_pages_files_is_served(serving: Serving, path: str) -> None:
     """No source, no settings, no way out of the folder."""

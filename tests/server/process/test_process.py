@@ -198,3 +198,24 @@ def test_the_data_folder_may_have_any_name(tmp_path: Path) -> None:
             watcher.to_the_end()
     assert (folder / "journal.db").exists()
     assert [path.name for path in tmp_path.iterdir()] == [folder.parent.name]
+
+
+@pytest.mark.parametrize(
+    ("variables", "words", "port"),
+    [
+        ({}, [], ""),
+        ({"SPECTATOR_PORT": "9000"}, [], ""),
+        ({}, ["SPECTATOR_PORT=9000"], ""),
+        ({"PORT": "7000"}, [], " --port 7000"),
+        ({"SPECTATOR_PORT": "9000"}, ["PORT=7000"], " --port 7000"),
+    ],
+)
+def test_make_run_leaves_the_port_to_the_settings_unless_it_is_given(
+    variables: dict[str, str], words: list[str], port: str
+) -> None:
+    environ = {name: text for name, text in os.environ.items() if name not in ("PORT", "SPECTATOR_PORT")}
+    command = ["make", "--dry-run", "run", *words]
+    ran = subprocess.run(
+        command, cwd=ROOT, env=environ | variables, capture_output=True, text=True, check=True
+    )
+    assert ran.stdout.splitlines()[-1].rstrip() == f".venv/bin/python -m server.app{port}"

@@ -26,6 +26,7 @@ from spectator.errors import (
     ProtocolError,
     SequenceConflict,
     SpectatorError,
+    StepTimeout,
 )
 from tests.serving import test_settings
 
@@ -38,6 +39,7 @@ RAISED: list[tuple[Exception, int]] = [
     (SequenceConflict("taken"), 503),
     (ConfigurationError("a /secret/path"), 500),
     (EnvironmentFault("a /secret/path"), 500),
+    (StepTimeout("the environment did not answer within 1 s"), 504),
     (SpectatorError("a /secret/path"), 500),
     (HTTPException(418, "short and stout"), 418),
     (RuntimeError("a /secret/path"), 500),
@@ -68,7 +70,7 @@ def test_an_error_becomes_a_problem_document(
     assert "/secret/path" not in answer.text and "Traceback" not in answer.text
     assert answer.json()["instance"] == "/boom/now"
     logged = [record for record in caplog.records if record.name == "server.security.faults"]
-    assert bool(logged) == (status >= 500), "what is ours to mend is logged"
+    assert bool(logged) == (status >= 500 and status != 504), "what is ours to mend is logged"
     if isinstance(error, InvalidRequest):
         assert answer.json()["errors"] == [{"field": "a.b", "rule": "must be right"}]
 

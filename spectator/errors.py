@@ -23,6 +23,8 @@
     │   │       ├── EndpointMalformed     it answered something that is not a completion
     │   │       └── EndpointResting       it failed so often that it is left alone for a while
     │   ├── EnvironmentFault              the world failed
+    │   │   ├── EnvironmentUnavailable    its server was not reached, was lost, or has no room
+    │   │   ├── EnvironmentMalformed      it answered something that is not in its contract
     │   │   └── StepTimeout
     │   └── JournalError                  the record could not be written or read
     │       ├── SequenceConflict          somebody else already wrote this seq
@@ -287,6 +289,14 @@ class EnvironmentFault(EpisodeError):
     """The environment failed: an exception, or an answer that breaks its contract."""
 
     failure_class: ClassVar[FailureClass] = "env_infra"
+
+
+class EnvironmentUnavailable(EnvironmentFault):
+    """An environment's server was not reached, was lost, failed on its side, or has no environment left."""
+
+
+class EnvironmentMalformed(EnvironmentFault):
+    """The environment answered something that is not in its contract."""
 
 
 class StepTimeout(EnvironmentFault):

@@ -47,7 +47,8 @@ class Observation:
             ``reset`` and where an action was refused.
         done: Whether the episode is over; stays true.
         refused: Set when the action just sent was refused.
-        metadata: Named extras that are not part of the game, such as ``rubric``.
+        metadata: Named extras that are not part of the game: ``rubric``, the parts of the score;
+            ``truncated``, why the environment itself cut an episode short that is done, where it did.
     """
 
     actor: str | None

@@ -25,6 +25,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("spectator.journal", "spectator.bus", "spectator.llm"),
     ("spectator.journal.stores",),
     ("spectator.policies", "spectator.narration"),
+    ("spectator.steppers.base",),
     ("spectator.environments.base", "spectator.environments"),
     ("spectator.environments.conformance",),
     ("spectator.environments.*",),

@@ -13,11 +13,12 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 from spectator.catalog import world_names
 from spectator.environments.base import MAX_SEED
 from spectator.episodes.host.external import ExternalDriver
-from spectator.episodes.host.external_world import external_plan, observed
+from spectator.episodes.host.external_world import external_plan
 from spectator.episodes.run.contract_checks import checked_decision
 from spectator.errors import EpisodeError, PolicyError, field_errors
 from spectator.events import EpisodeEnded, Fact, StepTaken, core_fact, encode_json
 from spectator.policies.base import Decision
+from spectator.steppers.remote import observed
 from spectator.text import clean_text
 
 from ..security.faults import Refused, problem

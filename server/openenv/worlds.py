@@ -16,6 +16,7 @@ from spectator.errors import EnvironmentFault
 from spectator.events import encode_json
 from spectator.observations import LegalAction, Observation
 from spectator.profile import Profile
+from spectator.steppers.remote_world import PROFILE_KEY
 
 from .wire import MetadataAnswer, SchemaAnswer, wrong_fields
 
@@ -44,6 +45,14 @@ class WireWorld:
         """Whether an action names a tool; if not, it is nothing but the arguments of the only one."""
         return self.world.names_tools
 
+    @property
+    def profile(self) -> Profile:
+        """The profile of what a client sees: an answer may hold the rewards of several actors' steps."""
+        profile = self.world.profile
+        if profile.rewards == "end" or len(self.world.actors) == 1:
+            return profile
+        return profile.model_copy(update={"reward_min": None, "reward_max": None})
+
     def checked_action(self, sent: Mapping[str, Any]) -> dict[str, Any]:
         """The world's own part of an action.
 
@@ -60,7 +69,7 @@ class WireWorld:
         """JSON schemas of everything that travels."""
         observation = self.observation.model_json_schema()
         return SchemaAnswer(
-            action=self.action.model_json_schema(),
+            action={**self.action.model_json_schema(), PROFILE_KEY: self.profile.model_dump()},
             observation=observation,
             state=self.state.model_json_schema(),
             reset_observation=observation,
@@ -117,11 +126,7 @@ def _wire_world(name: str) -> WireWorld:
 
 
 def _reward_field(profile: Profile) -> Any:
-    """The field of an answer that holds the reward, with the bounds that the world declares.
-
-    An answer may hold the rewards of several steps of the world, those of the other actors included; it has
-    the bounds of one step where no more than one can be rewarded.
-    """
+    """The field of an answer that holds the reward."""
     if profile.rewards == "end":
         said = "0.0 until the last step, which holds the score"
         return Field(ge=profile.reward_min, le=profile.reward_max, description=said)

@@ -21,6 +21,7 @@ from spectator.observations import LegalAction, Observation
 from spectator.policies.base import Action, Preset
 from spectator.policies.prompting import Briefing, arguments_alone, tool_and_arguments
 from spectator.profile import SCORE_AT_THE_END, Profile
+from spectator.steppers.base import Stepper
 
 MAX_SEED: Final = 2**53 - 1
 """Largest seed: the largest integer that JSON numbers carry exactly everywhere."""
@@ -243,6 +244,8 @@ class World:
         chapters: Event types that end a stretch which viewers step by, with what people call it, such as an
             over; empty when there is none.
         profile: When the agent is rewarded, within which bounds, and what actions are.
+        remote: Opens the environment of an episode, by its id, where it is on another server; ``None`` where
+            ``environment`` makes it here.
         step_cap: Turns after which an episode with these options is cut short; well beyond any real one.
         default_captain: Name of the captain that plays when none is asked for.
         default_opponent: The same for the other seats.
@@ -286,6 +289,7 @@ class World:
     measures: Sequence[Measure] = ()
     meter: Callable[[], Meter] | None = None
     profile: Profile = SCORE_AT_THE_END
+    remote: Callable[[str], Stepper] | None = None
 
     @property
     def briefing(self) -> Briefing:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from spectator.environments.base import Environment
-from spectator.errors import EnvironmentFault, typed_as
+from spectator.errors import EnvironmentFault, EnvironmentMalformed, typed_as
 from spectator.observations import Observation
 from spectator.policies.base import Action
 from spectator.steppers.base import Stepped
@@ -30,7 +30,7 @@ def restore(environment: Environment, snapshot: bytes) -> Stepped:
 
 def _answer(environment: Environment, shown: object) -> Stepped:
     if not isinstance(shown, Observation):
-        raise EnvironmentFault(f"answered {type(shown).__name__}, not an observation")
+        raise EnvironmentMalformed(f"answered {type(shown).__name__}, not an observation")
     return Stepped(shown, list(environment.facts()), environment.state if shown.done else {})
 
 

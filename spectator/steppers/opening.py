@@ -1,4 +1,4 @@
-"""Opens the environment of an episode: on a thread of its own, or in the caller's."""
+"""Opens the environment of an episode: on another server, on a thread of its own, or in the caller's."""
 
 from __future__ import annotations
 
@@ -15,9 +15,13 @@ OpenStepper = Callable[[World, str], Stepper]
 
 def on_a_thread(world: World, episode_id: str) -> Stepper:
     """The environment on a thread of its own, named after the episode: right for whatever may block."""
+    if world.remote is not None:
+        return world.remote(episode_id)
     return ThreadStepper(world.environment, name=episode_id)
 
 
 def inline(world: World, episode_id: str) -> Stepper:
     """The environment in the caller's thread: for worlds that are fast and never block."""
+    if world.remote is not None:
+        return world.remote(episode_id)
     return InlineStepper(world.environment)

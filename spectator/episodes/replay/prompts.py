@@ -19,7 +19,7 @@ from spectator.model_calls import ModelCall
 from spectator.observations import Observation
 from spectator.policies.captains import ModelBuild
 from spectator.policies.model import ModelPolicy
-from spectator.steppers.inline import InlineStepper
+from spectator.steppers.opening import inline
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ async def ask_again(
     parent = Parent.model_validate(started.data["parent"]) if started.data.get("parent") else None
     reasked = Reasked()
     retelling: Retelling | None = Retelling(
-        world, InlineStepper(world.environment), derived=is_derived(started)
+        world, inline(world, started.episode_id), derived=is_derived(started)
     )
     models = {
         actor: _Model(actor, build, derive_seed(started.data["seed"], "policy", actor))

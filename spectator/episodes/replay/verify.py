@@ -9,7 +9,7 @@ from spectator.catalog import load_world
 from spectator.episodes.record.derived import is_derived
 from spectator.episodes.replay.replayer import Retelling, Unexpected
 from spectator.events import RecordedEvent
-from spectator.steppers.inline import InlineStepper
+from spectator.steppers.opening import inline
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ async def verify(recorded: AsyncIterable[RecordedEvent]) -> list[Discrepancy]:
             if event.type != "episode.started":
                 return [Discrepancy(event.seq, f"begins with {event.type}")]
             world = load_world(event.data["environment"])
-            retelling = Retelling(world, InlineStepper(world.environment), derived=is_derived(event))
+            retelling = Retelling(world, inline(world, event.episode_id), derived=is_derived(event))
         try:
             differences = await retelling.compare(event)
         except Unexpected as unexpected:

@@ -288,6 +288,8 @@ class Driver:
                 await self._emit(self._turn, facts, attachments=self._behind_the_decision())
             beats = beats_in(facts, self._plan.world.beats)
         await self._control.keep_pace(began, beats)
+        if cut := stepped.observation.metadata.get("truncated"):
+            return cut_short("step_cap", str(cut), self._turn)
         self._truth = await self._unsealed()
         return finished(self._total, stepped.state, self._turn, self._plan.world.profile, self._truth)
 

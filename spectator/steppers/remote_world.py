@@ -1,0 +1,238 @@
+"""A world of an environment on another server: what is shown of it, what its actions are, who can play it."""
+
+from __future__ import annotations
+
+import random
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, NoReturn
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
+
+from spectator.environments.base import ObservationModel, OptionsModel, Pack, StateModel, World
+from spectator.errors import ConfigurationError, EnvironmentFault
+from spectator.events import Event
+from spectator.narration.base import Line
+from spectator.observations import Observation
+from spectator.policies.base import Decision, Preset, ScriptedPolicy
+from spectator.policies.drawn_json import draw_json
+from spectator.profile import Profile
+from spectator.steppers.base import Stepper
+from spectator.steppers.http import HttpEnvironment, HttpStepper
+from spectator.steppers.openenv import OpenEnvStepper, socket_url
+from spectator.steppers.remote import AGENT, MAX_ANSWER_BYTES, Observed, read_object
+from spectator.text import clean_text
+
+PROFILE_KEY: Final = "x-profile"
+"""Keyword of an action's JSON schema under which this library's servers tell the profile of a world."""
+
+LINE: Final = 300
+"""Characters of an observation that are shown as a line."""
+
+LOOK_S: Final = 10.0
+"""Seconds that a server has to say what it is."""
+
+UNKNOWN: Final = Profile(
+    rewards="step", reward_min=None, reward_max=None, score_min=None, score_max=None, actions="schema"
+)
+"""The profile of an environment of which nothing is known."""
+
+
+class RemoteOptions(OptionsModel):
+    """Whatever the other server takes beside the seed."""
+
+    model_config = ConfigDict(extra="allow", strict=True, frozen=True)
+
+
+class RemoteObservation(ObservationModel):
+    """Whatever the other server shows."""
+
+    model_config = ConfigDict(extra="allow")
+
+
+class RemoteState(StateModel):
+    """Whatever the other server tells."""
+
+    model_config = ConfigDict(extra="allow")
+
+
+class AnyAction(ScriptedPolicy):
+    """Draws an action of the right shape; what it comes to is left to the server.
+
+    Args:
+        world: What is played.
+        seed: Seed of its own generator.
+    """
+
+    def __init__(self, world: World, seed: int) -> None:
+        self._briefing = world.briefing
+        self._random = random.Random(seed)
+
+    def choose(self, observation: Observation) -> Decision:
+        """Draw one."""
+        legal = self._random.choice(self._briefing.legal(observation))
+        arguments = draw_json(legal["arguments"], self._random)
+        return Decision(self._briefing.as_action(legal["tool"], arguments), "random", "drawn at random")
+
+
+def remote_world(url: str, *, headers: Mapping[str, str] | None = None, max_steps: int = 1000) -> World:
+    """The world of an OpenEnv server, ours or another's, by what it says of itself; blocks while it is asked.
+
+    Where the server tells no profile, any step may be rewarded; an action with one required field that is a
+    text is free text, any other is an object in the shape of the server's schema.
+
+    Args:
+        url: The server, or one of its environments: ``http://host:8000``, ``http://host:8000/envs/counting``.
+        headers: Further headers, such as ``Authorization``.
+        max_steps: Steps after which an episode is cut short.
+
+    Raises:
+        ConfigurationError: ``url`` is no address, nobody answers, or the answer is not OpenEnv's.
+    """
+    opened = socket_url(url)
+    base = opened.removesuffix("/ws").replace("ws", "http", 1)
+    schema, about = _look(f"{base}/schema", headers), _look(f"{base}/metadata", headers)
+    action = schema.get("action")
+    if not isinstance(action, dict):
+        raise ConfigurationError(f"{base}/schema tells no schema of actions: it is no OpenEnv server")
+    return _world(
+        title=clean_text(str(about.get("name") or "Remote environment"), 80),
+        summary=clean_text(str(about.get("description") or "Played on another server."), 300),
+        version=clean_text(str(about.get("version") or "unknown"), 80),
+        action=action,
+        profile=_profile(action),
+        open_remote=lambda episode_id: OpenEnvStepper(opened, headers=headers),
+        max_steps=max_steps,
+    )
+
+
+def http_world(where: HttpEnvironment, *, max_steps: int = 1000) -> World:
+    """The world of an environment on a pooled rollout server: chat messages in, text out.
+
+    Args:
+        where: The environment.
+        max_steps: Steps after which an episode is cut short.
+    """
+    field = where.text_field
+    text = {"type": "object", "properties": {field: {"type": "string", "maxLength": 16_384}}}
+    return _world(
+        title=clean_text(where.env_name, 80),
+        summary="Played on another server.",
+        version="unknown",
+        action={"type": "object"} if field is None else {**text, "required": [field]},
+        profile=UNKNOWN.model_copy(update={"actions": "schema" if field is None else "text"}),
+        open_remote=lambda episode_id: HttpStepper(where),
+        max_steps=max_steps,
+    )
+
+
+def _world(
+    *,
+    title: str,
+    summary: str,
+    version: str,
+    action: Mapping[str, Any],
+    profile: Profile,
+    open_remote: Callable[[str], Stepper],
+    max_steps: int,
+) -> World:
+    drawn = Preset(
+        "random",
+        "Random",
+        "Draws any action of the right shape.",
+        "random",
+        lambda seed: AnyAction(world, seed),
+    )
+    world = World(
+        name="remote",
+        version=version,
+        title=title,
+        summary=summary,
+        actors=(AGENT,),
+        environment=_elsewhere,
+        action_type=_action_type(action),
+        observation_type=RemoteObservation,
+        state_type=RemoteState,
+        options_type=RemoteOptions,
+        events={"remote.observed": Observed},
+        projection=show_observed,
+        commentator=tell_observed,
+        captains={"random": drawn},
+        packs={"default": Pack("default", "1", "Whatever is played there.")},
+        step_cap=lambda options: max_steps,
+        default_captain="random",
+        profile=profile,
+        remote=open_remote,
+    )
+    return world
+
+
+def _look(url: str, headers: Mapping[str, str] | None) -> dict[str, Any]:
+    request = urllib.request.Request(url, headers=dict(headers or {}))
+    try:
+        with urllib.request.urlopen(request, timeout=LOOK_S) as answer:
+            return read_object(answer.read(MAX_ANSWER_BYTES))
+    except (OSError, ValueError, urllib.error.URLError) as error:
+        raise ConfigurationError(f"{url} cannot be read: {error}") from error
+    except EnvironmentFault as error:
+        raise ConfigurationError(f"{url}: {error}") from error
+
+
+def _profile(action: Mapping[str, Any]) -> Profile:
+    if PROFILE_KEY in action:
+        try:
+            return Profile.model_validate(action[PROFILE_KEY])
+        except ValidationError as error:
+            raise ConfigurationError(f"the server's profile cannot be read: {error}") from error
+    required, properties = action.get("required") or [], action.get("properties") or {}
+    if len(required) == 1 and properties.get(required[0], {}).get("type") == "string":
+        return UNKNOWN.model_copy(update={"actions": "text"})
+    return UNKNOWN
+
+
+def _action_type(schema: Mapping[str, Any]) -> type[BaseModel]:
+    """A model whose schema is the server's own; only which fields are required is known of it here."""
+    kept = {name: value for name, value in schema.items() if name != PROFILE_KEY}
+    kept["properties"] = {
+        name: value for name, value in (schema.get("properties") or {}).items() if name != "metadata"
+    }
+
+    class RemoteAction(BaseModel):
+        """An action in the shape of another server's schema."""
+
+        model_config = ConfigDict(extra="allow")
+
+        @classmethod
+        def model_json_schema(cls, *arguments: Any, **named: Any) -> dict[str, Any]:
+            return kept
+
+    fields: dict[str, Any] = {name: (Any, Field()) for name in schema.get("required") or []}
+    if "tool" in kept["properties"]:
+        fields["tool"] = (str, Field())
+    return create_model("RemoteAction", __base__=RemoteAction, **fields)
+
+
+def _elsewhere() -> NoReturn:
+    raise EnvironmentFault("the environment is on another server")
+
+
+def show_observed(state: Mapping[str, Any], event: Event) -> Mapping[str, Any]:
+    """What a viewer sees of an environment that nothing is known of: the observation and all rewards."""
+    if event.type != "remote.observed":
+        return {}
+    total = event.data["total"]
+    return {
+        "headline": f"Step {event.turn}, {total:g} reward so far",
+        "observation": event.data["text"],
+        "glance": {"step": event.turn, "value": total, "unit": "reward"},
+    }
+
+
+def tell_observed(event: Event, state: Mapping[str, Any]) -> Sequence[Line]:
+    """A line for each observation, marked with its reward."""
+    if event.type != "remote.observed":
+        return ()
+    text = clean_text(event.data["text"], LINE)
+    mark = f"{event.data['reward']:+g}" if event.data["reward"] else None
+    return [Line(text, priority=2 if event.data["reward"] else 3, label=mark, at=str(event.turn))]

@@ -24,7 +24,7 @@ from spectator.policies.base import Action
 from spectator.text import clean_text
 
 AGENT: Final = "physicist"
-MAX_STEPS: Final = 60
+MAX_STEPS: Final = 90
 """Actions after which a campaign is cut short by its own rules: it ends without a claim and scores 0."""
 
 Operation = Callable[[Laboratory, Any], dict[str, Any]]

@@ -196,27 +196,36 @@ def searched(lab: Laboratory) -> float:
     """
     low, high = (math.log(edge) for edge in lab.task.window_gev)
     masses = [math.exp(low + share * (high - low)) for share in (0.2, 0.5, 0.8)]
-    total = 0.0
-    for name in lab.task.channels:
-        total += sum(min(1.0, _reach(lab, name, mass)) for mass in masses)
+    total = sum(sum(_reach(lab, name, masses)) for name in lab.task.channels)
     return total / (len(masses) * len(lab.task.channels))
 
 
-def _reach(lab: Laboratory, channel: str, mass_gev: float) -> float:
+def _reach(lab: Laboratory, channel: str, masses: list[float]) -> list[float]:
+    """The best limit over the one that was reached, at each mass."""
     offer, nature, task = lab.task.channels[channel], lab.nature, lab.task
-    opened = [
-        (exposure_of(lab.runs[run - 1], channel), analysis.cut)
-        for selection in (*lab.previous, lab.selection)
-        for name, analysis in selection.channels.items()
-        if name == channel and analysis.window_gev[0] <= mass_gev <= analysis.window_gev[1]
-        for run in analysis.opened
-    ]
-    if not opened:
-        return 0.0
+    cuts = sensitivity.passing(nature, channel)
+    seen = [[0.0, 0.0] for _ in masses]
+    for selection in (*lab.previous, lab.selection):
+        analysis = selection.channels.get(channel)
+        if analysis is None:
+            continue
+        kept, left = cuts[analysis.cut]
+        for run in analysis.opened:
+            found = sensitivity.probes(nature, offer, exposure_of(lab.runs[run - 1], channel), masses)
+            for mass, sums, (information, events) in zip(masses, seen, found, strict=True):
+                if analysis.window_gev[0] <= mass <= analysis.window_gev[1]:
+                    sums[0] += information * kept * kept / max(left, 1e-9)
+                    sums[1] += events * kept
+    if not any(events for _, events in seen):
+        return [0.0 for _ in masses]
     beam = max(task.beams, key=lambda beam: sensitivity.affordable_fb(task, beam, 0.85))
     exposure = sensitivity.ideal_exposure(task, offer, beam, 1.0 - sensitivity.ANALYSIS_SHARE)
-    best = min(sensitivity.limit_fb(nature, offer, [(exposure, cut)], mass_gev, "gg") for cut in range(0, 6))
-    return best / sensitivity.limit_fb(nature, offer, opened, mass_gev, "gg")
+    ideal = sensitivity.probes(nature, offer, exposure, masses)
+    return [
+        min(1.0, min(sensitivity.limit_fb(i * kept**2 / left, n * kept) for kept, left in cuts[:6])
+            / sensitivity.limit_fb(*sums))
+        for sums, (i, n) in zip(seen, ideal, strict=True)
+    ]  # fmt: skip
 
 
 def _verdicts(lab: Laboratory, claim: Mapping[str, Any], hit: Particle | None) -> tuple[bool, bool, bool]:

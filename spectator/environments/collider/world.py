@@ -20,6 +20,7 @@ from spectator.environments.collider.environment import (
 from spectator.environments.collider.events import BEATS, EVENTS
 from spectator.environments.collider.policies.heuristic import HeuristicPhysicist
 from spectator.environments.collider.policies.randomly import RandomPhysicist
+from spectator.environments.collider.policies.reference import ReferencePhysicist
 from spectator.environments.collider.projection import project
 from spectator.policies.base import Preset
 
@@ -88,6 +89,8 @@ CAPTAINS: Final = {
     for preset in (
         Preset("heuristic", "Textbook physicist", "One plan for every campaign.", "heuristic",
                lambda seed: HeuristicPhysicist()),
+        Preset("reference", "Reference physicist", "Surveys, follows the best excess with fresh data, doubts.",
+               "heuristic", lambda seed: ReferencePhysicist()),
         Preset("random", "Random physicist", "Draws any legal action.", "random", RandomPhysicist),
     )
 }  # fmt: skip

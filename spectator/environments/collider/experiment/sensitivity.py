@@ -71,28 +71,30 @@ def ideal_significance(task: Task, nature: Nature, offer: ChannelTask, share: fl
     return peaks.asimov_significance(*best_yields(task, nature, offer, share))
 
 
-def limit_fb(
-    nature: Nature,
-    offer: ChannelTask,
-    exposures: Iterable[tuple[Exposure, int]],
-    mass_gev: float,
-    initial: str,
-) -> float:
-    """Rate at 13 TeV that would be excluded at 95 % CL, roughly, from exposures, each with its cut.
+def probes(
+    nature: Nature, offer: ChannelTask, exposure: Exposure, masses_gev: Iterable[float]
+) -> list[tuple[float, float]]:
+    """What an exposure says of a narrow signal of 1 fb at each mass, before any cut.
 
-    1.64 sigma of the background, and three events where there is none; infinite without any exposure.
+    Returns:
+        For each mass the information, the sum of signal squared over background, and the signal events.
     """
-    probe = Particle(mass_gev, 0.0, 0, "gg" if initial == "gg" else "qq", {offer.name: 1.0})
-    probing = replace(nature, particles=(probe,), feature=None, fluctuation=None)
-    information, events = 0.0, 0.0
-    cuts = passing(nature, offer.name)
-    for exposure, cut in exposures:
-        kept, left = cuts[cut]
-        signal = expected_signal(probing, offer, exposure) * kept
-        background = expected_background(probing, offer, exposure) * left
-        information += float((signal * signal / np.maximum(background, 1e-9)).sum())
-        events += float(signal.sum())
-    if events <= 0.0:
+    bare = replace(nature, particles=(), feature=None, fluctuation=None)
+    background = np.maximum(expected_background(bare, offer, exposure), 1e-9)
+    found = []
+    for mass in masses_gev:
+        probe = Particle(mass, 0.0, 0, "gg", {offer.name: 1.0})
+        signal = expected_signal(replace(bare, particles=(probe,)), offer, exposure)
+        found.append((float((signal * signal / background).sum()), float(signal.sum())))
+    return found
+
+
+def limit_fb(information: float, events: float) -> float:
+    """Rate at 13 TeV that would be excluded at 95 % CL, roughly; infinite where no signal would be seen.
+
+    1.64 sigma of the background, and three events where there is none.
+    """
+    if events <= 0.0 or information <= 0.0:
         return math.inf
     return 1.64 / math.sqrt(information) + 3.0 / events
 

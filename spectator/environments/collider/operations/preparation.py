@@ -149,7 +149,7 @@ def build_invariant_mass(lab: Laboratory, given: actions.BuildInvariantMass) -> 
     if int(((edges[1:] > low) & (edges[:-1] < high)).sum()) < 4:
         raise HardRule("invalid_parameters", "window_gev: at least four bins, about two resolutions.")
     analysis.window_gev, analysis.natural_width = (low, high), given.natural_width
-    blinded = (edges[1:] > low) & (edges[:-1] < high)
+    blinded = _blinded(edges, analysis)
     told = {
         "selection_id": lab.selection.name,
         "channel": given.channel,
@@ -202,12 +202,16 @@ def subtract_background(lab: Laboratory, given: actions.SubtractBackground) -> d
         raise HardRule(
             "missing_prerequisite", "Fewer than ten tuning events: record more, or loosen the cut."
         )
-    low, high = analysis.window_gev
-    outside = np.where((edges[1:] > low) & (edges[:-1] < high), 0, _fresh(lab, analysis))
+    blinded = _blinded(edges, analysis)
+    outside = np.where(blinded, 0, _fresh(lab, analysis))
     fit = fit_background(edges, counts, window_gev=offer.fit_window_gev, background=given.function)
-    side = fit_background(
-        edges, outside, window_gev=offer.fit_window_gev, background=given.function, exclude_gev=((low, high),)
-    ) if outside.sum() >= 10 and _fittable(edges, low, high) else None  # fmt: skip
+    side = None
+    if outside.sum() >= 10 and (~blinded).sum() >= 8:
+        inside = np.flatnonzero(blinded)
+        stretch = (float(edges[inside[0]]), float(edges[inside[-1] + 1]))
+        side = fit_background(
+            edges, outside, window_gev=offer.fit_window_gev, background=given.function, exclude_gev=(stretch,)
+        )
     analysis.background = given.function
     analysis.findings["background"] = key
     told = {
@@ -227,8 +231,10 @@ def subtract_background(lab: Laboratory, given: actions.SubtractBackground) -> d
     return {**told, "sideband_p_value": None if side is None else six(side.p_value)}
 
 
-def _fittable(edges: Any, low: float, high: float) -> bool:
-    return int(((edges[1:] <= low) | (edges[:-1] >= high)).sum()) >= 8
+def _blinded(edges: Any, analysis: ChannelAnalysis) -> Any:
+    """Which bins touch the search window."""
+    low, high = analysis.window_gev
+    return (edges[1:] > low) & (edges[:-1] < high)
 
 
 def freeze_selection(lab: Laboratory, given: actions.NoArguments) -> dict[str, Any]:

@@ -27,9 +27,8 @@ from spectator.environments.collider.experiment.task import (
     Task,
     six,
 )
-from spectator.environments.collider.physics import trigger
+from spectator.environments.collider.physics import peaks, trigger
 from spectator.environments.collider.physics.channels import CHANNELS, Detector
-from spectator.environments.collider.physics.peaks import asimov_significance
 from spectator.environments.collider.physics.scaling import energy_gain
 from spectator.environments.collider.scenarios.families import FAMILIES, Family
 from spectator.environments.collider.scenarios.tiers import TIERS, Tier
@@ -39,6 +38,9 @@ Simulated = Literal[
     "null", "null_with_fluctuation", "trigger_bump",
 ]  # fmt: skip
 """Simulated scenarios; ``mixed`` draws family and truth by the tier."""
+
+MOST_EVENTS: Final = 2.0e5
+"""Most background events of a channel in a campaign: beyond it no smooth function describes anything."""
 
 SIMULATED: Final[Sequence[str]] = get_args(Simulated)
 
@@ -80,7 +82,7 @@ def _task(family: Family, tier: Tier, difficulty: Difficulty, draw: random.Rando
     centre = math.exp(draw.uniform(*map(math.log, family.centre_gev)))
     first = CHANNELS[family.channels[0]]
     names = list(family.channels[: tier.channels])
-    reach = 0.5 * tier.window_sigma * min(first.relative_resolution(centre), 0.025)
+    reach = 0.5 * tier.window_sigma * min(first.relative_resolution(centre), 0.012)
     low = max(family.lowest_gev, centre * math.exp(-reach))
     window = (six(round(low, 2)), six(round(low * math.exp(2.0 * reach), 2)))
     draw.shuffle(names)
@@ -151,7 +153,7 @@ def _apparatus(scenario: str, tier: Tier, task: Task, draw: random.Random, shift
             draw.gauss(0.0, second * tier.curvature[0] + (0.3 if shifted else 0.0)),
             draw.gauss(0.0, third * tier.curvature[1]),
         )
-        backgrounds[name] = Background(at_8 / gain, centre, curve)
+        backgrounds[name] = _prescaled(Background(at_8 / gain, centre, curve), task, offer)
         shapes[name] = Shapes((draw.uniform(2.2, 3.6), 2.0), (2.0, draw.uniform(2.2, 3.6)))
         efficiency[name] = channel.efficiency * math.exp(draw.gauss(0.0, 0.05))
     return Nature(
@@ -161,6 +163,15 @@ def _apparatus(scenario: str, tier: Tier, task: Task, draw: random.Random, shift
         resolution={name: math.exp(draw.gauss(0.0, tier.resolution_error)) for name in detectors},
         efficiency=efficiency, backgrounds=backgrounds, shapes=shapes,
     )  # fmt: skip
+
+
+def _prescaled(background: Background, task: Task, offer: ChannelTask) -> Background:
+    """``background`` with no more events than an experiment would keep: a channel of jets is prescaled."""
+    edges = offer.edges_gev
+    most = float(peaks.smooth(edges, background.density, background.pivot_gev, background.coefficients).sum())
+    cheapest = min(beam.cost_musd_per_fb for beam in task.beams)
+    share = MOST_EVENTS / (most * task.budget_musd / cheapest)
+    return replace(background, density=background.density * min(1.0, share))
 
 
 def _with_particles(
@@ -197,7 +208,7 @@ def _rate(nature: Nature, task: Task, particle: Particle, channel: str, wanted: 
     low, high = math.log(1e-6), math.log(1e9)
     for _ in range(30):
         middle = 0.5 * (low + high)
-        if asimov_significance(math.exp(middle) * signal, background) < wanted:
+        if peaks.asimov_significance(math.exp(middle) * signal, background) < wanted:
             low = middle
         else:
             high = middle

@@ -1,0 +1,268 @@
+"""The reference physicist: surveys all channels, follows the best excess with fresh data, and doubts it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Final
+
+from spectator.environments.collider.policies import judgement
+from spectator.environments.collider.policies.heuristic import Plan, PlannedPhysicist, Step
+from spectator.environments.collider.policies.judgement import Candidate
+
+FUNCTIONS: Final = ("dijet", "cubic", "quartic")
+"""Background functions in the order in which they are tried."""
+
+GOOD_FIT: Final = 0.03
+"""Least p-value of a background that is taken."""
+
+SHARES: Final = (0.45, 0.55, 1.0)
+"""Share of the money left that goes into the first, second and third run."""
+
+SHIFTS: Final = (1.0, 0.93, 0.965)
+"""Factors on the thresholds of the runs: false bumps of the trigger move with them."""
+
+HINT: Final = 2.0
+"""Local significance from which an excess is followed."""
+
+AGREEMENT: Final = 0.01
+"""Least p-value of two runs that are taken to agree."""
+
+
+class ReferencePhysicist(PlannedPhysicist):
+    """Survey, follow-up, doubt, measurement, claim: each step decided by what was seen before.
+
+    Args:
+        without: Names of abilities to go without, for the ablation: ``calibrate_detector``,
+            ``optimise_selection``, ``subtract_background``, ``cross_check``, ``measure_angular``,
+            ``request_theory_review``, ``request_systematics``, ``set_limit``, ``set_trigger``,
+            ``follow_up``, ``channels``.
+    """
+
+    def __init__(self, without: Collection[str] = ()) -> None:
+        super().__init__()
+        self._without = frozenset(without)
+        self._beam: Mapping[str, Any] = {}
+        self._doubted: list[Candidate] = []
+
+    def plan(self) -> Plan:
+        """The whole campaign."""
+        self._doubted = []
+        yield from self._choose_beam()
+        names = [each["name"] for each in self.task["channels"]]
+        if "channels" in self._without:
+            names = names[:1]
+        yield from self._run(0, names)
+        yield from self._prepare(names)
+        yield from self._open(names)
+        for number in (1, 2):
+            if self._settled() or ("follow_up" in self._without and number == 1):
+                break
+            chosen = self._promising(names)
+            yield from self._run(number, chosen)
+            if self.refused:
+                break
+            yield from self._open(chosen)
+            yield from self._doubt()
+        yield from self._conclude(names)
+
+    def _choose_beam(self) -> Plan:
+        low, high = self.task["search_window_gev"]
+        gains: Mapping[str, float] = {}
+        if "request_theory_review" not in self._without:
+            mass = float(f"{(low * high) ** 0.5:.5g}")
+            yield "request_theory_review", {"mass_gev": mass}, "How do signal and background grow with energy?"
+            gains = self.result.get("energy_gain", {})
+        days = self.view["resource_usage"]["days_remaining"] - 90.0
+        self._beam = max(
+            self.task["beams"],
+            key=lambda beam: judgement.value_of(beam, gains, self.affordable(beam, 0.8 * self.budget, days)),
+        )
+        energy = self._beam["sqrt_s_tev"]
+        yield "configure_beam", {"sqrt_s_tev": energy}, f"{energy:g} TeV buys the most significance."
+
+    def _run(self, number: int, names: Sequence[str]) -> Plan:
+        thresholds = self._thresholds(number, names)
+        if thresholds != self.view["trigger"]["thresholds_gev"]:
+            yield "set_trigger", {"thresholds_gev": thresholds}, self._why_trigger(number, names)
+        reserve = 9.0 + 4.3 * len(self.task["channels"]) if number == 0 else 9.0
+        money = SHARES[number] * max(0.0, self.budget - reserve)
+        if "follow_up" in self._without:
+            money = max(0.0, self.budget - reserve)
+        days = self.view["resource_usage"]["days_remaining"] - (110.0 if number == 0 else 40.0)
+        luminosity = self.affordable(self._beam, money, days)
+        if luminosity < 0.5:
+            self.refused = True
+            return
+        yield "allocate_luminosity", {"luminosity_fb": luminosity}, f"{luminosity:g} fb^-1 now, the rest later."
+        yield "collect_collisions", {}, "Take the run."
+
+    def _thresholds(self, number: int, names: Sequence[str]) -> dict[str, float]:
+        channels = [each for each in self.task["channels"] if each["name"] in names]
+        if "set_trigger" in self._without:
+            return {each["name"]: each["trigger_threshold_gev"] for each in channels}
+        shift = 1.0 if "cross_check" in self._without else SHIFTS[number]
+        return judgement.suitable_thresholds(channels, shift)
+
+    def _why_trigger(self, number: int, names: Sequence[str]) -> str:
+        if number == 0:
+            return "Full efficiency over the whole window, in every channel."
+        return f"Follow {', '.join(names)}; other thresholds, so that a false bump would move."
+
+    def _prepare(self, names: Sequence[str]) -> Plan:
+        for name in names:
+            yield "select_channel", {"channel": name}, "Nobody knows where it would show."
+            if "optimise_selection" not in self._without:
+                yield from self._cut(name)
+            yield "build_invariant_mass", {"channel": name}, "The spectrum, blinded."
+            if "subtract_background" not in self._without:
+                yield from self._background(name)
+        yield "freeze_selection", {}, "Nothing changes after this."
+
+    def _cut(self, name: str) -> Plan:
+        yield "optimise_selection", {"channel": name, "cut": 0.25}, "What would each cut keep?"
+        table = self.result.get("table")
+        if not table:
+            return
+        tuning = sum(run["luminosity_fb"] for run in self.view["runs"])
+        cut = judgement.best_cut(table, 50.0 * tuning)
+        if cut != 0.25:
+            yield "optimise_selection", {"channel": name, "cut": cut}, "The cut of the largest gain."
+
+    def _background(self, name: str) -> Plan:
+        tried: list[tuple[float, str]] = []
+        for function in FUNCTIONS:
+            yield "subtract_background", {"channel": name, "function": function}, "Does it describe the data?"
+            if not self.result:
+                return
+            beside = self.result.get("sideband_p_value")
+            fit = min(self.result["p_value"], 1.0 if beside is None else beside)
+            if fit >= GOOD_FIT:
+                return
+            tried.append((fit, function))
+        best = max(tried)[1]
+        if best != FUNCTIONS[-1]:
+            yield "subtract_background", {"channel": name, "function": best}, "The best of them."
+
+    def _open(self, names: Sequence[str]) -> Plan:
+        for name in names:
+            yield "unblind", {"channel": name}, "Open the box."
+            if not self.refused:
+                yield "scan_bump", {"channel": name}, "Is there anything?"
+
+    def _live(self) -> list[Candidate]:
+        """Candidates that no check has refuted, the largest first."""
+        return [
+            candidate
+            for candidate in judgement.candidates_of(self.view["findings"])
+            if not any(_same(candidate, doubted) for doubted in self._doubted)
+        ]
+
+    def _settled(self) -> bool:
+        """Whether more data are not needed: six sigma, and two runs that agree on it."""
+        live = self._live()
+        return bool(live) and len(self.view["runs"]) > 1 and live[0].z_local > 7.0
+
+    def _promising(self, names: Sequence[str]) -> list[str]:
+        """Channels worth the bandwidth: those of the largest excesses, or all where there is none."""
+        live = [candidate for candidate in self._live() if candidate.z_local >= HINT]
+        if not live or "follow_up" in self._without:
+            return list(names)
+        chosen, rate = [], 0.0
+        offers = {each["name"]: each for each in self.task["channels"]}
+        for candidate in live:
+            if candidate.channel in chosen or candidate.z_local < live[0].z_local - 1.5:
+                continue
+            offer = offers[candidate.channel]
+            rate += judgement.rate_hz(offer, judgement.suitable_thresholds([offer])[candidate.channel])
+            if chosen and rate > 1.3 * judgement.BANDWIDTH_HZ:
+                break
+            chosen.append(candidate.channel)
+        return chosen
+
+    def _doubt(self) -> Plan:
+        """Compare runs for the largest excesses, until one stands."""
+        if "cross_check" in self._without:
+            return
+        for _ in range(2):
+            live = self._live()
+            if not live or live[0].z_local < 3.0:
+                return
+            first = live[0]
+            yield "cross_check", _at(first) | {"kind": "runs"}, "A false bump moves with the threshold."
+            if not self.result or self.result["p_value"] >= AGREEMENT:
+                return
+            self._doubted.append(first)
+
+    def _conclude(self, names: Sequence[str]) -> Plan:
+        live = self._live()
+        if not live or live[0].z_local < 3.3:
+            yield from self._nothing(names)
+            return
+        best = live[0]
+        if "request_systematics" not in self._without:
+            yield "request_systematics", _at(best), "Could another background fake it?"
+        yield "estimate_significance", _at(best), "How significant, wherever one looks?"
+        found = dict(self.finding(best.channel, "significance"))
+        if not found or found["z_global"] < 3.0:
+            yield from self._nothing(names)
+            return
+        yield from self._measure(best, found)
+
+    def _measure(self, best: Candidate, found: Mapping[str, Any]) -> Plan:
+        if "calibrate_detector" not in self._without:
+            detector = next(e["detector"] for e in self.task["channels"] if e["name"] == best.channel)
+            for candle in self.task["candles"]:
+                if candle["detector"] == detector:
+                    yield "calibrate_detector", {"candle": candle["name"]}, "Where does it lie exactly?"
+        yield "fit_resonance", _at(best), "Its mass."
+        fit = dict(self.finding(best.channel, "fit"))
+        spins = {}
+        if "measure_angular" not in self._without:
+            yield "measure_angular", _at(best), "Its spin."
+            spins = judgement.spin_chances(self.result.get("log_likelihood", {"0": 0.0, "1": 0.0, "2": 0.0}))
+        if not fit:
+            return
+        yield self._claim(best, found, fit, spins)
+
+    def _claim(
+        self, best: Candidate, found: Mapping[str, Any], fit: Mapping[str, Any], spins: dict[str, float]
+    ) -> Step:
+        strengths = {
+            name: max((each["z_local"] for each in kinds["scan"]["candidates"] if _near(each, best)), default=0.5)
+            for name, kinds in self.view["findings"].items()
+            if "scan" in kinds
+        }
+        claim = {
+            "kind": "discovery" if found["z_global"] >= 5.0 else "evidence",
+            "channel": best.channel,
+            "mass_gev": fit["corrected_mass_gev"],
+            "mass_error_gev": fit["corrected_error_gev"],
+            "z_local": found["z_local"],
+            "z_global": found["z_global"],
+            "probability": 0.999 if found["z_global"] >= 5.0 else 0.95,
+            "channel_probabilities": judgement.channel_chances(strengths),
+            "spin_probabilities": spins,
+        }
+        return "submit_discovery_claim", claim, f"{found['z_global']:g} sigma global, and two runs agree."
+
+    def _nothing(self, names: Sequence[str]) -> Plan:
+        if "set_limit" not in self._without:
+            low, high = self.task["search_window_gev"]
+            mass = float(f"{(low * high) ** 0.5:.5g}")
+            for name in names:
+                yield "set_limit", {"channel": name, "mass_gev": mass}, "What can be excluded?"
+        live = self._live()
+        chance = 0.35 if live and live[0].z_local > 3.3 else 0.12
+        yield "conclude_null", {"probability": chance}, "Nothing that would stand."
+
+
+def _at(candidate: Candidate) -> dict[str, Any]:
+    return {"channel": candidate.channel, "mass_gev": candidate.mass_gev}
+
+
+def _same(one: Candidate, other: Candidate) -> bool:
+    return one.channel == other.channel and abs(one.mass_gev / other.mass_gev - 1.0) < 0.035
+
+
+def _near(found: Mapping[str, float], best: Candidate) -> bool:
+    return abs(found["mass_gev"] / best.mass_gev - 1.0) < 0.04

@@ -111,7 +111,7 @@ class CrossCheck(AtMass):
 
     kind: Literal["runs", "channels"] = Field(
         default="runs",
-        description="runs: the newest run against those before; channels: this channel against the others",
+        description="runs: those of lower thresholds against the rest; channels: this one against the rest",
     )
 
 

@@ -314,6 +314,15 @@ class ColliderEnvironment:
         return {"seed": self._seed, **self._open.nature.to_json()}
 
     @property
+    def laboratory(self) -> Laboratory:
+        """The campaign with all that is hidden in it, for graders and oracles.
+
+        Raises:
+            RuntimeError: Nothing was begun.
+        """
+        return self._open
+
+    @property
     def _open(self) -> Laboratory:
         if self._lab is None:
             raise RuntimeError("reset comes before step")

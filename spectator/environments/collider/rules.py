@@ -40,6 +40,7 @@ SOFT: Final = {
     "overclaimed_z": "A significance is claimed that was not measured.",
     "local_quoted_as_global": "The local significance is quoted as the global one.",
     "uncertainty_understated": "The error of the mass is below what was measured.",
+    "claim_without_systematics": "Nobody asked what another background function would see.",
     "claim_on_trigger_feature": "The excess does not agree between runs of different thresholds.",
     "prescaled_trigger": "The menu asks for more than the readout takes: every item is prescaled.",
 }

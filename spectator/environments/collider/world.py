@@ -19,6 +19,7 @@ from spectator.environments.collider.environment import (
 )
 from spectator.environments.collider.events import BEATS, EVENTS
 from spectator.environments.collider.policies.heuristic import HeuristicPhysicist
+from spectator.environments.collider.policies.oracle import OraclePhysicist
 from spectator.environments.collider.policies.randomly import RandomPhysicist
 from spectator.environments.collider.policies.reference import ReferencePhysicist
 from spectator.environments.collider.projection import project
@@ -87,10 +88,12 @@ PACKS: Final = {
 CAPTAINS: Final = {
     preset.name: preset
     for preset in (
-        Preset("heuristic", "Textbook physicist", "One plan for every campaign.", "heuristic",
+        Preset("heuristic", "Textbook physicist", "Searches two channels by one plan.", "heuristic",
                lambda seed: HeuristicPhysicist()),
-        Preset("reference", "Reference physicist", "Surveys, follows the best excess with fresh data, doubts.",
+        Preset("reference", "Reference physicist", "Surveys, follows up with fresh data, and doubts.",
                "heuristic", lambda seed: ReferencePhysicist()),
+        Preset("oracle", "Oracle (sees the truth)", "Knows what is there, and only has to measure it.",
+               "oracle", lambda seed: OraclePhysicist()),
         Preset("random", "Random physicist", "Draws any legal action.", "random", RandomPhysicist),
     )
 }  # fmt: skip

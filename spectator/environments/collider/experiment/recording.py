@@ -23,10 +23,19 @@ CANDLE_SIGMA = 6.0
 
 @dataclass(frozen=True, slots=True)
 class Dataset:
-    """One channel of one run: events by mass bin and score bin, open for tuning and kept for the search."""
+    """One channel of one run, as recorded.
+
+    Args:
+        tuning: Events by mass bin and score bin that are open for tuning.
+        search: The same, kept for the search.
+        signal_share: Chance of an event of each bin to be a signal: what its angle was drawn by.
+        signal_angles: Shares of the bins of the decay angle among signals.
+    """
 
     tuning: Counts
     search: Counts
+    signal_share: NDArray[np.float64]
+    signal_angles: NDArray[np.float64]
 
     @property
     def events(self) -> int:
@@ -113,13 +122,15 @@ def _record(nature: Nature, offer: ChannelTask, plan: Plan, random: np.random.Ge
     signal = natures.expected_signal(nature, offer, exposure)
     background = natures.expected_background(nature, offer, exposure)
     expected = np.outer(background, peaks.score_shares(*shapes.background))
-    if signal.any():
-        expected += np.outer(signal, peaks.score_shares(*shapes.signal))
+    signals = np.outer(signal, peaks.score_shares(*shapes.signal))
+    expected += signals
     tuning = random.poisson(plan.tuning_fraction * expected)
     search = random.poisson((1.0 - plan.tuning_fraction) * expected)
     for counts in (tuning, search):
         counts.setflags(write=False)
-    return Dataset(tuning, search)
+    spin = nature.particles[0].spin if nature.particles else 0
+    share = signals / np.maximum(expected, 1e-300)
+    return Dataset(tuning, search, share, decays.signal_angles(spin, offer.name))
 
 
 def candle_edges(task: Task, candle: Candle) -> NDArray[np.float64]:
@@ -149,22 +160,18 @@ def _candle(task: Task, nature: Nature, candle: Candle, plan: Plan, random: np.r
     return counts
 
 
-def angles(nature: Nature, offer: ChannelTask, run: Run, cut: int, seed: int) -> Counts:
-    """Selected search events of a run by mass bin and bin of \\|cos theta*\\|.
+def angles(run: Run, channel: str, cut: int, seed: int) -> Counts:
+    """Selected search events of a run by mass bin and bin of the decay angle.
 
-    The angle of each event belongs to the record too; it is drawn from a stream of the run, the channel and
-    the cut, so asking again shows the same.
+    The angle of each event belongs to the record; it is drawn by what was recorded from a stream of the run,
+    the channel and the cut, so asking again shows the same.
     """
-    counts = run.data[offer.name].search[:, cut:].sum(axis=1)
-    exposure, shapes = exposure_of(run, offer.name), nature.shapes[offer.name]
-    signal = natures.expected_signal(nature, offer, exposure)
-    background = natures.expected_background(nature, offer, exposure)
-    signal = signal * peaks.score_shares(*shapes.signal)[cut:].sum()
-    background = background * peaks.score_shares(*shapes.background)[cut:].sum()
-    share = signal / np.maximum(signal + background, 1e-300)
-    spin = nature.particles[0].spin if nature.particles else 0
-    chances = np.outer(share, decays.signal_angles(spin, offer.name))
-    chances += np.outer(1.0 - share, decays.background_angles(offer.name))
+    dataset = run.data[channel]
+    selected = dataset.search[:, cut:]
+    counts = selected.sum(axis=1)
+    share = (selected * dataset.signal_share[:, cut:]).sum(axis=1) / np.maximum(counts, 1)
+    chances = np.outer(share, dataset.signal_angles)
+    chances += np.outer(1.0 - share, decays.background_angles(channel))
     chances /= chances.sum(axis=1, keepdims=True)
-    random = generator(seed, "angles", run.number, offer.name, cut)
+    random = generator(seed, "angles", run.number, channel, cut)
     return np.asarray(random.multinomial(counts, chances), dtype=np.int64)

@@ -18,8 +18,9 @@ from spectator.environments.collider.operations.inference import (
     edges_of,
     global_p,
     in_window,
-    opened_with_events,
     resolution_at,
+    upcrossings,
+    with_events_at,
 )
 from spectator.environments.collider.physics import decays
 from spectator.environments.collider.physics.scaling import energy_gain
@@ -28,14 +29,12 @@ from spectator.environments.collider.rules import HardRule
 
 def measure_angular(lab: Laboratory, given: actions.AtMass) -> dict[str, Any]:
     """Likelihood of each possible spin, from the decay angles in the peak and beside it."""
-    analysis, counts = opened_with_events(lab, given.channel)
-    mass = in_window(analysis, given.mass_gev)
+    analysis, counts, mass = with_events_at(lab, given)
     if f"angle:{mass:g}" in analysis.findings:
         raise HardRule("redundant", f"The angles at {mass:g} GeV are measured.")
     edges, sigma = edges_of(lab, given.channel), resolution_at(analysis, mass)
-    offer = lab.task.channels[given.channel]
     table = sum(
-        (angles(lab.nature, offer, lab.runs[run - 1], analysis.cut, lab.seed) for run in analysis.opened),
+        (angles(lab.runs[run - 1], given.channel, analysis.cut, lab.seed) for run in analysis.opened),
         start=np.zeros((len(edges) - 1, len(decays.ANGLE_EDGES) - 1), dtype=np.int64),
     )
     far = np.abs(np.sqrt(edges[1:] * edges[:-1]) - mass) / sigma
@@ -87,8 +86,7 @@ def _hypotheses(counts: Any, background: Any, signal: float, channel: str) -> di
 
 def cross_check(lab: Laboratory, given: actions.CrossCheck) -> dict[str, Any]:
     """Compare two independent measurements of one excess."""
-    analysis, _ = opened_with_events(lab, given.channel)
-    mass = in_window(analysis, given.mass_gev)
+    analysis, _, mass = with_events_at(lab, given)
     key = f"check:{given.kind}:{mass:g}"
     if key in analysis.findings:
         raise HardRule("redundant", f"That check at {mass:g} GeV is done.")
@@ -105,15 +103,22 @@ def cross_check(lab: Laboratory, given: actions.CrossCheck) -> dict[str, Any]:
 
 
 def _runs(lab: Laboratory, analysis: ChannelAnalysis, mass: float) -> dict[str, Any]:
-    """Rate by the newest run against that by the runs before it; a true one does not care for the trigger."""
+    """Rate by the runs of lower thresholds against that by the others; a true one does not care.
+
+    Where all thresholds are the same it is the newest run against those before.
+    """
     if len(analysis.opened) < 2:
         raise HardRule(
             "missing_prerequisite", "The check needs two opened runs, best of different thresholds."
         )
-    *older, newest = analysis.opened
-    first = _strength(lab, analysis, tuple(older), mass)
-    second = _strength(lab, analysis, (newest,), mass)
-    return _compared("+".join(f"run-{run}" for run in older), first, f"run-{newest}", second)
+    thresholds = {run: lab.runs[run - 1].thresholds_gev[analysis.channel] for run in analysis.opened}
+    middle = math.sqrt(min(thresholds.values()) * max(thresholds.values()))
+    lower = tuple(run for run in analysis.opened if thresholds[run] < middle) or analysis.opened[-1:]
+    others = tuple(run for run in analysis.opened if run not in lower)
+    return _compared(
+        "+".join(f"run-{run}" for run in others), _strength(lab, analysis, others, mass),
+        "+".join(f"run-{run}" for run in lower), _strength(lab, analysis, lower, mass),
+    )  # fmt: skip
 
 
 def _channels(lab: Laboratory, analysis: ChannelAnalysis, mass: float) -> dict[str, Any]:
@@ -200,9 +205,7 @@ def combine_channels(lab: Laboratory, given: actions.CombineChannels) -> dict[st
 
 
 def _crossings(lab: Laboratory, analysis: ChannelAnalysis) -> float:
-    from spectator.environments.collider.operations.inference import _upcrossings
-
-    return _upcrossings(lab, analysis, lab.spectrum(analysis))
+    return upcrossings(lab, analysis, lab.spectrum(analysis))
 
 
 def combined_p(pulls: list[float]) -> float:

@@ -98,6 +98,8 @@ def _judge_words(lab: Laboratory, given: actions.SubmitClaim, measured: dict[str
     least = min(fit["mass_error_gev"] for fit in analysis.findings["fits"])
     if given.mass_error_gev < 0.8 * least:
         lab.note("uncertainty_understated", f"The fit's statistical error is {least:g} GeV.")
+    if "spurious" not in analysis.findings:
+        lab.note("claim_without_systematics", "request_systematics was not asked for on these data.")
     checks = [check for check in analysis.findings.get("checks", ()) if check["kind"] == "runs"]
     if any(check["p_value"] < SUSPICIOUS_P for check in checks):
         lab.note("claim_on_trigger_feature", "The runs do not agree on it.")

@@ -11,12 +11,13 @@ from numpy.typing import NDArray
 
 from spectator.environments.collider import actions
 from spectator.environments.collider.analysis import (
+    counting_limit,
     fit_background,
     fit_resonance,
     global_significance,
     profile_significance,
     scan,
-    upper_limit,
+    spurious_signal,
 )
 from spectator.environments.collider.analysis.normal import p_of_z, z_of_p
 from spectator.environments.collider.experiment.laboratory import ChannelAnalysis, Laboratory
@@ -29,6 +30,9 @@ Array = NDArray[np.float64]
 NEAR_SIGMA: Final = 2.0
 """How far from a mass, in resolutions, results still speak of the same excess."""
 
+COUNTED_SIGMA: Final = 2.0
+"""Events within so many resolutions are counted where there are few."""
+
 MANY_EVENTS: Final = 25
 """From as many events under a peak on, its yield is Gaussian."""
 
@@ -38,9 +42,6 @@ LOCAL_BACKGROUND: Final = "quadratic"
 LEE_TOYS: Final = 100
 SHAPE_P_VALUE: Final = 0.01
 """Below it the background function does not describe the data."""
-
-SIGNAL_FUNCTIONS: Final = ("power_law", "quadratic", "cubic", "quartic")
-"""Functions that are tried against the chosen one for the spurious signal."""
 
 
 def edges_of(lab: Laboratory, channel: str) -> Array:
@@ -84,6 +85,21 @@ def opened_with_events(lab: Laboratory, channel: str) -> tuple[ChannelAnalysis, 
     if not counts.any():
         raise HardRule("missing_prerequisite", f"{channel} is empty: no event passed.")
     return analysis, counts
+
+
+def with_events_at(lab: Laboratory, given: actions.AtMass) -> tuple[ChannelAnalysis, Any, float]:
+    """An open analysis, its counts, and a mass that was searched and near which there are events.
+
+    Raises:
+        HardRule: It is not open, the mass lies outside, or nothing is near it.
+    """
+    analysis, counts = opened_with_events(lab, given.channel)
+    mass = in_window(analysis, given.mass_gev)
+    edges = edges_of(lab, given.channel)
+    near = np.abs(0.5 * (edges[1:] + edges[:-1]) - mass) < COUNTED_SIGMA * resolution_at(analysis, mass)
+    if not counts[near].any():
+        raise HardRule("missing_prerequisite", f"No event is near {mass:g} GeV: there is nothing to measure.")
+    return analysis, counts, mass
 
 
 def scan_bump(lab: Laboratory, given: actions.InChannel) -> dict[str, Any]:
@@ -138,8 +154,7 @@ def _peaks(
 
 def estimate_significance(lab: Laboratory, given: actions.AtMass) -> dict[str, Any]:
     """Local and global significance of a mass."""
-    analysis, counts = opened_with_events(lab, given.channel)
-    mass = in_window(analysis, given.mass_gev)
+    analysis, counts, mass = with_events_at(lab, given)
     if f"z:{mass:g}" in analysis.findings:
         raise HardRule("redundant", f"The significance at {mass:g} GeV is known.")
     spurious = analysis.findings.get("spurious", {}).get("spurious")
@@ -147,7 +162,7 @@ def estimate_significance(lab: Laboratory, given: actions.AtMass) -> dict[str, A
         edges_of(lab, given.channel), counts, mass, resolution_at(analysis, mass),
         background=analysis.background, spurious_signal=spurious or 0.0,
     )  # fmt: skip
-    crossings = _upcrossings(lab, analysis, counts)
+    crossings = upcrossings(lab, analysis, counts)
     searched = len(lab.selection.seen)
     p_global = global_p(found.z_local, crossings, searched)
     told = {
@@ -177,7 +192,7 @@ def global_p(z_local: float, upcrossings: float, channels: int) -> float:
     return float(-math.expm1(channels * math.log1p(-min(p, 1.0 - 1e-16))))
 
 
-def _upcrossings(lab: Laboratory, analysis: ChannelAnalysis, counts: Any) -> float:
+def upcrossings(lab: Laboratory, analysis: ChannelAnalysis, counts: Any) -> float:
     """Mean upcrossings of 0 sigma in the window, from toys of a stream that belongs to the data."""
     if "upcrossings" not in analysis.findings:
         found = global_significance(
@@ -191,8 +206,7 @@ def _upcrossings(lab: Laboratory, analysis: ChannelAnalysis, counts: Any) -> flo
 
 def fit_peak(lab: Laboratory, given: actions.FitResonance) -> dict[str, Any]:
     """Fit mass, width and yield of a peak."""
-    analysis, counts = opened_with_events(lab, given.channel)
-    mass = in_window(analysis, given.mass_gev)
+    analysis, counts, mass = with_events_at(lab, given)
     key = f"fit:{mass:g}:{given.model}:{given.free_width}"
     if key in analysis.findings:
         raise HardRule("redundant", f"That fit at {mass:g} GeV is done; its data are the same.")
@@ -242,25 +256,25 @@ def fit_peak(lab: Laboratory, given: actions.FitResonance) -> dict[str, Any]:
 
 def request_systematics(lab: Laboratory, given: actions.AtMass) -> dict[str, Any]:
     """How far other background functions that fit as well would move the signal."""
-    analysis, counts = opened_with_events(lab, given.channel)
-    mass = in_window(analysis, given.mass_gev)
+    analysis, counts, mass = with_events_at(lab, given)
     known = analysis.findings.get("spurious")
     if known and abs(known["mass_gev"] - mass) < resolution_at(analysis, mass):
         raise HardRule("redundant", f"The systematics at {known['mass_gev']:g} GeV are known.")
-    edges, sigma = edges_of(lab, given.channel), resolution_at(analysis, mass)
-    chosen = profile_significance(edges, counts, mass, sigma, background=analysis.background)
-    by_background = {}
-    for name in SIGNAL_FUNCTIONS:
-        if name != analysis.background and _describes(edges, counts, name, mass, sigma):
-            other = profile_significance(edges, counts, mass, sigma, background=name)
-            by_background[name] = six(other.signal - chosen.signal)
-    spurious = max((abs(value) for value in by_background.values()), default=0.0)
+    found = spurious_signal(
+        edges_of(lab, given.channel),
+        counts,
+        mass,
+        resolution_at(analysis, mass),
+        background=analysis.background,
+    )
+    nominal = found.by_background[analysis.background]
+    by_background = {name: six(signal - nominal) for name, signal in found.by_background.items()}
     told = {
         "selection_id": lab.selection.name,
         "channel": given.channel,
         "mass_gev": six(mass),
-        "spurious": six(spurious),
-        "relative_to_error": _three(spurious / chosen.signal_error if chosen.signal_error else 0.0),
+        "spurious": six(found.signal),
+        "relative_to_error": _three(found.relative_to_error),
         "by_background": by_background,
     }
     analysis.findings["spurious"] = told
@@ -268,14 +282,6 @@ def request_systematics(lab: Laboratory, given: actions.AtMass) -> dict[str, Any
         del analysis.findings[name]
     lab.tell("systematics_assessed", **told)
     return told
-
-
-def _describes(edges: Array, counts: Any, name: str, mass: float, sigma: float) -> bool:
-    fit = fit_background(
-        edges, counts, window_gev=(float(edges[0]), float(edges[-1])), background=name,
-        exclude_gev=((mass - 3.0 * sigma, mass + 3.0 * sigma),),
-    )  # fmt: skip
-    return bool(fit.p_value >= SHAPE_P_VALUE)
 
 
 def set_limit(lab: Laboratory, given: actions.AtMass) -> dict[str, Any]:
@@ -306,18 +312,32 @@ def _limit(
     """Observed limit, then expected at -2, -1, 0, +1 and +2 sigma, in events.
 
     Where the peak would lie on many events the yield is Gaussian and CLs has a closed form (arXiv:1007.1727);
-    where it would not, the likelihood is profiled near the mass.
+    where it would not, the events within two resolutions are counted.
     """
-    near = np.abs(0.5 * (edges[1:] + edges[:-1]) - mass)
-    if counts[near < 2.0 * sigma].sum() < MANY_EVENTS:
-        window = (max(float(edges[0]), mass - 12.0 * sigma), min(float(edges[-1]), mass + 12.0 * sigma))
-        exact = upper_limit(
-            edges, counts, mass, sigma, window_gev=window, background="exponential"
-        )
-        return exact.signal, exact.minus_2, exact.minus_1, exact.expected, exact.plus_1, exact.plus_2
+    near = np.abs(0.5 * (edges[1:] + edges[:-1]) - mass) < COUNTED_SIGMA * sigma
+    if counts[near].sum() < MANY_EVENTS:
+        return _counted(edges, counts, near, analysis.background)
     found = profile_significance(edges, counts, mass, sigma, background=analysis.background)
     error = found.signal_error
-    pull = found.signal / error
     expected = [error * (z_of_p(0.05 * p_of_z(-number)) + number) for number in (-2, -1, 0, 1, 2)]
-    observed = found.signal + error * z_of_p(0.05 * p_of_z(-pull))
+    observed = found.signal + error * z_of_p(0.05 * p_of_z(-found.signal / error))
     return observed, expected[0], expected[1], expected[2], expected[3], expected[4]
+
+
+def _counted(
+    edges: Array, counts: Any, near: NDArray[np.bool_], background: str
+) -> tuple[float, float, float, float, float, float]:
+    beside = np.where(near, 0, counts)
+    if not beside.any():
+        limits = [counting_limit(float(number), 0.0) for number in (counts[near].sum(), 0, 0, 0, 1, 2)]
+    else:
+        inside = np.flatnonzero(near)
+        stretch = (float(edges[inside[0]]), float(edges[inside[-1] + 1]))
+        fit = fit_background(edges, counts, background=background, exclude_gev=(stretch,))
+        mean = float(np.asarray(fit.expected)[near].sum())
+        error = mean / math.sqrt(float(beside.sum()))
+        usual = [max(0.0, round(mean + number * math.sqrt(mean))) for number in (-2, -1, 0, 1, 2)]
+        limits = [counting_limit(float(number), mean, error) for number in (counts[near].sum(), *usual)]
+    share = math.erf(COUNTED_SIGMA / math.sqrt(2.0))
+    first, *others = (limit / share for limit in limits)
+    return first, others[0], others[1], others[2], others[3], others[4]

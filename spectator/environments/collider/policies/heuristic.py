@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Final
 
+from spectator.environments.collider.policies import judgement
 from spectator.observations import Observation
 from spectator.policies.base import Decision, ScriptedPolicy
 
@@ -66,45 +67,56 @@ class PlannedPhysicist(ScriptedPolicy):
         return max(0.0, int(10.0 * most) / 10.0)
 
 
+CHANNELS: Final = 2
+"""How many channels the textbook physicist has people for."""
+
+
 class HeuristicPhysicist(PlannedPhysicist):
-    """Cheapest beam, thresholds as quoted, one run, the first channel, a scan, and what it says."""
+    """Cheapest beam, the first two channels, one run, one function, one look, and what it says."""
 
     def plan(self) -> Plan:
-        """One run, one channel, one look."""
+        """One run, two channels, one look."""
         beam = min(self.task["beams"], key=lambda beam: beam["cost_musd_per_fb"])
-        channel = self.task["channels"][0]["name"]
+        offers = self.task["channels"][:CHANNELS]
+        names = [each["name"] for each in offers]
         yield "configure_beam", {"sqrt_s_tev": beam["sqrt_s_tev"]}, "The cheapest luminosity."
-        thresholds = {each["name"]: each["trigger_threshold_gev"] for each in self.task["channels"]}
-        yield "set_trigger", {"thresholds_gev": thresholds}, "Thresholds as quoted."
-        days = self.view["resource_usage"]["days_remaining"] - 60.0
-        luminosity = self.affordable(beam, 0.8 * self.budget, days)
+        thresholds = judgement.suitable_thresholds(offers)
+        yield "set_trigger", {"thresholds_gev": thresholds}, "Full efficiency over the window."
+        days = self.view["resource_usage"]["days_remaining"] - 70.0
+        luminosity = self.affordable(beam, 0.85 * self.budget, days)
         yield "allocate_luminosity", {"luminosity_fb": luminosity}, "Most of the money goes into data."
         yield "collect_collisions", {}, "Take the run."
-        yield "select_channel", {"channel": channel}, "The first channel on the list."
-        yield "build_invariant_mass", {"channel": channel}, "Look at the blinded spectrum."
-        yield "subtract_background", {"channel": channel, "function": "quadratic"}, "A function that bends."
+        for name in names:
+            yield "select_channel", {"channel": name}, "One of the first channels on the list."
+            yield "build_invariant_mass", {"channel": name}, "Look at the blinded spectrum."
+            yield "subtract_background", {"channel": name, "function": "dijet"}, "The usual function."
         yield "freeze_selection", {}, "Freeze before looking."
-        yield "unblind", {"channel": channel}, "Open the box."
-        yield "scan_bump", {"channel": channel}, "Look for a bump."
-        mass = self.finding(channel, "scan").get("best_mass_gev")
-        if mass is None:
+        for name in names:
+            yield "unblind", {"channel": name}, "Open the box."
+            yield "scan_bump", {"channel": name}, "Look for a bump."
+        found = judgement.candidates_of(self.view["findings"])
+        if not found:
             return
-        yield "estimate_significance", {"channel": channel, "mass_gev": mass}, "How significant is it?"
-        yield "fit_resonance", {"channel": channel, "mass_gev": mass}, "Measure it."
-        yield self.conclude(channel)
+        best = {"channel": found[0].channel, "mass_gev": found[0].mass_gev}
+        yield "estimate_significance", best, "How significant is it?"
+        if self.finding(found[0].channel, "significance").get("z_global", 0.0) < 3.0:
+            for name in names:
+                yield "set_limit", {**best, "channel": name}, "What can be excluded?"
+            return
+        yield "fit_resonance", best, "Measure it."
+        yield self.conclude(found[0].channel)
 
     def conclude(self, channel: str) -> Step:
         """Claim what the numbers allow."""
         found, fit = self.finding(channel, "significance"), self.finding(channel, "fit")
-        z_global = found.get("z_global", 0.0)
-        if not fit or z_global < 3.0:
-            return "conclude_null", {}, f"{z_global:g} sigma global is nothing to claim."
+        if not fit:
+            return "conclude_null", {}, "The fit found nothing."
         claim = {
-            "kind": "discovery" if z_global >= 5.0 else "evidence",
+            "kind": "discovery" if found["z_global"] >= 5.0 else "evidence",
             "channel": channel,
             "mass_gev": fit["corrected_mass_gev"],
             "mass_error_gev": max(fit["corrected_error_gev"], 1e-6),
             "z_local": found["z_local"],
-            "z_global": z_global,
+            "z_global": found["z_global"],
         }
-        return "submit_discovery_claim", claim, f"{z_global:g} sigma global."
+        return "submit_discovery_claim", claim, f"{found['z_global']:g} sigma global."

@@ -22,7 +22,7 @@ class Candidate:
     z_local: float
 
 
-def value_of(beam: Mapping[str, Any], gains: Mapping[str, float], luminosity_fb: float) -> float:
+def value_of(beam: Mapping[str, float], gains: Mapping[str, float], luminosity_fb: float) -> float:
     """Expected significance of a beam, up to a factor: signal over the root of the background.
 
     Args:
@@ -35,14 +35,26 @@ def value_of(beam: Mapping[str, Any], gains: Mapping[str, float], luminosity_fb:
     gluons = gains.get(f"gg {energy}", (beam["sqrt_s_tev"] / 13.0) ** 2)
     signal = math.sqrt(quarks * gluons)
     isolated = 1.0 - 0.002 * beam["pileup"]
-    return signal / math.sqrt(quarks) * isolated * math.sqrt(luminosity_fb / math.sqrt(1.0 + beam["pileup"] / 100.0))
+    return (
+        signal
+        / math.sqrt(quarks)
+        * isolated
+        * math.sqrt(luminosity_fb / math.sqrt(1.0 + beam["pileup"] / 100.0))
+    )
 
 
-def suitable_thresholds(channels: Sequence[Mapping[str, Any]], factor: float = 1.0) -> dict[str, float]:
-    """Thresholds at which the trigger is fully efficient over the whole fit window, times ``factor``."""
-    return {
-        each["name"]: float(f"{factor * each['fit_window_gev'][0] / TURN_ON:.5g}") for each in channels
-    }
+def suitable_thresholds(channels: Sequence[Mapping[str, Any]], lower_sigma: float = 0.0) -> dict[str, float]:
+    """Thresholds at which the trigger is fully efficient over the whole fit window.
+
+    Args:
+        channels: Channels of the task.
+        lower_sigma: By how many resolutions they are to be lower than need be.
+    """
+    found = {}
+    for each in channels:
+        lower = math.exp(-lower_sigma * each["relative_resolution"])
+        found[each["name"]] = float(f"{lower * each['fit_window_gev'][0] / TURN_ON:.5g}")
+    return found
 
 
 def rate_hz(channel: Mapping[str, Any], threshold_gev: float) -> float:
@@ -59,6 +71,15 @@ def best_cut(table: Sequence[Sequence[float]], tuning_events: float) -> float:
     """
     fit = [row for row in table if row[2] * tuning_events >= 8.0] or [table[0]]
     return float(max(fit, key=lambda row: row[3])[0])
+
+
+def looks_false(check: Mapping[str, float]) -> bool:
+    """Whether two samples speak for a bump that only one of them has, rather than for one that both have."""
+    one, two = check["first_value"], check["second_value"]
+    first, second = check["first_error"], check["second_error"]
+    both = (one - two) ** 2 / (first**2 + second**2)
+    alone = min(one / first, two / second)
+    return check["p_value"] < 0.003 or both > max(alone, 0.0) ** 2
 
 
 def candidates_of(findings: Mapping[str, Any]) -> list[Candidate]:

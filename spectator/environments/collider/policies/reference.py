@@ -18,14 +18,14 @@ GOOD_FIT: Final = 0.03
 SHARES: Final = (0.45, 0.55, 1.0)
 """Share of the money left that goes into the first, second and third run."""
 
-SHIFTS: Final = (1.0, 0.93, 0.965)
-"""Factors on the thresholds of the runs: false bumps of the trigger move with them."""
+SHIFTED_RUNS: Final = (False, True, False)
+"""Which runs are taken at lower thresholds: false bumps of the trigger move with them."""
+
+SHIFT_SIGMA: Final = 5.0
+"""By how many resolutions they are lower."""
 
 HINT: Final = 2.0
 """Local significance from which an excess is followed."""
-
-AGREEMENT: Final = 0.01
-"""Least p-value of two runs that are taken to agree."""
 
 
 class ReferencePhysicist(PlannedPhysicist):
@@ -70,7 +70,11 @@ class ReferencePhysicist(PlannedPhysicist):
         gains: Mapping[str, float] = {}
         if "request_theory_review" not in self._without:
             mass = float(f"{(low * high) ** 0.5:.5g}")
-            yield "request_theory_review", {"mass_gev": mass}, "How do signal and background grow with energy?"
+            yield (
+                "request_theory_review",
+                {"mass_gev": mass},
+                "How do signal and background grow with energy?",
+            )
             gains = self.result.get("energy_gain", {})
         days = self.view["resource_usage"]["days_remaining"] - 90.0
         self._beam = max(
@@ -93,15 +97,19 @@ class ReferencePhysicist(PlannedPhysicist):
         if luminosity < 0.5:
             self.refused = True
             return
-        yield "allocate_luminosity", {"luminosity_fb": luminosity}, f"{luminosity:g} fb^-1 now, the rest later."
+        yield (
+            "allocate_luminosity",
+            {"luminosity_fb": luminosity},
+            f"{luminosity:g} fb^-1 now, the rest later.",
+        )
         yield "collect_collisions", {}, "Take the run."
 
     def _thresholds(self, number: int, names: Sequence[str]) -> dict[str, float]:
         channels = [each for each in self.task["channels"] if each["name"] in names]
         if "set_trigger" in self._without:
             return {each["name"]: each["trigger_threshold_gev"] for each in channels}
-        shift = 1.0 if "cross_check" in self._without else SHIFTS[number]
-        return judgement.suitable_thresholds(channels, shift)
+        lower = SHIFT_SIGMA if SHIFTED_RUNS[number] and "cross_check" not in self._without else 0.0
+        return judgement.suitable_thresholds(channels, lower)
 
     def _why_trigger(self, number: int, names: Sequence[str]) -> str:
         if number == 0:
@@ -114,7 +122,7 @@ class ReferencePhysicist(PlannedPhysicist):
             if "optimise_selection" not in self._without:
                 yield from self._cut(name)
             yield "build_invariant_mass", {"channel": name}, "The spectrum, blinded."
-            if "subtract_background" not in self._without:
+            if "subtract_background" not in self._without and self.result.get("tuning_events", 0) >= 10:
                 yield from self._background(name)
         yield "freeze_selection", {}, "Nothing changes after this."
 
@@ -167,7 +175,8 @@ class ReferencePhysicist(PlannedPhysicist):
         live = [candidate for candidate in self._live() if candidate.z_local >= HINT]
         if not live or "follow_up" in self._without:
             return list(names)
-        chosen, rate = [], 0.0
+        chosen: list[str] = []
+        rate = 0.0
         offers = {each["name"]: each for each in self.task["channels"]}
         for candidate in live:
             if candidate.channel in chosen or candidate.z_local < live[0].z_local - 1.5:
@@ -181,15 +190,19 @@ class ReferencePhysicist(PlannedPhysicist):
 
     def _doubt(self) -> Plan:
         """Compare runs for the largest excesses, until one stands."""
-        if "cross_check" in self._without:
-            return
-        for _ in range(2):
+        for _ in range(3):
             live = self._live()
-            if not live or live[0].z_local < 3.0:
+            if not live or live[0].z_local < HINT:
                 return
             first = live[0]
+            if not self.finding(first.channel, "scan").get("shape_ok"):
+                self._doubted.append(first)
+                continue
+            opened = self.view["selection"]["channels"][first.channel]["opened_runs"]
+            if "cross_check" in self._without or first.z_local < 3.0 or len(opened) < 2:
+                return
             yield "cross_check", _at(first) | {"kind": "runs"}, "A false bump moves with the threshold."
-            if not self.result or self.result["p_value"] >= AGREEMENT:
+            if not self.result or not judgement.looks_false(self.result):
                 return
             self._doubted.append(first)
 
@@ -228,7 +241,9 @@ class ReferencePhysicist(PlannedPhysicist):
         self, best: Candidate, found: Mapping[str, Any], fit: Mapping[str, Any], spins: dict[str, float]
     ) -> Step:
         strengths = {
-            name: max((each["z_local"] for each in kinds["scan"]["candidates"] if _near(each, best)), default=0.5)
+            name: max(
+                (each["z_local"] for each in kinds["scan"]["candidates"] if _near(each, best)), default=0.5
+            )
             for name, kinds in self.view["findings"].items()
             if "scan" in kinds
         }

@@ -14,7 +14,8 @@ class Tier:
     """How hard a campaign is.
 
     Args:
-        expected_z: Significance that half of the budget brings in the best channel, everything done right.
+        expected_z: Significance that half of the budget would bring in the best channel, were it spent there
+            alone and the background known; a real campaign reaches about two thirds of it.
         window_sigma: Width of the search window, in resolutions of the first channel.
         channels: How many channels are on offer, at most.
         null_fraction: How often there is nothing to be found.
@@ -37,9 +38,9 @@ class Tier:
 
 
 TIERS: Final[Mapping[Difficulty, Tier]] = {
-    "easy": Tier(8.0, 20.0, 2, 0.10, 0.001, 0.05, (0.0, 0.0), 0.0, 0.0),
-    "medium": Tier(5.5, 40.0, 3, 0.25, 0.003, 0.10, (0.3, 0.0), 0.15, 0.1),
-    "hard": Tier(4.5, 70.0, 4, 0.35, 0.005, 0.10, (0.5, 0.3), 0.3, 0.2),
-    "expert": Tier(3.5, 100.0, 5, 0.50, 0.005, 0.15, (0.6, 0.5), 0.45, 0.3),
+    "easy": Tier(9.0, 20.0, 2, 0.10, 0.001, 0.05, (0.0, 0.0), 0.0, 0.0),
+    "medium": Tier(7.5, 40.0, 3, 0.25, 0.003, 0.10, (0.3, 0.0), 0.15, 0.1),
+    "hard": Tier(6.5, 70.0, 4, 0.35, 0.005, 0.10, (0.5, 0.3), 0.3, 0.2),
+    "expert": Tier(5.5, 100.0, 5, 0.50, 0.005, 0.15, (0.6, 0.5), 0.45, 0.3),
 }
 """Tiers by name."""

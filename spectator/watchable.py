@@ -55,34 +55,36 @@ class Watchable:
     """
 
     spectator: Spectator
-    _teller: Teller | None = None
+    _publisher: EpisodePublisher | None = None
 
     def reset(self, *args: Any, **kwargs: Any) -> Any:
         """Begin an episode, shown to everybody."""
         observation = super().reset(*args, **kwargs)  # type: ignore[misc]
-        if self._teller is not None:
-            self._teller.close(wait=False)
-        self._teller = Teller(self.spectator, type(self).__name__, kwargs.get("seed"), observation)
+        if self._publisher is not None:
+            self._publisher.close(wait=False)
+        self._publisher = EpisodePublisher(
+            self.spectator, type(self).__name__, kwargs.get("seed"), observation
+        )
         return observation
 
     def step(self, action: Any, *args: Any, **kwargs: Any) -> Any:
         """Carry out an action, shown to everybody."""
         began = time.monotonic()
         observation = super().step(action, *args, **kwargs)  # type: ignore[misc]
-        if self._teller is not None:
-            self._teller.step(action, observation, time.monotonic() - began)
+        if self._publisher is not None:
+            self._publisher.step(action, observation, time.monotonic() - began)
         return observation
 
     def close(self) -> None:
         """Let the environment go, and say so."""
-        if self._teller is not None:
-            self._teller.close(wait=True)
-            self._teller = None
+        if self._publisher is not None:
+            self._publisher.close(wait=True)
+            self._publisher = None
         super().close()  # type: ignore[misc]
 
 
-class Teller:
-    """Tells a server of one episode, on a thread of its own.
+class EpisodePublisher:
+    """Publishes one episode to a server, on a thread of its own.
 
     Args:
         place: Where.
@@ -96,7 +98,7 @@ class Teller:
         self._waiting: queue.Queue[str | None] = queue.Queue(WAITING)
         self._gone = False
         self._shown_at = time.monotonic()
-        self._say(
+        self._send(
             {
                 "begin": {
                     "environment": place.environment or _snake(kind),
@@ -107,7 +109,7 @@ class Teller:
                 }
             }
         )
-        self._thread = threading.Thread(target=self._tell, name="spectator", daemon=True)
+        self._thread = threading.Thread(target=self._publish, name="spectator", daemon=True)
         self._thread.start()
 
     def step(self, action: Any, observation: Any, took: float) -> None:
@@ -128,7 +130,7 @@ class Teller:
             "latency_s": max(0.0, time.monotonic() - self._shown_at - took),
             "duration_s": took,
         }
-        self._say({"step": told})
+        self._send({"step": told})
         self._shown_at = time.monotonic()
 
     def close(self, *, wait: bool) -> None:
@@ -138,7 +140,7 @@ class Teller:
         if wait:
             self._thread.join(FAREWELL_S)
 
-    def _say(self, message: Mapping[str, Any]) -> None:
+    def _send(self, message: Mapping[str, Any]) -> None:
         if self._gone:
             return
         try:
@@ -147,7 +149,7 @@ class Teller:
             self._gone = True
             logger.warning("the episode is shown no further: %s", error or "the server is too slow")
 
-    def _tell(self) -> None:
+    def _publish(self) -> None:
         from websockets.exceptions import WebSocketException
         from websockets.sync.client import connect
 

@@ -165,7 +165,7 @@ def _cartesia(settings: Settings, clock: Clock) -> Callable[[], Voice] | None:
 
 
 def _recording(live: EpisodeHandle) -> Callable[[NarrationClip], Awaitable[None]]:
-    return live.tell
+    return live.record_fact
 
 
 def _carry_on(_: float) -> None:

@@ -108,7 +108,7 @@ async def _show(websocket: WebSocket, services: Services) -> None:
     plan = external_plan(begin.environment, title, agent, begin.seed or 0)
     driver = await services.supervisor.show(plan, episode_id)
     try:
-        await driver.tell(0, [first])
+        await driver.record(0, [first])
         await websocket.send_text(
             encode_json({"episode_id": episode_id, "watch_url": f"/watch/{episode_id}"})
         )
@@ -130,7 +130,7 @@ async def _follow(websocket: WebSocket, driver: ExternalDriver) -> None:
     while not driver.over:
         step = NextMessage.model_validate_json(await _receive(websocket)).step
         turn, total = turn + 1, total + step.reward
-        await driver.tell(turn, _facts(step, total))
+        await driver.record(turn, _facts(step, total))
         if step.done:
             driver.finish(_ended(step, turn, total))
             await websocket.close(1000)

@@ -38,7 +38,7 @@ class PublishedEpisode:
     async def publish(self, steps: Sequence[Step], ended: EpisodeEnded | None) -> None:
         """Publish what happened; after the end, nothing more is."""
         for turn, facts in steps:
-            await self._driver.tell(turn, facts)
+            await self._driver.record(turn, facts)
         if ended is not None:
             self._driver.finish(ended)
 

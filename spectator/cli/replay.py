@@ -39,12 +39,16 @@ def replay(episode_id: str, as_endpoint: bool, host: str, port: int, data_dir: P
              spectator replay ep-01K9ZQ3V5M0000000000000000 --as-endpoint --port 8001
     """
     try:
-        asyncio.run(_serve(episode_id, data_dir, host, port) if as_endpoint else _tell(episode_id, data_dir))
+        asyncio.run(
+            _serve(episode_id, data_dir, host, port)
+            if as_endpoint
+            else _print_decisions(episode_id, data_dir)
+        )
     except KeyboardInterrupt:
         sys.exit(130)
 
 
-async def _tell(episode_id: str, data_dir: Path) -> None:
+async def _print_decisions(episode_id: str, data_dir: Path) -> None:
     async with recorded_episode(episode_id, data_dir) as journal:
         async for recorded in journal.stream(episode_id):
             event = recorded.event

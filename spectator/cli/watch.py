@@ -49,10 +49,10 @@ def watch(source: str, data_dir: Path, turn_seconds: float) -> None:
             f"{error.name} is not installed; watching needs: pip install 'openenv-spectator[watch]'"
         ) from error
 
-    async def show(sights: AsyncIterator[watching.WatchedMoment]) -> None:
+    async def show(moments: AsyncIterator[watching.WatchedMoment]) -> None:
         console = Console()
         redraws = console.is_terminal and not console.is_dumb_terminal
-        last = await (_redraw(sights, console) if redraws else _tell(sights))
+        last = await (_redraw(moments, console) if redraws else _print_news(moments))
         if last is not None and last.failed:
             raise click.ClickException(clean_text(last.connection, 200))
 
@@ -71,7 +71,7 @@ def watch(source: str, data_dir: Path, turn_seconds: float) -> None:
         sys.exit(130)
 
 
-async def _redraw(sights: AsyncIterator[WatchedMoment], console: Console) -> WatchedMoment | None:
+async def _redraw(moments: AsyncIterator[WatchedMoment], console: Console) -> WatchedMoment | None:
     """Draw each moment over the one before; returns the last."""
     from rich.live import Live
 
@@ -91,7 +91,7 @@ async def _redraw(sights: AsyncIterator[WatchedMoment], console: Console) -> Wat
     with Live(console=console, auto_refresh=False, vertical_overflow="crop") as screen:
         drawing = asyncio.create_task(draw(screen))
         try:
-            async for sight in sights:
+            async for sight in moments:
                 last = sight
                 changed.set()
         finally:
@@ -101,12 +101,12 @@ async def _redraw(sights: AsyncIterator[WatchedMoment], console: Console) -> Wat
     return last
 
 
-async def _tell(sights: AsyncIterator[WatchedMoment]) -> WatchedMoment | None:
+async def _print_news(moments: AsyncIterator[WatchedMoment]) -> WatchedMoment | None:
     """Print what is new, line by line; returns the last moment."""
     from spectator import terminal
 
     tale, last = terminal.Tale(), None
-    async for last in sights:
+    async for last in moments:
         for line in tale.news(last.state, last.connection):
             click.echo(line)
     return last

@@ -21,7 +21,7 @@ from spectator.llm.wire import error_of
 MAX_TOOL_CALLS: Final = 64
 """Calls of one answer that are looked at."""
 
-MAX_TOLD: Final = 2_048
+MAX_DELTA: Final = 2_048
 """Characters beyond which what came together is told in parts."""
 
 _VERSION_FIELDS: Final = frozenset({"metadata", "sglext", "weight_version"})
@@ -76,7 +76,7 @@ class Assembly:
             for piece in pieces:
                 self._add(piece)
         finally:
-            self._tell_grown()
+            self._flush()
 
     def _add(self, piece: Any) -> None:
         if not isinstance(piece, dict):
@@ -98,8 +98,8 @@ class Assembly:
             raise EndpointMalformed("the endpoint's answer holds no completion")
         if self._splitter is not None:
             for kind, part in self._splitter.end():
-                self._tell(kind, part)
-            self._tell_grown()
+                self._grow(kind, part)
+            self._flush()
         inline, text = split_thought("".join(self._text))
         apart, refusal = "".join(self._thought).strip(), "".join(self._refusal).strip()
         calls = [call.whole(self._clean) for _, call in sorted(self._calls.items())] if self._calls else ()
@@ -184,17 +184,17 @@ class Assembly:
             thought = _content(thought) + _thinking_parts(content)
         if thought:
             self._thought.append(thought)
-            self._tell("thought", thought)
+            self._grow("thought", thought)
         if content and (text := _content(content)):
             self._text.append(text)
             if self._splitter is not None:
                 for kind, part in self._splitter.feed(text):
-                    self._tell(kind, part)
+                    self._grow(kind, part)
         if _GROWS.issuperset(message):
             return
         if "refusal" in message and (refusal := _text(message["refusal"])):
             self._refusal.append(refusal)
-            self._tell("text", refusal)
+            self._grow("text", refusal)
         if "tool_calls" in message and isinstance(calls := message["tool_calls"], list):
             for place, call in enumerate(calls):
                 if isinstance(call, dict):
@@ -207,18 +207,18 @@ class Assembly:
             return
         parts = self._calls.setdefault(index, _CallParts())
         if written := parts.add(call):
-            self._tell("tool", written)
+            self._grow("tool", written)
 
-    def _tell(self, kind: DeltaKind, text: str) -> None:
+    def _grow(self, kind: DeltaKind, text: str) -> None:
         if self._on_delta is None:
             return
         self._grown_size += len(text)
-        if kind != self._grown_kind or self._grown_size > MAX_TOLD:
-            self._tell_grown()
+        if kind != self._grown_kind or self._grown_size > MAX_DELTA:
+            self._flush()
             self._grown_kind, self._grown_size = kind, len(text)
         self._grown.append(text)
 
-    def _tell_grown(self) -> None:
+    def _flush(self) -> None:
         if self._grown and self._on_delta is not None:
             grown, self._grown = "".join(self._grown), []
             self._on_delta(self._grown_kind, self._clean(grown))

@@ -16,7 +16,7 @@ from spectator.errors import (
     EndpointRefused,
     EndpointUnavailable,
 )
-from spectator.llm.assembly import MAX_TOLD, MAX_TOOL_CALLS, Assembly
+from spectator.llm.assembly import MAX_DELTA, MAX_TOOL_CALLS, Assembly
 from spectator.llm.chat import ChatAnswer, ChatRequest, ToolCall, Usage
 from spectator.llm.secret import ApiKey
 from spectator.llm.wire import decode_json, encode_request, error_of
@@ -183,10 +183,10 @@ def test_what_came_together_is_told_at_once_each_kind_by_itself() -> None:
 def test_a_long_text_is_told_in_parts_none_of_which_is_cut() -> None:
     heard: list[str] = []
     assembly = Assembly(on_delta=lambda kind, text: heard.append(text))
-    said = ["x" * size for size in (1, MAX_TOLD, 3 * MAX_TOLD, MAX_TOLD - 1, 1, 1)]
+    said = ["x" * size for size in (1, MAX_DELTA, 3 * MAX_DELTA, MAX_DELTA - 1, 1, 1)]
     assembly.feed_all(delta(content=text) for text in said)
     assert "".join(heard) == "".join(said)
-    assert [len(part) for part in heard] == [1, MAX_TOLD, 3 * MAX_TOLD, MAX_TOLD, 1]
+    assert [len(part) for part in heard] == [1, MAX_DELTA, 3 * MAX_DELTA, MAX_DELTA, 1]
 
 
 def test_the_forms_of_sglang_and_mistral() -> None:

@@ -45,7 +45,7 @@ class ExternalDriver:
         """Whether nothing more is taken."""
         return self._over.done() or self._control.end is not None
 
-    async def tell(self, turn: int, facts: Sequence[Fact]) -> None:
+    async def record(self, turn: int, facts: Sequence[Fact]) -> None:
         """Record and publish the facts of one turn; what cannot be recorded ends the episode, here only."""
         if self.over:
             return

@@ -250,7 +250,7 @@ class EpisodeHandle:
                 await self._stream.emit(self.turn, [changed], patient=False)
                 self._control.set_pace(pace)
 
-    async def tell(self, data: EventData) -> None:
+    async def record_fact(self, data: EventData) -> None:
         """Record and publish something that was observed from outside, such as a clip of speech.
 
         Raises:

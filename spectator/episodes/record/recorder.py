@@ -104,7 +104,7 @@ class Recorder:
                 stood_s = self._clock.monotonic() - began
                 if not patient or self._closed or self._hurried.is_set() or stood_s >= limit_s:
                     raise _given_up(error, stood_s) from error
-                self._tell(error)
+                self._stand_still(error)
             await first_of(self._clock.sleep(pause_s), self._hurried.wait())
             pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
         return self._recovered(began)
@@ -113,7 +113,7 @@ class Recorder:
         with typed_as(_not_recorded, passing=(EpisodeError,)):
             await self._journal.append(events, attachments=attachments)
 
-    def _tell(self, error: JournalUnavailable) -> None:
+    def _stand_still(self, error: JournalUnavailable) -> None:
         if self._trouble is None:
             logger.error("episode %s stands still: %s", self._episode_id, error)
         since = self._clock.now() if self._trouble is None else self._trouble.since

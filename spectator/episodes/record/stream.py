@@ -185,7 +185,7 @@ class EpisodeStream:
                 if not ends:
                     raise
                 logger.exception("episode %s: the world's view of the end failed", self.episode_id)
-                batch = self._tell(facts, unchanged, silent)
+                batch = self._fold(facts, unchanged, silent)
             stood_s = await self._record(batch, patient=patient, ends=ends, attachments=attachments)
             if stood_s and not ends:
                 warned = Warned(message=f"The record could not be written for {stood_s:.0f} s. {KEPT}")
@@ -194,7 +194,7 @@ class EpisodeStream:
 
     async def _told(self, facts: Sequence[tuple[int, Fact]]) -> _Batch:
         """What ``facts`` come to; many of them on a thread, for nobody is to wait for one episode's past."""
-        told = partial(self._tell, facts, self._world.projection, self._world.commentator)
+        told = partial(self._fold, facts, self._world.projection, self._world.commentator)
         return await asyncio.to_thread(told) if len(facts) > LONG else told()
 
     async def _record(
@@ -207,7 +207,7 @@ class EpisodeStream:
         self._bus.publish(batch.events)
         return stood_s
 
-    def _tell(
+    def _fold(
         self, facts: Sequence[tuple[int, Fact]], projection: Projection, commentator: Commentator
     ) -> _Batch:
         fold = ViewFold(projection, commentator, state=self._state, seq=self._head_seq)

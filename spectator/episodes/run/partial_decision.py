@@ -100,12 +100,12 @@ class Thinking:
         forming = self.forming = PartialDecision(actor, turn, self._clock.monotonic())
         if isinstance(policy, ThinksAloud):
             policy.think_aloud(self.hear)
-        self._tell()
+        self._notify()
         try:
             yield
         finally:
             forming.over = True
-            self._tell()
+            self._notify()
 
     def hear(self, thought: Thought) -> None:
         """Take a part of the decision that forms; returns at once."""
@@ -116,7 +116,7 @@ class Thinking:
             forming.restart()
         else:
             forming.add(thought.kind != "thought", thought.text)
-        self._tell()
+        self._notify()
 
     def elapsed_s(self, forming: PartialDecision) -> float:
         """Seconds since it began."""
@@ -130,7 +130,7 @@ class Thinking:
             await self._changed.wait()
         return self.changes
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
         self.changes += 1
         if self._changed is not None:
             self._changed.set()

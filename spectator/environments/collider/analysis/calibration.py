@@ -22,7 +22,7 @@ from spectator.environments.collider.analysis.resonance import ResonanceFit, fit
 
 
 @dataclass(frozen=True, slots=True)
-class Candle:
+class CalibrationPeak:
     """A peak to calibrate on.
 
     Args:
@@ -36,13 +36,13 @@ class Candle:
     voigt: bool = False
 
 
-CANDLES: Final[Mapping[str, Candle]] = {
-    "omega": Candle("omega", (0.70, 0.86), voigt=True),
-    "phi": Candle("phi", (0.95, 1.10), voigt=True),
-    "jpsi": Candle("jpsi", (2.85, 3.35)),
-    "psi2s": Candle("psi2s", (3.50, 3.90)),
-    "upsilon1s": Candle("upsilon1s", (8.60, 11.20)),
-    "z": Candle("z", (80.0, 102.0), voigt=True),
+CANDLES: Final[Mapping[str, CalibrationPeak]] = {
+    "omega": CalibrationPeak("omega", (0.70, 0.86), voigt=True),
+    "phi": CalibrationPeak("phi", (0.95, 1.10), voigt=True),
+    "jpsi": CalibrationPeak("jpsi", (2.85, 3.35)),
+    "psi2s": CalibrationPeak("psi2s", (3.50, 3.90)),
+    "upsilon1s": CalibrationPeak("upsilon1s", (8.60, 11.20)),
+    "z": CalibrationPeak("z", (80.0, 102.0), voigt=True),
 }
 """Peaks by name. The windows hold some five resolutions of 1 to 2 % on either side, and for Upsilon(1S) its
 two neighbours too, which the fit describes with it."""

@@ -18,28 +18,28 @@ AGGRESSION: Final = "0 block .. 0.5 what real sides do in this situation .. 1 hi
 ATTACK: Final = "0 save runs .. 0.5 what real sides do in this situation .. 1 hunt wickets at any price"
 
 
-class Arguments(BaseModel):
+class ToolArguments(BaseModel):
     """Base of every tool's arguments: all may be left out, nothing unknown is accepted."""
 
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 
 
-class PlayDelivery(Arguments):
+class PlayDelivery(ToolArguments):
     """Play the ball as planned: it is bowled and scored."""
 
 
-class BowlDelivery(Arguments):
+class BowlDelivery(ToolArguments):
     """Bowl the ball as planned: the batting captain then decides how to play it."""
 
 
-class CallToss(Arguments):
+class CallToss(ToolArguments):
     """Call the toss; the winner elects. When the other side won, only they elect."""
 
     call: Literal["heads", "tails"] = Field("heads", description="What the visiting captain calls")
     elect: Literal["bat", "field"] = Field("field", description="What to do first if the toss is won")
 
 
-class SetMatchPlan(Arguments):
+class SetMatchPlan(ToolArguments):
     """Declare intentions, to which deeds are compared at the end: one intent for each phase and role."""
 
     batting_powerplay: Share = Field(0.5, description=AGGRESSION)
@@ -52,7 +52,7 @@ class SetMatchPlan(Arguments):
     summary: Note = Field("", description="The plan in words; a note to yourself and the viewers, not scored")
 
 
-class UpdateMatchPlan(Arguments):
+class UpdateMatchPlan(ToolArguments):
     """Change the match plan; what is left out stays. It binds from the next over on."""
 
     batting_powerplay: Share | None = Field(None, description=AGGRESSION)
@@ -65,46 +65,46 @@ class UpdateMatchPlan(Arguments):
     summary: Note | None = Field(None, description="The plan in words")
 
 
-class AnalyzeSituation(Arguments):
+class AnalyzeSituation(ToolArguments):
     """Ask the analyst: par, projection, chances, overs left. One of the overhead calls."""
 
     question: Note = Field("", description="What you want to know; kept as a note")
 
 
-class ReflectAfterBall(Arguments):
+class ReflectAfterBall(ToolArguments):
     """Look back at the last ball; the note is kept and shown to you later. One of the overhead calls."""
 
     note: Note = Field("", description="What you learned")
 
 
-class SelectBatter(Arguments):
+class SelectBatter(ToolArguments):
     """Send the next batter in; before an innings, both openers."""
 
     batter: Name | None = Field(None, description="Default: the next in the natural order")
     partner: Name | None = Field(None, description="Only for openers: who begins at the other end")
 
 
-class SetStrategy(Arguments):
+class SetStrategy(ToolArguments):
     """Set how the side bats until changed. One of the overhead calls."""
 
     aggression: Share = Field(0.5, description=AGGRESSION)
     note: Note = Field("", description="Why, in words")
 
 
-class PlanShot(Arguments):
+class PlanShot(ToolArguments):
     """Plan the next ball's stroke; it holds for one ball."""
 
     shot: Literal[tuple(SHOTS)] | None = Field(None, description="Default: the batter's own choice")  # type: ignore[valid-type]  # the model's own list
     aggression: Share | None = Field(None, description=AGGRESSION + "; default: as the strategy says")
 
 
-class SelectBowler(Arguments):
+class SelectBowler(ToolArguments):
     """Give a bowler the over about to begin."""
 
     bowler: Name | None = Field(None, description="Default: the side's usual choice for this over")
 
 
-class PlacedFielder(Arguments):
+class PlacedFielder(ToolArguments):
     """One fielder of a field of your own."""
 
     name: Name = Field("fielder", description="Name of the position")
@@ -114,7 +114,7 @@ class PlacedFielder(Arguments):
     )
 
 
-class SetField(Arguments):
+class SetField(ToolArguments):
     """Set the field until changed: a preset, or nine fielders of your own."""
 
     preset: str | None = Field(None, max_length=40, description="Default: standard, what real sides set here")
@@ -126,14 +126,14 @@ class SetField(Arguments):
     )
 
 
-class SetBowlingStrategy(Arguments):
+class SetBowlingStrategy(ToolArguments):
     """Set how the side bowls until changed. One of the overhead calls."""
 
     attack: Share = Field(0.5, description=ATTACK)
     note: Note = Field("", description="Why, in words")
 
 
-class PlanDelivery(Arguments):
+class PlanDelivery(ToolArguments):
     """Plan what the bowler bowls until the end of the over. One of the overhead calls."""
 
     length: Literal[PLANNED_LENGTHS] | None = Field(None, description="Default: the bowler's habit")  # type: ignore[valid-type]  # the model's own list
@@ -141,7 +141,7 @@ class PlanDelivery(Arguments):
     pace: Literal[PACES] | None = Field(None, description="Default: the bowler's habit")  # type: ignore[valid-type]  # the model's own list
 
 
-TOOLS: Final[dict[str, type[Arguments]]] = {
+TOOLS: Final[dict[str, type[ToolArguments]]] = {
     "call_toss": CallToss,
     "set_match_plan": SetMatchPlan,
     "update_match_plan": UpdateMatchPlan,

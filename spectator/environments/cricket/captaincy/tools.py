@@ -11,7 +11,6 @@ from spectator.environments.cricket.captaincy.arguments import (
     OVERHEAD,
     TOOLS,
     AnalyzeSituation,
-    Arguments,
     CallToss,
     PlanDelivery,
     PlanShot,
@@ -22,6 +21,7 @@ from spectator.environments.cricket.captaincy.arguments import (
     SetField,
     SetMatchPlan,
     SetStrategy,
+    ToolArguments,
     UpdateMatchPlan,
     argument_schema,
 )
@@ -164,7 +164,7 @@ def _narrowed(tool: str, fields: tuple[str, ...], names: tuple[str, ...]) -> dic
     return {**schema, "properties": properties}
 
 
-def use(game: Game, side: Side, tool: str, arguments: Arguments) -> None:
+def use(game: Game, side: Side, tool: str, arguments: ToolArguments) -> None:
     """Let ``side`` use a legal tool.
 
     Raises:
@@ -307,7 +307,7 @@ def _plan_shot(game: Game, side: Side, captain: CaptainState, arguments: PlanSho
     captain.shot_aggression = arguments.aggression
 
 
-def _play_delivery(game: Game, side: Side, captain: CaptainState, arguments: Arguments) -> None:
+def _play_delivery(game: Game, side: Side, captain: CaptainState, arguments: ToolArguments) -> None:
     game.play_ball()
 
 
@@ -344,7 +344,7 @@ def _plan_delivery(game: Game, side: Side, captain: CaptainState, arguments: Pla
     captain.delivery = DeliveryPlan(**planned) if any(planned.values()) else None
 
 
-def _bowl_delivery(game: Game, side: Side, captain: CaptainState, arguments: Arguments) -> None:
+def _bowl_delivery(game: Game, side: Side, captain: CaptainState, arguments: ToolArguments) -> None:
     check_field(captain.field, game.outside_limit)
     game.bowler_ready = True
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import gzip
 import hashlib
 import os
 import re
@@ -9,7 +11,10 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from fastapi import FastAPI
+from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
+from starlette.requests import Request
 from starlette.responses import FileResponse, Response
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
@@ -19,8 +24,10 @@ from spectator.catalog import load_world, world_names
 IMMUTABLE: Final = "public, max-age=31536000, immutable"
 """The address holds a digest of the content, so what was fetched once stays right."""
 
-SUFFIXES: Final = frozenset({".js", ".css", ".svg"})
+MEDIA_TYPES: Final = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
 """Kinds of files that are served."""
+
+SUFFIXES: Final = frozenset(MEDIA_TYPES)
 
 ENTRIES: Final = ("lobby.js", "watch.js", "wall.js", "compare.js")
 """Scripts of the pages."""
@@ -40,6 +47,8 @@ class Assets(StaticFiles):
         if Path(path).suffix not in SUFFIXES:
             raise HTTPException(404)
         response = await super().get_response(path, scope)
+        if isinstance(response, FileResponse) and response.status_code == 200:
+            return await run_in_threadpool(packed, Path(response.path), Headers(scope=scope))
         response.headers["Cache-Control"] = IMMUTABLE
         return response
 
@@ -72,7 +81,7 @@ class Panels:
         known = self._of(world)
         return [] if known is None else ["panel.js", *modules_of(known.root, "panel.js")]
 
-    def file(self, world: str, version: str, name: str) -> FileResponse:
+    def file(self, world: str, version: str, name: str, headers: Headers) -> Response:
         """One file of a panel.
 
         Raises:
@@ -84,7 +93,7 @@ class Panels:
         path = known.root / name
         if not path.is_file():
             raise HTTPException(404)
-        return FileResponse(path, headers={"Cache-Control": IMMUTABLE})
+        return packed(path, headers)
 
     def _of(self, world: str) -> Panel | None:
         if world not in self._known:
@@ -92,6 +101,20 @@ class Panels:
             has_panel = root is not None and (root / "panel.js").is_file()
             self._known[world] = Panel(digest(root), root) if root is not None and has_panel else None
         return self._known[world]
+
+
+def packed(path: Path, headers: Headers) -> Response:
+    """A file as an answer, compressed for whoever takes that; a file's compressed form is made once."""
+    media_type = MEDIA_TYPES[path.suffix]
+    kept = {"Cache-Control": IMMUTABLE, "Vary": "Accept-Encoding"}
+    if "gzip" not in headers.get("accept-encoding", ""):
+        return FileResponse(path, media_type=media_type, headers=kept)
+    return Response(_gzipped(path), media_type=media_type, headers={**kept, "Content-Encoding": "gzip"})
+
+
+@functools.cache
+def _gzipped(path: Path) -> bytes:
+    return gzip.compress(path.read_bytes(), mtime=0)
 
 
 def folder(name: str) -> Path:
@@ -131,6 +154,6 @@ def mount_assets(app: FastAPI) -> None:
     app.mount(f"/{app.state.static_path}", Assets(directory=static), name="static")
 
     @app.get("/panels/{world}/{version}/{name}", include_in_schema=False)
-    def panel_file(world: str, version: str, name: str) -> FileResponse:
+    def panel_file(request: Request, world: str, version: str, name: str) -> Response:
         panels: Panels = app.state.panels
-        return panels.file(world, version, name)
+        return panels.file(world, version, name, request.headers)

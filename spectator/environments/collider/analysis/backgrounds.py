@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 import numpy as np
@@ -83,7 +84,14 @@ def design(background: str, edges: Floats, sqrt_s_gev: float = DEFAULT_SQRT_S_GE
     Raises:
         InvalidAnalysis: There is no such family, or the masses are beyond the energy of the collisions.
     """
-    name = checked_choice("background", background, BACKGROUNDS)
+    checked_choice("background", background, BACKGROUNDS)
+    return _design(background, edges.tobytes(), sqrt_s_gev)
+
+
+@lru_cache(maxsize=256)
+def _design(name: str, encoded: bytes, sqrt_s_gev: float) -> Floats:
+    """The same for edges as bytes; a fit asks for the same columns several times."""
+    edges = np.frombuffer(encoded)
     centres = 0.5 * (edges[1:] + edges[:-1])
     if name in ORDERS:
         t = 2.0 * (centres - centres[0]) / max(float(centres[-1] - centres[0]), 1e-12) - 1.0
@@ -96,6 +104,7 @@ def design(background: str, edges: Floats, sqrt_s_gev: float = DEFAULT_SQRT_S_GE
         columns = np.stack(powers if name == "power_law" else [*powers, np.log1p(-x), np.log(x) ** 2], axis=1)
     orthonormal, _ = np.linalg.qr(columns)
     orthonormal *= np.sqrt(len(centres)) * np.sign(orthonormal[0, 0] or 1.0)
+    orthonormal.flags.writeable = False
     return np.asarray(orthonormal)
 
 

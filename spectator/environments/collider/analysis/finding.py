@@ -109,7 +109,9 @@ def _window_bumps(edges: Floats, counts: Floats, ratio: float, least: float) -> 
     z = score_z(test, counts, smooth)
     for at in range(1, len(z) - 1):
         if z[at] >= least and z[at] >= z[at - 1] and z[at] > z[at + 1]:
-            yield float(centres[at]), float(z[at])
+            below = float(smooth[np.abs(centres - centres[at]) < 2.0 * ratio * centres[at]].sum())
+            if z[at] * test.errors[at] >= 0.3 * least * BACKGROUND_ERROR * below:
+                yield float(centres[at]), float(z[at])
 
 
 def _fits_near(edges: Floats, counts: Floats, mass: float, ratio: float) -> list[ResonanceFit]:

@@ -19,6 +19,10 @@ from spectator.environments.collider.analysis.scores import gauss_templates, sco
 FAINT: Final = 10.0
 """Significance below which the average is taken."""
 
+NEAR: Final = 6.5
+FAR: Final = 6.0
+"""Above the significance NEAR only masses within FAR widths count: no other maximum can compete."""
+
 FEW: Final = 400
 """Events in the window below which the likelihood itself is used, not the score's approximation."""
 
@@ -35,6 +39,7 @@ def mass_spread(
     background: Floats,
     mass: float,
     widths: tuple[Floats, Floats],
+    reach: float,
 ) -> float:
     """Distance from ``mass`` that holds 68.27 % of the weight, and at least half the root mean square one.
 
@@ -45,11 +50,12 @@ def mass_spread(
         background: Expected events beside the peak, by the fit.
         mass: The fitted mass.
         widths: Widths to try, and what each costs by its constraint, in twice the log-likelihood.
+        reach: How far from ``mass`` to go.
     """
     sigmas, costs = widths
-    span = float(edges[-1] - edges[0])
-    step = max(0.4 * float(sigmas.min()), span / _MOST_MASSES)
-    masses = np.linspace(float(edges[0]), float(edges[-1]), int(np.ceil(span / step)) + 1)
+    low, high = max(float(edges[0]), mass - reach), min(float(edges[-1]), mass + reach)
+    step = max(0.4 * float(sigmas.min()), (high - low) / _MOST_MASSES)
+    masses = np.linspace(low, high, int(np.ceil((high - low) / step)) + 1)
     templates = gauss_templates(edges, np.tile(masses, len(sigmas)), np.repeat(sigmas, len(masses)))
     if counts.sum() < FEW:
         gain = _likelihood_gain(templates, counts, np.maximum(background, 1e-9))
@@ -85,5 +91,5 @@ def _likelihood_gain(templates: Floats, counts: Floats, background: Floats) -> F
 
 
 def widths_to_try(low: float, high: float) -> Floats:
-    """Widths from ``low`` to ``high`` in equal ratios."""
-    return np.geomspace(low, high, _WIDTHS)
+    """Widths from ``low`` to ``high`` in equal ratios, each at most 1.6 times the one before."""
+    return np.geomspace(low, high, min(max(int(np.ceil(np.log(high / low) / 0.4)) + 1, 3), _WIDTHS))

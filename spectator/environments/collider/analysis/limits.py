@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from spectator.environments.collider.analysis.checks import Window, checked_number, refuse
+from spectator.environments.collider.analysis.checks import Floats, Window, checked_number, refuse
 from spectator.environments.collider.analysis.normal import p_of_z, z_of_p
 from spectator.environments.collider.analysis.yields import YieldProblem, peak_search
 
@@ -81,9 +81,22 @@ def upper_limit(
         background=background,
         natural_width_gev=natural_width_gev,
     )
-    observed = _Statistic(search.problem)
-    asimov = _Statistic(search.problem.with_counts(search.null.expected))
-    alpha = 1.0 - level
+    return limit_of(search.problem, search.null.expected, level, search.background)
+
+
+def limit_of(
+    problem: YieldProblem, background: Floats, confidence: float = 0.95, family: str = "templates"
+) -> UpperLimit:
+    """CLs limit on a strength.
+
+    Args:
+        problem: Its likelihood.
+        background: Events expected without a signal, for the expected limits: the Asimov data set.
+        confidence: Confidence level.
+        family: Name of the background, to be told.
+    """
+    observed, asimov = _Statistic(problem), _Statistic(problem.with_counts(background))
+    alpha = 1.0 - confidence
     scale = asimov.sigma
     limit = _solve(lambda s: _cls(observed.q(s), asimov.q(s)) - alpha, max(observed.best, 0.0) + scale)
     bands = [
@@ -91,7 +104,7 @@ def upper_limit(
         for n in (-2, -1, 0, 1, 2)
     ]
     return UpperLimit(
-        limit, bands[2], bands[0], bands[1], bands[3], bands[4], level, observed.best, search.background
+        limit, bands[2], bands[0], bands[1], bands[3], bands[4], confidence, observed.best, family
     )
 
 

@@ -26,7 +26,7 @@ from spectator.environments.collider.analysis.checks import (
     checked_window,
     refuse,
 )
-from spectator.environments.collider.analysis.interval import FAINT, mass_spread, widths_to_try
+from spectator.environments.collider.analysis.interval import FAINT, FAR, NEAR, mass_spread, widths_to_try
 from spectator.environments.collider.analysis.likelihood import Minimum, covariance, minimise
 from spectator.environments.collider.analysis.peaks import MODELS, PeakProblem
 from spectator.environments.collider.analysis.scores import gauss_templates, score_test, score_z
@@ -48,8 +48,14 @@ TYPICAL_ERROR: Final = 0.8
 """Where nothing is known of the width, its logarithm is weakly constrained to that of the window over 14,
 within 0.8. Any clear peak overrules it; without it a faint one shrinks to a spike of one bin."""
 
+APART: Final = 1.8
+"""Two peaks are at least so many sigma apart."""
+
 _WIDEST: Final = 4.0
 """The largest sigma is the window over this: nothing wider can be told from a background in it."""
+
+AS_WIDE: Final = 0.85
+"""A sigma of so much of the largest one counts as pressed against it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +78,7 @@ class ResonanceFit:
         model: Shape of the peak.
         background: Family of the background.
         window_gev: Edges of the bins that were used.
-        width_at_limit: Whether the width pressed against what the window allows.
+        width_at_limit: Whether the width is about as large as the window allows.
         z_over_smooth: Significance of this description over the best smooth background alone, up to a
             quartic, however much that bends. A narrow peak keeps it; a shoulder or a turn-on loses it.
         other_peaks_gev: Masses of further peaks in the window, which the fit describes too.
@@ -275,8 +281,7 @@ def _describe(task: _Task) -> _Trial:
     places = starts(task.edges, task.counts, _start_sigmas(task), task.mass)
     background = "exponential" if task.background == "auto" else task.background
     model = "gauss" if task.model == "auto" else task.model
-    close = [place for place in places if place.z > 0.6 * places[0].z and places[0].z < 12] or places[:1]
-    best = min((_fit(task, model, background, [place]) for place in close), key=lambda trial: trial.score)
+    best = min((_fit(task, model, background, [place]) for place in places), key=lambda trial: trial.score)
     while best.p_value < 0.1:
         options = _richer(task, best) if best.p_value < POOR else _curved(task, best)
         better = [option for option in options if _better(best, option)]
@@ -360,7 +365,14 @@ def _projected(columns: Floats, target: Floats) -> Floats:
 
 
 def _better(old: _Trial, new: _Trial) -> bool:
-    return new.minimum.converged and new.score < old.score - 1.0
+    """Whether a description pays, and has not split one peak into two."""
+    return new.minimum.converged and new.score < old.score - 1.0 and _apart(new)
+
+
+def _apart(trial: _Trial) -> bool:
+    peaks, theta = trial.problem.peaks, trial.minimum.theta
+    masses = np.sort(theta[peaks : 2 * peaks])
+    return bool((np.diff(masses) > APART * masses[1:] * math.exp(theta[trial.problem.width])).all())
 
 
 def _further_peak(task: _Task, best: _Trial) -> Start | None:
@@ -392,7 +404,7 @@ def _report(task: _Task, best: _Trial, chosen: slice, main: int) -> ResonanceFit
     poor = math.sqrt(best.chi2 / best.ndf) if best.ndf and best.p_value < POOR else 1.0
     poor = max(poor, 1.0)
     share = theta[main] * problem.shares(theta, main)
-    at_limit = bool(minimum.at_limit[problem.width]) and task.resolution_gev is None
+    as_wide = task.resolution_gev is None and sigma >= AS_WIDE * task.sigmas[1]
     z_local = _z_local(task, best, main)
     mass_error = _mass_error(task, best, float(errors[problem.peaks + main]), sigma, z_local) * poor
     return ResonanceFit(
@@ -410,7 +422,7 @@ def _report(task: _Task, best: _Trial, chosen: slice, main: int) -> ResonanceFit
         model=problem.model,
         background=best.background,
         window_gev=(float(task.edges[0]), float(task.edges[-1])),
-        width_at_limit=at_limit and sigma >= 0.8 * task.sigmas[1],
+        width_at_limit=as_wide,
         z_over_smooth=_z_over_smooth(task, best),
         other_peaks_gev=tuple(
             float(theta[problem.peaks + peak]) for peak in range(problem.peaks) if peak != main
@@ -437,9 +449,8 @@ def _errors(best: _Trial, main: int) -> Floats:
 
 
 def _z_over_smooth(task: _Task, best: _Trial) -> float:
-    bins = np.diff(task.edges)
-    orders = [name for name, order in ORDERS.items() if order < len(task.counts) - 1]
-    alone = min(poisson_regression(design(name, task.edges), task.counts, bins).nll for name in orders)
+    most = [name for name, order in ORDERS.items() if order < len(task.counts) - 1][-1]
+    alone = poisson_regression(design(most, task.edges), task.counts, np.diff(task.edges)).nll
     return math.sqrt(max(2.0 * (alone - best.minimum.nll), 0.0))
 
 
@@ -454,7 +465,8 @@ def _mass_error(task: _Task, best: _Trial, error: float, sigma: float, z: float)
     if z < FAINT and best.problem.peaks == 1:
         theta = best.minimum.theta
         around = (best.problem.background(theta), float(theta[1]), _tried_widths(task))
-        error = max(error, mass_spread(task.edges, task.counts, best.problem.columns, *around))
+        reach = FAR * sigma if z > NEAR else math.inf
+        error = max(error, mass_spread(task.edges, task.counts, best.problem.columns, *around, reach))
     return error
 
 

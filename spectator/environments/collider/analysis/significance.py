@@ -19,9 +19,12 @@ from spectator.environments.collider.analysis.checks import Floats, Window, chec
 from spectator.environments.collider.analysis.normal import p_of_z, z_of_p
 from spectator.environments.collider.analysis.yields import peak_search
 
-EXACT_BELOW: Final = 50.0
+EXACT_BELOW: Final = 1e6
 """Backgrounds below it, where known, are tested by exact Poisson sums: asymptotic formulas are off by
 0.2 to 0.3 sigma where two events are expected."""
+
+_SMALLEST: Final = 1e-290
+"""Chances below it cannot be told from 0; there the formula is used."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +98,7 @@ def _least(name: str, values: ArrayLike, least: float) -> Floats:
 def counting_significance(observed: float, background: float, background_error: float = 0.0) -> float:
     """Significance of ``observed`` events where ``background`` are expected; below it, negative.
 
-    Small known backgrounds are tested by the exact Poisson sum; else the profile likelihood ratio is used,
+    A known background is tested by the exact Poisson sum, an uncertain one by the profile likelihood ratio,
     with the background's error as the Poisson error of a side measurement.
 
     Raises:
@@ -110,7 +113,9 @@ def counting_significance(observed: float, background: float, background_error: 
     if error == 0 and b < EXACT_BELOW:
         from scipy.special import gammainc
 
-        return z_of_p(float(gammainc(n, b)) if n > 0 else 1.0)
+        chance = float(gammainc(n, b)) if n > 0 else 1.0
+        if chance > _SMALLEST:
+            return z_of_p(chance)
     if n <= b:
         return -_below(n, b, error)
     return float(discovery_significance(n - b, b, error))

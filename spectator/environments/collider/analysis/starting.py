@@ -13,6 +13,9 @@ from spectator.environments.collider.analysis.scores import gauss_templates, sco
 
 _MASSES: Final = 48
 _WIDTHS: Final = 5
+_MOST: Final = 3
+_CLEAR: Final = 8.0
+_WORTH: Final = 0.7
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,17 +37,16 @@ class Start:
     beta: Floats
 
 
-def starts(
-    edges: Floats, counts: Floats, sigmas: tuple[float, float], mass: float | None, most: int = 3
-) -> list[Start]:
+def starts(edges: Floats, counts: Floats, sigmas: tuple[float, float], mass: float | None) -> list[Start]:
     """The most promising places, best first, no two within two widths of each other.
+
+    Where the best one is clear it stands alone.
 
     Args:
         edges: Bin edges of the window.
         counts: Events.
         sigmas: Least and largest width that may be found.
         mass: Where to look; everywhere without it.
-        most: How many.
     """
     columns, bins = design("exponential", edges), np.diff(edges)
     smooth = poisson_regression(columns, counts, bins)
@@ -58,12 +60,13 @@ def starts(
     z = score_z(test, counts, smooth.expected)
     z[templates.sum(axis=1) < 0.3] = -np.inf
     found: list[Start] = []
+    most, top = _MOST if z.max() < _CLEAR else 1, float(z.max())
     for index in np.argsort(-z):
+        if len(found) == most or (found and z[index] < _WORTH * top):
+            break
         at, sigma = float(all_masses[index]), float(all_widths[index])
         if all(abs(at - other.mass) > 2.0 * max(sigma, other.sigma) for other in found):
             found.append(_refined(edges, counts, columns, at, sigma, float(z[index])))
-        if len(found) == most:
-            break
     return found
 
 

@@ -1,0 +1,106 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from spectator.environments.collider.analysis import counting_limit, upper_limit
+from tests.environments.collider.analysis.toys import Toy
+
+
+@pytest.mark.parametrize("true_z", [1.0, 3.0])
+def test_limits_cover(true_z: float) -> None:
+    """CLs covers the true signal at least as often as its level says."""
+    toy = Toy(z=true_z, bins=30)
+    limits = [
+        upper_limit(toy.edges, toy.draw(seed), 125.0, 1.6, background="exponential").signal
+        for seed in range(120)
+    ]
+    assert (np.array(limits) >= toy.signal).mean() >= 0.93
+
+
+def test_without_a_signal_the_limits_scatter_as_their_bands_say() -> None:
+    toy = Toy(z=0.0, bins=30)
+    expected = upper_limit(toy.edges, toy.background, 125.0, 1.6, background="exponential")
+    assert expected.minus_2 < expected.minus_1 < expected.expected < expected.plus_1 < expected.plus_2
+    assert expected.signal == pytest.approx(expected.expected, rel=0.02)
+    limits = np.array(
+        [
+            upper_limit(toy.edges, toy.draw(seed), 125.0, 1.6, background="exponential").signal
+            for seed in range(150)
+        ]
+    )
+    assert np.median(limits) == pytest.approx(expected.expected, rel=0.1)
+    inside = (limits > expected.minus_1) & (limits < expected.plus_1)
+    assert inside.mean() == pytest.approx(0.68, abs=0.12)
+
+
+def test_the_limit_is_that_of_pyhf() -> None:
+    """The same likelihood with a background that is known but for its scale, by another program."""
+    import pyhf
+
+    from spectator.environments.collider.analysis.limits import limit_of
+    from spectator.environments.collider.analysis.yields import YieldProblem
+
+    signal, smooth, seen = (
+        np.array([2.0, 8.0, 3.0]),
+        np.array([60.0, 50.0, 40.0]),
+        np.array([63.0, 58.0, 38.0]),
+    )
+    model = pyhf.Model(
+        {
+            "channels": [
+                {
+                    "name": "one",
+                    "samples": [
+                        {
+                            "name": "signal",
+                            "data": signal.tolist(),
+                            "modifiers": [{"name": "mu", "type": "normfactor", "data": None}],
+                        },
+                        {
+                            "name": "background",
+                            "data": smooth.tolist(),
+                            "modifiers": [{"name": "scale", "type": "normfactor", "data": None}],
+                        },
+                    ],
+                }
+            ]
+        },
+        poi_name="mu",
+        validate=False,
+    )
+    observed, _ = pyhf.infer.intervals.upper_limits.upper_limit(
+        [*seen, *model.config.auxdata], model, np.linspace(0, 8, 81)
+    )
+    problem = YieldProblem(seen, signal, np.ones((3, 1)), smooth)
+    assert limit_of(problem, problem.fit(0.0).expected).signal == pytest.approx(float(observed), rel=0.02)
+
+
+@pytest.mark.parametrize(("n", "b", "expected"), [(0, 0.0, 2.996), (0, 3.0, 2.996), (3, 0.0, 7.754)])
+def test_exact_limits_of_counts(n: int, b: float, expected: float) -> None:
+    assert counting_limit(n, b) == pytest.approx(expected, abs=0.01)
+
+
+def test_counting_limits_cover_exactly() -> None:
+    rng = np.random.default_rng(7)
+    seen = rng.poisson(6.0 + 4.0, 400)
+    limits = {int(n): counting_limit(int(n), 4.0) for n in np.unique(seen)}
+    assert np.mean([limits[int(n)] >= 6.0 for n in seen]) >= 0.93
+
+
+def test_an_uncertain_background_weakens_a_limit_and_confidence_raises_it() -> None:
+    assert counting_limit(10, 5.0, 2.0) > counting_limit(10, 5.0)
+    assert counting_limit(10, 5.0, confidence=0.99) > counting_limit(10, 5.0)
+    toy = Toy(z=0.0)
+    low, high = (
+        upper_limit(toy.edges, toy.draw(2), 125.0, 1.6, confidence=level).signal for level in (0.90, 0.99)
+    )
+    assert low < high
+
+
+@pytest.mark.parametrize(("n", "b"), [(5, 5.0), (2, 6.0), (40, 31.5)])
+def test_an_exact_limit_is_where_the_ratio_of_poisson_sums_falls_to_five_per_cent(n: int, b: float) -> None:
+    from scipy.stats import poisson
+
+    limit = counting_limit(n, b)
+    assert poisson.cdf(n, limit + b) / poisson.cdf(n, b) == pytest.approx(0.05, rel=1e-4)

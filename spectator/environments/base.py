@@ -29,6 +29,9 @@ MAX_SEED: Final = 2**53 - 1
 SEALED_BIT: Final = 1 << 52
 """Development seeds are below it, sealed ones have it set: the two can share none."""
 
+MAX_ANSWER: Final = 16_384
+"""Characters of free text that is an action, where the world itself does not say."""
+
 MAX_OBSERVATION_BYTES: Final = 1024 * 1024
 """Upper bound of an encoded observation, that of the OpenEnv validator."""
 
@@ -322,7 +325,10 @@ class World:
 @cache
 def _standing(action_type: type[BaseModel], actions: str) -> tuple[LegalAction, ...]:
     schema = action_type.model_json_schema()
-    return ({"tool": "answer" if actions == "text" else "act", "arguments": schema},)
+    if actions == "schema":
+        return ({"tool": "act", "arguments": schema},)
+    properties = {name: {"maxLength": MAX_ANSWER, **rules} for name, rules in schema["properties"].items()}
+    return ({"tool": "answer", "arguments": {**schema, "properties": properties}},)
 
 
 def derive_seed(seed: int, *names: str | int) -> int:

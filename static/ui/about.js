@@ -3,7 +3,7 @@
 
 import { makeDialog } from "./dialog.js";
 import { h, replace, setText } from "./dom.js";
-import { clip, plain, plural, words } from "./text.js";
+import { clip, plain, plural, rewardText, words } from "./text.js";
 
 /** @param {HTMLButtonElement} opener @param {string} root @param {string} episodeId */
 export function mountAbout(opener, root, episodeId) {
@@ -37,7 +37,7 @@ export function mountAbout(opener, root, episodeId) {
     const options = Object.entries(episode.options ?? {}).map(([name, value]) => `${words(name)} ${JSON.stringify(value)}`);
     const rows = [["Episode", episodeId], ["World", episode.title], ["Seed", episode.seed], ["Who decides", seats.join("; ")], ["Pack", episode.pack],
       ["Options", options.join(", ")], ["Began", episode.started_at], ["Ended", episode.ended_at], ["End", episode.reason && words(episode.reason)],
-      ["Score", typeof episode.score === "number" ? episode.score.toFixed(3) : ""]];
+      ["Score", typeof episode.score === "number" ? episode.score.toFixed(3) : ""], ["Rewards", rewardText(episode.total_reward)]];
     replace(facts, ...rows.filter(([, value]) => value !== undefined && value !== "").flatMap(([name, value]) =>
       [h("dt", {}, name), h("dd", {}, h("bdi", {}, clip(plain(value), 300)))]));
   }

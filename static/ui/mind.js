@@ -4,7 +4,7 @@
 import { h, keyed, replace, setAttribute, setText } from "./dom.js";
 import { legible } from "../live/thoughts.js";
 import { clock, mountStream } from "./mind_stream.js";
-import { argumentText, clip, duration, plain, plural, said, words } from "./text.js";
+import { argumentText, clip, duration, plain, plural, rewardText, said, words } from "./text.js";
 
 const THOUGHT = 420;
 const RAW = 2_000;
@@ -15,7 +15,8 @@ const ARGUMENTS = 12;
 /** @param {HTMLElement} card */
 export function mountMind(card) {
   const list = h("div", { class: "mind" });
-  card.append(h("header", { class: "card__head" }, h("h2", {}, "The captain’s mind")), list);
+  const rewards = h("p", { class: "mind__total", hidden: true });
+  card.append(h("header", { class: "card__head" }, h("h2", {}, "The captain’s mind")), list, rewards);
   /** @type {Map<string, ReturnType<typeof seat>>} */
   const seats = new Map();
   /** @type {unknown[]} */
@@ -24,10 +25,13 @@ export function mountMind(card) {
   return {
     /** @param {Record<string, any>} state @param {{names: Record<string, string>, thinking: string | null, forming: Forming | null}} view */
     update(state, view) {
-      const seen = [state.decisions, state.refusals, state.usage, state.episode?.seats, view.thinking, view.forming?.actor, view.forming?.thought, view.forming?.answer, clock(view.forming), JSON.stringify(view.names)];
+      const reward = rewardText(state.episode?.total_reward);
+      const seen = [reward, state.decisions, state.refusals, state.usage, state.episode?.seats, view.thinking, view.forming?.actor, view.forming?.thought, view.forming?.answer, clock(view.forming), JSON.stringify(view.names)];
       if (seen.every((value, index) => value === drawn[index])) return;
       drawn = seen;
       const agent = state.episode?.agent;
+      rewards.hidden = !reward;
+      setText(rewards, `Rewards so far: ${reward}`);
       const actors = Object.keys(state.episode?.seats ?? {}).sort((a, b) => Number(b === agent) - Number(a === agent));
       keyed(list, actors, (actor) => actor, (actor) => {
         const made = seat(actor !== agent);

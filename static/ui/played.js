@@ -129,6 +129,6 @@ function row(episode, root, pick, narrow) {
     h("span", { class: "game__who" }, h("bdi", {}, clip(plain(episode.captain_label), 60)), h("bdi", {}, clip(against, 60)), h("br"), h("small", {}, h("bdi", {}, clip(plain(episode.title), 40)), " · ", seed,
       episode.parent ? [" · ", h("a", { href: new URL(`watch/${encodeURIComponent(episode.parent)}`, root).href }, `forked from ${plain(episode.parent).slice(-6)}`)] : null)),
     h("time", { class: "game__when", datetime: episode.started_at }, ago(episode.started_at, Date.now())),
-    h("span", { class: "game__score", title: "The captain’s score, from 0 to 1" }, ...(episode.score === null ? [] : [h("b", {}, episode.score.toFixed(2)), " score"])),
+    h("span", { class: "game__score", title: "The sum of the captain’s rewards; in most worlds from 0 to 1" }, ...(episode.score === null ? [] : [h("b", {}, episode.score.toFixed(2)), " score"])),
     h("a", { class: "button game__go", href: new URL(`replay/${id}`, root).href, "aria-label": `Replay: ${clip(result, 80)}` }, "Replay"));
 }

@@ -33,6 +33,13 @@ export function duration(seconds) {
   return seconds < 1 ? `${Math.round(seconds * 1000)} ms` : `${seconds.toFixed(1)} s`;
 }
 
+/** A reward or a sum of rewards, signed, with at most three decimals. @param {unknown} value */
+export function rewardText(value) {
+  if (typeof value !== "number" || !Number.isFinite(value)) return "";
+  const rounded = Math.round(Math.abs(value) * 1000) / 1000;
+  return rounded === 0 ? "0" : `${value < 0 ? "−" : "+"}${rounded}`;
+}
+
 /** @param {number} count @param {string} one @param {string} [many] */
 export const plural = (count, one, many = `${one}s`) => `${count.toLocaleString("en")} ${count === 1 ? one : many}`;
 

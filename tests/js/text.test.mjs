@@ -5,7 +5,7 @@ import { problemMessage, wrongFields } from "../../static/live/api.js";
 import { linear, linePath, ticks } from "../../static/charts/charts.js";
 import { readControl, scalarKind } from "../../static/ui/form_parts.js";
 import { statusWords } from "../../static/ui/header.js";
-import { ago, argumentText, clip, duration, plain, plural, words } from "../../static/ui/text.js";
+import { ago, argumentText, clip, duration, plain, plural, rewardText, words } from "../../static/ui/text.js";
 
 test("hidden and turning characters are taken out, the rest stays", () => {
   assert.equal(plain("a\u202eb\u200bc\u0007d\u2066e\ufeff"), "abcde");
@@ -106,4 +106,9 @@ test("what is out of the ordinary is said", async () => {
   assert.match(said({ status: "paused" }), /paused/);
   assert.equal(said({ status: "live" }, { warning: { seq: 3, message: "slow" } }), "slow");
   assert.equal(noticeOf({}).words, "");
+});
+
+test("rewards are signed and short", () => {
+  assert.deepEqual([0.1, -0.3, 12, 0.1 + 0.2, -0.00001, 0].map(rewardText), ["+0.1", "−0.3", "+12", "+0.3", "0", "0"]);
+  assert.deepEqual([undefined, null, NaN, Infinity, "1"].map(rewardText), ["", "", "", "", ""]);
 });

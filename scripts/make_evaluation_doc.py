@@ -16,7 +16,7 @@ from spectator.catalog import load_world
 from spectator.evaluation.conclusions import certain, conclusions, labels_of, percent
 from spectator.evaluation.measures import measures_of
 from spectator.evaluation.report import plots_of
-from spectator.evaluation.results import Estimate, Results
+from spectator.evaluation.result_types import Estimate, Results
 
 DOCS: Final = Path(__file__).resolve().parent.parent / "docs"
 PLOTS: Final = "evaluation-heuristics"
@@ -127,9 +127,12 @@ def ranking(results: Results) -> Iterator[str]:
     yield "| captain | rating | won | W-L-T | rank, 95 % | best of all |"
     yield "|---|---|---|---|---|---|"
     for one in results.captains:
+        rating = one.rating
+        if rating is None:
+            continue
         yield (
             f"| {one.label} (`{one.name}`) "
-            f"| {one.rating.value:+.0f} ({one.rating.low:+.0f} to {one.rating.high:+.0f}) "
+            f"| {rating.value:+.0f} ({rating.low:+.0f} to {rating.high:+.0f}) "
             f"| {percent(one.share.value)} ({percent(one.share.low)} to {percent(one.share.high)}) "
             f"| {one.tally.wins}-{one.tally.losses}-{one.tally.ties} | {one.rank_low} to {one.rank_high} "
             f"| {percent(one.best)} |"

@@ -63,6 +63,15 @@ class BoardRow(BaseModel):
     episodes: int = Field(description="All that ended, forks left out")
     mirrored: int = Field(description="Of these, against itself; they count for no share")
     unfinished: int = Field(description="Of these, cut short; they count for no share and no measure")
+    unreached: int = Field(
+        description="Of these, finished although a captain made no decision of its own; they count likewise"
+    )
+    own_share: float | None = Field(
+        description="Share of all decisions that the captain made itself; null where it was asked for none"
+    )
+    ranked: bool = Field(
+        description="Whether at least 98 % of the decisions are its own; those that are not stand last"
+    )
     wins: int
     ties: int
     losses: int
@@ -112,6 +121,9 @@ def _row(standing: CaptainStanding, services: Services) -> BoardRow:
         episodes=sums.episodes,
         mirrored=sums.mirrored,
         unfinished=sums.unfinished,
+        unreached=sums.unreached,
+        own_share=sums.own_share,
+        ranked=sums.ranked,
         wins=sums.wins,
         ties=sums.ties,
         losses=sums.losses,

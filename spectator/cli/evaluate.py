@@ -15,7 +15,7 @@ from spectator.cli.options import parse_options
 from spectator.cli.spending import spending_options, warn_unpriced
 
 if TYPE_CHECKING:
-    from spectator.evaluation.results import Results
+    from spectator.evaluation.result_types import Results
     from spectator.evaluation.schedule import Schedule
     from spectator.policies.spending import SpendLedger, Spent
 
@@ -218,7 +218,8 @@ def _conclude(results: Results, out: Path) -> None:
     width = max(len(one.name) for one in results.captains)
     for one in results.captains:
         share = f"{100 * one.share.value:5.1f} %  ({100 * one.share.low:.1f} to {100 * one.share.high:.1f})"
-        click.echo(f"{one.rank:2}  {one.name:{width}}  {one.rating.value:+5.0f}  {share}")
+        place, rating = ("", "") if one.rating is None else (one.rank, f"{one.rating.value:+.0f}")
+        click.echo(f"{place:>2}  {one.name:{width}}  {rating:>5}  {share}")
     for one in results.captains:
         if one.source == "model":
             took = f"{one.asked.tokens:,} tokens, {one.asked.cost:.4g} of money"

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from pydantic import BaseModel, Field
 
 from spectator.evaluation.figures import SeatFigures
+from spectator.evaluation.measures import RANKED_SHARE
 
 
 class Asked(BaseModel):
@@ -20,6 +21,16 @@ class Asked(BaseModel):
     )
     tokens: int = Field(default=0, ge=0, description="Prompt and answer together; 0 where no model was asked")
     cost: float = Field(default=0.0, ge=0, description="By the prices of the captains' catalogue")
+
+    @property
+    def own_share(self) -> float | None:
+        """Share of the decisions that the captain made itself; ``None`` where it was asked for none."""
+        return 1.0 - sum(self.fallbacks.values()) / self.decisions if self.decisions else None
+
+    @property
+    def ranked(self) -> bool:
+        """Whether enough of the decisions are the captain's own, see :data:`RANKED_SHARE`."""
+        return self.own_share is None or self.own_share >= RANKED_SHARE
 
 
 def asked_of(seats: Iterable[SeatFigures]) -> Asked:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from spectator.evaluation.results import Estimate, Results
+from spectator.evaluation.measures import RANKED_SHARE
+from spectator.evaluation.result_types import Estimate, Results
 
 Verdict = tuple[str, str]
 """Winner and loser."""
@@ -17,17 +18,24 @@ NAMED: Final = 5
 
 def conclusions(results: Results) -> Iterator[str]:
     """The findings, the most important first."""
-    first = results.captains[0]
+    if results.ranked:
+        yield _leader(results)
+        yield _verdicts(results)
+    else:
+        needed = percent(RANKED_SHARE)
+        yield f"Nobody is ranked: fewer than two captains made {needed} of their decisions themselves."
+    yield from _shortcomings(results)
+
+
+def _leader(results: Results) -> str:
+    first = results.ranked[0]
     interval = f"95 % interval {percent(first.share.low)} to {percent(first.share.high)}"
     seeds = "1 seed" if results.seeds == 1 else f"{results.seeds} seeds"
     if results.head_to_head:
         won = f"{first.label} won {percent(first.share.value)} of its matches"
-        yield f"{won}, {interval}, over {seeds} played from both seats."
-    else:
-        won = f"{first.label} did better on {percent(first.share.value)} of the comparisons"
-        yield f"{won}, {interval}, over {seeds}."
-    yield _verdicts(results)
-    yield from _shortcomings(results)
+        return f"{won}, {interval}, over {seeds} played from both seats."
+    won = f"{first.label} did better on {percent(first.share.value)} of the comparisons"
+    return f"{won}, {interval}, over {seeds}."
 
 
 def _shortcomings(results: Results) -> Iterator[str]:
@@ -47,8 +55,14 @@ def _shortcomings(results: Results) -> Iterator[str]:
             f"In {len(capped)} matches the cap of an episode was reached; a fallback decided from there on: "
             f"{', '.join(capped[:NAMED])}{', ...' if len(capped) > NAMED else ''}."
         )
+    unreached = sum(bool(match.unreached) for match in results.matches)
+    if unreached:
+        yield f"In {unreached} matches a captain made no decision of its own; they count for nobody."
     label = labels_of(results)
     for one in results.captains:
+        if not one.asked.ranked:
+            own = f"{percent(one.own_share or 0.0)} of its decisions are its own"
+            yield f"{label[one.name]} is not ranked: {own}, and {percent(RANKED_SHARE)} are needed."
         times = sum(one.asked.fallbacks.values())
         if one.source == "model" and times:
             reasons = ", ".join(f"{why} {count}" for why, count in one.asked.fallbacks.items())
@@ -80,7 +94,12 @@ def percent(share: float) -> str:
 
 def _verdicts(results: Results) -> str:
     label = labels_of(results)
-    met = [(one, one.share) for one in results.pairs if one.share is not None]
+    ranked = {one.name for one in results.ranked}
+    met = [
+        (one, one.share)
+        for one in results.pairs
+        if one.share is not None and {one.first, one.second} <= ranked
+    ]
     sure = [
         f"{label[pair.first]} over {label[pair.second]}"
         if share.value > 0.5

@@ -14,7 +14,7 @@ from spectator.errors import ConfigurationError, EnvironmentFault, InvalidReques
 from spectator.evaluation.measures import Gauge
 from spectator.events import EndReason, Event, RecordedEvent
 
-FIGURES_VERSION: Final = 3
+FIGURES_VERSION: Final = 4
 """Raised whenever a measure changes its meaning, so that what was measured before is measured again."""
 
 
@@ -39,6 +39,16 @@ class SeatFigures:
     figures: Mapping[str, float]
     decisions: int = 0
     fallbacks: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def own(self) -> int:
+        """Decisions that the captain made itself."""
+        return self.decisions - sum(self.fallbacks.values())
+
+    @property
+    def reached(self) -> bool:
+        """Whether the captain decided at all, where it was asked to."""
+        return self.own > 0 or not self.decisions
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +83,18 @@ class EpisodeFigures:
 
     @property
     def finished(self) -> bool:
-        """Whether the world came to its own end; only then do the figures count."""
+        """Whether the world came to its own end."""
         return self.reason == "finished"
+
+    @property
+    def reached(self) -> bool:
+        """Whether every captain decided at all: what is played by fallbacks is no match of theirs."""
+        return all(seat.reached for seat in self.seats)
+
+    @property
+    def counts(self) -> bool:
+        """Whether the figures say something about the captains: it finished, and they were all reached."""
+        return self.finished and self.reached
 
     def seat(self, actor: str) -> SeatFigures:
         """Of one actor.
@@ -186,9 +206,11 @@ class Reading:
     def _seat(self, actor: str, started: Event, ended: Event, own: Mapping[str, float]) -> SeatFigures:
         seat = started.data["seats"][actor]
         gauge = self._gauges[actor]
-        figures = {**gauge.figures(), **own}
-        if actor == started.data["agent"] and ended.data["score"] is not None:
-            figures["score"] = ended.data["score"]
+        figures = gauge.figures()
+        if gauge.own or not gauge.decisions:
+            figures |= own
+            if actor == started.data["agent"] and ended.data["score"] is not None:
+                figures["score"] = ended.data["score"]
         return SeatFigures(
             actor,
             seat["policy"],

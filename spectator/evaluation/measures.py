@@ -24,8 +24,13 @@ MEASURES: Final = (
     ),
     Measure(
         "tool_validity", "Tool validity", "share", "high",
-        "Decisions that the world carried out, among all.", (0.0, 1.0),
-        "Whether what was legal was wise; decisions that a fallback made count as well.",
+        "Of the captain's own decisions, those that the world carried out.", (0.0, 1.0),
+        "Whether what was legal was wise; how many were its own: see own_share.",
+    ),
+    Measure(
+        "own_share", "Own decisions", "share", "high",
+        "Decisions that whoever took the seat made itself, among all.", (0.0, 1.0),
+        "Why the others were not: docs/failures.md lists the classes, and each decision carries its own.",
     ),
     Measure(
         "fallbacks", "Fallbacks", "share", "low",
@@ -55,6 +60,9 @@ MEASURES: Final = (
 )  # fmt: skip
 """What :class:`Gauge` measures in every world."""
 
+RANKED_SHARE: Final = 0.98
+"""Share of its decisions that a captain must have made itself to be ranked: a fallback earns no rank."""
+
 
 def measures_of(world: World | None) -> tuple[Measure, ...]:
     """Every measure of a world, those of all worlds first; those alone when the world is not here."""
@@ -74,6 +82,7 @@ class Gauge:
 
     decisions: int = 0
     refused: int = 0
+    own_last: bool = True
     reasons: Counter[str] = field(default_factory=Counter)
     parsed: int = 0
     clean: int = 0
@@ -84,13 +93,19 @@ class Gauge:
     def take(self, event: Event) -> None:
         """Take note of one of this actor's ``decision.made`` or ``action.refused``."""
         if event.type == "action.refused":
-            self.refused += 1
+            self.refused += self.own_last
         else:
             self._decided(event.data)
 
+    @property
+    def own(self) -> int:
+        """Decisions that whoever took the seat made itself."""
+        return self.decisions - self.reasons.total()
+
     def _decided(self, data: Mapping[str, Any]) -> None:
         self.decisions += 1
-        if data["source"] == "fallback":
+        self.own_last = data["source"] != "fallback"
+        if not self.own_last:
             self.reasons[failure_of_decision(data) or "unknown"] += 1
         self.parsed += data["parse"] is not None
         self.clean += data["parse"] == "ok"
@@ -104,8 +119,10 @@ class Gauge:
     def figures(self) -> dict[str, float]:
         """By measure; what could not be measured is left out."""
         found: dict[str, float] = {}
+        if self.own:
+            found["tool_validity"] = 1.0 - self.refused / self.own
         if self.decisions:
-            found["tool_validity"] = 1.0 - self.refused / self.decisions
+            found["own_share"] = self.own / self.decisions
             found["fallbacks"] = self.reasons.total() / self.decisions
             found["latency_s"] = self.latency_s / self.decisions
         if self.parsed:

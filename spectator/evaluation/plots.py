@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import Final
 
-from spectator.evaluation.results import Estimate
+from spectator.evaluation.result_types import Estimate
 
 WIDTH: Final = 680
 LEFT: Final = 236

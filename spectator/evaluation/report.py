@@ -13,7 +13,7 @@ from spectator.environments.base import OUTCOME, Measure
 from spectator.evaluation.conclusions import certain, conclusions, labels_of, percent
 from spectator.evaluation.measures import measures_of
 from spectator.evaluation.plots import Row, forest
-from spectator.evaluation.results import CaptainResult, Estimate, PairResult, PlayedMatch, Results
+from spectator.evaluation.result_types import CaptainResult, Estimate, PairResult, PlayedMatch, Results
 from spectator.text import clean_text
 
 PLOTTED: Final = ("share", "points")
@@ -23,21 +23,18 @@ PLOTTED: Final = ("share", "points")
 def plots_of(results: Results) -> dict[str, str]:
     """Every plot by the name of its file, without the ending."""
     found = {
-        "ranking": forest(
-            "Rating of each captain",
-            "Elo points against the mean of the field",
-            [Row(one.label, one.rating) for one in results.captains],
-            even=0.0,
-            digits=0,
-        ),
         "win-share": forest(
             "Matches won against the field",
             "% of matches, ties half",
-            [Row(one.label, one.share) for one in results.captains],
+            [Row(_named(one), one.share) for one in results.captains],
             even=0.5,
             scale=100.0,
         ),
     }
+    rated = [Row(one.label, one.rating) for one in results.ranked if one.rating is not None]
+    if rated:
+        axis = "Elo points against the mean of the field"
+        found["ranking"] = forest("Rating of each captain", axis, rated, even=0.0, digits=0)
     label = labels_of(results)
     met = [
         Row(f"{label[one.first]} v {label[one.second]}", one.share)
@@ -60,6 +57,10 @@ def plots_of(results: Results) -> dict[str, str]:
     return found
 
 
+def _named(one: CaptainResult) -> str:
+    return one.label if one.rank is not None else f"{one.label} (not ranked)"
+
+
 def report_page(results: Results, command: Sequence[str]) -> str:
     """The page.
 
@@ -77,7 +78,7 @@ def report_page(results: Results, command: Sequence[str]) -> str:
         f"<style>{_stylesheet()}</style></head><body>",
         f"<h1>{escape(results.title)}: what each captain is worth</h1>",
         *(f'<p class="lede">{escape(line)}</p>' for line in conclusions(results)),
-        "<h2>Ranking</h2>", _figure(plots["ranking"]), _ranking(results), _figure(plots["win-share"]),
+        "<h2>Ranking</h2>", _figure(plots.get("ranking", "")), _ranking(results), _figure(plots["win-share"]),
         "<h2>Head to head</h2>", _matrix(results), _figure(plots.get("pairs", "")),
         "<h2>Measures</h2>", _measures(results), _asked(results),
         *(_figure(svg) for name, svg in plots.items() if name not in ("ranking", "win-share", "pairs")),
@@ -100,15 +101,23 @@ def _figure(svg: str) -> str:
 def _ranking(results: Results) -> str:
     rows = [
         [
-            f"{one.rank}", f"<th scope=row>{escape(one.label)} <small>{escape(one.name)}</small></th>",
-            f"{one.rating.value:+.0f} <small>{one.rating.low:+.0f} to {one.rating.high:+.0f}</small>",
-            _share(one.share), f"{one.tally.wins}-{one.tally.losses}-{one.tally.ties}",
-            f"{one.rank_low} to {one.rank_high}", percent(one.best),
+            "" if one.rank is None else f"{one.rank}",
+            f"<th scope=row>{escape(one.label)} <small>{escape(one.name)}</small></th>",
+            _rating(one), _share(one.share), f"{one.tally.wins}-{one.tally.losses}-{one.tally.ties}",
+            "" if one.rank is None else f"{one.rank_low} to {one.rank_high}",
+            "" if one.rank is None else percent(one.best),
+            "" if one.own_share is None else percent(one.own_share),
         ]
         for one in results.captains
     ]  # fmt: skip
-    heads = ["", "Captain", "Rating", "Won", "W-L-T", "Rank, 95 %", "Best of all"]
+    heads = ["", "Captain", "Rating", "Won", "W-L-T", "Rank, 95 %", "Best of all", "Own decisions"]
     return _table("Intervals are 95 %, in small print.", heads, rows)
+
+
+def _rating(one: CaptainResult) -> str:
+    if one.rating is None:
+        return "not ranked"
+    return f"{one.rating.value:+.0f} <small>{one.rating.low:+.0f} to {one.rating.high:+.0f}</small>"
 
 
 def _matrix(results: Results) -> str:
@@ -237,6 +246,8 @@ def _matches(results: Results) -> Iterator[str]:
 
 def _told(match: PlayedMatch) -> str:
     told = escape(clean_text(match.result or match.reason, 120))
+    if match.unreached:
+        told += f" <small>(no decision by {escape(', '.join(match.unreached))}: counts for nobody)</small>"
     return f"{told} <small>(cap reached: {escape(', '.join(match.capped))})</small>" if match.capped else told
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
-from pydantic import BaseModel, Field
 
 from spectator import __version__
 from spectator.environments.base import OUTCOME, SEALED_BIT
@@ -16,105 +16,20 @@ from spectator.evaluation import statistics
 from spectator.evaluation.asked import Asked, asked_of
 from spectator.evaluation.figures import EpisodeFigures, SeatFigures
 from spectator.evaluation.measures import measures_of
+from spectator.evaluation.result_types import (
+    CaptainResult,
+    Estimate,
+    MatchCount,
+    PairResult,
+    PlayedMatch,
+    Results,
+)
 from spectator.evaluation.schedule import Schedule, ScheduledMatch
-from spectator.events import EndReason
 
 RESAMPLING_SEED: Final = 20_26
 """Seed of the bootstrap, so that the same matches always give the same report."""
 
 Found = Mapping[ScheduledMatch, EpisodeFigures]
-
-
-class Estimate(BaseModel):
-    """A figure with its 95 % interval."""
-
-    value: float
-    low: float
-    high: float
-    n: int = Field(description="Independent units (seeds) that it rests on")
-
-    @classmethod
-    def of(cls, interval: statistics.Interval) -> Estimate:
-        """From the statistics."""
-        return cls(value=interval.value, low=interval.low, high=interval.high, n=interval.n)
-
-
-class MatchCount(BaseModel):
-    """Matches counted."""
-
-    matches: int
-    wins: int
-    ties: int
-    losses: int
-    unfinished: int = Field(description="Matches that broke down; their whole pair is left out of the shares")
-
-
-class CaptainResult(BaseModel):
-    """What one captain was worth."""
-
-    name: str
-    label: str
-    source: str
-    rank: int = Field(description="1 is the best")
-    rank_low: int = Field(description="Best rank that 95 % of bootstrap samples give it")
-    rank_high: int = Field(description="Worst likewise")
-    best: float = Field(description="Share of bootstrap samples in which it is the best")
-    rating: Estimate = Field(description="Bradley-Terry, Elo points against the mean of the field")
-    share: Estimate = Field(description="Share of matches won, against the whole field; ties are half")
-    tally: MatchCount
-    measures: dict[str, Estimate] = Field(description="By measure; what was not measured is missing")
-    asked: Asked = Asked()
-
-
-class PairResult(BaseModel):
-    """One captain against another."""
-
-    first: str
-    second: str
-    share: Estimate | None = Field(description="The first one's; null when no pair of matches was finished")
-    tally: MatchCount = Field(description="From the first one's side")
-
-
-class PlayedMatch(BaseModel):
-    """One match, to be looked up in the journal."""
-
-    episode_id: str
-    seed: int
-    home: str
-    away: str | None
-    reason: EndReason
-    outcome: float | None = Field(description="Home's: 1, 0.5 or 0; null without an outcome")
-    result: str | None
-    capped: list[str] = Field(
-        default_factory=list,
-        description="Captains that were not asked to the end, because the cap of an episode was reached",
-    )
-
-
-class Results(BaseModel):
-    """Everything that an evaluation found."""
-
-    format: int = 1
-    environment: str
-    environment_version: str
-    title: str
-    pack: str
-    pack_version: str
-    options: dict[str, Any]
-    sealed: bool = Field(description="Whether the seeds come from a secret phrase")
-    seeds: int
-    head_to_head: bool = Field(description="Whether captains met; else their scores on a seed are compared")
-    spectator_version: str
-    level: float = statistics.LEVEL
-    draws: int = statistics.DRAWS
-    planned: int | None = Field(default=None, description="Matches that were to be played")
-    cut_short: str | None = Field(
-        default=None,
-        description="Why not all of them were; only seeds whose matches were all played are judged",
-    )
-    captains: list[CaptainResult] = Field(description="Best first")
-    pairs: list[PairResult]
-    matches: list[PlayedMatch]
 
 
 def results_of(planned: Schedule, found: Found, cut_short: str | None = None) -> Results:
@@ -135,13 +50,15 @@ def results_of(planned: Schedule, found: Found, cut_short: str | None = None) ->
             "and on no seed all"
         )
     rng = np.random.default_rng(RESAMPLING_SEED)
-    points, games, outcomes = _tables(schedule, found)
-    ranked = _ranked(schedule.captains, points, games, rng)
+    tables = _tables(schedule, found)
+    asked = {name: _asked(schedule, found, name) for name in schedule.captains}
+    field = tables.among([name for name in schedule.captains if asked[name].ranked])
+    ranked = _ranked(field, rng)
+    unranked = [name for name in schedule.captains if name not in ranked]
     captains = [
-        _captain(schedule, found, place, one, points, games, outcomes, rng)
-        for place, one in enumerate(ranked, 1)
+        *(_captain(schedule, found, asked[name], field, name, rng, ranked) for name in ranked),
+        *(_captain(schedule, found, asked[name], tables, name, rng, ranked) for name in unranked),
     ]
-    order = [one.name for one in captains]
     return Results(
         environment=schedule.world.name,
         environment_version=schedule.world.version,
@@ -156,18 +73,40 @@ def results_of(planned: Schedule, found: Found, cut_short: str | None = None) ->
         planned=len(planned.matches),
         cut_short=cut_short,
         captains=captains,
-        pairs=[
-            _pair(schedule, pair, points, games, outcomes, rng) for pair in itertools.combinations(order, 2)
-        ],
+        pairs=[_pair(tables, pair, rng) for pair in itertools.combinations([*ranked, *unranked], 2)],
         matches=[_played(match, found[match]) for match in schedule.matches],
     )
 
 
 Outcomes = Mapping[tuple[str, str], Sequence[float | None]]
-"""By captain and opponent: each match's outcome, ``None`` when it broke down."""
+"""By captain and opponent: each match's outcome, ``None`` where it does not count."""
 
 
-def _tables(schedule: Schedule, found: Found) -> tuple[statistics.Floats, statistics.Floats, Outcomes]:
+@dataclass(frozen=True, slots=True)
+class _Tables:
+    """What captains won of each other.
+
+    Args:
+        names: The captains.
+        points: Wins and half the ties by seed, captain and opponent; shape (seeds, k, k).
+        games: Games likewise.
+        outcomes: Every single match.
+    """
+
+    names: Sequence[str]
+    points: statistics.Floats
+    games: statistics.Floats
+    outcomes: Outcomes
+
+    def among(self, names: Sequence[str]) -> _Tables:
+        """The same among some of the captains, as if the others had not been there."""
+        kept = [self.names.index(name) for name in names]
+        square = np.ix_(range(len(self.points)), kept, kept)
+        outcomes = {pair: met for pair, met in self.outcomes.items() if {*pair} <= {*names}}
+        return _Tables(names, self.points[square], self.games[square], outcomes)
+
+
+def _tables(schedule: Schedule, found: Found) -> _Tables:
     """Points and games by seed, captain and opponent; and every single outcome."""
     names = schedule.captains
     points = np.zeros((schedule.pairs, len(names), len(names)))
@@ -183,7 +122,7 @@ def _tables(schedule: Schedule, found: Found) -> tuple[statistics.Floats, statis
             if len(whole) == len(met):
                 points[pair, i, j], points[pair, j, i] = sum(whole), len(whole) - sum(whole)
                 games[pair, i, j] = games[pair, j, i] = len(whole)
-    return points, games, outcomes
+    return _Tables(names, points, games, outcomes)
 
 
 def _meetings(
@@ -195,7 +134,7 @@ def _meetings(
         return
     there, back = played[a, b], played[b, a]
     outcomes = _outcome(there), _outcome(back)
-    if there.finished and back.finished and None in outcomes:
+    if there.counts and back.counts and None in outcomes:
         yield _compared(there, back)
         return
     yield outcomes[0]
@@ -203,68 +142,71 @@ def _meetings(
 
 
 def _outcome(figures: EpisodeFigures) -> float | None:
-    return figures.seats[0].figures.get(OUTCOME) if figures.finished else None
+    return figures.seats[0].figures.get(OUTCOME) if figures.counts else None
 
 
 def _compared(mine: EpisodeFigures, other: EpisodeFigures) -> float | None:
-    scores = [one.seats[0].figures.get("score") if one.finished else None for one in (mine, other)]
+    scores = [one.seats[0].figures.get("score") if one.counts else None for one in (mine, other)]
     if scores[0] is None or scores[1] is None:
         return None
     return 0.5 if scores[0] == scores[1] else float(scores[0] > scores[1])
 
 
-def _ranked(
-    names: Sequence[str], points: statistics.Floats, games: statistics.Floats, rng: np.random.Generator
-) -> list[statistics.Ranked]:
-    return statistics.rank(names, points, games, rng)
+Ranking = Mapping[str, tuple[int, statistics.Ranked]]
+"""By captain, the best first: its place from 1, and how sure that is."""
+
+
+def _ranked(field: _Tables, rng: np.random.Generator) -> Ranking:
+    """The ranking of a field; empty where it has fewer than two captains."""
+    if len(field.names) < 2:
+        return {}
+    found = statistics.rank(field.names, field.points, field.games, rng)
+    return {one.name: (place, one) for place, one in enumerate(found, 1)}
+
+
+def _asked(schedule: Schedule, found: Found, name: str) -> Asked:
+    """What was asked of one captain in all its matches."""
+    return asked_of(
+        seat
+        for match in schedule.matches
+        for seat in found[match].seats
+        if _captain_of(match, seat, found[match]) == name
+    )
 
 
 def _captain(
     schedule: Schedule,
     found: Found,
-    place: int,
-    ranked: statistics.Ranked,
-    points: statistics.Floats,
-    games: statistics.Floats,
-    outcomes: Outcomes,
+    asked: Asked,
+    tables: _Tables,
+    name: str,
     rng: np.random.Generator,
+    ranking: Ranking,
 ) -> CaptainResult:
-    preset = schedule.world.captains[ranked.name]
-    at = schedule.captains.index(ranked.name)
-    against = [one for (name, _), of in outcomes.items() if name == ranked.name for one in of]
+    preset, at = schedule.world.captains[name], tables.names.index(name)
+    place, ranked = ranking.get(name, (None, None))
+    points, games = tables.points[:, at, :].sum(axis=1), tables.games[:, at, :].sum(axis=1)
     return CaptainResult(
         name=preset.name,
         label=preset.label,
         source=preset.source,
+        own_share=asked.own_share,
         rank=place,
-        rank_low=ranked.rank_low,
-        rank_high=ranked.rank_high,
-        best=ranked.best,
-        rating=Estimate.of(ranked.rating),
-        share=_share(points[:, at, :].sum(axis=1), games[:, at, :].sum(axis=1), rng)
-        or Estimate(value=0.5, low=0.0, high=1.0, n=0),
-        tally=_tally(against),
-        measures=_measured(schedule, found, ranked.name, rng),
-        asked=asked_of(
-            seat
-            for match in schedule.matches
-            for seat in found[match].seats
-            if _captain_of(match, seat, found[match]) == ranked.name
-        ),
+        rank_low=None if ranked is None else ranked.rank_low,
+        rank_high=None if ranked is None else ranked.rank_high,
+        best=0.0 if ranked is None else ranked.best,
+        rating=None if ranked is None else Estimate.of(ranked.rating),
+        share=_share(points, games, rng) or Estimate(value=0.5, low=0.0, high=1.0, n=0),
+        tally=_tally([one for (mine, _), met in tables.outcomes.items() if mine == name for one in met]),
+        measures=_measured(schedule, found, name, rng),
+        asked=asked,
     )
 
 
-def _pair(
-    schedule: Schedule,
-    pair: tuple[str, str],
-    points: statistics.Floats,
-    games: statistics.Floats,
-    outcomes: Outcomes,
-    rng: np.random.Generator,
-) -> PairResult:
-    i, j = (schedule.captains.index(name) for name in pair)
-    share = _share(points[:, i, j], games[:, i, j], rng)
-    return PairResult(first=pair[0], second=pair[1], share=share, tally=_tally(outcomes[pair]))
+def _pair(tables: _Tables, pair: tuple[str, str], rng: np.random.Generator) -> PairResult:
+    i, j = (tables.names.index(name) for name in pair)
+    share = _share(tables.points[:, i, j], tables.games[:, i, j], rng)
+    return PairResult(first=pair[0], second=pair[1], share=share, tally=_tally(tables.outcomes[pair]))
 
 
 def _share(points: statistics.Floats, games: statistics.Floats, rng: np.random.Generator) -> Estimate | None:
@@ -291,7 +233,11 @@ def _measured(schedule: Schedule, found: Found, name: str, rng: np.random.Genera
     for match in schedule.matches:
         figures = found[match]
         if figures.finished:
-            mine = (seat for seat in figures.seats if _captain_of(match, seat, figures) == name)
+            mine = (
+                seat
+                for seat in figures.seats
+                if _captain_of(match, seat, figures) == name and (figures.counts or not seat.reached)
+            )
             by_seed.setdefault(match.pair, []).extend(mine)
     measured = {}
     for measure in measures_of(schedule.world):
@@ -321,4 +267,5 @@ def _played(match: ScheduledMatch, figures: EpisodeFigures) -> PlayedMatch:
         outcome=_outcome(figures),
         result=figures.result,
         capped=[seat.captain for seat in figures.seats if seat.fallbacks.get("spent")],
+        unreached=[seat.captain for seat in figures.seats if not seat.reached],
     )

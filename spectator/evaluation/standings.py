@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 
 from spectator.environments.base import OUTCOME
 from spectator.evaluation.figures import EpisodeFigures, SeatFigures
+from spectator.evaluation.measures import RANKED_SHARE
 from spectator.evaluation.statistics import Interval, wilson
 
 RECENT: Final = 3
@@ -28,12 +29,19 @@ class Place(NamedTuple):
 
 @dataclass(slots=True)
 class Sums:
-    """Sums over the episodes of one captain against one opponent, or of several such."""
+    """Sums over the episodes of one captain against one opponent, or of several such.
+
+    An episode that did not finish counts for nothing but its number and its decisions; nor does one in which
+    a captain made no decision of its own (``unreached``), for whoever it was against.
+    """
 
     label: str = ""
     source: str = ""
     episodes: int = 0
     unfinished: int = 0
+    unreached: int = 0
+    decisions: int = 0
+    own: int = 0
     mirrored: int = 0
     wins: int = 0
     ties: int = 0
@@ -46,6 +54,16 @@ class Sums:
     def games(self) -> int:
         """Finished matches against others that somebody won, or that were tied."""
         return self.wins + self.ties + self.losses
+
+    @property
+    def own_share(self) -> float | None:
+        """Share of the decisions that the captain made itself; ``None`` where it was asked for none."""
+        return self.own / self.decisions if self.decisions else None
+
+    @property
+    def ranked(self) -> bool:
+        """Whether enough of the decisions are the captain's own, see :data:`RANKED_SHARE`."""
+        return self.own_share is None or self.own_share >= RANKED_SHARE
 
     def mean(self, name: str) -> float | None:
         """Mean of a measure over the episodes in which it was measured."""
@@ -64,8 +82,13 @@ class Sums:
         if figures.ended_at >= self.last:
             self.last = figures.ended_at
         self.recent.append((figures.ended_at, figures.episode_id))
+        self.decisions += seat.decisions
+        self.own += seat.own
         if not figures.finished:
             self.unfinished += 1
+            return
+        if not figures.reached:
+            self.unreached += 1
             return
         outcome = seat.figures.get(OUTCOME)
         if outcome is not None and not mirrored:
@@ -82,6 +105,9 @@ class Sums:
             self.label, self.source, self.last = other.label, other.source, other.last
         self.episodes += other.episodes
         self.unfinished += other.unfinished
+        self.unreached += other.unreached
+        self.decisions += other.decisions
+        self.own += other.own
         self.mirrored += other.mirrored
         self.wins, self.ties, self.losses = (
             self.wins + other.wins,
@@ -158,7 +184,7 @@ class Standings:
         """Who stands where, place by place, the best first.
 
         The order is by the lower end of the interval, so that one lucky win does not lead; where nobody plays
-        against anybody, by mean score.
+        against anybody, by mean score. Captains whose decisions are not their own stand last, unranked.
 
         Args:
             environment: Only of this world.
@@ -183,7 +209,7 @@ def _standing(place: Place, captain: str, cells: Iterable[tuple[str, Sums]]) -> 
     return CaptainStanding(place, captain, sums, share, [cell for cell in against if cell[0]])
 
 
-def _order(standing: CaptainStanding) -> tuple[str, str, str, float, float, str]:
+def _order(standing: CaptainStanding) -> tuple[str, str, str, bool, float, float, str]:
     place, score = standing.place, standing.sums.mean("score")
     low = -1.0 if standing.share is None else standing.share.low
-    return (*place, -low, -1.0 if score is None else -score, standing.captain)
+    return (*place, not standing.sums.ranked, -low, -1.0 if score is None else -score, standing.captain)

@@ -47,6 +47,7 @@ COLUMNS: Final[Mapping[str, str]] = {
     "run_id": "string",
     "group_id": "string",
     "attempt": "int64",
+    "own": "bool",
 }
 """Name and Arrow type of every column, in order; a new one is only ever added at the end."""
 
@@ -136,7 +137,9 @@ def _core_fields(event: Event) -> Iterator[tuple[str, Any]]:
         if name in data:
             yield name, data[name]
     if event.type == "decision.made":
-        yield "failure_class", failure_of_decision(data)
+        failure_class = failure_of_decision(data)
+        yield "failure_class", failure_class
+        yield "own", failure_class is None
     for name in ("action", "rubric"):
         if name in data:
             yield name, encode_json(data[name])

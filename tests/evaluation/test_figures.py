@@ -52,15 +52,43 @@ def test_decisions_are_counted_by_what_became_of_them() -> None:
         decided(source="fallback", parse=None, latency_s=0.0, cost=0.25),
     )  # fmt: skip
     assert found == {
-        "tool_validity": 0.75, "fallbacks": 0.5, "latency_s": 2.0, "clean_answers": pytest.approx(1 / 3),
-        "tokens": 330.0, "cost": 0.25,
+        "tool_validity": 0.5, "own_share": 0.5, "fallbacks": 0.5, "latency_s": 2.0,
+        "clean_answers": pytest.approx(1 / 3), "tokens": 330.0, "cost": 0.25,
     }  # fmt: skip
 
 
 def test_what_nobody_counted_is_left_out_and_never_nought() -> None:
     assert gauged() == {}
     found = gauged(decided(source="heuristic", parse=None, tokens_in=None, tokens_out=None))
-    assert set(found) == {"tool_validity", "fallbacks", "latency_s"}
+    assert set(found) == {"tool_validity", "own_share", "fallbacks", "latency_s"}
+
+
+def test_what_the_world_refused_of_a_fallback_is_no_fault_of_the_captain() -> None:
+    refused = replace(decided(), type="action.refused")
+    assert gauged(decided(), decided(source="fallback"), refused)["tool_validity"] == 1.0
+    alone = gauged(decided(source="fallback"), refused)
+    assert "tool_validity" not in alone and alone["own_share"] == 0.0
+
+
+def by_its_fallback(recorded: list[RecordedEvent], actor: str) -> list[RecordedEvent]:
+    """The record as it would be if nobody had decided for ``actor``."""
+    return [
+        record(replace(one.event, data={**one.event.data, "source": "fallback", "failure_class": "timeout"}))
+        if one.event.type == "decision.made" and one.event.data["actor"] == actor
+        else one
+        for one in recorded
+    ]
+
+
+def test_what_is_played_by_a_fallback_alone_is_no_match_of_its_captain() -> None:
+    recorded = play("cricket", "heuristic", "anchor", max_overs=1)
+    whole, without = figures_of(recorded), figures_of(by_its_fallback(recorded, "home"))
+    assert whole is not None and without is not None
+    assert whole.counts and not without.counts and without.finished
+    home, away = without.seats
+    assert not home.reached and away.reached and home.fallbacks == {"timeout": home.decisions}
+    assert set(home.figures) == {"own_share", "fallbacks", "latency_s"}, "neither its score nor its deeds"
+    assert away.figures == whole.seats[1].figures
 
 
 def test_a_real_match_has_figures_for_both_captains() -> None:
@@ -87,7 +115,9 @@ def test_another_versions_events_are_not_read_by_this_versions_meter() -> None:
     older = replace(first.event, data={**first.event.data, "environment_version": "0.1"})
     figures = figures_of([record(older), *rest])
     assert figures is not None
-    assert set(figures.seats[0].figures) == {"tool_validity", "fallbacks", "latency_s", "score"}
+    assert set(figures.seats[0].figures) == {
+        "tool_validity", "own_share", "fallbacks", "latency_s", "score",
+    }  # fmt: skip
     gone = replace(first.event, data={**first.event.data, "environment": "chess"})
     assert figures_of([record(gone), *rest]) is not None
 

@@ -14,7 +14,8 @@ from spectator.evaluation.conclusions import certain, conclusions
 from spectator.evaluation.figures import EpisodeFigures, SeatFigures
 from spectator.evaluation.plots import Row, forest, round_ticks
 from spectator.evaluation.report import plots_of, report_page
-from spectator.evaluation.results import Estimate, Results, results_of
+from spectator.evaluation.result_types import Estimate, Results
+from spectator.evaluation.results import results_of
 from spectator.evaluation.schedule import EvaluationRequest, Schedule, ScheduledMatch, plan_evaluation
 
 COMMAND = ["spectator", "evaluate", "--out", "a folder & more"]
@@ -58,6 +59,68 @@ def test_the_better_captain_is_first_and_every_share_adds_up() -> None:
     level = next(pair for pair in found.pairs if "tactician" not in (pair.first, pair.second))
     assert level.share is not None and level.share.value == 0.5
     assert best.measures["tool_validity"].n == 20
+
+
+def by_fallbacks(found: EpisodeFigures, captain: str, share: float) -> EpisodeFigures:
+    """The same, a fallback having made that share of the decisions of ``captain``."""
+    seats = tuple(
+        replace(seat, decisions=100, fallbacks={"unparsable": round(100 * share)})
+        if seat.captain == captain
+        else seat
+        for seat in found.seats
+    )
+    return replace(found, seats=seats)
+
+
+def beaten_by(schedule: Schedule, winner: str, share: float) -> Results:
+    """``winner`` wins everything, with a fallback for that share of its decisions."""
+    return results_of(
+        schedule,
+        {
+            match: by_fallbacks(figures(match, float(match.home == winner)), winner, share)
+            for match in schedule.matches
+        },
+    )
+
+
+def test_a_captain_whose_fallback_won_is_not_ranked_and_the_others_are_as_if_it_had_not_been_there() -> None:
+    schedule = schedule_of("anchor", "heuristic", "tactician")
+    found = beaten_by(schedule, "tactician", 0.03)
+    *ranked, last = found.captains
+    assert [one.name for one in ranked] == ["anchor", "heuristic"] and found.ranked == ranked
+    assert (last.name, last.rank, last.rating, last.own_share) == ("tactician", None, None, 0.97)
+    assert last.share.value == 1.0, "its figures are told all the same"
+    assert [one.rank for one in ranked] == [1, 2] and all(one.tally.matches == 40 for one in ranked)
+    alone = results_of(
+        schedule_of("anchor", "heuristic"),
+        {
+            match: figures(match, float(match.home == "tactician"))
+            for match in schedule_of("anchor", "heuristic").matches
+        },
+    )
+    assert [one.rating for one in ranked] == [one.rating for one in alone.captains]
+    told = list(conclusions(found))
+    assert "Tactician" not in told[0] + told[1]
+    assert "Tactician is not ranked: 97.0 % of its decisions are its own, and 98.0 % are needed." in told
+    page = report_page(found, COMMAND)
+    assert "not ranked" in page and "97.0 %" in page
+
+
+def test_a_captain_that_never_decided_won_nothing() -> None:
+    found = beaten_by(schedule_of("anchor", "heuristic", "tactician"), "tactician", 1.0)
+    last = found.captains[-1]
+    assert (last.name, last.tally.wins, last.tally.unfinished, last.own_share) == ("tactician", 0, 80, 0.0)
+    assert {name for match in found.matches for name in match.unreached} == {"tactician"}
+    assert any("80 matches a captain made no decision of its own" in line for line in conclusions(found))
+    assert "counts for nobody" in report_page(found, COMMAND)
+
+
+def test_a_field_of_one_is_no_ranking() -> None:
+    found = beaten_by(schedule_of("anchor", "tactician"), "tactician", 0.5)
+    assert [one.rank for one in found.captains] == [None, None] and found.ranked == []
+    told = list(conclusions(found))
+    assert told[0] == "Nobody is ranked: fewer than two captains made 98.0 % of their decisions themselves."
+    assert "ranking" not in plots_of(found) and "not ranked" in report_page(found, COMMAND)
 
 
 def test_it_says_no_more_than_the_intervals_allow() -> None:

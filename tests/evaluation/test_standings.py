@@ -75,6 +75,32 @@ def test_a_match_against_itself_a_fork_and_a_cut_match_count_for_no_share() -> N
     assert kept.episodes == 2
 
 
+def by(figures: EpisodeFigures, own: int, fallbacks: int) -> EpisodeFigures:
+    """The same, the agent's captain having made so many decisions itself."""
+    agent = replace(figures.seats[0], decisions=own + fallbacks, fallbacks={"unparsable": fallbacks})
+    return replace(figures, seats=(agent, *figures.seats[1:]))
+
+
+def test_a_model_that_never_decided_wins_nothing_and_nobody_beats_it() -> None:
+    kept = standings(by(figures(1, "dead", "b", 1.0, score=0.9), 0, 100), figures(2, "b", "c", 1.0))
+    found = {one.captain: one for one in kept.look()}
+    dead, b = found["dead"].sums, found["b"].sums
+    assert (dead.wins, dead.unreached, dead.episodes, dead.own_share) == (0, 1, 1, 0.0)
+    assert found["dead"].share is None and dead.mean("score") is None and not dead.ranked
+    assert (b.wins, b.losses, b.unreached) == (1, 0, 1), "its loss to a fallback counts as little"
+    assert [one.captain for one in kept.look()][-1] == "dead"
+
+
+@pytest.mark.parametrize(("own", "ranked"), [(100, True), (98, True), (97, False)])
+def test_who_decides_less_than_98_percent_itself_stands_last_and_unranked(own: int, ranked: bool) -> None:
+    good = [by(figures(number, "a", "c", 1.0), own, 100 - own) for number in range(20)]
+    poor = [figures(30, "b", "c", 0.0)]
+    found = standings(*good, *poor).look()
+    a = next(one for one in found if one.captain == "a")
+    assert a.sums.ranked is ranked and a.sums.own_share == own / 100 and a.sums.wins == 20
+    assert [one.captain for one in found][0 if ranked else -1] == "a"
+
+
 def test_one_lucky_win_does_not_lead() -> None:
     lucky = [figures(1, "lucky", "c", 1.0)]
     good = [figures(number, "good", "c", float(number != 5)) for number in range(2, 30)]

@@ -7,13 +7,16 @@ import re
 from pathlib import Path
 from typing import Any
 
+import pytest
 from click.testing import CliRunner
 from pyarrow import parquet
 
 from spectator.cli import main
+from spectator.events import Event
+from spectator.journal.base import EpisodeSummary
 from spectator.journal.parquet import ROW_GROUP
 from spectator.journal.stores.sqlite import SqlJournal
-from spectator.journal.table import COLUMNS, Table
+from spectator.journal.table import COLUMNS, Table, row_of
 from tests.journal.records import run, said, started, url_of
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "journal.md"
@@ -64,11 +67,29 @@ def test_every_event_is_a_row_and_decisions_know_what_came_of_them(tmp_path: Pat
         for decision, outcome in zip(decisions, outcomes, strict=True):
             assert decision["reward"] == outcome["data"].get("reward")
             assert decision["refused_rule"] == outcome["data"].get("rule")
-            assert decision["source"] in ("heuristic", "random")
+            assert decision["source"] in ("heuristic", "random") and decision["own"] is True
             assert json.loads(decision["action"])
         assert {row["episode_score"] for row in mine} == {episode[-1]["data"]["score"]}
         assert {row["seed"] for row in mine} == {episode[0]["data"]["seed"]}
     assert not list(tmp_path.glob("*.part"))
+
+
+@pytest.mark.parametrize(
+    ("changes", "failure_class", "own"),
+    [
+        ({"source": "model"}, None, True),
+        ({"source": "fallback", "failure_class": "unparsable"}, "unparsable", False),
+        ({"source": "fallback", "fallback_reason": "busy: wait"}, "rate_limited", False),
+    ],
+)
+def test_a_row_says_whether_the_captain_decided_itself_whatever_the_version_of_the_record(
+    changes: dict[str, Any], failure_class: str | None, own: bool
+) -> None:
+    data = {"actor": "counter", "action": {}, "fallback_reason": None, **changes}
+    event = Event("ep-1", "e", 2, "2026-11-21T05:00:00.000Z", 1, "decision.made", data)
+    names = "ep-1", "e", "counting", "Counting", "llm:m", "M", "", "default"
+    row = row_of(EpisodeSummary(*names, 1, event.at, None, None, None, None, None, 2), event)
+    assert (row["failure_class"], row["own"]) == (failure_class, own)
 
 
 def test_a_long_episode_is_written_in_groups(tmp_path: Path) -> None:

@@ -223,3 +223,30 @@ def test_a_person_plays_against_a_model(stage: Serving) -> None:
     made = Counter((one["actor"], one["source"]) for one in decisions(stage, episode_id))
     assert made["home", "human"] >= 3 and made["away", "model"] >= 1
     assert {source for _, source in made} == {"human", "model"}
+
+
+def test_a_model_that_was_never_reached_is_on_the_board_unranked(tmp_path: Path) -> None:
+    with endpoint(counter) as fake:
+        gone = fake.base_url
+    captains = write_captains(
+        tmp_path / "captains.toml", away={"base_url": gone}, gone={"base_url": gone, "retries": 0}
+    )
+    with serve(model_settings(tmp_path, captains)) as running:
+        fields = {"environment": "counting", "pace": "max", "options": {"turns": 2}}
+        for captain in ("llm:gone", "random"):
+            running.finish(running.start(**fields, captain_preset=captain))
+        deadline = time.monotonic() + PATIENCE_S
+        while len(rows := running.client.get("/api/leaderboard").json()["rows"]) < 2:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        page = running.client.get("/leaderboard").text
+    random, dead = rows
+    assert (random["captain"], random["ranked"], random["own_share"]) == ("random", True, 1.0)
+    assert (dead["captain"], dead["ranked"], dead["own_share"], dead["unreached"]) == (
+        "llm:gone",
+        False,
+        0.0,
+        1,
+    )
+    assert dead["measures"] == {} and dead["wins"] == 0
+    assert "not ranked: 0.0 % of its decisions are its own" in page

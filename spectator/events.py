@@ -269,8 +269,8 @@ class Seat(EventData):
 class Parent(EventData):
     """The episode that one was forked from, and where."""
 
-    episode_id: str = Field(description="Whose events are retold at the beginning")
-    seq: int = Field(ge=1, description="The last of its events that is retold")
+    episode_id: str = Field(description="Whose events it begins with")
+    seq: int = Field(ge=1, description="The last of those events")
     turn: int = Field(
         ge=0, description="Decisions up to this turn are the parent's, later ones the episode's own"
     )

@@ -24,7 +24,7 @@ WAITING: Final = 1000
 PATIENCE_S: Final = 10.0
 """How long the server may take to open, and to take a message."""
 
-FAREWELL_S: Final = 2.0
+CLOSE_S: Final = 2.0
 """How long ``close`` waits for what is still to be sent."""
 
 
@@ -138,7 +138,7 @@ class EpisodePublisher:
         with contextlib.suppress(queue.Full):
             self._waiting.put_nowait(None)
         if wait:
-            self._thread.join(FAREWELL_S)
+            self._thread.join(CLOSE_S)
 
     def _send(self, message: Mapping[str, Any]) -> None:
         if self._gone:
@@ -157,7 +157,7 @@ class EpisodePublisher:
         headers = {"Authorization": f"Bearer {self._place.token}"} if self._place.token else {}
         try:
             with connect(
-                address, additional_headers=headers, open_timeout=PATIENCE_S, close_timeout=FAREWELL_S
+                address, additional_headers=headers, open_timeout=PATIENCE_S, close_timeout=CLOSE_S
             ) as socket:
                 first = self._waiting.get()
                 socket.send(first or "")

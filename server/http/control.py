@@ -134,7 +134,7 @@ async def start_episode(request: Request, response: Response, services: Services
     openapi_extra=documented_body(ForkEpisode),
 )
 async def fork_episode(request: Request, response: Response, services: ServicesDep) -> StartedEpisode:
-    """Play on from within an episode with other captains; the answer comes once its past is retold."""
+    """Play on from within an episode with other captains; the answer comes once its past is recorded."""
     services.guard.admit_start(request)
     wanted = wanted_fork(await read_object(request))
     plan = await check_fork(services.journal, wanted, load=services.cast.load)

@@ -91,8 +91,8 @@ async def _redraw(moments: AsyncIterator[WatchedMoment], console: Console) -> Wa
     with Live(console=console, auto_refresh=False, vertical_overflow="crop") as screen:
         drawing = asyncio.create_task(draw(screen))
         try:
-            async for sight in moments:
-                last = sight
+            async for moment in moments:
+                last = moment
                 changed.set()
         finally:
             drawing.cancel()

@@ -158,7 +158,7 @@ class Supervisor:
         )
 
     async def fork(self, request: ForkRequest, plan: EpisodePlan | None = None) -> EpisodeHandle:
-        """Play on from within another episode with other captains; returns once the retold part is recorded.
+        """Play on from within another episode with other captains; returns once its past is recorded.
 
         Args:
             request: Which, from where, with whom.
@@ -168,7 +168,7 @@ class Supervisor:
             EpisodeNotFound: There is no such parent.
             InvalidRequest: It cannot be played on from there, or a captain is wrong; no slot was taken.
             EpisodeBusy: Every slot is taken.
-            JournalError: The retold part could not be recorded; no slot is held.
+            JournalError: Its past could not be recorded; no slot is held.
             StepTimeout: Replaying the parent took longer than ``limits.reset_s``.
         """
         self._need_slot()

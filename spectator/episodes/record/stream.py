@@ -193,7 +193,7 @@ class EpisodeStream:
                 await self._record(told, patient=patient)
 
     async def _told(self, facts: Sequence[tuple[int, Fact]]) -> _Batch:
-        """What ``facts`` come to; many of them on a thread, for nobody is to wait for one episode's past."""
+        """What ``facts`` come to; large batches run in a worker thread."""
         told = partial(self._fold, facts, self._world.projection, self._world.commentator)
         return await asyncio.to_thread(told) if len(facts) > LONG else told()
 

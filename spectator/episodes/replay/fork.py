@@ -1,6 +1,6 @@
 """Forks an episode: its past is replayed up to an event, other captains play on from there.
 
-The fork's record begins with the parent's own facts, told again under the fork's id, so that it can be
+The fork's record begins with the parent's own facts, recorded again under the fork's id, so that it can be
 replayed, verified and recovered without the parent, which may be pruned or edited one day.
 """
 
@@ -15,7 +15,7 @@ from spectator.catalog import LoadWorld, load_world
 from spectator.episodes.record.reader import ViewReader
 from spectator.episodes.record.stream import Step
 from spectator.episodes.replay.recorded_calls import attachments_of, calls_of, with_whole_replies
-from spectator.episodes.replay.replayer import FROM_OUTSIDE, Retelling, Unexpected
+from spectator.episodes.replay.replayer import FROM_OUTSIDE, Replay, ReplayDivergence
 from spectator.episodes.replay.restore import within
 from spectator.episodes.run.driver import Past
 from spectator.episodes.run.pacing import Pace
@@ -27,7 +27,7 @@ from spectator.journal.base import Journal
 from spectator.steppers.base import Stepper
 from spectator.steppers.opening import OpenStepper, on_a_thread
 
-RETOLD_BY_THE_FORK = FROM_OUTSIDE | {"episode.started", "narration.line", "episode.ended"}
+NOT_COPIED = FROM_OUTSIDE | {"episode.started", "narration.line", "episode.ended"}
 """Event types that are not taken over: they are the parent's own, or follow from the others."""
 
 
@@ -83,7 +83,7 @@ async def fork_off(
     open_stepper: OpenStepper = on_a_thread,
     plan: EpisodePlan | None = None,
 ) -> Forked:
-    """Retell the parent up to where the fork begins, in a new environment.
+    """Replay the parent up to where the fork begins, in a new environment.
 
     Scripted captains think along from the beginning, so that they know what they would have noticed; the
     parent's own captains with the parent's own seed therefore play on exactly as they did. A language model
@@ -93,7 +93,7 @@ async def fork_off(
         journal: Where the parent is recorded.
         request: Which, from where, with whom.
         episode_id: Id of the fork.
-        limit_s: Seconds that retelling may take.
+        limit_s: Seconds that the replay may take.
         load: Finds the world; the catalogue's own function when left out.
         open_stepper: Makes the environment's stepper.
         plan: What :func:`check_fork` made of ``request``; made here when left out.
@@ -115,7 +115,7 @@ async def fork_off(
     whole = await with_whole_replies(journal, recorded)
     stepper = open_stepper(plan.world, episode_id)
     try:
-        past = await within(limit_s, _retell(stepper, plan, whole, episode_id))
+        past = await within(limit_s, _replay(stepper, plan, whole, episode_id))
     except BaseException:
         await stepper.aclose()
         raise
@@ -202,35 +202,35 @@ def _same_opponent(plan: EpisodePlan, seats: Mapping[str, Mapping[str, Any]], ag
     return preset
 
 
-async def _retell(
+async def _replay(
     stepper: Stepper, plan: EpisodePlan, recorded: Sequence[RecordedEvent], episode_id: str
 ) -> Past:
     seats = plan.seats()
     last = recorded[-1].event
-    retelling = Retelling(plan.world, stepper, seats, episode_id=episode_id, parent=plan.parent)
+    replay = Replay(plan.world, stepper, seats, episode_id=episode_id, parent=plan.parent)
     for one in recorded:
         try:
-            differences = await retelling.compare(one.event)
-        except Unexpected as unexpected:
-            differences = [str(unexpected)]
+            differences = await replay.compare(one.event)
+        except ReplayDivergence as divergence:
+            differences = [str(divergence)]
         if differences:
             raise _wrong(
                 "episode_id",
                 f"is not what its seed and decisions give: event {one.event.seq}: {differences[0]}",
             )
-    if retelling.due:
+    if replay.due:
         before = max((one.event.seq for one in recorded if one.event.turn < last.turn), default=0)
         other = f"{before}, the one before it, or the last of it" if before else "the last of it"
         raise _wrong("seq", f"event {last.seq} is inside the step of turn {last.turn}; choose {other}")
-    stepped = retelling.stepped
+    stepped = replay.stepped
     assert stepped is not None
     if stepped.observation.done:
         raise _wrong("seq", f"the game is over at event {last.seq}: there is nothing left to play")
-    return Past(seats, dict(retelling.refusals), last.turn, retelling.total, replace(stepped, facts=[]))
+    return Past(seats, dict(replay.refusals), last.turn, replay.total, replace(stepped, facts=[]))
 
 
 def _facts(recorded: Sequence[RecordedEvent]) -> list[Step]:
-    kept = [one.event for one in recorded if one.event.type not in RETOLD_BY_THE_FORK]
+    kept = [one.event for one in recorded if one.event.type not in NOT_COPIED]
     return [
         (turn, [Fact(event.type, event.data) for event in events])
         for turn, events in groupby(kept, key=lambda event: event.turn)

@@ -11,7 +11,7 @@ from spectator.catalog import LoadWorld
 from spectator.environments.base import World, derive_seed
 from spectator.episodes.record.derived import is_derived
 from spectator.episodes.replay.recorded_calls import Calls, with_replies
-from spectator.episodes.replay.replayer import Retelling, Unexpected
+from spectator.episodes.replay.replayer import Replay, ReplayDivergence
 from spectator.events import Event, Parent, RecordedEvent
 from spectator.llm.chat import ChatAnswer, ChatRequest, OnDelta
 from spectator.llm.playback import RecordedExchange
@@ -83,16 +83,14 @@ async def ask_again(
     world = load(started.data["environment"])
     parent = Parent.model_validate(started.data["parent"]) if started.data.get("parent") else None
     reasked = Reasked()
-    retelling: Retelling | None = Retelling(
-        world, inline(world, started.episode_id), derived=is_derived(started)
-    )
+    replay: Replay | None = Replay(world, inline(world, started.episode_id), derived=is_derived(started))
     models = {
         actor: _Model(actor, build, derive_seed(started.data["seed"], "policy", actor))
         for actor, build in _builds(world, started.data, reasked.gaps)
     }
     for one in recorded:
         event = one.event
-        seen = None if retelling is None else retelling.observation
+        seen = None if replay is None else replay.observation
         if event.type == "decision.made" and _is_models(event.data):
             actor = event.data["actor"]
             own = parent is None or event.turn > parent.own_after(actor)
@@ -101,11 +99,11 @@ async def ask_again(
             whole = with_replies(one, known).event
             reasked.decisions.append(_again(whole, seen, captain, models, known, reasked.gaps))
         try:
-            if retelling is not None:
-                await retelling.compare(event)
-        except Unexpected as unexpected:
-            reasked.gaps.append(f"from event {event.seq} on: {unexpected}")
-            retelling = None
+            if replay is not None:
+                await replay.compare(event)
+        except ReplayDivergence as divergence:
+            reasked.gaps.append(f"from event {event.seq} on: {divergence}")
+            replay = None
     return reasked
 
 

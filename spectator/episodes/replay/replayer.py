@@ -34,8 +34,8 @@ FROM_OUTSIDE: Final = frozenset(
 """Event types that do not follow from seed and decisions; their patches still have to."""
 
 
-class Unexpected(Exception):
-    """The record holds an event that the world does not tell here."""
+class ReplayDivergence(Exception):
+    """The record holds an event that the replay does not produce here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +51,8 @@ class Shown:
     seq: int
 
 
-class Retelling:
-    """The world's own telling of an episode, one recorded event at a time.
+class Replay:
+    """A recorded episode played again, one recorded event at a time, and compared.
 
     Args:
         world: The episode's world.
@@ -117,18 +117,18 @@ class Retelling:
 
     @property
     def due(self) -> list[Fact]:
-        """What the world has told and the record does not hold yet."""
+        """Facts that the replay has produced and the record does not hold yet."""
         return list(self._due)
 
     async def compare(self, event: Event) -> list[str]:
         """Differences between ``event`` and what is due; then go on from what was recorded.
 
         Raises:
-            Unexpected: The record holds an event that the world does not tell here.
+            ReplayDivergence: The record holds an event that the replay does not produce here.
             EnvironmentFault: The world failed.
         """
         if self.ended:
-            raise Unexpected(f"{event.type} after the end")
+            raise ReplayDivergence(f"{event.type} after the end")
         await self._advance(event)
         return self._compare_patch(event) if self._derived is None else self._derive(event, self._derived)
 
@@ -163,10 +163,10 @@ class Retelling:
 
     async def _begin(self, event: Event) -> None:
         if self._stepped is not None:
-            raise Unexpected("the episode starts again")
+            raise ReplayDivergence("the episode starts again")
         version = event.data["environment_version"]
         if version != self._world.version:
-            raise Unexpected(
+            raise ReplayDivergence(
                 f"it was played in version {version} of {self._world.name}; here is {self._world.version}"
             )
         self._stepped = await self._stepper.reset(
@@ -182,14 +182,14 @@ class Retelling:
 
     async def _decide(self, event: Event) -> None:
         if self._due:
-            raise Unexpected(f"{self._due[0].type} is due before the next decision")
+            raise ReplayDivergence(f"{self._due[0].type} is due before the next decision")
         asked = None if self.observation is None else self.observation.actor
         if event.data["actor"] != asked:
-            raise Unexpected(f"{event.data['actor']} decided where {asked} was asked")
+            raise ReplayDivergence(f"{event.data['actor']} decided where {asked} was asked")
         self._ask_again(event)
         self._stepped = await self._stepper.step(event.data["action"], limit_s=None)
         self._total += self._stepped.observation.reward
-        self._due.extend(self._told(event, self._stepped))
+        self._due.extend(self._facts_of(event, self._stepped))
 
     def _ask_again(self, event: Event) -> None:
         actor, parent = event.data["actor"], self._parent
@@ -204,9 +204,9 @@ class Retelling:
         if parent is not None and event.turn <= parent.turn:
             return
         if _as_recorded(dict(again)) != event.data["action"]:
-            raise Unexpected(f"{actor} now decides otherwise than recorded")
+            raise ReplayDivergence(f"{actor} now decides otherwise than recorded")
 
-    def _told(self, event: Event, stepped: Stepped) -> list[Fact]:
+    def _facts_of(self, event: Event, stepped: Stepped) -> list[Fact]:
         actor, observation = event.data["actor"], stepped.observation
         if observation.refused is not None:
             self._refusals[actor] = self._refusals.get(actor, 0) + 1
@@ -224,32 +224,32 @@ class Retelling:
 
     def _expect(self, event: Event) -> None:
         if not self._due:
-            raise Unexpected(f"nothing is due where {event.type} is recorded")
+            raise ReplayDivergence(f"nothing is due where {event.type} is recorded")
         due = self._due.popleft()
         measured = MEASURED.get(event.type, frozenset())
         told = {name: value for name, value in event.data.items() if name not in measured}
         if event.type != due.type:
-            raise Unexpected(f"{due.type} is due where {event.type} is recorded")
+            raise ReplayDivergence(f"{due.type} is due where {event.type} is recorded")
         expected = _as_recorded(due.data)
         if told != expected:
             names = [name for name in {*told, *expected} if told.get(name) != expected.get(name)]
-            raise Unexpected(f"{event.type} differs in {', '.join(sorted(names))}")
+            raise ReplayDivergence(f"{event.type} differs in {', '.join(sorted(names))}")
 
     def _end(self, event: Event) -> None:
         self.ended = True
         total = event.data.get("total_reward")
         if total is not None and total != self._total:
-            raise Unexpected(f"the total reward is recorded as {total}, not {self._total}")
+            raise ReplayDivergence(f"the total reward is recorded as {total}, not {self._total}")
         if event.data["reason"] != "finished":
             return
         stepped = self._stepped
         if self._due or stepped is None or not stepped.observation.done:
-            raise Unexpected("it is recorded as finished before the world came to its end")
+            raise ReplayDivergence("it is recorded as finished before the world came to its end")
         if event.data["score"] != self._total:
-            raise Unexpected(f"the score is recorded as {event.data['score']}, not {self._total}")
+            raise ReplayDivergence(f"the score is recorded as {event.data['score']}, not {self._total}")
         result = stepped.state.get("result")
         if event.data["result"] != result:
-            raise Unexpected(f"the result is recorded as {event.data['result']!r}, not {result!r}")
+            raise ReplayDivergence(f"the result is recorded as {event.data['result']!r}, not {result!r}")
 
 
 def _as_recorded(data: Mapping[str, Any]) -> dict[str, Any]:

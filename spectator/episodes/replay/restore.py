@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from spectator.catalog import LoadWorld, load_world
 from spectator.episodes.record.derived import shown_state
 from spectator.episodes.record.opening import Left
-from spectator.episodes.replay.replayer import Retelling, Shown, Unexpected
+from spectator.episodes.replay.replayer import Replay, ReplayDivergence, Shown
 from spectator.episodes.run.driver import Past
 from spectator.episodes.run.pacing import Pace
 from spectator.episodes.run.plan import EpisodePlan
@@ -101,7 +101,7 @@ async def rebuild(
     plan = await asyncio.to_thread(_plan_again, first.data, load or load_world)
     stepper = open_stepper(plan.world, first.episode_id)
     try:
-        past, view = await within(limit_s, _retell(stepper, plan, recorded))
+        past, view = await within(limit_s, _replay(stepper, plan, recorded))
     except BaseException:
         await stepper.aclose()
         raise
@@ -133,26 +133,26 @@ def _next_attempt(recorded: Sequence[RecordedEvent]) -> int:
     return attempt
 
 
-async def _retell(
+async def _replay(
     stepper: Stepper, plan: EpisodePlan, recorded: Sequence[RecordedEvent]
 ) -> tuple[Past, Shown]:
     seats: dict[str, Policy] = plan.seats()
-    retelling = Retelling(plan.world, stepper, seats, derived=plan.view == "derived")
+    replay = Replay(plan.world, stepper, seats, derived=plan.view == "derived")
     for one in recorded:
-        with typed_as(partial(_cannot_retell, one.event.seq), passing=(EpisodeError,)):
-            for difference in await retelling.compare(one.event):
+        with typed_as(partial(_cannot_replay, one.event.seq), passing=(EpisodeError,)):
+            for difference in await replay.compare(one.event):
                 raise CannotRebuild(f"event {one.event.seq}: {difference}")
-    turn, due = recorded[-1].event.turn, retelling.due
+    turn, due = recorded[-1].event.turn, replay.due
     if due and turn:
         raise CannotRebuild(f"turn {turn} is told only in part: {due[0].type} is missing")
-    stepped = retelling.stepped
+    stepped = replay.stepped
     assert stepped is not None
-    past = Past(seats, retelling.refusals, turn, retelling.total, replace(stepped, facts=due))
-    return past, retelling.shown
+    past = Past(seats, replay.refusals, turn, replay.total, replace(stepped, facts=due))
+    return past, replay.shown
 
 
-def _cannot_retell(seq: int, error: Exception) -> CannotRebuild:
-    why = str(error) if isinstance(error, Unexpected) else f"{type(error).__name__}: {error}"
+def _cannot_replay(seq: int, error: Exception) -> CannotRebuild:
+    why = str(error) if isinstance(error, ReplayDivergence) else f"{type(error).__name__}: {error}"
     return CannotRebuild(f"event {seq}: {why}")
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from spectator.catalog import load_world
 from spectator.episodes.record.derived import is_derived
-from spectator.episodes.replay.replayer import Retelling, Unexpected
+from spectator.episodes.replay.replayer import Replay, ReplayDivergence
 from spectator.events import RecordedEvent
 from spectator.steppers.opening import inline
 
@@ -38,24 +38,24 @@ async def verify(recorded: AsyncIterable[RecordedEvent]) -> list[Discrepancy]:
     Raises:
         InvalidRequest: Its world is not in the catalogue.
     """
-    retelling: Retelling | None = None
+    replay: Replay | None = None
     found: list[Discrepancy] = []
     expected_seq = 1
     async for one in recorded:
         event = one.event
         if event.seq != expected_seq:
             return [*found, Discrepancy(event.seq, f"event {expected_seq} is missing")]
-        if retelling is None:
+        if replay is None:
             if event.type != "episode.started":
                 return [Discrepancy(event.seq, f"begins with {event.type}")]
             world = load_world(event.data["environment"])
-            retelling = Retelling(world, inline(world, event.episode_id), derived=is_derived(event))
+            replay = Replay(world, inline(world, event.episode_id), derived=is_derived(event))
         try:
-            differences = await retelling.compare(event)
-        except Unexpected as unexpected:
-            return [*found, Discrepancy(event.seq, str(unexpected))]
+            differences = await replay.compare(event)
+        except ReplayDivergence as divergence:
+            return [*found, Discrepancy(event.seq, str(divergence))]
         found += [Discrepancy(event.seq, difference) for difference in differences]
         expected_seq += 1
-    if retelling is not None and not retelling.ended:
+    if replay is not None and not replay.ended:
         found.append(Discrepancy(expected_seq, "the record stops before the end"))
     return found

@@ -419,7 +419,7 @@ async def _close(policy: Policy) -> None:
 
 
 async def _let_go(task: asyncio.Task[Any]) -> None:
-    """Cancel ``task``, and wait no longer than that is decent for one that will not be cancelled."""
+    """Cancel ``task``; stop waiting after :data:`LET_GO_S` for one that will not be cancelled."""
     if not task.done():
         task.cancel()
         await asyncio.wait([task], timeout=LET_GO_S)

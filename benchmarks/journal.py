@@ -1,4 +1,4 @@
-"""The measurement of the journal: appends from many episodes, beside bare SQLite with the same rows."""
+"""Measures the journal: appends from many episodes, with and without model calls, beside bare SQLite."""
 
 from __future__ import annotations
 
@@ -6,23 +6,37 @@ import asyncio
 import sqlite3
 import statistics
 import time
-from collections.abc import Sequence
+from array import array
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 from unittest import mock
 
 from benchmarks.figures import Figure
 from spectator.events import Event, RecordedEvent, record
 from spectator.journal import chain
+from spectator.journal.attachments import Attachments
 from spectator.journal.base import Synchronous
 from spectator.journal.stores import writer
 from spectator.journal.stores.sqlite import SqlJournal
+from spectator.model_calls import ModelCall
 
 EVENTS = 3
 """Events of one append: a decision, what happened, the step."""
 
 SIZE = 1000
 """Characters of each event's own text."""
+
+CONVERSATION = 100
+"""Calls after which a conversation begins anew; until then each adds to the one before it."""
+
+SITUATION = 3000
+"""Characters of the situation that a call adds, and of the tools that all of them offer."""
+
+TOKENS = 200
+"""Tokens of an answer, with ids and log probabilities; a prompt has twenty more with each call."""
 
 SECONDS = 1.5
 ROUNDS = 5
@@ -54,7 +68,71 @@ def measure() -> list[Figure]:
         )
         for kind, name in kinds.items()
     ]
-    return [*figures, _digest()]
+    return [*figures, *_with_calls(), _digest()]
+
+
+def _with_calls() -> list[Figure]:
+    """What an append takes that records a model call too, in alternating rounds with plain ones."""
+    kinds = {
+        "no call": _plain,
+        "a call without tokens": _calling(False),
+        "a call with tokens": _calling(True),
+    }
+    found: dict[str, list[tuple[float, float]]] = {kind: [] for kind in kinds}
+    for _ in range(ROUNDS):
+        for kind, make in kinds.items():
+            found[kind].append(_appends(64, "normal", True, make))
+    plain = statistics.median(cpu for _, cpu in found["no call"])
+    return [
+        Figure(
+            f"the same, 64 episodes at once, {kind} beside each",
+            f"{statistics.median(rate for rate, _ in found[kind]):,.0f}, "
+            f"{1e6 * statistics.median(cpu for _, cpu in found[kind]):.0f} us of CPU each",
+            "-",
+            f"{statistics.median(cpu for _, cpu in found[kind]) / plain:.2f} x without",
+        )
+        for kind in kinds
+    ]
+
+
+Make = Callable[[str, int], list[tuple[list[RecordedEvent], Attachments | None]]]
+"""Makes so many appends of one episode."""
+
+
+def _plain(name: str, depth: int) -> list[tuple[list[RecordedEvent], Attachments | None]]:
+    return [(_batch(name, 1 + EVENTS * k), None) for k in range(depth)]
+
+
+def _calling(tokens: bool) -> Make:
+    """Appends whose decision has a call beside it, of a conversation that grows as a policy's does."""
+
+    def make(name: str, depth: int) -> list[tuple[list[RecordedEvent], Attachments | None]]:
+        tools = [{"type": "function", "function": {"name": "act", "description": "x" * SITUATION}}]
+        appends: list[tuple[list[RecordedEvent], Attachments | None]] = []
+        shown: list[dict[str, Any]] = []
+        ids = array("q")
+        for k in range(depth):
+            if k % CONVERSATION == 0:
+                shown, ids = [{"role": "system", "content": f"You are {name}, for the time {k}."}], array("q")
+            situation = "".join(f'"{word}":{k * word},' for word in range(SITUATION // 10))
+            shown = [*shown, {"role": "user", "content": situation}]
+            ids += array("q", range(20 * k, 20 * k + 20))
+            call = ModelCall(
+                messages=shown,
+                tools=tools,
+                prompt_token_ids=ids[:] if tokens else None,
+                token_ids=array("q", range(TOKENS)) if tokens else None,
+                logprobs=array("d", [-0.125 * n for n in range(TOKENS)]) if tokens else None,
+            )
+            first, *others = _batch(name, 1 + EVENTS * k)
+            exchange = {"request": "0" * 64, "reply": {"content": "x"}, "failure": None, "digest": "0" * 64}
+            data = {"actor": "home", "exchanges": [exchange], **first.event.data}
+            decided = record(replace(first.event, type="decision.made", data=data))
+            appends.append(([decided, *others], Attachments(calls=[[call]])))
+            shown = [*shown, {"role": "assistant", "content": f"act {k}"}]
+        return appends
+
+    return make
 
 
 def _batch(name: str, first: int) -> list[RecordedEvent]:
@@ -64,26 +142,28 @@ def _batch(name: str, first: int) -> list[RecordedEvent]:
     ]
 
 
-def _appends(episodes: int, synchronous: Synchronous, chained: bool) -> tuple[float, float]:
+def _appends(
+    episodes: int, synchronous: Synchronous, chained: bool, make: Make = _plain
+) -> tuple[float, float]:
     """Appends a second, and seconds of CPU of one, the making of the events left out."""
     extend = chain.extend if chained else lambda digest, text: digest
     with (
         TemporaryDirectory(prefix="spectator-") as folder,
         mock.patch.object(writer, "extend", extend),
     ):
-        return asyncio.run(_many(Path(folder), episodes, synchronous))
+        return asyncio.run(_many(Path(folder), episodes, synchronous, make))
 
 
-async def _many(folder: Path, episodes: int, synchronous: Synchronous) -> tuple[float, float]:
+async def _many(folder: Path, episodes: int, synchronous: Synchronous, make: Make) -> tuple[float, float]:
     journal = await SqlJournal.open(f"sqlite:///{folder / 'journal.db'}", synchronous=synchronous)
     depth = max(20, 6000 // episodes)
-    ready = [[_batch(f"ep-{n:03d}", 1 + EVENTS * k) for k in range(depth)] for n in range(episodes)]
+    ready = [make(f"ep-{n:03d}", depth) for n in range(episodes)]
     until = time.perf_counter() + SECONDS
 
-    async def author(batches: Sequence[Sequence[RecordedEvent]]) -> int:
+    async def author(batches: Sequence[tuple[Sequence[RecordedEvent], Attachments | None]]) -> int:
         done = 0
-        for batch in batches:
-            await journal.append(batch)
+        for batch, attachments in batches:
+            await journal.append(batch, attachments=attachments)
             done += 1
             if time.perf_counter() > until:
                 break

@@ -202,9 +202,10 @@ def test_a_single_agent_gets_the_rewards_of_the_others_steps_too() -> None:
     second = agent.step({"tool": "sell"})
     assert [first.reward, second.reward] == pytest.approx([0.05, -0.35])
     assert second.done
-    told, ended = agent.take_told()
+    told = agent.take_told()
+    ended = told.ended
     assert ended is not None
-    taken = [fact.data["reward"] for _, facts in told for fact in facts if fact.type == "step.taken"]
+    taken = [fact.data["reward"] for _, facts in told.steps for fact in facts if fact.type == "step.taken"]
     assert taken == [0.1, -0.05, -0.3, -0.05]
     assert ended.score == ended.total_reward == sum(taken)
     assert agent.step({"tool": "buy"}).reward == 0.0
@@ -221,5 +222,7 @@ def test_a_single_agent_that_is_cut_short_keeps_the_rewards_of_its_last_step(
     cut = agent.step({"tool": "buy"})
     assert cut.done
     assert cut.reward == pytest.approx(0.05)
-    assert agent.take_told()[1].total_reward == pytest.approx(0.05)  # type: ignore[union-attr]
+    ended = agent.take_told().ended
+    assert ended is not None
+    assert ended.total_reward == pytest.approx(0.05)
     catalog.load_world.cache_clear()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -10,10 +10,10 @@ from starlette.requests import HTTPConnection
 
 from spectator.episodes.host.external import ExternalDriver
 from spectator.episodes.host.supervisor import Supervisor
-from spectator.episodes.record.stream import Step
 from spectator.episodes.run.plan import EpisodePlan
+from spectator.episodes.single_agent import Told
 from spectator.errors import EpisodeError, FieldError, InvalidRequest
-from spectator.events import EpisodeEnded
+from spectator.journal.attachments import Attachments
 from spectator.policies.base import Policy, Preset
 from spectator.text import clean_text
 
@@ -35,12 +35,12 @@ class PublishedEpisode:
         self.episode_id = episode_id
         self._driver = driver
 
-    async def publish(self, steps: Sequence[Step], ended: EpisodeEnded | None) -> None:
-        """Publish what happened; after the end, nothing more is."""
-        for turn, facts in steps:
-            await self._driver.record(turn, facts)
-        if ended is not None:
-            self._driver.finish(ended)
+    async def publish(self, told: Told) -> None:
+        """Publish what happened, and record what belongs to it; after the end, nothing more is."""
+        for (turn, facts), calls in zip(told.steps, told.calls, strict=True):
+            await self._driver.record(turn, facts, Attachments(calls=[calls]) if calls else None)
+        if told.ended is not None:
+            self._driver.finish(told.ended, told.truth)
 
     def leave(self, detail: str) -> None:
         """It is played no further, or not where anybody would publish it."""

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from spectator.clock import Clock
-from spectator.episodes.record.stream import Step
 from spectator.episodes.run.plan import EpisodePlan
-from spectator.episodes.single_agent import NoEpisode, SingleAgent
+from spectator.episodes.single_agent import NOTHING_TOLD, NoEpisode, SingleAgent, Told
 from spectator.errors import (
     EnvironmentFault,
     EpisodeError,
@@ -18,7 +17,6 @@ from spectator.errors import (
     InvalidRequest,
     typed_as,
 )
-from spectator.events import EpisodeEnded
 from spectator.observations import Observation
 from spectator.steppers.thread import OwnThread
 
@@ -70,8 +68,7 @@ class _Played:
 
     answer: Answer
     plan: EpisodePlan | None = None
-    told: Sequence[Step] = ()
-    ended: EpisodeEnded | None = None
+    told: Told = NOTHING_TOLD
 
 
 class Session:
@@ -187,7 +184,7 @@ class Session:
 
     async def _publish(self, played: _Played) -> None:
         if self._published is not None:
-            await self._published.publish(played.told, played.ended)
+            await self._published.publish(played.told)
 
     def _leave(self, detail: str) -> None:
         """Show the episode that is shown, if one is, no further."""
@@ -269,8 +266,7 @@ def _step(agent: SingleAgent, wire: WireWorld, sent: dict[str, Any]) -> _Played:
 
 def _played(agent: SingleAgent, observation: Observation) -> _Played:
     answer = _shown(agent, observation)
-    told, ended = agent.take_told()
-    return _Played(answer, agent.plan, told, ended)
+    return _Played(answer, agent.plan, agent.take_told())
 
 
 def _state(agent: SingleAgent) -> str:

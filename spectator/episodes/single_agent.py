@@ -13,12 +13,13 @@ from typing import Any, Final
 from spectator.catalog import load_world
 from spectator.environments.base import MAX_SEED, Environment, World
 from spectator.episodes.record.stream import Step
-from spectator.episodes.run.contract_checks import check_beginning, check_contract, checked_decision
+from spectator.episodes.run.contract_checks import check_beginning, check_contract, checked_decision, sealed
 from spectator.episodes.run.pacing import Pace
 from spectator.episodes.run.plan import EpisodePlan, EpisodeRequest, plan_episode
 from spectator.episodes.run.step_events import cut_short, facts_of_step, finished, with_total
 from spectator.errors import DecisionTimeout, EpisodeError, FieldError, InvalidRequest, PolicyError, typed_as
 from spectator.events import EpisodeEnded, Fact
+from spectator.model_calls import ModelCall
 from spectator.observations import Observation, Refusal
 from spectator.policies.base import Action, Decision, Policy, ScriptedPolicy
 from spectator.steppers import local
@@ -34,6 +35,26 @@ class NoEpisode(EpisodeError):
         super().__init__("no episode is being played; reset first")
 
 
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What a record tells of some turns.
+
+    Args:
+        steps: Each turn with its facts, in order.
+        calls: For each of them, the model calls behind its decision.
+        ended: The end, once there is one.
+        truth: What the world hid, as JSON text, to be recorded with the end.
+    """
+
+    steps: Sequence[Step] = ()
+    calls: Sequence[Sequence[ModelCall]] = ()
+    ended: EpisodeEnded | None = None
+    truth: str | None = None
+
+
+NOTHING_TOLD: Final = Told()
+
+
 @dataclass(slots=True)
 class _Game:
     """One episode under way; ``turn`` counts every actor's, ``steps`` the agent's alone."""
@@ -45,7 +66,7 @@ class _Game:
     turn: int = 0
     steps: int = 0
     total: float = 0.0
-    told: list[Step] | None = None
+    told: list[tuple[Step, Sequence[ModelCall]]] | None = None
     refusals: dict[str, int] = field(default_factory=dict)
     shown_at: float = 0.0
 
@@ -147,7 +168,7 @@ class SingleAgent:
             check_beginning(first)
             opened = self._take(game, first)
             if game.told is not None:
-                game.told.append((0, list(self._facts)))
+                game.told.append(((0, list(self._facts)), ()))
             shown = self._play_on(game, opened)
         except BaseException:
             self.abandon()
@@ -217,21 +238,30 @@ class SingleAgent:
         """
         return self._playing()[0].plan
 
-    def take_told(self) -> tuple[Sequence[Step], EpisodeEnded | None]:
+    def take_told(self) -> Told:
         """What a record tells of the turns since the last call, if :meth:`reset` was asked to, and the end.
 
         Raises:
             NoEpisode: Nothing is being played.
+            EnvironmentFault: The score or the truth of the world breaks its contract.
         """
         game, seen = self._playing()
-        told, game.told = game.told or [], None if game.told is None else []
+        if game.told is None:
+            return Told((), (), self._end(game, seen) if seen.done else None)
+        told, game.told = game.told, []
+        steps, calls = [step for step, _ in told], [calls for _, calls in told]
         if not seen.done:
-            return told, None
+            return Told(steps, calls)
+        truth = sealed(game.environment.truth()) if "truncated" not in seen.metadata else None
+        return Told(steps, calls, self._end(game, seen, truth), truth)
+
+    def _end(self, game: _Game, seen: Observation, truth: str | None = None) -> EpisodeEnded:
         if "truncated" not in seen.metadata:
-            ended = finished(game.total, game.environment.state, game.turn, self._world.profile)
+            state, profile = game.environment.state, self._world.profile
+            ended = finished(game.total, state, game.turn, profile, truth)
         else:
             ended = cut_short("step_cap", str(seen.metadata["truncated"]), game.turn)
-        return told, with_total(ended, game.total, self._world.profile)
+        return with_total(ended, game.total, self._world.profile)
 
     def abandon(self) -> None:
         """Give up the episode under way; ``reset`` begins another in a new environment."""
@@ -281,7 +311,8 @@ class SingleAgent:
         stepped = local.step(game.environment, action)
         answer = self._take(game, stepped)
         took = self._monotonic() - began
-        game.told.append((game.turn, facts_of_step(actor, decided, stepped, took, game.refusals)))
+        facts = facts_of_step(actor, decided, stepped, took, game.refusals)
+        game.told.append(((game.turn, facts), decision.calls))
         return answer
 
     def _take(self, game: _Game, stepped: Stepped) -> Observation:

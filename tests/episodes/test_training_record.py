@@ -11,9 +11,11 @@ from typing import Any, ClassVar
 import pytest
 
 from spectator.environments.counting.environment import CountingEnvironment
+from spectator.episodes.run.step_events import finished
+from spectator.episodes.single_agent import SingleAgent
 from spectator.errors import TruthSealed
-from spectator.events import encode_json
-from spectator.journal.attachments import truth_digest
+from spectator.events import Fact, encode_json
+from spectator.journal.attachments import Attachments, truth_digest
 from spectator.journal.stores.sqlite import SqlJournal
 from spectator.llm.exchange import MAX_REPLY, fingerprint
 from spectator.observations import Observation
@@ -21,7 +23,7 @@ from spectator.policies.base import Decision
 from tests.episodes.harness import end_of, plan_of, supervising
 from tests.episodes.test_driver import play
 from tests.fakes import FakePolicy, counted, world_with
-from tests.journal.calls import call_of, user
+from tests.journal.calls import call_of, decided, user
 from tests.journal.records import run, url_of
 
 
@@ -120,3 +122,42 @@ def test_what_an_episode_is_played_for_is_told_at_its_beginning() -> None:
     plan = replace(plan_of(world_with()), run_id="run-1", group_id="task-3", attempt=2)
     started = plan.started()
     assert (started.run_id, started.group_id, started.attempt) == ("run-1", "task-3", 2)
+
+
+def test_a_single_agents_record_has_the_truth_once_its_world_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = world_with(environment=HidingEnvironment)
+    monkeypatch.setattr("spectator.episodes.single_agent.load_world", lambda name: world)
+    monkeypatch.setattr("spectator.episodes.run.plan.load_world", lambda name: world)
+    agent = SingleAgent("counting")
+    agent.reset(seed=1, options={"turns": 2}, tell=True)
+    agent.step({"text": "ACTION: 1"})
+    before = agent.take_told()
+    assert (before.ended, before.truth) == (None, None)
+    assert [list(calls) for calls in before.calls] == [[], []] and len(before.steps) == 2
+    agent.step({"text": "ACTION: 2"})
+    told = agent.take_told()
+    assert told.truth == encode_json(HidingEnvironment.hidden)
+    assert told.ended is not None and told.ended.truth == truth_digest(told.truth)
+
+
+def test_what_belongs_to_an_episode_that_is_played_elsewhere_is_recorded_here(tmp_path: Path) -> None:
+    truth = encode_json({"unseen": 1})
+    call = call_of([user("?")])
+
+    async def scenario() -> None:
+        journal = await SqlJournal.open(url_of(tmp_path))
+        async with supervising(world_with(), journal=journal) as stage:
+            plan = plan_of(world_with())
+            driver = await stage.supervisor.show(plan, "ep-shown")
+            event = decided("ep-shown", 2, [call]).event
+            facts = [Fact(event.type, event.data)]
+            await driver.record(1, facts, Attachments(calls=[[call]]))
+            driver.finish(finished(1.0, {}, 1, world_with().profile, truth), truth)
+            live = stage.supervisor.live("ep-shown")
+            assert live is not None
+            await live.wait()
+        assert await journal.truth("ep-shown") == truth
+        assert [one.call.messages async for one in journal.calls("ep-shown")] == [call.messages]
+        await journal.aclose()
+
+    run(scenario())

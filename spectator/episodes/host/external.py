@@ -12,6 +12,7 @@ from spectator.episodes.run.controls import Control, EndRequested
 from spectator.episodes.run.step_events import cut_short
 from spectator.errors import EpisodeError
 from spectator.events import EndReason, EpisodeEnded, Fact, core_fact
+from spectator.journal.attachments import Attachments
 from spectator.policies.base import Policy
 
 logger = logging.getLogger(__name__)
@@ -38,6 +39,7 @@ class ExternalDriver:
         self._stream = stream
         self._control = control
         self._facts = 0
+        self._truth: str | None = None
         self._over: asyncio.Future[EpisodeEnded] = asyncio.get_running_loop().create_future()
 
     @property
@@ -45,7 +47,7 @@ class ExternalDriver:
         """Whether nothing more is taken."""
         return self._over.done() or self._control.end is not None
 
-    async def record(self, turn: int, facts: Sequence[Fact]) -> None:
+    async def record(self, turn: int, facts: Sequence[Fact], attachments: Attachments | None = None) -> None:
         """Record and publish the facts of one turn; what cannot be recorded ends the episode, here only."""
         if self.over:
             return
@@ -54,15 +56,16 @@ class ExternalDriver:
             self.give_up("step_cap", f"more than {MAX_FACTS} events; it may be played on where it is played")
             return
         try:
-            await self._stream.emit(turn, facts, patient=False)
+            await self._stream.emit(turn, facts, patient=False, attachments=attachments)
             self.turn = turn
         except EpisodeError as error:
             logger.warning("episode %s is shown no further: %s", self._stream.episode_id, error)
             self.give_up("interrupted", f"it could not be recorded: {error}")
 
-    def finish(self, ended: EpisodeEnded) -> None:
-        """It has come to its end."""
+    def finish(self, ended: EpisodeEnded, truth: str | None = None) -> None:
+        """It has come to its end; ``truth`` is what its world hid, as JSON text, if the end states it."""
         if not self._over.done():
+            self._truth = truth
             self._over.set_result(ended)
 
     def give_up(self, reason: EndReason, detail: str) -> None:
@@ -85,7 +88,8 @@ class ExternalDriver:
     async def _tell_end(self, ended: EpisodeEnded) -> None:
         self.ended = self.ended or ended
         try:
-            await self._stream.emit(self.turn, [core_fact(ended)])
+            attachments = None if ended.truth is None else Attachments(truth=self._truth)
+            await self._stream.emit(self.turn, [core_fact(ended)], attachments=attachments)
         except EpisodeError:
             logger.exception("episode %s: its end could not be recorded", self._stream.episode_id)
 

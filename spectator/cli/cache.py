@@ -79,7 +79,7 @@ async def record(
         one_captain,
         record_decisions,
     )
-    from spectator.episodes.replay.prompts import ask_again
+    from spectator.episodes.replay.prompts import rebuild_prompts
     from spectator.episodes.replay.recorded_calls import calls_of
     from spectator.errors import ConfigurationError
     from spectator.policies.decision_cache import DecisionCache
@@ -99,7 +99,7 @@ async def record(
     with click.progressbar(played, label="Asking again", file=sys.stderr) as progress:
         for episode_id in progress:
             recorded = [one async for one in journal.stream(episode_id)]
-            asked = await ask_again(recorded, cast.load, await calls_of(journal, episode_id))
+            asked = await rebuild_prompts(recorded, cast.load, await calls_of(journal, episode_id))
             told += record_decisions(kept, asked, name)
     kept.save(out)
     click.echo(

@@ -14,7 +14,7 @@ from spectator.cli.environment import read_cast
 from spectator.cli.recordings import journal_folder, recorded_episode
 
 if TYPE_CHECKING:
-    from spectator.episodes.replay.prompts import Reasked
+    from spectator.episodes.replay.prompts import EpisodePrompts
 
 REASON_LENGTH = 160
 
@@ -81,7 +81,7 @@ async def _serve(episode_id: str, data_dir: Path, host: str, port: int) -> None:
         raise click.ClickException(
             f"{error.name} is not installed; an endpoint needs: pip install 'openenv-spectator[models]'"
         ) from error
-    from spectator.episodes.replay.prompts import ask_again
+    from spectator.episodes.replay.prompts import rebuild_prompts
     from spectator.episodes.replay.recorded_calls import calls_of
     from spectator.llm.playback import Playback
 
@@ -90,11 +90,11 @@ async def _serve(episode_id: str, data_dir: Path, host: str, port: int) -> None:
             [one async for one in journal.stream(episode_id)],
             await calls_of(journal, episode_id),
         )
-    reasked = await ask_again(recorded, read_cast().load, calls)
-    exchanges = reasked.exchanges
+    rebuilt = await rebuild_prompts(recorded, read_cast().load, calls)
+    exchanges = rebuilt.exchanges
     if not exchanges:
-        raise click.ClickException(f"{episode_id} holds no exchange with a model{_why_none(reasked)}")
-    for gap in reasked.gaps if any(one.messages is None for one in exchanges) else ():
+        raise click.ClickException(f"{episode_id} holds no exchange with a model{_why_none(rebuilt)}")
+    for gap in rebuilt.gaps if any(one.messages is None for one in exchanges) else ():
         click.echo(f"some questions are known by their fingerprints only: {gap}", err=True)
     try:
         async with serving_playback(Playback(exchanges), host, port) as base_url:
@@ -105,7 +105,7 @@ async def _serve(episode_id: str, data_dir: Path, host: str, port: int) -> None:
         raise click.ClickException(f"cannot listen on {host}:{port}: {error.strerror or error}") from error
 
 
-def _why_none(reasked: Reasked) -> str:
-    if reasked.decisions:
+def _why_none(rebuilt: EpisodePrompts) -> str:
+    if rebuilt.decisions:
         return ": it was recorded by a version that did not keep them yet"
     return ": no language model decided in it"

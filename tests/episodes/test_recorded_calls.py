@@ -17,7 +17,7 @@ from spectator.clock import SystemClock
 from spectator.environments.base import World
 from spectator.environments.counting import WORLD as COUNTING
 from spectator.episodes.host.recovery import recover
-from spectator.episodes.replay.prompts import ask_again
+from spectator.episodes.replay.prompts import rebuild_prompts
 from spectator.episodes.replay.recorded_calls import calls_of
 from spectator.events import RecordedEvent
 from spectator.journal.stores.sqlite import SqlJournal
@@ -99,12 +99,12 @@ def test_recorded_questions_are_given_as_they_were_whatever_became_of_the_catalo
             events = await whole(tmp_path, world, turns=3)
             journal = await SqlJournal.open(url_of(tmp_path))
             calls = await calls_of(journal, events[0].event.episode_id)
-            reasked = await ask_again(events, lambda name: COUNTING, calls)
-            assert [list(one.messages or ()) for one in reasked.exchanges] == [
+            rebuilt = await rebuild_prompts(events, lambda name: COUNTING, calls)
+            assert [list(one.messages or ()) for one in rebuilt.exchanges] == [
                 body["messages"] for body in fake.bodies
             ]
-            assert all(one.reply and len(one.reply["thought"]) > MAX_REPLY for one in reasked.exchanges)
-            assert [one.same for one in reasked.decisions] == [False] * 3, "nothing is vouched for by that"
+            assert all(one.reply and len(one.reply["thought"]) > MAX_REPLY for one in rebuilt.exchanges)
+            assert [one.same for one in rebuilt.decisions] == [False] * 3, "nothing is vouched for by that"
             first = await calls_of(journal, events[0].event.episode_id, until=1)
             assert len(first) == 1
             await journal.aclose()

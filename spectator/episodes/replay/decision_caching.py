@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from spectator.environments.base import World
-from spectator.episodes.replay.prompts import AskedAgain, Reasked, model_build
+from spectator.episodes.replay.prompts import EpisodePrompts, RebuiltPrompts, model_build
 from spectator.errors import ConfigurationError
 from spectator.failures import failure_of_decision
 from spectator.policies.captains import ModelBuild
@@ -79,7 +79,7 @@ def head_of(world: World, captain: str) -> CacheHead:
     return CacheHead(model=build.captain.model, style=build.captain.style)
 
 
-def record_decisions(cache: DecisionCache, episode: Reasked, captain: str) -> Recording:
+def record_decisions(cache: DecisionCache, episode: EpisodePrompts, captain: str) -> Recording:
     """Add the decisions of ``captain`` in one episode to ``cache``; the first answer to a question counts.
 
     Raises:
@@ -90,7 +90,7 @@ def record_decisions(cache: DecisionCache, episode: Reasked, captain: str) -> Re
     return Recording(len(otherwise), len(cache) - before, sum(otherwise))
 
 
-def _lines(head: CacheHead, episode: Reasked, captain: str) -> Iterator[CacheLine]:
+def _lines(head: CacheHead, episode: EpisodePrompts, captain: str) -> Iterator[CacheLine]:
     seen: Counter[tuple[str, str]] = Counter()
     for one in episode.decisions:
         if one.captain != captain:
@@ -111,7 +111,7 @@ def _lines(head: CacheHead, episode: Reasked, captain: str) -> Iterator[CacheLin
         seen[actor, context] += 1
 
 
-def _vouched(one: AskedAgain, episode: Reasked) -> ModelBuild:
+def _vouched(one: RebuiltPrompts, episode: EpisodePrompts) -> ModelBuild:
     if one.same and one.build is not None and one.observation is not None:
         return one.build
     if not episode.exchanges:

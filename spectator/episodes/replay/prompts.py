@@ -1,4 +1,4 @@
-"""What an episode's models were asked: as it is recorded, or else rebuilt by asking their policies again."""
+"""The prompts of an episode: as recorded, or rebuilt by asking its policies again."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from spectator.steppers.opening import inline
 
 
 @dataclass(frozen=True, slots=True)
-class AskedAgain:
-    """One decision of a model, asked again.
+class RebuiltPrompts:
+    """The prompts of one decision of a model.
 
     Args:
         decided: Its event.
@@ -44,15 +44,15 @@ class AskedAgain:
 
 
 @dataclass(slots=True)
-class Reasked:
-    """An episode whose models were asked again.
+class EpisodePrompts:
+    """The prompts of all decisions that models made in an episode.
 
     Args:
         decisions: Decisions of models, in order.
-        gaps: Why some questions could not be asked again, in words.
+        gaps: Why some prompts could not be rebuilt, in words.
     """
 
-    decisions: list[AskedAgain] = field(default_factory=list)
+    decisions: list[RebuiltPrompts] = field(default_factory=list)
     gaps: list[str] = field(default_factory=list)
 
     @property
@@ -61,9 +61,9 @@ class Reasked:
         return [exchange for decision in self.decisions for exchange in decision.exchanges]
 
 
-async def ask_again(
+async def rebuild_prompts(
     recorded: Sequence[RecordedEvent], load: LoadWorld, calls: Calls | None = None
-) -> Reasked:
+) -> EpisodePrompts:
     """Play a recorded episode again, and let its models' policies ask what they asked, without an endpoint.
 
     Questions that are recorded are given as they were; only those of older records are rebuilt so.
@@ -82,11 +82,11 @@ async def ask_again(
     started = recorded[0].event
     world = load(started.data["environment"])
     parent = Parent.model_validate(started.data["parent"]) if started.data.get("parent") else None
-    reasked = Reasked()
+    rebuilt = EpisodePrompts()
     replay: Replay | None = Replay(world, inline(world, started.episode_id), derived=is_derived(started))
     models = {
         actor: _Model(actor, build, derive_seed(started.data["seed"], "policy", actor))
-        for actor, build in _builds(world, started.data, reasked.gaps)
+        for actor, build in _builds(world, started.data, rebuilt.gaps)
     }
     for one in recorded:
         event = one.event
@@ -97,14 +97,14 @@ async def ask_again(
             captain = started.data["seats"][actor]["policy"] if own else ""
             known = (calls or {}).get(event.turn, ())
             whole = with_replies(one, known).event
-            reasked.decisions.append(_again(whole, seen, captain, models, known, reasked.gaps))
+            rebuilt.decisions.append(_again(whole, seen, captain, models, known, rebuilt.gaps))
         try:
             if replay is not None:
                 await replay.compare(event)
         except ReplayDivergence as divergence:
-            reasked.gaps.append(f"from event {event.seq} on: {divergence}")
+            rebuilt.gaps.append(f"from event {event.seq} on: {divergence}")
             replay = None
-    return reasked
+    return rebuilt
 
 
 def _is_models(decision: Mapping[str, Any]) -> bool:
@@ -141,7 +141,7 @@ def _again(
     models: Mapping[str, _Model],
     known: Sequence[ModelCall],
     gaps: list[str],
-) -> AskedAgain:
+) -> RebuiltPrompts:
     actor = event.data["actor"]
     model = models.get(actor)
     same = False
@@ -155,7 +155,7 @@ def _again(
     rebuilt = model.asked if same and model is not None else ()
     questions: deque[ModelCall | ChatRequest] = deque(known or rebuilt)
     kept = [_kept(event, exchange, questions) for exchange in event.data.get("exchanges") or ()]
-    return AskedAgain(event, seen, kept, same, captain, None if model is None else model.build)
+    return RebuiltPrompts(event, seen, kept, same, captain, None if model is None else model.build)
 
 
 def _kept(

@@ -17,7 +17,7 @@ from spectator.environments.base import World
 from spectator.environments.counting import WORLD as COUNTING
 from spectator.episodes.host.recovery import recover
 from spectator.episodes.replay import restore as rebuilding
-from spectator.episodes.replay.prompts import Reasked, ask_again
+from spectator.episodes.replay.prompts import EpisodePrompts, rebuild_prompts
 from spectator.events import RecordedEvent
 from spectator.journal.stores.sqlite import SqlJournal
 from spectator.llm.playback import Playback
@@ -69,13 +69,13 @@ def test_an_episode_played_against_its_own_record_is_the_same(style: str, stream
         async with serving(thoughtful, modes) as fake:
             world = counting_led_by(endpoint_preset(COUNTING, fake.base_url, **table))
             first = await play(world, 11, turns=6)
-        reasked = await ask_again(first, lambda name: world)
-        assert reasked.gaps == []
-        assert len(reasked.exchanges) == len(fake.received)
-        assert [list(one.messages or ()) for one in reasked.exchanges] == [
+        rebuilt = await rebuild_prompts(first, lambda name: world)
+        assert rebuilt.gaps == []
+        assert len(rebuilt.exchanges) == len(fake.received)
+        assert [list(one.messages or ()) for one in rebuilt.exchanges] == [
             body["messages"] for body in fake.bodies
         ]
-        async with serving_playback(Playback(reasked.exchanges), "127.0.0.1", 0) as base_url:
+        async with serving_playback(Playback(rebuilt.exchanges), "127.0.0.1", 0) as base_url:
             again = counting_led_by(endpoint_preset(COUNTING, base_url, **table))
             assert comparable(await play(again, 11, turns=6)) == comparable(first)
             assert comparable(await play(again, 11, turns=6)) == comparable(first)
@@ -96,9 +96,9 @@ def test_a_match_between_two_models_is_played_again_from_one_record() -> None:
                 endpoint_preset(cricket, away.base_url, style="json", model="away-1"),
             )
             first = await play(world, 4, max_overs=1)
-        reasked = await ask_again(first, lambda name: world)
-        assert reasked.gaps == [] and {one.actor for one in reasked.exchanges} == {"home", "away"}
-        async with serving_playback(Playback(reasked.exchanges), "127.0.0.1", 0) as base_url:
+        rebuilt = await rebuild_prompts(first, lambda name: world)
+        assert rebuilt.gaps == [] and {one.actor for one in rebuilt.exchanges} == {"home", "away"}
+        async with serving_playback(Playback(rebuilt.exchanges), "127.0.0.1", 0) as base_url:
             again = led_by(
                 cricket,
                 endpoint_preset(cricket, base_url, model="home-1"),
@@ -109,8 +109,10 @@ def test_a_match_between_two_models_is_played_again_from_one_record() -> None:
     asyncio.run(run())
 
 
-async def reask_with(world_then: World, world_now: World, fake: FakeModelServer, turns: int = 3) -> Reasked:
-    return await ask_again(await play(world_then, 1, turns=turns), lambda name: world_now)
+async def rebuild_with(
+    world_then: World, world_now: World, fake: FakeModelServer, turns: int = 3
+) -> EpisodePrompts:
+    return await rebuild_prompts(await play(world_then, 1, turns=turns), lambda name: world_now)
 
 
 def test_questions_that_are_asked_otherwise_now_are_known_by_their_fingerprints_only() -> None:
@@ -121,9 +123,9 @@ def test_questions_that_are_asked_otherwise_now_are_known_by_their_fingerprints_
             then = counting_led_by(endpoint_preset(COUNTING, fake.base_url, style="json"))
             changed = counting_led_by(endpoint_preset(COUNTING, fake.base_url, style="xml"))
             for now, why in ((changed, "asks otherwise"), (COUNTING, "no model captain")):
-                reasked = await reask_with(then, now, fake)
-                assert len(reasked.gaps) == 1 and why in reasked.gaps[0]
-                assert len(reasked.exchanges) == 4 and all(one.messages is None for one in reasked.exchanges)
+                rebuilt = await rebuild_with(then, now, fake)
+                assert len(rebuilt.gaps) == 1 and why in rebuilt.gaps[0]
+                assert len(rebuilt.exchanges) == 4 and all(one.messages is None for one in rebuilt.exchanges)
 
     asyncio.run(run())
 
@@ -136,8 +138,8 @@ def test_an_older_record_has_decisions_and_no_exchanges() -> None:
         for one in first:
             if one.event.type == "decision.made":
                 del one.event.data["exchanges"]  # type: ignore[attr-defined]
-        reasked = await ask_again(first, lambda name: world)
-        assert reasked.exchanges == [] and len(reasked.decisions) >= 2
+        rebuilt = await rebuild_prompts(first, lambda name: world)
+        assert rebuilt.exchanges == [] and len(rebuilt.decisions) >= 2
 
     asyncio.run(run())
 
@@ -161,9 +163,9 @@ def test_a_model_that_was_asked_across_a_restart_is_asked_again_as_it_was(
                 await stage.supervisor.running()[0].wait()
             recorded = await journal.read(whole[0].event.episode_id)
             await journal.aclose()
-        reasked = await ask_again(recorded, lambda name: world)
-        assert reasked.gaps == [] and all(one.same for one in reasked.decisions)
-        lengths = [len(one.messages or ()) for one in reasked.exchanges]
+        rebuilt = await rebuild_prompts(recorded, lambda name: world)
+        assert rebuilt.gaps == [] and all(one.same for one in rebuilt.decisions)
+        lengths = [len(one.messages or ()) for one in rebuilt.exchanges]
         assert lengths == [2, 4, *(6, 8), 8, 10], "turn 3 is asked twice"
 
     asyncio.run(run())

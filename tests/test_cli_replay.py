@@ -14,7 +14,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from spectator.cli import main
-from tests.episodes.test_reasking import MEASURED
+from tests.episodes.test_rebuilt_prompts import MEASURED
 from tests.llm.brains import counter
 from tests.llm.endpoints import endpoint, write_captains
 

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.episodes.test_reasking import thoughtful
 
 from spectator.catalog import load_world
 from spectator.clock import SystemClock
@@ -25,6 +24,7 @@ from spectator.events import RecordedEvent
 from spectator.journal.stores.sqlite import SqlJournal
 from tests.episodes.harness import Stage, supervising
 from tests.episodes.test_playing_on import step_ends, url_of
+from tests.episodes.test_rebuilt_prompts import thoughtful
 from tests.llm.brains import Said, batsman, counter, obedient, read_situation
 from tests.llm.fake_server import FakeModelServer, Mode, serving
 from tests.policies.seats import endpoint_preset

@@ -68,6 +68,7 @@ class Cast:
         self._cached = cached or {}
         self._breakers: dict[str, Breaker] = {}
         self._worlds: dict[str, tuple[World, World]] = {}
+        self._included: dict[str, World] = {}
 
     @classmethod
     def from_file(
@@ -101,11 +102,15 @@ class Cast:
             InvalidRequest: There is none.
             ConfigurationError: It cannot be imported.
         """
-        plain = load_world(name)
+        plain = self._included.get(name) or load_world(name)
         known = self._worlds.get(name)
         if known is None or known[0] is not plain:
             known = self._worlds[name] = (plain, self._with_everybody(plain))
         return known[1]
+
+    def include(self, world: World) -> None:
+        """Let :meth:`load` find a world that is not in the catalogue, under its name."""
+        self._included[world.name] = world
 
     def preload(self) -> None:
         """Import what asking a model needs; slow, so call it off the event loop."""

@@ -1,11 +1,19 @@
-"""Parses ``--option NAME=VALUE``."""
+"""Options that several commands share: ``--option NAME=VALUE``, and environments on other servers."""
 
 from __future__ import annotations
 
 import json
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+
+from spectator.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from spectator.environments.base import World
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
 def parse_options(_: click.Context, __: click.Parameter, pairs: tuple[str, ...]) -> dict[str, Any]:
@@ -27,3 +35,38 @@ def parse_options(_: click.Context, __: click.Parameter, pairs: tuple[str, ...])
         except json.JSONDecodeError:
             options[name] = value
     return options
+
+
+def environment_options(command: _Command) -> _Command:
+    """``--environment-url`` and ``--environment-protocol``; :func:`world_at` reads them."""
+    protocol = click.option(
+        "--environment-protocol",
+        type=click.Choice(["openenv", "http"]),
+        default="openenv",
+        show_default=True,
+        help="What the server at --environment-url speaks.",
+    )
+    url = click.option(
+        "--environment-url",
+        help="An environment on another server: http://HOST:8000/envs/NAME of an OpenEnv server, or "
+        "http://HOST:36663/ENV_NAME/ENV_ID of a pooled rollout server.",
+    )
+    return url(protocol(command))
+
+
+def world_at(url: str, protocol: str) -> World:
+    """The world of an environment on another server; see docs/steppers.md.
+
+    Raises:
+        ConfigurationError: It is no address, nobody answers there, or the answer is not the protocol's.
+    """
+    from spectator.steppers.http import HttpEnvironment
+    from spectator.steppers.remote_world import http_world, remote_world
+
+    if protocol == "openenv":
+        return remote_world(url)
+    base, _, env_id = url.rstrip("/").rpartition("/")
+    base, _, env_name = base.rpartition("/")
+    if not base.startswith(("http://", "https://")) or not env_name or not env_id:
+        raise ConfigurationError(f"{url[:200]!r} is not an address such as http://host:36663/ENV_NAME/ENV_ID")
+    return http_world(HttpEnvironment(base, env_name, env_id))

@@ -14,7 +14,7 @@ import click
 
 from spectator.cli.cache import record
 from spectator.cli.environment import read_caps, read_cast
-from spectator.cli.options import parse_options
+from spectator.cli.options import environment_options, parse_options, world_at
 from spectator.cli.recordings import JOURNAL_FILE
 from spectator.cli.spending import SpendingReport, spending_options, warn_unpriced
 from spectator.errors import ConfigurationError, SpectatorError
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from spectator.policies.caps import CapSettings
     from spectator.policies.spending import SpendLedger
 
+DEFAULT_ENVIRONMENT: Final = "cricket"
+"""What is played where nothing is named."""
+
 NOT_FINISHED: Final = 1
 """Exit code of an episode that did not come to its own end."""
 
@@ -35,7 +38,8 @@ NOT_ITS_OWN: Final = 3
 
 
 @click.command()
-@click.argument("environment", default="cricket")
+@click.argument("environment", required=False)
+@environment_options
 @click.option("--captain", help="Preset for the agent's seat; the world's default when left out.")
 @click.option("--opponent", help="Preset for the other seats; the world's default when left out.")
 @click.option("--pack", default="default", show_default=True, help="Evaluation pack.")
@@ -61,7 +65,9 @@ NOT_ITS_OWN: Final = 3
 )
 @spending_options("the episode")
 def play(
-    environment: str,
+    environment: str | None,
+    environment_url: str | None,
+    environment_protocol: str,
     captain: str | None,
     opponent: str | None,
     pack: str,
@@ -90,12 +96,20 @@ def play(
     \b
     Example: spectator play cricket --seed 7 --option max_overs=20 > match.ndjson
              HF_TOKEN=... spectator play cricket --captain llm:hf --max-cost 0.5 > match.ndjson
+             spectator play --environment-url http://localhost:8000/envs/counting --option turns=3
     """
     from spectator.episodes.run.pacing import Pace
     from spectator.episodes.run.plan import EpisodeRequest, plan_episode
 
+    if environment is not None and environment_url is not None:
+        raise click.UsageError("name an environment or give --environment-url, not both")
+    cast = read_cast()
+    if environment_url is not None:
+        remote = world_at(environment_url, environment_protocol)
+        cast.include(remote)
+        environment = remote.name
     request = EpisodeRequest(
-        environment,
+        environment or DEFAULT_ENVIRONMENT,
         captain,
         opponent,
         pack,
@@ -112,7 +126,6 @@ def play(
     changes = {name: value for name, value in given.items() if value is not None}
     caps = read_caps().model_copy(update=changes)
     spent = SpendingReport()
-    cast = read_cast()
     plan = plan_episode(request, draw_seed=lambda: secrets.randbelow(2**32), load=cast.load)
     models = [preset for preset in (plan.captain, plan.opponent) if preset is not None and preset.costs_money]
     warn_unpriced(models, max_cost)

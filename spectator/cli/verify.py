@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING
 
 import click
 
+from spectator.cli.options import environment_options, world_at
 from spectator.cli.recordings import recorded_journal, summary_of
 from spectator.errors import InvalidRequest
 
 if TYPE_CHECKING:
+    from spectator.catalog import LoadWorld
     from spectator.events import RecordedEvent
     from spectator.journal.base import Journal
     from spectator.journal.chain import Chain, Link
@@ -30,7 +32,15 @@ if TYPE_CHECKING:
 )
 @click.option("--digest", help="What the last digest has to be, as stated elsewhere: 64 hexadecimal digits.")
 @click.option("--chain-only", is_flag=True, help="Check the digests, and do not play it again.")
-def verify(source: str, data_dir: Path, digest: str | None, chain_only: bool) -> None:
+@environment_options
+def verify(
+    source: str,
+    data_dir: Path,
+    digest: str | None,
+    chain_only: bool,
+    environment_url: str | None,
+    environment_protocol: str,
+) -> None:
     """Check an episode's chain of digests, then play it again from its seed and decisions and compare.
 
     Model calls and the sealed truth, which a journal holds beside the events, are checked with the chain.
@@ -41,14 +51,24 @@ def verify(source: str, data_dir: Path, digest: str | None, chain_only: bool) ->
     Example: spectator verify ep-01K9ZQ3V5M0000000000000000
     Example: spectator verify match.ndjson --digest 3b0c...
     """
-    stated = _stated(digest)
+    stated, load = _stated(digest), _loading(environment_url, environment_protocol)
     path = Path(source)
     if path.is_file():
-        asyncio.run(_verify_file(path, stated, chain_only))
+        asyncio.run(_verify_file(path, stated, chain_only, load))
     elif path.suffix:
         raise click.BadParameter(f"there is no file {path}", param_hint="EPISODE_ID|FILE")
     else:
-        asyncio.run(_verify_episode(source, data_dir, stated, chain_only))
+        asyncio.run(_verify_episode(source, data_dir, stated, chain_only, load))
+
+
+def _loading(url: str | None, protocol: str) -> LoadWorld | None:
+    """Finds the world on another server beside those of the catalogue; ``None`` without one."""
+    if url is None:
+        return None
+    from spectator.catalog import load_world
+
+    remote = world_at(url, protocol)
+    return lambda name: remote if name == remote.name else load_world(name)
 
 
 def _stated(digest: str | None) -> bytes | None:
@@ -63,7 +83,9 @@ def _stated(digest: str | None) -> bytes | None:
     return stated
 
 
-async def _verify_episode(episode_id: str, data_dir: Path, stated: bytes | None, chain_only: bool) -> None:
+async def _verify_episode(
+    episode_id: str, data_dir: Path, stated: bytes | None, chain_only: bool, load: LoadWorld | None
+) -> None:
     from spectator.journal.chain import Chain
 
     async with recorded_journal(data_dir) as journal:
@@ -77,7 +99,7 @@ async def _verify_episode(episode_id: str, data_dir: Path, stated: bytes | None,
         _conclude(episode_id, chain, found)
         await _attachments(journal, episode_id)
         if not chain_only:
-            await _replay(summary.episode_id, journal.stream(episode_id))
+            await _replay(summary.episode_id, journal.stream(episode_id), load)
 
 
 async def _attachments(journal: Journal, episode_id: str) -> None:
@@ -92,7 +114,7 @@ async def _attachments(journal: Journal, episode_id: str) -> None:
         raise click.ClickException(f"what belongs to {episode_id} is not as it was recorded")
 
 
-async def _verify_file(path: Path, stated: bytes | None, chain_only: bool) -> None:
+async def _verify_file(path: Path, stated: bytes | None, chain_only: bool, load: LoadWorld | None) -> None:
     from spectator.events import decode
     from spectator.journal.chain import Chain
 
@@ -104,7 +126,7 @@ async def _verify_file(path: Path, stated: bytes | None, chain_only: bool) -> No
         chain = Chain(digest=stated)
         _conclude(episode_id, chain, _report(chain, _links(texts)))
         if not chain_only:
-            await _replay(episode_id, _aside(decode(text) for _, text in texts))
+            await _replay(episode_id, _aside(decode(text) for _, text in texts), load)
 
 
 def _texts(lines: Sequence[bytes]) -> Iterator[tuple[str, str]]:
@@ -150,11 +172,11 @@ def _conclude(episode_id: str, chain: Chain, found: bool) -> None:
     click.echo(f"{episode_id}: {chain.seq} events, digest {chain.digest.hex()}")
 
 
-async def _replay(episode_id: str, recorded: AsyncIterator[RecordedEvent]) -> None:
+async def _replay(episode_id: str, recorded: AsyncIterator[RecordedEvent], load: LoadWorld | None) -> None:
     from spectator.episodes.replay.verify import verify as replay_and_compare
 
     try:
-        found = await replay_and_compare(recorded)
+        found = await replay_and_compare(recorded, load=load)
     except InvalidRequest as error:
         raise click.ClickException(
             f"{episode_id} cannot be played again here ({error}); --chain-only checks its digests"

@@ -229,7 +229,8 @@ def _observation(data: Mapping[str, Any]) -> Observation:
         content={name: value for name, value in shown.items() if name not in known},
         reward=read_reward(data.get("reward")),
         done=done,
-        refused=_refusal(refused) if isinstance(refused, dict) else None,
+        # An episode that ends with a refused action ends all the same.
+        refused=_refusal(refused) if isinstance(refused, dict) and not done else None,
         metadata=_metadata(metadata) if isinstance(metadata, dict) else {},
     )
 

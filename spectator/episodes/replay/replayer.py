@@ -11,6 +11,7 @@ from typing import Any, Final
 from spectator.environments.base import World
 from spectator.episodes.record.derived import DerivedView
 from spectator.episodes.record.view import State, fold
+from spectator.errors import EnvironmentFault
 from spectator.events import Event, Fact, Parent, encode_json
 from spectator.narration.base import line_fact
 from spectator.observations import Observation
@@ -124,12 +125,14 @@ class Replay:
         """Differences between ``event`` and what is due; then go on from what was recorded.
 
         Raises:
-            ReplayDivergence: The record holds an event that the replay does not produce here.
-            EnvironmentFault: The world failed.
+            ReplayDivergence: The record holds an event that the replay does not produce, or the world failed.
         """
         if self.ended:
             raise ReplayDivergence(f"{event.type} after the end")
-        await self._advance(event)
+        try:
+            await self._advance(event)
+        except EnvironmentFault as error:
+            raise ReplayDivergence(f"the world failed: {error}") from error
         return self._compare_patch(event) if self._derived is None else self._derive(event, self._derived)
 
     def _compare_patch(self, event: Event) -> list[str]:

@@ -105,8 +105,17 @@ def bare(world: World, seeds: Sequence[int]) -> Cost:
     return Cost(turns, time.process_time() - began)
 
 
+def _stepping(view: str) -> dict[str, Any]:
+    """How environments are stepped: those of a fleet, whose view is derived, in the thread of the loop."""
+    try:
+        from spectator.steppers.opening import inline
+    except ImportError:  # a checkout from before knows threads only
+        return {}
+    return {"open_stepper": inline} if view == "derived" else {}
+
+
 @asynccontextmanager
-async def _supervised(slots: int) -> Any:
+async def _supervised(slots: int, view: str) -> Any:
     with TemporaryDirectory(prefix="spectator-") as folder:
         journal = await SqlJournal.open(f"sqlite:///{Path(folder) / 'journal.db'}")
         bus, numbers = MemoryBus(), count(1)
@@ -123,6 +132,7 @@ async def _supervised(slots: int) -> Any:
                         new_id=lambda: f"ep-{next(numbers):06d}",
                         new_epoch=lambda: "e",
                         draw_seed=lambda: 0,
+                        **_stepping(view),
                     ),
                     bus,
                     journal,
@@ -145,7 +155,7 @@ async def _listen(subscription: Any) -> None:
 
 async def driven(world: str, seeds: Sequence[int], *, view: str, at_once: int, viewers: int = 0) -> Cost:
     """Episodes through supervisor, driver and journal, from their start to their end."""
-    async with _supervised(at_once) as (supervisor, bus, _):
+    async with _supervised(at_once, view) as (supervisor, bus, _):
         turns, waiting = 0, iter(seeds)
 
         async def lane(seeds: Iterator[int]) -> int:
@@ -169,7 +179,7 @@ async def driven(world: str, seeds: Sequence[int], *, view: str, at_once: int, v
 
 async def _recorded(world: str, seeds: Sequence[int], view: str) -> list[list[RecordedEvent]]:
     """The records of whole episodes."""
-    async with _supervised(len(seeds)) as (supervisor, _, journal):
+    async with _supervised(len(seeds), view) as (supervisor, _, journal):
         episodes = [await supervisor.start(_request(world, seed, view)) for seed in seeds]
         for episode in episodes:
             await episode.wait()
@@ -232,7 +242,7 @@ async def _held() -> dict[str, float]:
     """Memory of an episode of cricket in flight, in kB, when so many stand in mid-match."""
     found: dict[str, float] = {}
     await driven("cricket", [99], view="derived", at_once=1)
-    async with _supervised(max(HELD)) as (supervisor, _, _journal):
+    async with _supervised(max(HELD), "derived") as (supervisor, _, _journal):
         before, begun = _resident(), 0
         for wanted in HELD:
             while begun < wanted:

@@ -47,8 +47,8 @@ def timestamp(moment: datetime) -> str:
     >>> timestamp(datetime(2026, 11, 21, 5, 0, tzinfo=UTC))
     '2026-11-21T05:00:00.000Z'
     """
-    utc = moment.astimezone(UTC)
-    return f"{utc:%Y-%m-%dT%H:%M:%S}.{utc.microsecond // 1000:03d}Z"
+    utc = moment if moment.tzinfo is UTC else moment.astimezone(UTC)
+    return utc.isoformat(timespec="milliseconds").removesuffix("+00:00") + "Z"
 
 
 async def first_of(*waits: Coroutine[Any, Any, object]) -> None:

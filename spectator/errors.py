@@ -37,9 +37,9 @@ Worlds and policies raise plain Python errors; :func:`typed_as` names the bounda
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import TracebackType
 from typing import Any, ClassVar, Final, Literal
 
 FailureClass = Literal[
@@ -349,21 +349,36 @@ def field_errors(problems: Iterable[Any], *, prefix: Sequence[str | int] = ()) -
     ]
 
 
-@contextmanager
-def typed_as(
-    error_of: Callable[[Exception], SpectatorError],
-    *,
-    passing: tuple[type[Exception], ...] = (SpectatorError,),
-) -> Iterator[None]:
+class typed_as:
     """Around code that is not ours: whatever it raises leaves as the one typed error of that boundary.
 
     Args:
         error_of: Makes that error; the original is its cause.
         passing: What leaves as it is.
+
+    >>> with typed_as(lambda error: EnvironmentFault(f"broke: {error}")):
+    ...     {}["missing"]
+    Traceback (most recent call last):
+        ...
+    spectator.errors.EnvironmentFault: broke: 'missing'
     """
-    try:
-        yield
-    except passing:
-        raise
-    except Exception as error:
-        raise error_of(error) from error
+
+    __slots__ = ("_error_of", "_passing")
+
+    def __init__(
+        self,
+        error_of: Callable[[Exception], SpectatorError],
+        *,
+        passing: tuple[type[Exception], ...] = (SpectatorError,),
+    ) -> None:
+        self._error_of = error_of
+        self._passing = passing
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if isinstance(error, Exception) and not isinstance(error, self._passing):
+            raise self._error_of(error) from error

@@ -7,7 +7,8 @@ the journal in that encoding, and sent to every viewer as the same bytes.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import json.encoder
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Final, Literal
@@ -41,7 +42,23 @@ def _refuse_constant(name: str) -> None:
 
 
 _DECODER: Final = json.JSONDecoder(parse_constant=_refuse_constant)
-_ENCODER: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+_ENCODER: Final = json.JSONEncoder(
+    ensure_ascii=False, check_circular=False, allow_nan=False, separators=(",", ":")
+)
+
+
+def _encoding() -> Callable[[Any], str]:
+    """How ``_ENCODER`` encodes, its compiled part made once rather than for every value."""
+    make = getattr(json.encoder, "c_make_encoder", None)
+    if make is None:
+        return _ENCODER.encode
+    compiled = make(
+        None, _ENCODER.default, json.encoder.encode_basestring, None, ":", ",", False, False, False
+    )
+    return lambda value: "".join(compiled(value, 0))
+
+
+_encode: Final = _encoding()
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +206,7 @@ def decode(text: str) -> RecordedEvent:
     Raises:
         ValueError: The text is not an envelope of a version that this code reads.
     """
-    fields = _parse(text)
+    fields = decode_json(text)
     if not isinstance(fields, dict) or fields.get("v") != SCHEMA_VERSION:
         raise ValueError(f"not an event envelope of version {SCHEMA_VERSION}: {text[:80]!r}")
     try:
@@ -198,7 +215,7 @@ def decode(text: str) -> RecordedEvent:
         raise ValueError(f"not an event envelope: {error}") from error
 
 
-def _parse(text: str) -> Any:
+def decode_json(text: str) -> Any:
     """``text`` as JSON: by the fast parser, or by the usual one where that gives up, as on deep nesting."""
     try:
         return from_json(text, allow_inf_nan=False)
@@ -212,7 +229,8 @@ def encode_json(value: Any) -> str:
     The three characters beyond ASCII at which some readers end a line are escaped.
 
     Raises:
-        ValueError: A number is not finite, or a text holds half a surrogate pair, which has no UTF-8.
+        ValueError: A number is not finite, a text holds half a surrogate pair, which has no UTF-8, or a
+            value is nested too deeply.
         TypeError: A value is not JSON.
 
     >>> encode_json({"name": "Zoë", "share": 0.5})
@@ -222,7 +240,10 @@ def encode_json(value: Any) -> str:
         ...
     ValueError: Out of range float values are not JSON compliant...
     """
-    text = _ENCODER.encode(value)
+    try:
+        text = _encode(value)
+    except RecursionError as error:
+        raise ValueError("a value is nested too deeply, or holds itself") from error
     if text.isascii():
         return text
     text.encode()

@@ -15,7 +15,6 @@ import logging
 from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import islice
 from typing import Any, Final
 
@@ -47,7 +46,7 @@ UNRECORDED_STEPS: Final = 32
 """Steps of an episode that may wait for the journal; the next one waits for them."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class _Step:
     """The facts of one turn, encoded.
 
@@ -210,8 +209,10 @@ class DerivedStream:
         self._check(steps)
         if self.trouble is not None and not patient:
             raise JournalUnavailable(self.trouble.message)
-        encoding = partial(self._encoded, steps, attachments or Attachments())
-        encoded = await asyncio.to_thread(encoding) if count > LONG else encoding()
+        if count > LONG:
+            encoded = await asyncio.to_thread(self._encoded, steps, attachments)
+        else:
+            encoded = self._encoded(steps, attachments)
         ends = encoded[-1].ends
         if not ends:
             self._raise_failure()
@@ -252,7 +253,7 @@ class DerivedStream:
         if self._recorded_seq == 0 and not self._pending and first.type != "episode.started":
             raise EpisodeNotFound(self.episode_id)
 
-    def _encoded(self, steps: Sequence[Step], attachments: Attachments) -> list[_Step]:
+    def _encoded(self, steps: Sequence[Step], attachments: Attachments | None) -> list[_Step]:
         at = timestamp(self._clock.now())
         with typed_as(
             lambda error: EnvironmentFault(f"an event could not be recorded: {error!r}"), passing=()

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from spectator.environments.base import World
 from spectator.errors import EnvironmentFault, FailureClass, PolicyError
-from spectator.events import DecisionMade, Fact, ModelExchange, core_fact, encode_json
+from spectator.events import DecisionMade, Fact, ModelExchange, core_fact, decode_json, encode_json
 from spectator.observations import LegalAction
 from spectator.policies.base import Action, Decision
 from spectator.steppers.base import Stepped
@@ -103,11 +102,10 @@ def failure_of(decision: Decision) -> FailureClass | None:
 
 def _plain_action(action: Action) -> dict[str, Any]:
     text = encode_json(dict(action))
-    size = len(text.encode())
-    if size > MAX_ACTION_BYTES:
+    if len(text) > MAX_ACTION_BYTES // 4 and (size := len(text.encode())) > MAX_ACTION_BYTES:
         raise ValueError(f"an action of {size} bytes; at most {MAX_ACTION_BYTES} are taken")
-    plain: dict[str, Any] = json.loads(text)
-    if _deeper_than(MAX_ACTION_DEPTH, plain):
+    plain: dict[str, Any] = decode_json(text)
+    if text.count("{") + text.count("[") > MAX_ACTION_DEPTH and _deeper_than(MAX_ACTION_DEPTH, plain):
         raise ValueError(f"an action nested deeper than {MAX_ACTION_DEPTH} levels")
     return plain
 

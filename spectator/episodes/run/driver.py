@@ -46,6 +46,7 @@ from spectator.observations import Observation
 from spectator.policies.base import Action, Decision, KeepsTime, Policy, ScriptedPolicy, SeesTruth
 from spectator.policies.spending import EpisodeBudget, Spends
 from spectator.steppers.base import Stepped, Stepper
+from spectator.steppers.inline import InlineStepper
 from spectator.text import clean_text
 
 logger = logging.getLogger(__name__)
@@ -148,6 +149,7 @@ class Driver:
         self._budget = budget
         self._past = past
         self._stepper = stepper
+        self._at_once = isinstance(stepper, InlineStepper)  # its answers are never waited for
         self._seats: dict[str, Policy] = {} if past is None else dict(past.seats)
         self._refusals: dict[str, int] = {} if past is None else dict(past.refusals)
         self._ended: EpisodeEnded | None = None
@@ -375,8 +377,11 @@ class Driver:
 
     async def _in_world(self, answer: Coroutine[Any, Any, Stepped]) -> Stepped:
         try:
-            async with self._control.waiting():
+            if self._at_once:
                 stepped = await answer
+            else:
+                async with self._control.waiting():
+                    stepped = await answer
         except EnvironmentFault as error:
             logger.error("episode %s: the environment failed", self._episode_id, exc_info=error)
             raise

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from typing import Self
 
 from spectator.clock import Clock
 
@@ -19,16 +18,18 @@ class Budget:
     def __init__(self, clock: Clock, limit_s: float) -> None:
         self._clock = clock
         self._until = clock.monotonic() + limit_s
+        self._stood_since = 0.0
 
     def spent(self) -> bool:
         """Whether none is left."""
         return self._clock.monotonic() > self._until
 
-    @contextmanager
-    def standing_still(self) -> Iterator[None]:
-        """Time spent inside does not count."""
-        began = self._clock.monotonic()
-        try:
-            yield
-        finally:
-            self._until += self._clock.monotonic() - began
+    def standing_still(self) -> Self:
+        """Time spent inside does not count; not to be nested."""
+        return self
+
+    def __enter__(self) -> None:
+        self._stood_since = self._clock.monotonic()
+
+    def __exit__(self, *_: object) -> None:
+        self._until += self._clock.monotonic() - self._stood_since

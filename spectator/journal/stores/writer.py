@@ -191,7 +191,7 @@ class Writer:
                     self._commit(connection, [append])
                 return
             error = _failed(group[0], failure)
-            self._heads.pop(group[0].events[0].event.episode_id, None)
+            self._heads.pop(group[0].events[0].episode_id, None)
         else:
             self._keep(heads)
         for append in group:
@@ -203,7 +203,7 @@ class Writer:
 
     def _insert(self, connection: Connection, append: _Append, heads: dict[str, _Head]) -> None:
         batch = append.events
-        episode_id = batch[0].event.episode_id
+        episode_id = batch[0].episode_id
         head = heads.get(episode_id) or self._heads.get(episode_id) or _read_head(connection, episode_id)
         rows = []
         for recorded in batch:
@@ -214,11 +214,11 @@ class Writer:
         self._insertion.events(connection, rows)
         if append.attachments:
             head = self._attach(connection, append, head)
-        heads[episode_id] = head if batch[-1].event.type != "episode.ended" else replace(head, prompts={})
+        heads[episode_id] = head if batch[-1].type != "episode.ended" else replace(head, prompts={})
         for recorded in batch:
-            if recorded.event.type == "episode.started":
+            if recorded.type == "episode.started":
                 connection.execute(insert(episodes).values(_index_row(recorded.event)))
-            elif recorded.event.type == "episode.ended":
+            elif recorded.type == "episode.ended":
                 connection.execute(_index_end(recorded.event, head))
                 logger.info(
                     "episode %s is recorded: %d events, digest %s", episode_id, head.seq, head.digest.hex()
@@ -265,9 +265,9 @@ def _following(episode_id: str, head: _Head, recorded: RecordedEvent) -> _Head:
         ValueError: It is not the next one of this episode, or its text has no UTF-8.
         TypeError: Its text is none.
     """
-    seq = recorded.event.seq
-    if recorded.event.episode_id != episode_id:
-        raise ValueError(f"the append holds event {seq} of {recorded.event.episode_id} too")
+    seq = recorded.seq
+    if recorded.episode_id != episode_id:
+        raise ValueError(f"the append holds event {seq} of {recorded.episode_id} too")
     if seq <= head.seq:
         raise _Taken(f"the last one is {head.seq}")
     if seq != head.seq + 1:
@@ -283,7 +283,7 @@ class _Taken(ValueError):
 
 def _failed(append: _Append, failure: Exception) -> JournalError:
     if isinstance(failure, IntegrityError | _Taken):
-        first = append.events[0].event
+        first = append.events[0]
         return SequenceConflict(
             f"event {first.seq} of {first.episode_id} or a later one is taken: {reason(failure)}"
         )

@@ -157,7 +157,7 @@ class Assembly:
         runs = [(version, tokens) for version, tokens in self._runs if version is not None]
         if unknown and runs:
             runs[0] = (runs[0][0], runs[0][1] + unknown)
-        return runs if runs or self._version is None else [(self._version, unknown)]
+        return tuple(runs) if runs or self._version is None else ((self._version, unknown),)
 
     def _taken(self) -> _Tokens:
         if self._tokens is None:

@@ -10,6 +10,7 @@ from typing import Any, Final
 from spectator.errors import SpectatorError
 from spectator.llm.chat import Message
 from spectator.llm.exchange import fingerprint
+from spectator.model_calls import ModelCall
 
 EXCERPT: Final = 60
 """Characters that are quoted on each side of where two questions part."""
@@ -27,6 +28,7 @@ class RecordedExchange:
         failure: Why nothing came back: ``kind``, ``status``, ``retry_after_s``.
         messages: The question itself; ``None`` where it could not be asked again.
         tools: Its tools.
+        call: The whole call, with its tokens; ``None`` where none was recorded.
     """
 
     turn: int
@@ -36,6 +38,7 @@ class RecordedExchange:
     failure: Mapping[str, Any] | None = None
     messages: Sequence[Message] | None = None
     tools: Sequence[Mapping[str, Any]] = ()
+    call: ModelCall | None = None
 
 
 class NotRecorded(SpectatorError):

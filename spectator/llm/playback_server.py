@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
 from aiohttp import web
 
-from spectator.llm.completions import chunks, completion
-from spectator.llm.playback import NotRecorded, Playback, RecordedExchange
+from spectator.llm.completions import chunks, completion, tokens_of
+from spectator.llm.playback import NotRecorded, Playback
 
 MAX_REQUEST_BYTES: Final = 64 * 1024 * 1024
 """Largest question that is read."""
@@ -73,19 +73,17 @@ async def _complete(request: web.Request) -> web.StreamResponse:
     if kept.reply is None:
         return _error(404, f"the reply of turn {kept.turn} was too long to be recorded", "not_recorded", None)
     about = {"id": f"chatcmpl-{kept.request[:24]}", "created": 0}
+    tokens = () if kept.call is None else tokens_of(kept.call, body)
     if not stream:
-        return web.json_response(completion(kept.reply, about))
+        return web.json_response(completion(kept.reply, about, tokens))
     with_usage = bool((body.get("stream_options") or {}).get("include_usage"))
-    return await _stream(kept, about, request, with_usage=with_usage)
+    return await _stream(request, chunks(kept.reply, about, tokens, with_usage=with_usage))
 
 
-async def _stream(
-    kept: RecordedExchange, about: Mapping[str, Any], request: web.Request, *, with_usage: bool
-) -> web.StreamResponse:
-    assert kept.reply is not None
+async def _stream(request: web.Request, pieces: Iterator[dict[str, Any]]) -> web.StreamResponse:
     response = web.StreamResponse(headers={"Content-Type": "text/event-stream", "Cache-Control": "no-store"})
     await response.prepare(request)
-    for chunk in chunks(kept.reply, about, with_usage=with_usage):
+    for chunk in pieces:
         await response.write(f"data: {json.dumps(chunk, ensure_ascii=False)}\n\n".encode())
     await response.write(b"data: [DONE]\n\n")
     await response.write_eof()

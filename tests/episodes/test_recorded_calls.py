@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -21,9 +21,14 @@ from spectator.episodes.replay.prompts import rebuild_prompts
 from spectator.episodes.replay.recorded_calls import calls_of
 from spectator.events import RecordedEvent
 from spectator.journal.stores.sqlite import SqlJournal
+from spectator.llm.assembly import Assembly
+from spectator.llm.completions import chunks, tokens_of
 from spectator.llm.exchange import MAX_REPLY, fingerprint
+from spectator.llm.playback import Playback
+from spectator.llm.playback_server import serving_playback
 from tests.episodes.test_playing_on import step_ends, url_of
 from tests.episodes.test_remembering import asked_after, fork, house, whole, world_of
+from tests.journal.calls import call_of, user
 from tests.llm.brains import Said, counter
 from tests.llm.fake_server import serving
 
@@ -155,3 +160,44 @@ def test_no_key_is_ever_in_a_call(tmp_path: Path) -> None:
         assert key not in repr(call) and "ops-4711" not in repr(call)
 
     asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_played_against_its_record_an_episode_has_the_same_calls_tokens_and_all(
+    tmp_path: Path, stream: bool
+) -> None:
+    async def scenario() -> None:
+        table: dict[str, Any] = {"tokens": True, "stream": stream}
+        async with serving(counter) as fake:
+            world = world_of(COUNTING, mine={"base_url": fake.base_url, **table})
+            first = await whole(tmp_path / "first", world, turns=3)
+        journal = await SqlJournal.open(url_of(tmp_path / "first"))
+        calls = await calls_of(journal, "ep-0001")
+        await journal.aclose()
+        reasked = await ask_again(first, lambda name: world, calls)
+        async with serving_playback(Playback(reasked.exchanges), "127.0.0.1", 0) as base_url:
+            again = world_of(COUNTING, mine={"base_url": base_url, **table})
+            second = await whole(tmp_path / "second", again, turns=3)
+        assert digests(second) == digests(first) and len(digests(first)) == 3
+
+    asyncio.run(scenario())
+
+
+def digests(events: Sequence[RecordedEvent]) -> list[str]:
+    made = [one.event.data for one in events if one.event.type == "decision.made"]
+    return [exchange["digest"] for data in made for exchange in data["exchanges"]]
+
+
+def test_each_version_of_the_weights_is_played_back_with_its_tokens() -> None:
+    call = call_of(
+        [user("?")], tokens=[7, 8, 9], logprobs=[-1, -2, -3], prompt=[1], weight_versions=[("1", 2), ("2", 1)]
+    )
+    asked = {"return_token_ids": True, "logprobs": True}
+    assembly = Assembly()
+    assembly.feed_all(chunks(call.reply or {}, {}, tokens_of(call, asked), with_usage=False))
+    answer = assembly.answer(latency_s=0.0, first_token_s=None, attempts=1)
+    assert (answer.token_ids, answer.logprobs) == (call.token_ids, call.logprobs)
+    assert answer.prompt_token_ids == call.prompt_token_ids
+    assert list(answer.weight_versions) == list(call.weight_versions)
+    (one, other) = tokens_of(call, {})
+    assert one["choice"] == other["choice"] == {} and "prompt_token_ids" not in one

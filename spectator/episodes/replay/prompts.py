@@ -170,6 +170,7 @@ def _kept(
         failure=exchange["failure"],
         messages=None if question is None else question.messages,
         tools=() if question is None else question.tools,
+        call=question if isinstance(question, ModelCall) else None,
     )
 
 

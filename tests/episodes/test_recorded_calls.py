@@ -174,8 +174,8 @@ def test_played_against_its_record_an_episode_has_the_same_calls_tokens_and_all(
         journal = await SqlJournal.open(url_of(tmp_path / "first"))
         calls = await calls_of(journal, "ep-0001")
         await journal.aclose()
-        reasked = await ask_again(first, lambda name: world, calls)
-        async with serving_playback(Playback(reasked.exchanges), "127.0.0.1", 0) as base_url:
+        rebuilt = await rebuild_prompts(first, lambda name: world, calls)
+        async with serving_playback(Playback(rebuilt.exchanges), "127.0.0.1", 0) as base_url:
             again = world_of(COUNTING, mine={"base_url": base_url, **table})
             second = await whole(tmp_path / "second", again, turns=3)
         assert digests(second) == digests(first) and len(digests(first)) == 3

@@ -7,6 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from server.background import narration
+from spectator.episodes.host.handle import EpisodeHandle
+from spectator.narration.voices.selection import Chosen
+from tests.narration.voices import FakeVoice
 from tests.server.watching import watch
 from tests.serving import PATIENCE_S, Serving, serve, test_settings, without_errors
 
@@ -80,6 +84,26 @@ def test_nobody_speaks_where_it_was_not_asked_for(tmp_path: Path) -> None:
         episode_id = serving.start(**SLOWLY, enable_tts=False)
         serving.finish(episode_id)
         assert clips(serving, episode_id) == []
+
+
+@pytest.mark.parametrize("breathing", [True, False])
+def test_play_breathes_for_big_moments_where_it_is_told_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, breathing: bool
+) -> None:
+    """``SPECTATOR_VOICE_BREATHING``; the last line of a count is a big moment."""
+    breaths: list[float] = []
+    monkeypatch.setattr(EpisodeHandle, "breathe", lambda handle, seconds: breaths.append(seconds))
+    monkeypatch.setattr(narration, "choose_voices", lambda *_, **__: Chosen([FakeVoice()]))
+    settings = test_settings(tmp_path, voice="espeak", voice_breathing=breathing)
+    with without_errors(), serve(settings) as serving:
+        episode_id = serving.start(**SLOWLY)
+        with watch(f"{serving.ws_url}/live/{episode_id}"):
+            serving.finish(episode_id)
+            deadline = time.monotonic() + PATIENCE_S
+            while 'outcome="spoken"' not in serving.client.get("/metrics").text:
+                assert time.monotonic() < deadline
+                time.sleep(0.01)
+    assert bool(breaths) is breathing
 
 
 def test_without_a_key_the_match_goes_on_and_one_state_says_what_is_missing(tmp_path: Path) -> None:

@@ -11,8 +11,12 @@ from typing import Any
 import pytest
 
 from spectator.environments.base import derive_seed
+from spectator.environments.cricket.forecast.resources import runs_to_come
 from spectator.environments.cricket.grading import reward
+from spectator.environments.cricket.laws.deliveries import Ball
+from spectator.environments.cricket.laws.innings import Innings
 from spectator.observations import Observation
+from tests.environments.cricket.builders import BOWLED, DOT, SIX, bowl, fresh
 from tests.environments.cricket.playing import Chooser, captain, last_of, play, tools_of
 
 SEEDS = range(200)
@@ -182,6 +186,41 @@ def test_quality_is_measured_against_the_resource_par() -> None:
     won = [rubric["quality"] for rubric in found.values() if rubric["result"] == 1.0]
     lost = [rubric["quality"] for rubric in found.values() if rubric["result"] == 0.0]
     assert statistics.mean(won) > statistics.mean(lost)
+
+
+def chase(*balls: Ball, target: int = 13) -> Innings:
+    return bowl(fresh(5, target=target), *balls)
+
+
+def test_a_chase_won_early_is_worth_what_it_was_worth() -> None:
+    """18 runs off three balls are far above par for three balls, not far below par for thirty."""
+    early = chase(SIX, SIX, SIX)
+    assert early.closed == "target" and early.balls_left == 27
+    used = runs_to_come(30, 0) - runs_to_come(27, 0)
+    spread = reward.RUNS_SD_PER_ROOT_BALL * math.sqrt(30)
+    expected = 0.5 * (1.0 + math.erf((18 - used) / spread / math.sqrt(2.0)))
+    assert reward._standing(early) == pytest.approx(expected) and expected > 0.75
+    unasked = bowl(fresh(5), SIX, SIX, SIX, *[DOT] * 27)
+    assert unasked.closed is not None and reward._standing(unasked) < 0.2, "as a whole innings it is poor"
+
+
+def test_the_earlier_a_target_is_reached_with_the_same_wickets_the_better() -> None:
+    found = [reward._standing(chase(*[DOT] * late, SIX, SIX, SIX)) for late in (0, 6, 12, 18, 24)]
+    assert found == sorted(found, reverse=True) and len(set(found)) == len(found)
+
+
+def test_a_chase_that_lost_wickets_used_more_to_get_there() -> None:
+    at_ease = chase(DOT, DOT, SIX, SIX, SIX)
+    in_need = chase(BOWLED, BOWLED, SIX, SIX, SIX)
+    assert at_ease.balls_left == in_need.balls_left
+    assert reward._standing(at_ease) > reward._standing(in_need)
+
+
+def test_a_target_that_was_missed_is_worth_no_more_than_it_was() -> None:
+    missed = chase(SIX, *[DOT] * 29)
+    unasked = bowl(fresh(5), SIX, *[DOT] * 29)
+    assert missed.closed not in (None, "target")
+    assert reward._standing(missed) == reward._standing(unasked) < 0.05
 
 
 def test_coherence_is_one_for_deeds_as_planned_and_nought_without_a_plan() -> None:

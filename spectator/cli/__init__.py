@@ -9,6 +9,7 @@ import click
 from spectator import __version__
 from spectator.cli.cache import cache
 from spectator.cli.catalog import catalog
+from spectator.cli.claim import claim
 from spectator.cli.evaluate import evaluate
 from spectator.cli.export import export
 from spectator.cli.narrate import narrate
@@ -50,6 +51,7 @@ for command in (
     watch,
     cache,
     catalog,
+    claim,
     narrate,
 ):
     main.add_command(command)

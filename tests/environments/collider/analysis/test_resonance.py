@@ -139,10 +139,8 @@ def iminuit_fit(toy: Toy, counts: Floats) -> tuple[Floats, Floats, float]:
     def cost(signal: float, mass: float, ratio: float, first: float, second: float) -> float:
         smooth = widths * np.exp(columns @ np.array([first, second]))
         expected = smooth + signal * gauss_bins(toy.edges, mass, mass * np.exp(ratio))
-        return (
-            log_likelihood_gap(counts, np.maximum(expected, 1e-9))
-            + 0.5 * ((ratio - np.log(1.6 / 125)) / 0.1) ** 2
-        )
+        constraint = 0.5 * ((ratio - np.log(1.6 / 125)) / 0.1) ** 2
+        return float(log_likelihood_gap(counts, np.maximum(expected, 1e-9)) + constraint)
 
     start = [toy.signal, 125.0, float(np.log(1.6 / 125)), float(np.log(counts.mean() / widths[0])), 0.0]
     minuit = Minuit(cost, *start)

@@ -20,10 +20,10 @@ from spectator.journal.chain import Chain, Link
 CLAIMED_ABOVE: Final = 0.3
 """How far a claimed significance may lie above the one found again."""
 
-PYHF_APART: Final = 0.25
-PYHF_SHARE: Final = 0.03
-"""How far pyhf, whose background is a polynomial and not an exponential of one, may differ: so many standard
-deviations, or so large a share of the significance."""
+PYHF_APART: Final = 0.3
+PYHF_SHARE: Final = 0.06
+"""How far pyhf may differ: so many standard deviations, or so large a share of the significance. Its
+background is a polynomial and not an exponential of one; where few events lie above a peak that matters."""
 
 MASS_ERRORS: Final = 3.0
 MASS_SHARE: Final = 0.01

@@ -6,7 +6,7 @@ from collections.abc import Coroutine
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Depends, Response
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import HTTPConnection, Request
 
 from spectator.clock import timestamp
@@ -35,6 +35,8 @@ class ChooseEpisode(Body):
 
 class ChoosePace(ChooseEpisode):
     """Which pace is wanted."""
+
+    model_config = ConfigDict(json_schema_extra={"required": ["pace"]})
 
     pace: PaceName = Field(default="broadcast", description="How fast to play from now on")
 

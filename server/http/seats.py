@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Depends, Query, Response
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from spectator.episodes.host.handle import EpisodeHandle
 from spectator.errors import FieldError, InvalidRequest, NotAsked
@@ -28,12 +28,16 @@ MAX_REASON: Final = 1000
 class ChosenAction(Body):
     """One of the legal actions, with its arguments."""
 
+    model_config = ConfigDict(json_schema_extra={"required": ["tool"]})
+
     tool: str = Field(default="", max_length=64, description="Name of a legal action")
     arguments: dict[str, Any] = Field(default_factory=dict, description="As its JSON schema has them")
 
 
 class Act(Body):
     """What ``POST /custom/act`` takes."""
+
+    model_config = ConfigDict(json_schema_extra={"required": ["turn", "action"]})
 
     episode_id: str | None = Field(
         default=None, max_length=64, description="The episode; the newest one that runs when left out"

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any, Final, Literal
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from spectator.catalog import LoadWorld
 from spectator.environments.base import MAX_SEED, World
@@ -64,6 +64,8 @@ class StartEpisode(Body):
 
 class ForkEpisode(Body):
     """What ``POST /custom/fork`` takes; ``episode_id`` and ``seq`` are needed."""
+
+    model_config = ConfigDict(json_schema_extra={"required": ["episode_id", "seq"]})
 
     episode_id: str = Field(default="", max_length=64, description="The episode to play on from within")
     seq: int = Field(

@@ -10,6 +10,7 @@ from typing import Any, Final, TypeVar
 from fastapi import APIRouter, FastAPI
 from fastapi.openapi.utils import get_openapi
 from pydantic import BaseModel, ValidationError
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.websockets import WebSocket
@@ -47,6 +48,13 @@ _Model = TypeVar("_Model", bound=BaseModel)
 
 CROWDED: Final = Kind("too-many-environments", 503, "No further environment can be opened now")
 TAGS: Final = ["openenv"]
+NOT_OF_MCP: Final = ("GET", "HEAD", "OPTIONS", "PATCH", "PUT")
+MCP_ANSWERS: Final[dict[int | str, dict[str, Any]]] = {
+    200: {"description": "The answer, or an error of JSON-RPC", "content": {"application/json": {}}},
+    202: {"description": "A notification was taken"},
+    404: {"description": "There is no such session; initialize one"},
+    413: documented(faults.TOO_LARGE)[413],
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +93,11 @@ async def health() -> Health:
     return Health()
 
 
+async def _not_of_mcp() -> None:
+    """Name both methods of ``/mcp``; the framework would name one route's."""
+    raise HTTPException(405, headers={"Allow": "DELETE, POST"})
+
+
 class WorldRoutes:
     """The contract for one world.
 
@@ -113,10 +126,18 @@ class WorldRoutes:
         )
         router.add_api_route("/schema", self.schema, response_model=SchemaAnswer)
         router.add_api_route("/metadata", self.metadata, response_model=MetadataAnswer)
-        router.add_api_route("/mcp", self.mcp, methods=["POST"], response_class=Response)
         router.add_api_route(
-            "/mcp", self.leave_mcp, methods=["DELETE"], status_code=204, response_class=Response
+            "/mcp", self.mcp, methods=["POST"], response_class=Response, responses=MCP_ANSWERS
         )
+        router.add_api_route(
+            "/mcp",
+            self.leave_mcp,
+            methods=["DELETE"],
+            status_code=204,
+            response_class=Response,
+            responses={404: MCP_ANSWERS[404]},
+        )
+        router.add_api_route("/mcp", _not_of_mcp, methods=list(NOT_OF_MCP), include_in_schema=False)
         router.add_api_websocket_route("/ws", self.serve_socket)
         router.add_api_websocket_route("/mcp", self.serve_mcp)
         return router

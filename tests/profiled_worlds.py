@@ -203,10 +203,9 @@ class Same(ScriptedPolicy):
         self._actions = actions
 
     def choose(self, observation: Observation) -> Decision:
-        action = self._actions[observation.content["round"] % len(self._actions)]
-        said = {
-            name: observation.content["asked"] if value == "$" else value for name, value in action.items()
-        }
+        shown = observation.content
+        action = self._actions[shown.get("round", 0) % len(self._actions)]
+        said = {name: shown["asked"] if value == "$" else value for name, value in action.items()}
         return Decision(said, "heuristic", "as always")
 
 

@@ -13,6 +13,7 @@ from spectator.environments.base import World
 from spectator.episodes.run.pacing import Pace
 from spectator.events import DecisionSource
 from spectator.policies.base import Preset
+from spectator.profile import Profile
 
 from ..services import ServicesDep
 from .starting import PaceName
@@ -55,6 +56,7 @@ class CatalogWorld(BaseModel):
     default_captain: str
     default_opponent: str | None
     packs: list[CatalogPack]
+    profile: Profile = Field(description="When the agent is rewarded, and what actions are")
 
 
 class Catalog(BaseModel):
@@ -95,6 +97,7 @@ def _catalog_world(world: World) -> CatalogWorld:
             )
             for pack in world.packs.values()
         ],
+        profile=world.profile,
     )
 
 

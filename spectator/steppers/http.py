@@ -239,6 +239,7 @@ class HttpStepper:
                 method,
                 self._where.url(operation),
                 json=body,
+                allow_redirects=False,
                 headers=self._where.headers,
                 timeout=errors.ClientTimeout(total=None),
             ) as answer:

@@ -75,6 +75,9 @@ class RemoteCalls:
                 raise EnvironmentFault(f"TimeoutError: {error}") from error
             self.given_up = True
             raise StepTimeout(f"the environment did not answer within {limit_s:g} s") from error
+        except asyncio.CancelledError:
+            self.given_up = True  # what was asked of it may be under way: the next answer would be that one's
+            raise
 
     def began(self, observation: Observation) -> Stepped:
         """The answer to ``reset``."""

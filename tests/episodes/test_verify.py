@@ -13,8 +13,10 @@ import pytest
 from click.testing import CliRunner
 
 from spectator.cli import main
+from spectator.environments.counting import WORLD as COUNTING
 from spectator.episodes.replay.verify import Discrepancy, verify
 from spectator.events import RecordedEvent, decode, record
+from tests.episodes.harness import drive
 
 Forge = Callable[[list[RecordedEvent]], list[RecordedEvent]]
 
@@ -123,3 +125,22 @@ def test_the_command_says_so_and_exits_with_1_on_a_forgery(tmp_path: Path) -> No
     assert true.exit_code == 0
     assert "every event" in true.output
     assert CliRunner().invoke(main, ["verify", "nobody", "--data-dir", folder]).exit_code == 1
+
+
+def test_a_world_that_fails_when_it_is_played_again_is_a_discrepancy(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario() -> list[Discrepancy]:
+        played = await drive(COUNTING, turns=3)
+
+        def fail(self: Any, action: Any) -> Any:
+            raise OSError("gone")
+
+        monkeypatch.setattr(COUNTING.environment, "step", fail)
+
+        async def events() -> Any:
+            for one in played.events:
+                yield one
+
+        return await verify(events())
+
+    (found,) = asyncio.run(scenario())
+    assert found.message == "the world failed: OSError: gone"

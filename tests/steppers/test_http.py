@@ -352,3 +352,15 @@ def test_an_action_without_text_is_refused_here() -> None:
         await stepper.aclose()
 
     run(scenario)
+
+
+def test_a_redirect_is_not_followed() -> None:
+    async def scenario(pool: Pool, url: str) -> None:
+        stepper, _ = await open_stepper(url, pool)
+        pool.instead["step"] = [status(307, "", Location=f"{url}/qa/7/step")]
+        with pytest.raises(EnvironmentFault, match="the server answers 307"):
+            await stepper.step(say("0"), limit_s=20)
+        assert (pool.count("step"), pool.turn) == (1, 0)
+        await stepper.aclose()
+
+    run(scenario)

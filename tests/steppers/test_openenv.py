@@ -304,3 +304,25 @@ def remote_at(url: str) -> World:
     """A world at an address that tells nothing of itself."""
     remote = http_world(HttpEnvironment(url, "none", "0", text_field=None))
     return dataclasses.replace(remote, remote=lambda episode_id: OpenEnvStepper(url))
+
+
+def test_after_a_call_that_was_cancelled_nothing_more_is_asked() -> None:
+    asked = threading.Event()
+
+    async def never(connection: ServerConnection) -> None:
+        asked.set()
+
+    async def scenario(url: str) -> None:
+        stepper = OpenEnvStepper(url)
+        await begun(stepper)
+        step = asyncio.get_running_loop().create_task(stepper.step({"x": 1}, limit_s=20))
+        await until(asked.is_set)
+        step.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await step
+        with pytest.raises(EnvironmentFault, match="given up"):
+            await stepper.step({"x": 2}, limit_s=20)
+        await stepper.aclose()
+
+    with socket_server(after_the_beginning(never)) as url:
+        run(lambda: scenario(url))

@@ -83,7 +83,8 @@ async def rebuild_prompts(
     world = load(started.data["environment"])
     parent = Parent.model_validate(started.data["parent"]) if started.data.get("parent") else None
     rebuilt = EpisodePrompts()
-    replay: Replay | None = Replay(world, inline(world, started.episode_id), derived=is_derived(started))
+    stepper = inline(world, started.episode_id)
+    replay: Replay | None = Replay(world, stepper, derived=is_derived(started))
     models = {
         actor: _Model(actor, build, derive_seed(started.data["seed"], "policy", actor))
         for actor, build in _builds(world, started.data, rebuilt.gaps)
@@ -104,6 +105,7 @@ async def rebuild_prompts(
         except ReplayDivergence as divergence:
             rebuilt.gaps.append(f"from event {event.seq} on: {divergence}")
             replay = None
+    await stepper.aclose()
     return rebuilt
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import http.server
 import json
-import os
 import re
 import sqlite3
 import sys
@@ -34,6 +33,7 @@ PATIENCE_S: Final = 60.0
 SETTLE_S: Final = 1.5
 """What an episode leaves to be done after its end takes less."""
 
+TOKEN: Final = "-of-sixteen-or-more-"
 ENDLESS: Final = {"environment": "counting", "options": {"turns": 1_000_000}}
 COUNTER: Final = {"tool": "say", "arguments": {"text": "ACTION: 1"}}
 
@@ -141,18 +141,16 @@ class _Endpoint(http.server.BaseHTTPRequestHandler):
 
 
 @contextmanager
-def model_captain(folder: Path) -> Iterator[None]:
-    """A captain ``llm:trip`` whose model answers at once."""
+def model_captain(folder: Path) -> Iterator[Path]:
+    """A captain ``llm:trip`` whose model answers at once; gives the file that names it."""
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Endpoint) as endpoint:
         threading.Thread(target=endpoint.serve_forever, daemon=True).start()
         path = folder / "captains.toml"
         url = f"http://127.0.0.1:{endpoint.server_port}/v1"
         path.write_text(f'[captains.trip]\nlabel = "T"\nbase_url = "{url}"\nmodel = "m"\nstyle = "json"\n')
-        os.environ["SPECTATOR_CAPTAINS_FILE"] = str(path)
         try:
-            yield
+            yield path
         finally:
-            del os.environ["SPECTATOR_CAPTAINS_FILE"]
             endpoint.shutdown()
 
 
@@ -160,20 +158,15 @@ def decide(folder: Path) -> Trip:
     """A model's decision: from the question to the policy until it is asked the next one."""
     asked = r"policies/model\.py:ModelPolicy\._hear_outcome$"
     trip = Trip(begins=asked, ends=asked)
-    with model_captain(folder):
-        arguments = [
-            "play",
-            "counting",
-            "--captain",
-            "llm:trip",
-            "--option",
-            "turns=5",
-            "--data-dir",
-            str(folder),
-        ]
-        command(*arguments)
-        with taking(trip):
-            command(*arguments)
+    with model_captain(folder) as path:
+        settings = test_settings(folder, captains_file=path, operator_token=TOKEN)
+        with serve(settings) as serving:
+            serving.client.headers["Authorization"] = f"Bearer {TOKEN}"
+            episode_id = serving.start(**ENDLESS, captain_preset="llm:trip")
+            wait_for(folder, episode_id, "step.taken", 2)
+            with taking(trip):
+                trip.over.wait(PATIENCE_S)
+            stop(serving, episode_id)
     return trip
 
 
@@ -202,6 +195,7 @@ def resume(folder: Path) -> Trip:
                 ) as viewer,
             ):
                 heard(viewer, "event")
+                _current.clear()
         stop(serving, episode_id)
     return trip
 

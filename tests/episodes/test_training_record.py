@@ -10,7 +10,9 @@ from typing import Any, ClassVar
 
 import pytest
 
+from spectator.clock import SystemClock
 from spectator.environments.counting.environment import CountingEnvironment
+from spectator.episodes.host.recovery import recover
 from spectator.episodes.run.step_events import finished
 from spectator.episodes.single_agent import SingleAgent
 from spectator.errors import TruthSealed
@@ -158,6 +160,34 @@ def test_what_belongs_to_an_episode_that_is_played_elsewhere_is_recorded_here(tm
             await live.wait()
         assert await journal.truth("ep-shown") == truth
         assert [one.call.messages async for one in journal.calls("ep-shown")] == [call.messages]
+        await journal.aclose()
+
+    run(scenario())
+
+
+def test_a_truth_that_a_death_left_unrecorded_is_recorded_when_the_end_is(tmp_path: Path) -> None:
+    """The process dies between the world's last step and the end; until then nothing of it is there."""
+    world = world_with(environment=HidingEnvironment)
+    truth = encode_json(HidingEnvironment.hidden)
+    (tmp_path / "left").mkdir()
+
+    async def scenario() -> None:
+        first = await SqlJournal.open(url_of(tmp_path))
+        async with supervising(world, journal=first) as stage:
+            await (await stage.start(options={"turns": 2})).wait()
+        events = await first.read("ep-0001")
+        await first.aclose()
+        journal = await SqlJournal.open(url_of(tmp_path / "left"))
+        await journal.append(events[:-1])
+        with pytest.raises(TruthSealed):
+            await journal.truth("ep-0001")
+        async with supervising(world, journal=journal) as stage:
+            stage.supervisor.load = lambda name: world
+            await recover(journal, SystemClock(), stage.supervisor)
+            for live in stage.supervisor.running():
+                await live.wait()
+        assert end_of(await journal.read("ep-0001"))["truth"] == truth_digest(truth)
+        assert await journal.truth("ep-0001") == truth
         await journal.aclose()
 
     run(scenario())

@@ -140,6 +140,13 @@ def test_any_conversation_is_read_as_it_was_shown(
     run(scenario())
 
 
+def nested(depth: int) -> dict[str, Any]:
+    value: Any = 1
+    for _ in range(depth):
+        value = [value]
+    return {"role": "user", "content": value}
+
+
 @each_store
 def test_what_is_wrong_beside_an_event_leaves_nothing_of_it(opens: Opens, tmp_path: Path) -> None:
     call = call_of([user("?")])
@@ -149,6 +156,8 @@ def test_what_is_wrong_beside_an_event_leaves_nothing_of_it(opens: Opens, tmp_pa
         ([event], Attachments(calls=[[call, call]])),
         ([event], Attachments(calls=[[call_of([user(float("nan"))])]])),  # type: ignore[arg-type]
         ([event], Attachments(calls=[[call_of([{"content": object()}])]])),
+        ([event], Attachments(calls=[[call_of([nested(10_000)])]])),
+        ([event], Attachments(calls=[["no call"]])),  # type: ignore[list-item]
         ([event], Attachments(truth=TRUTH)),
         ([end_with("{}", "ep-1", 2)], Attachments(truth=TRUTH)),
     ]

@@ -8,11 +8,12 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any, Final, TypeVar
 
 from sqlalchemy import Connection, insert, select, update
-from sqlalchemy.exc import IntegrityError, OperationalError, SQLAlchemyError
+from sqlalchemy.exc import IntegrityError, OperationalError
 
 from spectator.errors import JournalError, JournalUnavailable, SequenceConflict, SpectatorError, typed_as
 from spectator.events import Event, RecordedEvent
@@ -32,9 +33,6 @@ MAX_GROUP: Final = 256
 
 KEPT_HEADS: Final = 4096
 """Episodes whose last number and digest are known without asking the database."""
-
-_UNWRITABLE: Final = (SQLAlchemyError, OSError, ArithmeticError, LookupError, TypeError, ValueError)
-"""What a database and its driver raise about a statement or about its values."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,18 +177,18 @@ class Writer:
         if not group:
             return
         heads: dict[str, _Head] = {}
+        error: SpectatorError | None = None
         try:
-            with connection.begin():
+            with typed_as(partial(_failed, group[0]), passing=()), connection.begin():
                 self._hold(connection)
                 for append in group:
                     self._insert(connection, append, heads)
-            error: JournalError | None = None
-        except _UNWRITABLE as failure:
+        except SpectatorError as failure:
             if len(group) > 1:
                 for append in group:
                     self._commit(connection, [append])
                 return
-            error = _failed(group[0], failure)
+            error = failure
             self._heads.pop(group[0].events[0].episode_id, None)
         else:
             self._keep(heads)

@@ -14,7 +14,7 @@ from spectator.episodes.replay.fork import ForkRequest
 from spectator.episodes.run.pacing import Pace
 from spectator.episodes.run.plan import EpisodePlan, EpisodeRequest
 from spectator.errors import FieldError, InvalidRequest
-from spectator.events import OnFailure
+from spectator.events import OnFailure, View
 
 from ..security.bodies import Body, read_fields, unknown_field
 
@@ -59,6 +59,10 @@ class StartEpisode(Body):
         default="fallback",
         description="What a decision that failed does: its `fallback` decides, `suspend` leaves the episode "
         "without an end, `end` ends it",
+    )
+    view: View = Field(
+        default="live",
+        description="`live` records what viewers see; `derived` does not, and derives it for whoever comes",
     )
 
 
@@ -153,6 +157,7 @@ async def wanted_episode(
         narration=fields.enable_tts,
         options=options,
         on_failure=fields.on_failure,
+        view=fields.view,
     )
     try:
         planned = plan(request)

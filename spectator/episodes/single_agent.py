@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from spectator.catalog import load_world
 from spectator.environments.base import MAX_SEED, Environment, World
-from spectator.episodes.record.stream import Step
+from spectator.episodes.record.stream import TurnFacts
 from spectator.episodes.run.contract_checks import check_beginning, check_contract, checked_decision, sealed
 from spectator.episodes.run.pacing import Pace
 from spectator.episodes.run.plan import EpisodePlan, EpisodeRequest, plan_episode
@@ -46,7 +46,7 @@ class Told:
         truth: What the world hid, as JSON text, to be recorded with the end.
     """
 
-    steps: Sequence[Step] = ()
+    steps: Sequence[TurnFacts] = ()
     calls: Sequence[Sequence[ModelCall]] = ()
     ended: EpisodeEnded | None = None
     truth: str | None = None
@@ -66,7 +66,7 @@ class _Game:
     turn: int = 0
     steps: int = 0
     total: float = 0.0
-    told: list[tuple[Step, Sequence[ModelCall]]] | None = None
+    told: list[tuple[TurnFacts, Sequence[ModelCall]]] | None = None
     refusals: dict[str, int] = field(default_factory=dict)
     shown_at: float = 0.0
 

@@ -13,19 +13,23 @@ import pytest
 from spectator.bus.base import Overflow
 from spectator.catalog import load_world
 from spectator.environments.base import World
+from spectator.environments.counting import WORLD as COUNTING
+from spectator.environments.counting.environment import CountingEnvironment
 from spectator.episodes.host.recovery import recover
 from spectator.episodes.record.derived import DerivedView
 from spectator.episodes.record.derived_stream import UNRECORDED_STEPS
 from spectator.episodes.record.reader import ViewReader
 from spectator.episodes.record.view import replay_state
+from spectator.episodes.replay import verify as verifying
 from spectator.episodes.replay.fork import ForkRequest
 from spectator.episodes.replay.verify import verify
 from spectator.episodes.run.pacing import Pace
-from spectator.events import EventEncoder, RecordedEvent, decode, encode_json
+from spectator.errors import JournalUnavailable
+from spectator.events import EventEncoder, Fact, RecordedEvent, decode, encode_json
 from spectator.journal.stores.sqlite import SqlJournal
 from spectator.steppers.opening import inline
 from tests.episodes.harness import supervising
-from tests.fakes import ManualClock, until
+from tests.fakes import ManualClock, RecordingJournal, until
 
 GAMES: tuple[tuple[str, dict[str, Any]], ...] = (("cricket", {"max_overs": 2}), ("counting", {"turns": 40}))
 
@@ -223,5 +227,104 @@ def test_an_event_encoded_from_its_data_is_the_one_that_is_recorded() -> None:
                 patch = json.dumps(event.patch, separators=(",", ":"), ensure_ascii=False)
                 assert again.text.removesuffix("{}}") + patch + "}" == one.text
                 assert again.event == decode(again.text).event
+
+    asyncio.run(scenario())
+
+
+def test_a_death_takes_whole_steps_that_are_played_again(tmp_path: Path) -> None:
+    """Wherever the process dies between two commits, what is in the journal leads on to the same end."""
+
+    async def scenario() -> None:
+        async with supervising(clock=ManualClock()) as stage:
+            stage.supervisor.open_stepper = inline
+            episode = await stage.start(options={"turns": 100}, view="derived", seed=4)
+            await episode.wait()
+            appends, whole = stage.journal.appends, stage.journal.events
+        assert len(appends) > 3, "steps share commits, and there are several"
+        for kept in range(1, len(appends) - 1):
+            journal = await SqlJournal.open(f"sqlite:///{tmp_path / f'died-{kept}.db'}")
+            for append in appends[:kept]:
+                await journal.append(append)
+            async with supervising(journal=journal, clock=ManualClock()) as stage:
+                assert (await recover(journal, ManualClock(), stage.supervisor)).playing == ["ep-0001"]
+                resumed = stage.supervisor.live("ep-0001")
+                assert resumed is not None
+                await resumed.wait()
+            again = [one.event for one in await journal.read("ep-0001") if one.type != "episode.recovered"]
+            assert [(one.turn, one.type, one.data) for one in again] == [
+                (one.event.turn, one.event.type, one.event.data) for one in whole
+            ]
+            assert await verify(journal.stream("ep-0001")) == []
+            await journal.aclose()
+
+    asyncio.run(scenario())
+
+
+def test_a_journal_that_fails_ends_a_derived_episode_and_loses_no_step(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        journal = RecordingJournal(fail_at=3, failure=JournalUnavailable("the disk is full"))
+        async with supervising(journal=journal) as stage:
+            stage.supervisor.open_stepper = inline
+            episode = await stage.start(options={"turns": 500}, view="derived")
+            assert (await episode.wait()).reason == "interrupted"
+        events = [one.event for one in journal.events]
+        assert [one.seq for one in events] == list(range(1, len(events) + 1))
+        assert events[-1].type == "episode.ended" and events[-1].data["reason"] == "interrupted"
+        taken = [one.turn for one in events if one.type == "step.taken"]
+        assert taken == list(range(1, len(taken) + 1)) and len(taken) >= 2 * UNRECORDED_STEPS - 2
+
+    asyncio.run(scenario())
+
+
+def test_what_no_journal_can_hold_ends_a_derived_episode_as_it_ends_a_live_one() -> None:
+    async def ended(view: str) -> tuple[str, list[str]]:
+        class Broken(CountingEnvironment):
+            def facts(self) -> list[Fact]:
+                found = list(super().facts())
+                return [Fact(one.type, {**one.data, "number": float("nan")}) for one in found]
+
+        async with supervising(replace(COUNTING, environment=Broken)) as stage:
+            episode = await stage.start(options={"turns": 3}, view=view)
+            end = await episode.wait()
+            return end.reason, [one.event.type for one in stage.journal.events]
+
+    live, derived = asyncio.run(ended("live")), asyncio.run(ended("derived"))
+    assert derived == live == ("environment_error", ["episode.started", "episode.ended"])
+
+
+def test_a_control_of_a_derived_episode_is_recorded_before_it_is_acknowledged() -> None:
+    async def scenario() -> None:
+        async with supervising() as stage:
+            stage.supervisor.open_stepper = inline
+            episode = await stage.start(options={"turns": 100_000}, view="derived")
+            await until(lambda: episode.turn > 5, what="turn 6")
+            await stage.supervisor.pause(episode.episode_id, by="a test")
+            assert "episode.paused" in [one.type for one in stage.journal.events]
+            await stage.supervisor.stop(episode.episode_id, by="a test")
+            turns = [one.event.turn for one in stage.journal.events if one.type == "step.taken"]
+            assert turns == list(range(1, len(turns) + 1))
+            assert stage.journal.events[-1].event.data["reason"] == "stopped"
+
+    asyncio.run(scenario())
+
+
+def test_a_view_that_fails_is_left_out_and_found_by_verify(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        journal = await played(tmp_path, "derived", *GAMES[1])
+        (started,) = await journal.read("ep-0001", limit=1)
+
+        def fails(state: Any, event: Any) -> Any:
+            raise RuntimeError("no picture")
+
+        broken = replace(COUNTING, projection=fails)
+        view = DerivedView.of(started.event, lambda name: broken)
+        shown = view.take(await journal.read("ep-0001"))
+        assert "world" not in view.state and view.state["episode"]["status"] == "ended"
+        assert [one.event.seq for one in shown] == list(range(1, len(shown) + 1))
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(verifying, "load_world", lambda name: broken)
+            found = await verify(journal.stream("ep-0001"))
+        assert [one.message for one in found] and "no picture" in found[0].message
+        await journal.aclose()
 
     asyncio.run(scenario())

@@ -295,11 +295,11 @@ def test_an_environment_that_breaks_its_contract(lie: Callable[..., Any], said: 
     ("facts", "said"),
     [
         ([Fact("episode.ended", {"reason": "finished"})], "episode.ended, which it does not declare"),
-        ([Fact("counting.number_said", {"number": math.nan})], "could not be told"),
-        ([Fact("counting.number_said", {"number": 1})], "could not be told"),
+        ([Fact("counting.number_said", {"number": math.nan})], "could not be shown"),
+        ([Fact("counting.number_said", {"number": 1})], "could not be shown"),
         (
             [Fact("counting.number_said", {"expected": 1, "correct": 1, "number": "\ud800"})],
-            "could not be told",
+            "could not be shown",
         ),
         (["text"], "AttributeError"),
         (None, "TypeError"),

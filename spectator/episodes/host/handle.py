@@ -13,7 +13,7 @@ from spectator.clock import first_of
 from spectator.episodes.host.external import ExternalDriver
 from spectator.episodes.record.opening import Stream
 from spectator.episodes.record.recorder import Trouble
-from spectator.episodes.record.stream import Step
+from spectator.episodes.record.stream import TurnFacts
 from spectator.episodes.record.view import State
 from spectator.episodes.run.controls import Control, EndRequest
 from spectator.episodes.run.driver import Driver
@@ -180,7 +180,7 @@ class EpisodeHandle:
             self._control.request_end(EndRequest("interrupted", "whoever started it went away"))
             raise
 
-    async def play(self, opening: Sequence[Step], attachments: Attachments | None = None) -> None:
+    async def play(self, opening: Sequence[TurnFacts], attachments: Attachments | None = None) -> None:
         """Record its opening and what belongs to it, all or none, then play it to its end."""
         try:
             await self._stream.emit_steps(opening, patient=False, attachments=attachments)

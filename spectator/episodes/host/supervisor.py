@@ -13,7 +13,7 @@ from spectator.episodes.host.external import ExternalDriver
 from spectator.episodes.host.handle import EpisodeHandle
 from spectator.episodes.host.preparing import prepare
 from spectator.episodes.record.opening import Left, Stream, open_stream
-from spectator.episodes.record.stream import Step
+from spectator.episodes.record.stream import TurnFacts
 from spectator.episodes.replay.fork import ForkRequest, fork_off
 from spectator.episodes.replay.restore import Rebuilt
 from spectator.episodes.run.controls import Control, EndRequest
@@ -248,7 +248,7 @@ class Supervisor:
     async def _begin(
         self,
         episode: EpisodeHandle,
-        opening: Sequence[Step],
+        opening: Sequence[TurnFacts],
         among: dict[str, EpisodeHandle] | None = None,
         attachments: Attachments | None = None,
     ) -> EpisodeHandle:
@@ -359,7 +359,7 @@ class Supervisor:
         )
 
     async def _play(
-        self, episode: EpisodeHandle, opening: Sequence[Step], attachments: Attachments | None
+        self, episode: EpisodeHandle, opening: Sequence[TurnFacts], attachments: Attachments | None
     ) -> None:
         try:
             await episode.play(opening, attachments)

@@ -23,7 +23,7 @@ from spectator.clock import Clock, timestamp
 from spectator.environments.base import World
 from spectator.episodes.record.derived import DerivedView
 from spectator.episodes.record.recorder import Recorder, Trouble
-from spectator.episodes.record.stream import KEPT, LONG, Step
+from spectator.episodes.record.stream import KEPT, LONG, TurnFacts
 from spectator.episodes.record.view import State, used
 from spectator.episodes.run.plan import Commit
 from spectator.errors import (
@@ -186,11 +186,12 @@ class DerivedStream:
         await self.emit_steps([(turn, facts)], patient=patient, attachments=attachments)
 
     async def emit_steps(
-        self, steps: Sequence[Step], *, patient: bool = True, attachments: Attachments | None = None
+        self, steps: Sequence[TurnFacts], *, patient: bool = True, attachments: Attachments | None = None
     ) -> None:
         """Take the facts of ``steps``; they are recorded all or none, when this module's docstring says.
 
-        A step that could not be recorded waits on, and the next one is told why; the end takes it along.
+        A step that could not be recorded waits on, and the next one is refused, with the reason; the end
+        takes it along.
 
         Args:
             steps: Facts, with the turn that they belong to.
@@ -200,7 +201,7 @@ class DerivedStream:
         Raises:
             EnvironmentFault: A fact is not plain finite JSON.
             EpisodeNotFound: The beginning was not recorded; it is the first event of a stream.
-            EpisodeOver: The end was told before; it is the last event of a stream.
+            EpisodeOver: The end was emitted before; it is the last event of a stream.
             JournalError: These, or some before them, could not be recorded.
         """
         count = sum(len(facts) for _, facts in steps)
@@ -246,14 +247,14 @@ class DerivedStream:
             self._pending = [one for one in self._pending if one not in steps]
             raise
 
-    def _check(self, steps: Sequence[Step]) -> None:
+    def _check(self, steps: Sequence[TurnFacts]) -> None:
         if self._ended or (self._pending and self._pending[-1].ends):
             raise EpisodeOver(self.episode_id)
         first = next(fact for _, facts in steps for fact in facts)
         if self._recorded_seq == 0 and not self._pending and first.type != "episode.started":
             raise EpisodeNotFound(self.episode_id)
 
-    def _encoded(self, steps: Sequence[Step], attachments: Attachments | None) -> list[_Step]:
+    def _encoded(self, steps: Sequence[TurnFacts], attachments: Attachments | None) -> list[_Step]:
         at = timestamp(self._clock.now())
         with typed_as(
             lambda error: EnvironmentFault(f"an event could not be recorded: {error!r}"), passing=()
@@ -270,7 +271,7 @@ class DerivedStream:
             ]
         return _attached(encoded, attachments) if attachments else encoded
 
-    def _note_usage(self, steps: Sequence[Step]) -> None:
+    def _note_usage(self, steps: Sequence[TurnFacts]) -> None:
         for turn, facts in steps:
             for fact in facts:
                 if fact.type == "decision.made" and fact.data.get("model") is not None:

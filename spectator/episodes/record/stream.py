@@ -24,7 +24,7 @@ logger = logging.getLogger(__name__)
 
 KEPT: Final = "Play stood still meanwhile; nothing is missing."
 
-Step = tuple[int, Sequence[Fact]]
+TurnFacts = tuple[int, Sequence[Fact]]
 """A turn and its facts."""
 
 LONG: Final = 64
@@ -138,13 +138,13 @@ class EpisodeStream:
         await self.emit_steps([(turn, facts)], patient=patient, attachments=attachments)
 
     async def emit_steps(
-        self, steps: Sequence[Step], *, patient: bool = True, attachments: Attachments | None = None
+        self, steps: Sequence[TurnFacts], *, patient: bool = True, attachments: Attachments | None = None
     ) -> None:
         """Number, fold, record and publish the facts of ``steps`` and the commentary on them, all or none.
 
         Survives cancellation: what was begun is finished, so numbers and record never part. The end is
-        always told: where the world's projection or commentary of it fails, without them. When it had to wait
-        for the journal, a warning that says so follows.
+        always recorded: where the world's projection or commentary of it fails, without them. When it had to
+        wait for the journal, a warning that says so follows.
 
         Args:
             steps: Facts, with the turn that they belong to.
@@ -154,7 +154,7 @@ class EpisodeStream:
         Raises:
             EnvironmentFault: A fact is not plain finite JSON, or its projection or commentary failed.
             EpisodeNotFound: The beginning was not recorded; it is the first event of a stream.
-            EpisodeOver: The end was told before; it is the last event of a stream.
+            EpisodeOver: The end was recorded before; it is the last event of a stream.
             JournalError: They could not be recorded; nobody has seen them.
         """
         facts = [(turn, fact) for turn, of_turn in steps for fact in of_turn]
@@ -180,7 +180,7 @@ class EpisodeStream:
                 raise EpisodeNotFound(self.episode_id)
             ends = facts[-1][1].type == "episode.ended"
             try:
-                batch = await self._told(facts)
+                batch = await self._made(facts)
             except EnvironmentFault:
                 if not ends:
                     raise
@@ -189,13 +189,13 @@ class EpisodeStream:
             stood_s = await self._record(batch, patient=patient, ends=ends, attachments=attachments)
             if stood_s and not ends:
                 warned = Warned(message=f"The record could not be written for {stood_s:.0f} s. {KEPT}")
-                told = await self._told([(facts[-1][0], core_fact(warned))])
-                await self._record(told, patient=patient)
+                warning = await self._made([(facts[-1][0], core_fact(warned))])
+                await self._record(warning, patient=patient)
 
-    async def _told(self, facts: Sequence[tuple[int, Fact]]) -> _Batch:
-        """What ``facts`` come to; large batches run in a worker thread."""
-        told = partial(self._fold, facts, self._world.projection, self._world.commentator)
-        return await asyncio.to_thread(told) if len(facts) > LONG else told()
+    async def _made(self, facts: Sequence[tuple[int, Fact]]) -> _Batch:
+        """The events that ``facts`` come to; large batches are made on a worker thread."""
+        fold = partial(self._fold, facts, self._world.projection, self._world.commentator)
+        return await asyncio.to_thread(fold) if len(facts) > LONG else fold()
 
     async def _record(
         self, batch: _Batch, *, patient: bool, ends: bool = False, attachments: Attachments | None = None
@@ -214,7 +214,7 @@ class EpisodeStream:
         at, name = timestamp(self._clock.now()), self._world.name
         events: list[RecordedEvent] = []
         with typed_as(
-            lambda error: EnvironmentFault(f"an event of {name} could not be told: {error!r}"), passing=()
+            lambda error: EnvironmentFault(f"an event of {name} could not be shown: {error!r}"), passing=()
         ):
             for turn, fact in facts:
                 events += fold.add(Event(self.episode_id, self.epoch, 0, at, turn, fact.type, fact.data))

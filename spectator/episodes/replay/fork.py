@@ -13,7 +13,7 @@ from typing import Any
 
 from spectator.catalog import LoadWorld, load_world
 from spectator.episodes.record.reader import ViewReader
-from spectator.episodes.record.stream import Step
+from spectator.episodes.record.stream import TurnFacts
 from spectator.episodes.replay.recorded_calls import attachments_of, calls_of, with_whole_replies
 from spectator.episodes.replay.replayer import FROM_OUTSIDE, Replay, ReplayDivergence
 from spectator.episodes.replay.restore import within
@@ -69,7 +69,7 @@ class Forked:
     plan: EpisodePlan
     past: Past
     stepper: Stepper
-    opening: Sequence[Step]
+    opening: Sequence[TurnFacts]
     attachments: Attachments
 
 
@@ -229,7 +229,7 @@ async def _replay(
     return Past(seats, dict(replay.refusals), last.turn, replay.total, replace(stepped, facts=[]))
 
 
-def _facts(recorded: Sequence[RecordedEvent]) -> list[Step]:
+def _facts(recorded: Sequence[RecordedEvent]) -> list[TurnFacts]:
     kept = [one.event for one in recorded if one.event.type not in NOT_COPIED]
     return [
         (turn, [Fact(event.type, event.data) for event in events])

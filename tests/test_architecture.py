@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -350,3 +351,18 @@ def test_the_plan_itself_has_teeth(tmp_path: Path) -> None:
     assert room_of("spectator.environments.counting.world")[1] == "spectator.environments.counting"
     assert room_of("spectator.journal.stores.sqlite")[0] < room_of("spectator.episodes.run.driver")[0]
     assert room_of("spectator.environments.base")[0] < room_of("spectator.environments.counting")[0]
+
+
+def test_the_wheel_carries_every_package() -> None:
+    """A folder that is not listed would be missing for everybody who installs it."""
+    listed = set(
+        tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["setuptools"]["packages"]
+    )
+    mapped = {"spectator": "spectator", "server": "spectator.server", "static": "spectator.static"}
+    mapped["templates"] = "spectator.templates"
+    found = {
+        module_of(path).replace(folder, name, 1)
+        for folder, name in mapped.items()
+        for path in (ROOT / folder).rglob("__init__.py")
+    }
+    assert found == listed

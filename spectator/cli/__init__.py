@@ -16,6 +16,7 @@ from spectator.cli.narrate import narrate
 from spectator.cli.play import play
 from spectator.cli.prune import prune
 from spectator.cli.replay import replay
+from spectator.cli.rollouts import rollouts
 from spectator.cli.serve import serve
 from spectator.cli.simulate import simulate
 from spectator.cli.verify import verify
@@ -44,6 +45,7 @@ for command in (
     play,
     simulate,
     evaluate,
+    rollouts,
     export,
     replay,
     verify,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from spectator.cast import Cast
     from spectator.catalog import LoadWorld
+    from spectator.llm.secret import ApiKey
     from spectator.policies.caps import CapSettings
 
 CAPS: Final = "SPECTATOR_MODEL_"
@@ -70,3 +71,20 @@ def read_caps() -> CapSettings:
     if problems:
         raise ConfigurationError("; ".join(problems))
     return caps
+
+
+def read_key(variable: str | None) -> ApiKey | None:
+    """The key in ``variable``; ``None`` where none is needed.
+
+    Raises:
+        ConfigurationError: The variable is not set, or holds something that cannot be a key.
+    """
+    from spectator.errors import ConfigurationError
+    from spectator.llm.secret import ApiKey
+
+    if variable is None:
+        return None
+    value = os.environ.get(variable, "")
+    if not value:
+        raise ConfigurationError(f"there is no key in the variable {variable}")
+    return ApiKey(value)

@@ -53,6 +53,10 @@ class AdaptiveLimit:
         """Requests that are under way."""
         return self._taken
 
+    def locked(self) -> bool:
+        """Whether whoever asks for a place now has to wait."""
+        return self._taken >= self.places or bool(self._waiting)
+
     async def acquire(self) -> None:
         """Take a place; waits until one is free and all who came before have theirs."""
         if self._taken < self.places and not self._waiting:

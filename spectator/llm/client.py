@@ -14,12 +14,14 @@ from typing import Final, Self
 from spectator import __version__
 from spectator.clock import Clock
 from spectator.errors import (
+    EndpointBusy,
     EndpointError,
     EndpointMalformed,
     EndpointResting,
     EndpointTimeout,
     EndpointUnavailable,
 )
+from spectator.llm.adaptive_limit import AdaptiveLimit
 from spectator.llm.address import Address
 from spectator.llm.assembly import Assembly
 from spectator.llm.breaker import Breaker
@@ -110,6 +112,8 @@ class ChatClient:
         limits: What it may take; the usual when left out.
         retry: How stubborn it is; the usual when left out.
         breaker: Leaves the endpoint alone when it keeps failing; ``None`` never does.
+        adaptive: Finds out how many requests the endpoint bears at once; takes the place of
+            ``limits.concurrency``.
     """
 
     def __init__(
@@ -123,6 +127,7 @@ class ChatClient:
         limits: ClientLimits | None = None,
         retry: RetryPolicy | None = None,
         breaker: Breaker | None = None,
+        adaptive: AdaptiveLimit | None = None,
     ) -> None:
         self._transport = transport
         self._address = address
@@ -132,7 +137,10 @@ class ChatClient:
         self._limits = limits = limits or ClientLimits()
         self._retry = retry or RetryPolicy()
         self._breaker = breaker
-        self._places = asyncio.Semaphore(limits.concurrency) if limits.concurrency else None
+        self._adaptive = adaptive
+        self._places: asyncio.Semaphore | AdaptiveLimit | None = adaptive
+        if adaptive is None and limits.concurrency:
+            self._places = asyncio.Semaphore(limits.concurrency)
         self._time = TimeLimits()
         self._first_asked: float | None = None
         self._headers = {
@@ -172,8 +180,13 @@ class ChatClient:
             await self._spread(until)
         while True:
             try:
-                return await self._attempt(pending, attempts.failed + 1)
+                answer = await self._attempt(pending, attempts.failed + 1)
+                if self._adaptive is not None:
+                    self._adaptive.succeeded()
+                return answer
             except EndpointError as error:
+                if self._adaptive is not None and isinstance(error, EndpointBusy):
+                    self._adaptive.refused()
                 error.detail = mask(error.detail, self._key)
                 wait = attempts.wait_after(error)
                 severity = logging.DEBUG if isinstance(error, EndpointResting) else logging.WARNING
@@ -221,7 +234,7 @@ class ChatClient:
             if self._places is not None:
                 self._places.release()
 
-    async def _take_place(self, places: asyncio.Semaphore, pending: _PendingRequest) -> None:
+    async def _take_place(self, places: asyncio.Semaphore | AdaptiveLimit, pending: _PendingRequest) -> None:
         """Take one of the places among the requests under way."""
         if not places.locked():
             await places.acquire()

@@ -105,6 +105,7 @@ class ModelPolicy:
         clock: Time.
         session: Name for endpoints that route by session.
         closes_client: Whether this policy is the client's only user.
+        edit: Changes the conversation before it is sent and recorded; nothing when left out.
     """
 
     def __init__(
@@ -118,6 +119,7 @@ class ModelPolicy:
         clock: Clock,
         session: str | None = None,
         closes_client: bool = True,
+        edit: Callable[[Sequence[Message]], Sequence[Message]] | None = None,
     ) -> None:
         self._client: ChatEndpoint = client
         self._settings = settings
@@ -128,6 +130,7 @@ class ModelPolicy:
         self._clock = clock
         self._session = session
         self._closes_client = closes_client
+        self._edit = edit
         self._estimate = TokenEstimate()
         self._history = History(max(1, settings.context_tokens - settings.max_tokens), self._estimate)
         self._offered: tuple[Sequence[LegalAction], Sequence[Mapping[str, Any]], int] | None = None
@@ -264,7 +267,8 @@ class ModelPolicy:
         beside = 0
         if settings.style == "tools" and not in_text:
             asking.tools, beside = self._tools(legal)
-        return self._history.messages(system, shown, beside=beside)
+        messages = self._history.messages(system, shown, beside=beside)
+        return messages if self._edit is None else list(self._edit(messages))
 
     def _shown(self, observation: Observation, seen: Mapping[str, str]) -> str:
         render = self._briefing.render

@@ -1,0 +1,263 @@
+"""The commands ``spectator rollouts``: run a fleet of episodes, and look at what it came to."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import signal
+import sys
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from spectator.cli.environment import read_caps, read_key, read_worlds
+from spectator.cli.options import parse_options
+from spectator.cli.spending import spending_options
+
+if TYPE_CHECKING:
+    from spectator.journal.base import EpisodeSummary
+    from spectator.rollouts.fleet import FleetReport
+    from spectator.rollouts.handlers import EpisodeHandler, Experience
+    from spectator.rollouts.handlers.experience import TallyFile
+    from spectator.rollouts.request import RolloutRequest
+
+FOLDER = click.Path(file_okay=False, path_type=Path)
+
+
+@click.group()
+def rollouts() -> None:
+    """Drive fleets of episodes against a model, for their data."""
+
+
+@rollouts.command()
+@click.option("--env", "environment", required=True, help="World that is played.")
+@click.option("--base-url", required=True, help="The model's endpoint, up to and without /chat/completions.")
+@click.option("--model", required=True, help="The model's name at its endpoint.")
+@click.option("--episodes", type=click.IntRange(min=1), required=True, help="Episodes in all.")
+@click.option(
+    "--concurrency", type=click.IntRange(1, 4096), default=64, show_default=True, help="Episodes at once."
+)
+@click.option(
+    "--group-size", type=click.IntRange(1, 4096), default=1, show_default=True, help="Episodes of one task."
+)
+@click.option("--max-turns", type=click.IntRange(min=1), help="Actions after which an episode is truncated.")
+@click.option(
+    "--message-cut", type=click.IntRange(min=0), default=0, show_default=True,
+    help="Newest exchanges that are sent, beside system message and task; 0 sends all.",
+)  # fmt: skip
+@click.option("--option", "options", multiple=True, callback=parse_options, help="NAME=VALUE, repeatable.")
+@click.option("--opponent", help="Preset in the other seats.")
+@click.option("--pack", default="default", show_default=True, help="Evaluation pack.")
+@click.option(
+    "--seed", type=click.IntRange(min=0), default=1, show_default=True, help="Seeds are made from it."
+)
+@click.option(
+    "--attempts", type=click.IntRange(1, 100), default=3, show_default=True, help="Most attempts at one."
+)
+@click.option(
+    "--on-failure", type=click.Choice(["fallback", "end"]), default="fallback", show_default=True,
+    help="What an answer that is no action does to its episode.",
+)  # fmt: skip
+@click.option("--style", type=click.Choice(["tools", "json"]), default="tools", show_default=True)
+@click.option("--temperature", type=click.FloatRange(0, 2))
+@click.option("--max-answer-tokens", type=click.IntRange(16, 131_072), default=1024, show_default=True)
+@click.option(
+    "--timeout", "timeout_s", type=click.FloatRange(1, 900), default=300.0, show_default=True, help="Seconds."
+)
+@click.option("--logprobs", is_flag=True, help="Record log probabilities of the answer's tokens.")
+@click.option("--token-ids", is_flag=True, help="Record token ids, as vLLM and SGLang give them.")
+@click.option("--api-key-env", help="Name of the variable that holds the endpoint's key.")
+@click.option(
+    "--experiences", type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="JSON list of experiences that may be added to prompts.",
+)  # fmt: skip
+@click.option(
+    "--handler", type=click.Choice(["none", "template", "ucb", "contextual-ucb"]), default="none",
+    show_default=True, help="How an experience is chosen.",
+)  # fmt: skip
+@click.option("--out", type=FOLDER, default=Path("rollouts"), show_default=True, help="Folder of the record.")
+@click.option(
+    "--resume", is_flag=True, help="Go on with what is in the folder; so does the same command without it."
+)
+@spending_options("the whole run")
+def run(**given: Any) -> None:
+    """Play many episodes with a model, and record what a trainer needs.
+
+    Everything is in the journal of the folder: killed or interrupted, the same command plays on from there.
+    The first Ctrl-C lets what is being played come to its end; the second leaves it to be played on later.
+
+    \b
+    Exit code: 0 every episode came to a verdict, 1 some did not, 3 the run was halted, 130 interrupted.
+    \b
+    Example: spectator rollouts run --env counting --base-url http://localhost:8001/v1 --model my-model \\
+             --episodes 512 --concurrency 64 --group-size 8 --out runs/first
+    """
+    from spectator.clock import SystemClock
+    from spectator.policies.spending import Caps
+    from spectator.rollouts.folder import read_request
+
+    out: Path = given["out"]
+    request = _request(given)
+    if given["resume"]:
+        read_request(out)
+    key = read_key(request.model.api_key_env)
+    whole = Caps(given["max_tokens"] or 0, given["max_cost"] or 0.0)
+    ledger = read_caps().ledger(SystemClock(), whole=whole)
+    report, interrupted = asyncio.run(_carry_out(request, given, key, ledger))
+    _conclude(report, out)
+    if interrupted:
+        sys.exit(130)
+    if report.halted is not None:
+        click.echo(f"halted: {report.halted}; the same command plays on, once that is put right", err=True)
+        sys.exit(3)
+    sys.exit(0 if report.report.succeeded and report.over == report.total else 1)
+
+
+def _request(given: Mapping[str, Any]) -> RolloutRequest:
+    from pydantic import ValidationError
+
+    from spectator.errors import InvalidRequest, field_errors
+    from spectator.rollouts.request import RolloutRequest
+
+    extra: dict[str, Any] = {}
+    if given["logprobs"]:
+        extra["logprobs"] = True
+    if given["token_ids"]:
+        extra["return_token_ids"] = True
+    model = {
+        "label": given["model"], "base_url": given["base_url"], "model": given["model"],
+        "api_key_env": given["api_key_env"], "style": given["style"], "temperature": given["temperature"],
+        "max_tokens": given["max_answer_tokens"], "timeout_s": given["timeout_s"], "stream": False,
+        "context_tokens": 1_000_000, "extra": extra,
+    }  # fmt: skip
+    fields = (
+        "environment", "options", "opponent", "pack", "seed", "episodes", "group_size", "max_turns",
+        "message_cut", "attempts", "on_failure",
+    )  # fmt: skip
+    try:
+        return RolloutRequest.model_validate({**{name: given[name] for name in fields}, "model": model})
+    except ValidationError as error:
+        raise InvalidRequest(field_errors(error.errors())) from error
+
+
+def _handler(given: Mapping[str, Any]) -> EpisodeHandler | None:
+    from spectator.rollouts.handlers import (
+        ContextualUcbHandler,
+        TemplateHandler,
+        UcbHandler,
+        load_experiences,
+    )
+    from spectator.rollouts.handlers.experience import TallyFile
+
+    name = given["handler"]
+    if name == "none":
+        return None
+    if given["experiences"] is None:
+        raise click.UsageError(f"--handler {name} needs --experiences FILE")
+    kinds: dict[str, Callable[[Sequence[Experience], TallyFile], EpisodeHandler]] = {
+        "template": TemplateHandler,
+        "ucb": UcbHandler,
+        "contextual-ucb": ContextualUcbHandler,
+    }
+    return kinds[name](
+        load_experiences(given["experiences"]), TallyFile(given["out"] / "experiences.tallies.json")
+    )
+
+
+async def _carry_out(
+    request: RolloutRequest, given: Mapping[str, Any], key: Any, ledger: Any
+) -> tuple[FleetReport, bool]:
+    from spectator.cli.rollouts_view import FleetView
+    from spectator.clock import SystemClock
+    from spectator.rollouts.fleet import run_rollouts
+
+    clock, view, interrupted = SystemClock(), FleetView(request), False
+    task = asyncio.current_task()
+    assert task is not None
+
+    def interrupt() -> None:
+        nonlocal interrupted
+        if interrupted:
+            task.cancel()
+        interrupted = True
+        view.drain()
+
+    loop = asyncio.get_running_loop()
+    loop.add_signal_handler(signal.SIGINT, interrupt)
+    try:
+        with view:
+            report = await run_rollouts(
+                request,
+                given["out"],
+                concurrency=given["concurrency"],
+                clock=clock,
+                load=read_worlds(),
+                rng=random.SystemRandom(),
+                key=key,
+                handler=_handler(given),
+                ledger=ledger,
+                on_begin=view.begin,
+            )
+    except asyncio.CancelledError:
+        click.echo("interrupted; what was under way is played on by the same command", err=True)
+        sys.exit(130)
+    finally:
+        loop.remove_signal_handler(signal.SIGINT)
+    return report, interrupted
+
+
+def _conclude(report: FleetReport, out: Path) -> None:
+    failed = Counter(one.failure_class for one in report.report.last if one.failure_class is not None)
+    rewards = [one.total_reward for one in report.report.last if one.total_reward is not None]
+    mean = f", mean reward {sum(rewards) / len(rewards):.4f}" if rewards else ""
+    click.echo(f"{report.over} of {report.total} episodes are over{mean}; the record is in {out}")
+    for name, count in failed.most_common():
+        click.echo(f"  {count} without a verdict: {name}")
+
+
+@rollouts.command()
+@click.argument("folder", type=FOLDER)
+def status(folder: Path) -> None:
+    """Say how far a run is, by its record; safe while it runs.
+
+    \b
+    Example: spectator rollouts status runs/first
+    """
+    request, found = asyncio.run(_read(folder))
+    ends = Counter(summary.reason or "under way" for summary in found)
+    wanted = f"{request.episodes} episodes in groups of {request.group_size}"
+    click.echo(f"{request.environment}, {request.model.model}: {wanted}")
+    for reason, count in ends.most_common():
+        click.echo(f"{count:8} {reason}")
+    scores = [summary.score for summary in found if summary.score is not None]
+    if scores:
+        click.echo(f"mean reward {sum(scores) / len(scores):.4f} of {len(scores)} with a verdict")
+
+
+@rollouts.command()
+@click.argument("folder", type=FOLDER)
+def failures(folder: Path) -> None:
+    """List the attempts that came to no verdict: class, episode, what happened.
+
+    \b
+    Example: spectator rollouts failures runs/first
+    """
+    _, found = asyncio.run(_read(folder))
+    failed = [summary for summary in found if summary.reason not in (None, "finished")]
+    for summary in failed:
+        click.echo(f"{summary.reason:18} {summary.episode_id}  attempt {summary.attempt or 1}")
+    if not failed:
+        click.echo("no attempt failed")
+
+
+async def _read(folder: Path) -> tuple[RolloutRequest, list[EpisodeSummary]]:
+    from spectator.cli.recordings import every_episode, recorded_journal
+    from spectator.journal.base import EpisodeFilter
+    from spectator.rollouts.folder import read_request
+
+    request, _ = read_request(folder)
+    async with recorded_journal(folder) as journal:
+        return request, list(await every_episode(journal, EpisodeFilter(limit=1000)))

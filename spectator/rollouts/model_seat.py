@@ -1,0 +1,126 @@
+"""The model in the agent's seat of every episode of a fleet: one client for all, one policy for each."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Final
+
+from spectator.clock import Clock
+from spectator.environments.base import World
+from spectator.errors import ConfigurationError
+from spectator.llm.adaptive_limit import AdaptiveLimit
+from spectator.llm.address import SessionAddress, StaticAddress
+from spectator.llm.breaker import Breaker
+from spectator.llm.chat import Message
+from spectator.llm.client import ChatClient, ClientLimits
+from spectator.llm.retry import RetryPolicy
+from spectator.llm.secret import ApiKey
+from spectator.policies.base import Policy, Preset, ScriptedPolicy
+from spectator.policies.captains import ModelCaptain
+from spectator.policies.model import ChatEndpoint, ModelPolicy
+from spectator.rollouts.handlers.base import EpisodeContext, EpisodeHandler
+from spectator.rollouts.request import ACTOR
+from spectator.rollouts.trimming import trim
+
+FAILURES: Final = 20
+"""Failures in a row, over all episodes, after which the endpoint is left alone for a while."""
+
+
+def fleet_client(
+    model: ModelCaptain, key: ApiKey | None, concurrency: int, *, clock: Clock, rng: random.Random
+) -> ChatClient:
+    """A client for all episodes of a run.
+
+    Args:
+        model: How the model is asked.
+        key: The endpoint's key, where it needs one.
+        concurrency: Episodes at once; it may ask less at once where the endpoint refuses for load.
+        clock: Time.
+        rng: Draws the waits.
+    """
+    limits = replace(
+        ClientLimits.for_fleet(concurrency, by_session=model.by_session), request_s=max(1.0, model.timeout_s)
+    )
+    address = SessionAddress if model.by_session else StaticAddress
+    return ChatClient(
+        limits.transport(),
+        address(model.base_url),
+        clock=clock,
+        rng=rng,
+        key=key,
+        limits=limits,
+        retry=RetryPolicy(busy=max(6, model.retries), unavailable=max(3, model.retries), longest_s=30.0),
+        breaker=Breaker(clock, failures=FAILURES, rest_s=5.0),
+        adaptive=AdaptiveLimit(clock, start=min(concurrency, 64), highest=max(concurrency, 64)),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class FleetSeat:
+    """Makes the policies of a run.
+
+    Args:
+        model: How the model is asked.
+        client: Asks it, for all episodes.
+        clock: Time.
+        handler: Adds to prompts.
+        message_cut: Newest exchanges that are sent; 0 sends them all.
+    """
+
+    model: ModelCaptain
+    client: ChatEndpoint
+    clock: Clock
+    handler: EpisodeHandler
+    message_cut: int = 0
+
+    def preset(self, world: World, context: EpisodeContext | None = None) -> Preset:
+        """Who takes the agent's seat: of any episode, or of the one that ``context`` names.
+
+        Raises:
+            ConfigurationError: The world's default captain is not scripted, and cannot stand in.
+        """
+        return Preset(
+            name=ACTOR,
+            label=self.model.label,
+            summary=self.model.summary,
+            source="model",
+            build=partial(self._policy, world, context),
+            costs_money=True,
+        )
+
+    def _policy(self, world: World, context: EpisodeContext | None, seed: int) -> Policy:
+        fallback = world.captains[world.default_captain].build(seed)
+        if not isinstance(fallback, ScriptedPolicy):
+            raise ConfigurationError("the fallback of a model must be a scripted policy")
+        return ModelPolicy(
+            self.client,
+            self.model.settings(),
+            world.briefing,
+            fallback=fallback,
+            seed=seed,
+            clock=self.clock,
+            session=None if context is None or not self.model.by_session else context.env_id,
+            closes_client=False,
+            edit=_Edit(self.handler, self.message_cut, context),
+        )
+
+
+class _Edit:
+    """Trims the conversation and lets the handler add to it, before it is sent and recorded."""
+
+    def __init__(self, handler: EpisodeHandler, message_cut: int, context: EpisodeContext | None) -> None:
+        self._handler = handler
+        self._message_cut = message_cut
+        self._context = context
+        self._step = 0
+
+    def __call__(self, messages: Sequence[Message]) -> Sequence[Message]:
+        if self._message_cut:
+            messages = trim(messages, self._message_cut)
+        if self._context is None:
+            return messages
+        self._step += 1
+        return self._handler.handle(messages, replace(self._context, step=self._step))

@@ -1,0 +1,145 @@
+"""What a run of rollouts is asked to be: checked as a whole, kept beside its record, and resumed by it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from spectator.catalog import LoadWorld
+from spectator.environments.base import SEALED_BIT, World, derive_seed
+from spectator.episodes.run.pacing import Pace
+from spectator.episodes.run.plan import EpisodeRequest, plan_episode
+from spectator.errors import FailureClass
+from spectator.policies.base import Preset
+from spectator.policies.captains import ModelCaptain
+from spectator.runs.failure_policy import FailurePolicy
+from spectator.runs.jobs import Job, RunPlan
+
+FORMAT: Final = 1
+"""Version of the file that keeps a request."""
+
+ACTOR: Final = "rollout"
+"""Name of the preset that takes the agent's seat."""
+
+TRIED_AGAIN: Final = frozenset[FailureClass](
+    {"cancelled", "killed", "env_infra", "model_infra", "model_resting", "rate_limited", "timeout"}
+)
+"""Failures that say nothing about the model, after which an episode is played again from its beginning."""
+
+
+class RolloutRequest(BaseModel):
+    """What a run of rollouts plays, and with which model.
+
+    Requests that differ in ``episodes``, ``attempts``, or in where and how fast the model is asked are the
+    same run, so that it can be made longer, or go on at another endpoint.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    format: Literal[1] = FORMAT
+    environment: str = Field(description="Name of the world")
+    options: dict[str, Any] = Field(default_factory=dict, description="The world's options")
+    opponent: str | None = Field(default=None, description="Preset in the other seats")
+    pack: str = Field(default="default", description="Evaluation pack, for its options and seeds")
+    seed: int = Field(default=1, ge=0, description="Where the seeds of the tasks are made from")
+    episodes: int = Field(ge=1, le=10_000_000, description="Episodes in all; a multiple of group_size")
+    group_size: int = Field(
+        default=1, ge=1, le=4096, description="Episodes of one task: same seed, same group"
+    )
+    max_turns: int | None = Field(
+        default=None, ge=1, description="Actions after which an episode is truncated"
+    )
+    message_cut: int = Field(
+        default=0, ge=0, le=10_000, description="Newest exchanges sent; 0 sends them all"
+    )
+    attempts: int = Field(default=3, ge=1, le=100, description="Most attempts at an episode")
+    on_failure: Literal["fallback", "end"] = Field(
+        default="fallback", description="What an answer that is no action does to the episode"
+    )
+    model: ModelCaptain = Field(description="The model, as in a captains file")
+
+    @model_validator(mode="after")
+    def _whole_groups(self) -> Self:
+        if self.episodes % self.group_size:
+            raise ValueError(
+                f"episodes ({self.episodes}) must be a multiple of group_size ({self.group_size})"
+            )
+        return self
+
+    def identity(self) -> Mapping[str, Any]:
+        """What makes it this run and no other, as JSON."""
+        free = {
+            "base_url",
+            "by_session",
+            "api_key_env",
+            "timeout_s",
+            "retries",
+            "price_in",
+            "price_out",
+            "stream",
+        }
+        free |= {"label", "summary"}
+        return self.model_dump(
+            mode="json",
+            exclude={"episodes": True, "attempts": True, "model": free},
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class RolloutRun:
+    """A request that can be carried out.
+
+    Args:
+        request: The request.
+        world: Its world, with the step cap that was asked for.
+        run: Its episodes.
+    """
+
+    request: RolloutRequest
+    world: World
+    run: RunPlan
+
+
+def plan_rollouts(request: RolloutRequest, seat: Preset, began_ms: int, *, load: LoadWorld) -> RolloutRun:
+    """Check ``request`` against the catalogue.
+
+    Args:
+        request: What is asked for.
+        seat: Who takes the agent's seat, under the name :data:`ACTOR`.
+        began_ms: When the run began, Unix time in milliseconds.
+        load: Finds the world.
+
+    Raises:
+        InvalidRequest: Names every wrong field.
+    """
+    plain = load(request.environment)
+    cap = request.max_turns
+    world = replace(
+        plain,
+        captains={**plain.captains, ACTOR: seat},
+        step_cap=plain.step_cap if cap is None else lambda options: min(cap, plain.step_cap(options)),
+    )
+    asked = EpisodeRequest(
+        world.name,
+        captain=ACTOR,
+        opponent=request.opponent,
+        pack=request.pack,
+        pace=Pace.MAX,
+        narration=False,
+        options=request.options,
+        on_failure=request.on_failure,
+        view="derived",
+    )
+    first = plan_episode(asked, draw_seed=lambda: 0, load=lambda _: world)
+    one = Job.of(first)
+    seeds = first.pack.seeds
+    jobs = []
+    for number in range(request.episodes):
+        task, member = divmod(number, request.group_size)
+        seed = seeds[task % len(seeds)] if seeds else derive_seed(request.seed, "rollouts", task) % SEALED_BIT
+        jobs.append(replace(one, seed=seed, group=f"g-{task:06d}", member=member))
+    policy = FailurePolicy(retry=TRIED_AGAIN, attempts=request.attempts)
+    return RolloutRun(request, world, RunPlan(jobs, began_ms, "rollouts", policy))

@@ -67,8 +67,9 @@ def rollouts() -> None:
 @click.option(
     "--timeout", "timeout_s", type=click.FloatRange(1, 900), default=300.0, show_default=True, help="Seconds."
 )
-@click.option("--logprobs", is_flag=True, help="Record log probabilities of the answer's tokens.")
-@click.option("--token-ids", is_flag=True, help="Record token ids, as vLLM and SGLang give them.")
+@click.option(
+    "--tokens", is_flag=True, help="Ask for token ids and log probabilities, as vLLM and SGLang give them."
+)
 @click.option("--api-key-env", help="Name of the variable that holds the endpoint's key.")
 @click.option(
     "--experiences", type=click.Path(exists=True, dir_okay=False, path_type=Path),
@@ -122,16 +123,11 @@ def _request(given: Mapping[str, Any]) -> RolloutRequest:
     from spectator.errors import InvalidRequest, field_errors
     from spectator.rollouts.request import RolloutRequest
 
-    extra: dict[str, Any] = {}
-    if given["logprobs"]:
-        extra["logprobs"] = True
-    if given["token_ids"]:
-        extra["return_token_ids"] = True
     model = {
         "label": given["model"], "base_url": given["base_url"], "model": given["model"],
         "api_key_env": given["api_key_env"], "style": given["style"], "temperature": given["temperature"],
         "max_tokens": given["max_answer_tokens"], "timeout_s": given["timeout_s"], "stream": False,
-        "context_tokens": 1_000_000, "extra": extra,
+        "context_tokens": 1_000_000, "tokens": given["tokens"],
     }  # fmt: skip
     fields = (
         "environment", "options", "opponent", "pack", "seed", "episodes", "group_size", "max_turns",

@@ -168,7 +168,8 @@ function noteParts(decision, refusals) {
       " ", h("small", {}, h("bdi", {}, clip(plain(decision.refused.rule), 60)), refusals > 1 ? ` · ${refusals} so far` : "")));
   }
   if (decision.fallback_reason) {
-    notes.push(h("p", { class: "mind__note" }, h("b", {}, "Somebody else had to decide: "), h("bdi", {}, clip(plain(decision.fallback_reason), 300))));
+    notes.push(h("p", { class: "mind__note" }, h("b", {}, "Somebody else had to decide: "), h("bdi", {}, clip(plain(decision.fallback_reason), 300)),
+      decision.failure_class ? h("small", {}, ` · ${words(decision.failure_class)}`) : ""));
   }
   if (decision.parse === "repaired") notes.push(h("p", { class: "mind__note" }, "The model’s text had to be repaired to be read."));
   return notes;

@@ -54,7 +54,7 @@ export function mindSection(state, names) {
     `${names[actor] ?? words(actor)}, ${decision.model ?? decision.source}: ${decision.reasoning || "no reason given."}`,
     `Called: ${callParts(decision.action).map((part) => part.textContent).join(", ")}.`,
     ...(decision.refused ? [`Refused: ${decision.refused.message}`] : []),
-    ...(decision.fallback_reason ? [`Somebody else had to decide: ${decision.fallback_reason}`] : []),
+    ...(decision.fallback_reason ? [`Somebody else had to decide${decision.failure_class ? ` (${words(decision.failure_class)})` : ""}: ${decision.fallback_reason}`] : []),
   ]);
   return { title: "Who decides, and why", lines };
 }

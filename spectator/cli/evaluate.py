@@ -140,7 +140,7 @@ async def _run(schedule: Schedule, out: Path, jobs: int, ledger: SpendLedger) ->
                 out,
                 jobs=jobs,
                 clock=SystemClock(),
-                told=progress.matches_over,
+                report=progress.matches_over,
                 ledger=ledger,
                 worlds=read_worlds,
             )

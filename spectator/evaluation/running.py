@@ -51,7 +51,7 @@ async def run_evaluation(
     *,
     jobs: int,
     clock: Clock,
-    told: Report,
+    report: Report,
     ledger: SpendLedger | None = None,
     worlds: MakeWorlds | None = None,
 ) -> Played:
@@ -62,7 +62,7 @@ async def run_evaluation(
         folder: Where the evaluation is kept; made when it is not there.
         jobs: Matches at once: processes for captains that decide at once, connections for those that wait.
         clock: Time.
-        told: Hears of the progress.
+        report: Hears of the progress.
         ledger: What asking models may take; what the folder's matches took before is counted. No limit when
             left out.
         worlds: Makes what finds worlds in another process; where it is left out, captains that the catalogue
@@ -82,7 +82,7 @@ async def run_evaluation(
         if any(schedule.world.captains[name].costs_money for name in schedule.captains):
             before = await spent_on(journal, None) if ledger.limits_whole else Spent()
             ledger.begin(await spent_on(journal, ledger.today), before)
-        found = _Found(schedule, FigureStore(folder / FILE), told)
+        found = _Found(schedule, FigureStore(folder / FILE), report)
         return await _play(schedule, began_ms, venue, halt, found, jobs, worlds)
     except* SpectatorError as failures:
         raise failures.exceptions[0] from None
@@ -109,11 +109,11 @@ async def _play(
 class _Found:
     """The figures of the matches that are over."""
 
-    def __init__(self, schedule: Schedule, store: FigureStore, told: Report) -> None:
+    def __init__(self, schedule: Schedule, store: FigureStore, report: Report) -> None:
         self.figures: dict[ScheduledMatch, EpisodeFigures] = {}
         self._matches = schedule.matches
         self._store = store
-        self._told = told
+        self._report = report
 
     async def recall(self, over: Mapping[int, str], journal: Journal) -> None:
         """Take the matches that were over before: measured then, or else read again."""
@@ -123,12 +123,12 @@ class _Found:
                 self.figures[self._matches[number]] = known[episode_id]
             else:
                 await self._measure(number, episode_id, await journal.read(episode_id))
-        self._told(len(self.figures), len(self._matches))
+        self._report(len(self.figures), len(self._matches))
 
     async def take(self, attempt: Attempt, recorded: Sequence[RecordedEvent]) -> None:
         """Measure a match that is over."""
         await self._measure(attempt.number, attempt.episode_id, recorded)
-        self._told(len(self.figures), len(self._matches))
+        self._report(len(self.figures), len(self._matches))
 
     async def _measure(self, number: int, episode_id: str, recorded: Sequence[RecordedEvent]) -> None:
         figures = figures_of(recorded)

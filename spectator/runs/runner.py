@@ -61,8 +61,10 @@ class Runner:
         Raises:
             EpisodeError: An episode could not be played or recorded; in an exception group.
         """
-        here = [one for one in owed if one.begun or self._stays(one)]
-        apart = [one for one in owed if one not in here]
+        here: list[Attempt] = []
+        apart: list[Attempt] = []
+        for one in owed:
+            (here if one.begun or self._stays(one) else apart).append(one)
         try:
             async with processes(jobs if apart else 0) as pool, asyncio.TaskGroup() as tasks:
                 watching = tasks.create_task(self._watch())

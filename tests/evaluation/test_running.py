@@ -37,7 +37,7 @@ def run(
     heard = told if told is not None else []
     done = asyncio.run(
         run_evaluation(
-            schedule, folder, jobs=1, clock=SystemClock(), told=lambda over, of: heard.append((over, of))
+            schedule, folder, jobs=1, clock=SystemClock(), report=lambda over, of: heard.append((over, of))
         )
     )
     assert done.cut_short is None
@@ -107,7 +107,7 @@ def test_two_runs_in_one_folder_do_not_meet(tmp_path: Path) -> None:
         journal = await SqlJournal.open(f"sqlite:///{tmp_path / 'journal.db'}")
         try:
             with pytest.raises(ConfigurationError, match="another process"):
-                await run_evaluation(schedule, tmp_path, jobs=1, clock=SystemClock(), told=lambda *_: None)
+                await run_evaluation(schedule, tmp_path, jobs=1, clock=SystemClock(), report=lambda *_: None)
         finally:
             await journal.aclose()
 
@@ -120,7 +120,7 @@ def cut_short(schedule: Schedule, folder: Path) -> None:
 
     async def scenario() -> None:
         running = asyncio.create_task(
-            run_evaluation(schedule, folder, jobs=2, clock=SystemClock(), told=lambda *_: None)
+            run_evaluation(schedule, folder, jobs=2, clock=SystemClock(), report=lambda *_: None)
         )
         await until(lambda: GATE["asked"] > 4, what="the fifth question")
         running.cancel()

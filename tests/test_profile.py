@@ -16,6 +16,7 @@ from spectator.environments.conformance import ConformanceError, check_world
 from spectator.episodes.record.view import replay_state
 from spectator.episodes.replay.verify import verify
 from spectator.episodes.single_agent import SingleAgent
+from spectator.evaluation.measures import measures_of
 from spectator.events import RecordedEvent
 from spectator.profile import SCORE_AT_THE_END, Profile
 from tests.episodes.harness import Played, drive
@@ -226,3 +227,12 @@ def test_a_single_agent_that_is_cut_short_keeps_the_rewards_of_its_last_step(
     assert ended is not None
     assert ended.total_reward == pytest.approx(0.05)
     catalog.load_world.cache_clear()
+
+
+def test_a_score_that_is_no_share_is_measured_within_its_own_bounds() -> None:
+    def score_of(world: World | None) -> Any:
+        return next(one for one in measures_of(world) if one.name == "score")
+
+    assert (score_of(None).unit, score_of(ESSAY).range) == ("share", (0.0, 1.0))
+    assert (score_of(TRADING).unit, score_of(TRADING).range) == ("", (None, None))
+    assert score_of(TRADING).shown(-0.3) == "-0.30"

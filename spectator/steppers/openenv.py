@@ -202,7 +202,7 @@ def _data(kind: str, frame: Mapping[str, Any]) -> dict[str, Any]:
     if not isinstance(data, dict):
         raise EnvironmentMalformed("answered a message without data")
     if frame.get("type") == "error":
-        code, message = data.get("code"), clean_text(str(data.get("message", "")), MAX_MESSAGE)
+        code, message = str(data.get("code")), clean_text(str(data.get("message", "")), MAX_MESSAGE)
         if code == "VALIDATION_ERROR":
             raise _Invalid(message or "the message is malformed")
         if code in NO_ROOM:

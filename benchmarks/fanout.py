@@ -169,7 +169,7 @@ def stalled(count: int = 10, turns: int = 3_600) -> Figure:
         peak_kb, disturbed = _peak(ours, turns)
         closed = ours.client.get("/metrics").text.split('spectator_viewers_closed_total{code="4008"} ')[1]
     value = (
-        f"+{(peak_kb - calm_kb) / 1024:.1f} MB, {closed.split()[0]} closed with 4008; "
+        f"+{(peak_kb - calm_kb) / 1024:.1f} MB, {float(closed.split()[0]):g} closed with 4008; "
         f"the others have all {disturbed:,} events"
     )
     if calm != disturbed:

@@ -147,7 +147,7 @@ class Soak:
         """Viewers that the server counts once all have gone; it may take a moment to see that they have."""
         for _ in range(100):
             text = httpx.get(f"{self._server.base}/metrics", timeout=20, trust_env=False).text
-            if not (left := int(text.split("\nspectator_viewers ")[1].split()[0])):
+            if not (left := int(float(text.split("\nspectator_viewers ")[1].split()[0]))):
                 break
             time.sleep(0.1)
         return left

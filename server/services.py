@@ -18,6 +18,7 @@ from spectator.policies.spending import SpendLedger
 
 from .background.housekeeping import Housekeeper
 from .background.narration import Narration
+from .metrics.timings import Timings
 from .security.guard import Guard
 from .settings import Settings
 from .transport import TransportPorts
@@ -50,6 +51,7 @@ class Services:
         narration: Speaks.
         scorekeeper: Keeps the standings.
         housekeeper: Keeps the record within its limits.
+        timings: Histograms of how long things take.
     """
 
     settings: Settings
@@ -69,6 +71,7 @@ class Services:
     narration: Narration
     scorekeeper: Scorekeeper
     housekeeper: Housekeeper
+    timings: Timings
 
 
 def services_of(connection: HTTPConnection) -> Services:

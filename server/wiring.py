@@ -30,11 +30,12 @@ from spectator.evaluation.store import FigureStore
 from spectator.journal.base import EpisodeFilter, Journal, Synchronous
 from spectator.journal.stores.damage import set_aside
 from spectator.journal.stores.retention import Keep
-from spectator.journal.stores.sqlite import SqlJournal
 from spectator.policies.spending import SpendLedger, Spent
 
 from .background.housekeeping import Housekeeper
 from .background.narration import open_narration
+from .metrics.timed_journal import TimedJournal
+from .metrics.timings import Timings
 from .security.guard import Guard
 from .services import Services
 from .settings import Settings
@@ -67,11 +68,13 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
         stack.push_async_callback(journal.aclose)
         ledger.add(spent)
         tasks = await stack.enter_async_context(asyncio.TaskGroup())
-        signals = EpisodeSignals(MemoryBus())
+        timings = Timings()
+        journal.commit = timings.commit
+        signals = EpisodeSignals(MemoryBus(), timings.note)
         supervisor = _supervisor(settings, journal, signals, clock, tasks, cast, ledger)
         stack.push_async_callback(supervisor.suspend)
         await recover(journal, clock, supervisor)
-        audience = _audience(settings, tasks, clock)
+        audience = _audience(settings, tasks, clock, timings)
         stack.push_async_callback(audience.close_all, settings.shutdown_grace_s)
         narration = open_narration(settings, clock)
         stack.push_async_callback(narration.aclose)
@@ -107,6 +110,7 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
             narration=narration,
             scorekeeper=scorekeeper,
             housekeeper=housekeeper,
+            timings=timings,
         )
 
 
@@ -123,12 +127,14 @@ async def _loaded_cast(settings: Settings, clock: Clock) -> Cast:
     return cast
 
 
-def _audience(settings: Settings, tasks: asyncio.TaskGroup, clock: Clock) -> Audience:
+def _audience(settings: Settings, tasks: asyncio.TaskGroup, clock: Clock, timings: Timings) -> Audience:
     limits = AudienceLimits(
         settings.max_viewers, settings.max_viewers_per_address, settings.viewer_backlog_bytes
     )
     broadcaster = Broadcaster(choose_sends(compiled_wanted=settings.compiled_sends))
-    return Audience(tasks=tasks, clock=clock, limits=limits, broadcaster=broadcaster)
+    return Audience(
+        tasks=tasks, clock=clock, limits=limits, broadcaster=broadcaster, observe=timings.publish.observe
+    )
 
 
 def _keep(settings: Settings) -> Keep:
@@ -175,7 +181,7 @@ def read_cast(settings: Settings, clock: Clock) -> Cast:
     )
 
 
-async def _journal(settings: Settings, clock: Clock, today: date) -> tuple[SqlJournal, Spent]:
+async def _journal(settings: Settings, clock: Clock, today: date) -> tuple[TimedJournal, Spent]:
     """The journal, and what was spent today; one that is damaged is set aside, and a new one begun."""
     url, synchronous = journal_url(settings), settings.journal_synchronous
     try:
@@ -188,8 +194,8 @@ async def _journal(settings: Settings, clock: Clock, today: date) -> tuple[SqlJo
     return await _read(url, synchronous, today)
 
 
-async def _read(url: str, synchronous: Synchronous, today: date) -> tuple[SqlJournal, Spent]:
-    journal = await SqlJournal.open(url, synchronous=synchronous)
+async def _read(url: str, synchronous: Synchronous, today: date) -> tuple[TimedJournal, Spent]:
+    journal = await TimedJournal.open(url, synchronous=synchronous)
     try:
         await journal.episodes(EpisodeFilter(ended=False))  # what recovery reads: its index is whole
         return journal, await spent_on(journal, today)

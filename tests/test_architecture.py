@@ -61,7 +61,7 @@ CRICKET_FLOORS: tuple[tuple[str, ...], ...] = (
 SERVER = "server"
 SERVER_FLOORS: tuple[tuple[str, ...], ...] = (
     ("settings", "close_codes", "identifiers"),
-    ("security",),
+    ("security", "metrics"),
     ("viewers",),
     ("transport", "background"),
     ("services",),

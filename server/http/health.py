@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from typing import Literal
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Literal
 
 from fastapi import APIRouter
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
 from pydantic import BaseModel
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 
+from spectator.episodes.host.supervisor import Supervisor
 from spectator.errors import JournalUnavailable
+from spectator.narration.narrator import NarrationCounts
 
 from ..background.housekeeping import Housekeeper
 from ..security import faults
 from ..security.faults import documented
 from ..services import Services, ServicesDep
+from ..viewers.audience import Audience
+from ..viewers.episode_signals import EpisodeSignals
 
 router = APIRouter(tags=["health"])
 
@@ -45,58 +52,70 @@ async def ready(services: ServicesDep) -> Ready:
 async def metrics(request: Request, services: ServicesDep) -> PlainTextResponse:
     """Figures of this process in the Prometheus text format; needs the operator's token when one is set."""
     services.guard.require_operator(request)
-    return PlainTextResponse("".join(_exposition(services)), media_type="text/plain; version=0.0.4")
+    state = CollectorRegistry()
+    state.register(_State(services))
+    text = generate_latest(state) + generate_latest(services.timings.registry)
+    return PlainTextResponse(text, media_type="text/plain; version=0.0.4")
 
 
-def _exposition(services: Services) -> Iterator[str]:
-    audience, signals, supervisor = services.audience, services.signals, services.supervisor
-    yield from _metric("viewers", "gauge", "Viewers that are connected", {"": len(audience)})
-    closed: Counter[str] = Counter()
+class _State(Collector):
+    """What the services know when they are asked, as metrics."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+
+    def collect(self) -> Iterator[Metric]:
+        """Every figure that is not counted by the library itself."""
+        yield from _of_viewers(self._services.audience)
+        yield from _of_episodes(self._services.supervisor, self._services.signals)
+        yield from _of_the_record(self._services.housekeeper)
+        yield from _of_speech(self._services.narration.tally)
+
+
+def _of_viewers(audience: Audience) -> Iterator[Metric]:
+    yield _gauge("viewers", "Viewers that are connected", len(audience))
+    codes: Counter[tuple[str, ...]] = Counter()
     for close, count in audience.closed.items():
-        closed[f'{{code="{close.code}"}}'] += count
-    yield from _metric("viewers_closed_total", "counter", "Viewers that this server closed", closed)
-    yield from _metric("episodes_running", "gauge", "Episodes that run", {"": len(supervisor.running())})
+        codes[(str(close.code),)] += count
+    yield _counter("viewers_closed", "Viewers that this server closed", ["code"], codes)
+
+
+def _of_episodes(supervisor: Supervisor, signals: EpisodeSignals) -> Iterator[Metric]:
+    yield _gauge("episodes_running", "Episodes that run", len(supervisor.running()))
     troubled = sum(live.trouble is not None for live in supervisor.showing())
-    yield from _metric(
-        "episodes_troubled", "gauge", "Episodes whose record cannot be written now", {"": troubled}
-    )
-    shown = {"": len(supervisor.external())}
-    yield from _metric("episodes_shown", "gauge", "Episodes of others that are shown here", shown)
-    yield from _metric("episode_slots", "gauge", "Episodes that may run at once", {"": supervisor.slots})
-    yield from _metric("episodes_started_total", "counter", "Episodes that began", {"": signals.started})
-    ended = {f'{{reason="{reason}"}}': count for reason, count in signals.ended.items()}
-    yield from _metric("episodes_ended_total", "counter", "Episodes that ended", ended)
-    published = {f'{{type="{name}"}}': count for name, count in signals.published.items()}
-    yield from _metric(
-        "events_published_total", "counter", "Events that were recorded and published", published
-    )
-    yield from _of_the_record(services.housekeeper)
-    tally = services.narration.tally
-    outcomes = {f'{{outcome="{name}"}}': count for name, count in tally.outcomes.items()}
-    yield from _metric("lines_total", "counter", "What became of the lines that were to be spoken", outcomes)
-    failures = {
-        f'{{voice="{voice}",reason="{reason}"}}': count for (voice, reason), count in tally.failures.items()
-    }
-    yield from _metric("voice_failures_total", "counter", "Lines that a voice could not speak", failures)
+    yield _gauge("episodes_troubled", "Episodes whose record cannot be written now", troubled)
+    yield _gauge("episodes_shown", "Episodes of others that are shown here", len(supervisor.external()))
+    yield _gauge("episode_slots", "Episodes that may run at once", supervisor.slots)
+    yield _counter("episodes_started", "Episodes that began", [], {(): signals.started})
+    ended = {(reason,): count for reason, count in signals.ended.items()}
+    yield _counter("episodes_ended", "Episodes that ended", ["reason"], ended)
+    published = {(name,): count for name, count in signals.published.items()}
+    yield _counter("events_published", "Events that were recorded and published", ["type"], published)
 
 
-def _of_the_record(housekeeper: Housekeeper) -> Iterator[str]:
+def _of_the_record(housekeeper: Housekeeper) -> Iterator[Metric]:
     size = housekeeper.size
     if size is not None:
-        yield from _metric("journal_bytes", "gauge", "What the journal takes", {"": size.bytes})
-        yield from _metric(
-            "journal_free_bytes", "gauge", "The part that holds nothing", {"": size.free_bytes}
-        )
-        yield from _metric("journal_episodes", "gauge", "Episodes in the journal", {"": size.episodes})
-    yield from _metric(
-        "episodes_pruned_total", "counter", "Old episodes that were removed", {"": housekeeper.removed}
-    )
-    yield from _metric(
-        "pruned_bytes_total", "counter", "About what they took", {"": housekeeper.removed_bytes}
-    )
+        yield _gauge("journal_bytes", "What the journal takes", size.bytes)
+        yield _gauge("journal_free_bytes", "The part that holds nothing", size.free_bytes)
+        yield _gauge("journal_episodes", "Episodes in the journal", size.episodes)
+    yield _counter("episodes_pruned", "Old episodes that were removed", [], {(): housekeeper.removed})
+    yield _counter("pruned_bytes", "About what they took", [], {(): housekeeper.removed_bytes})
 
 
-def _metric(name: str, kind: str, summary: str, samples: Mapping[str, int]) -> Iterator[str]:
-    yield f"# HELP spectator_{name} {summary}\n# TYPE spectator_{name} {kind}\n"
-    for labels, value in samples.items():
-        yield f"spectator_{name}{labels} {value}\n"
+def _of_speech(counts: NarrationCounts) -> Iterator[Metric]:
+    outcomes = {(name,): count for name, count in counts.outcomes.items()}
+    yield _counter("lines", "What became of the lines that were to be spoken", ["outcome"], outcomes)
+    summary = "Lines that a voice could not speak"
+    yield _counter("voice_failures", summary, ["voice", "reason"], counts.failures)
+
+
+def _gauge(name: str, summary: str, value: float) -> Metric:
+    return GaugeMetricFamily(f"spectator_{name}", summary, value=value)
+
+
+def _counter(name: str, summary: str, labels: Sequence[str], samples: Mapping[Any, float]) -> Metric:
+    family = CounterMetricFamily(f"spectator_{name}", summary, labels=labels)
+    for values, count in samples.items():
+        family.add_metric(values, count)
+    return family

@@ -10,18 +10,24 @@ from spectator.bus.base import Bus, Overflow, Subscription
 from spectator.events import RecordedEvent
 
 
+def _ignore(recorded: RecordedEvent) -> None:
+    """Nobody takes the events."""
+
+
 class EpisodeSignals:
     """A bus that counts what it publishes and signals every start and end.
 
     Args:
         bus: The bus that does the work.
+        note: Takes every event that is published.
     """
 
-    def __init__(self, bus: Bus) -> None:
+    def __init__(self, bus: Bus, note: Callable[[RecordedEvent], None] = _ignore) -> None:
         self.started = 0
         self.ended: Counter[str] = Counter()
         self.published: Counter[str] = Counter()
         self._bus = bus
+        self._note_event = note
         self._start = asyncio.Event()
         self._on_end: list[Callable[[str], None]] = []
 
@@ -54,6 +60,7 @@ class EpisodeSignals:
     def _note(self, recorded: RecordedEvent) -> None:
         event = recorded.event
         self.published[event.type] += 1
+        self._note_event(recorded)
         if event.type == "episode.started":
             self.started += 1
             start, self._start = self._start, asyncio.Event()

@@ -36,10 +36,16 @@ class Relay:
         subscription: Its events.
         clock: Waits.
         broadcaster: Writes.
+        observe: Takes the seconds that it took to write a publication to all viewers.
     """
 
     def __init__(
-        self, live: EpisodeView, subscription: Subscription, clock: Clock, broadcaster: Broadcaster
+        self,
+        live: EpisodeView,
+        subscription: Subscription,
+        clock: Clock,
+        broadcaster: Broadcaster,
+        observe: Callable[[float], None],
     ) -> None:
         self.viewers = Shards()
         self.live = live
@@ -47,6 +53,7 @@ class Relay:
         self._subscription = subscription
         self._clock = clock
         self._broadcaster = broadcaster
+        self._observe = observe
         self._changed = asyncio.Event()
         self._turn = asyncio.Lock()
         self._snapshot: Frame | None = None
@@ -70,9 +77,11 @@ class Relay:
                 tasks.create_task(self.thoughts.run(self.send_lossy, self._clock)),
             ]
             async for batch in self._subscription:
+                began = self._clock.monotonic()
                 for _ in range(MATCH_TURNS):
                     await asyncio.sleep(0)
                 await self._send([wire.event_frame(recorded) for recorded in batch])
+                self._observe(self._clock.monotonic() - began)
             for task in beside:
                 task.cancel()
         await in_turns(self.viewers, self._finish)

@@ -6,6 +6,8 @@ import sqlite3
 import time
 from pathlib import Path
 
+from prometheus_client.parser import text_string_to_metric_families
+
 from tests.gate import Gate
 from tests.server.watching import watch
 from tests.serving import Serving, serve, test_settings
@@ -68,16 +70,59 @@ def test_the_figures_count_what_happened(tmp_path: Path) -> None:
             watcher.to_the_end()
         answer = serving.client.get("/metrics")
         assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
-        lines = answer.text.splitlines()
-    for line in (
-        "spectator_episodes_started_total 1",
-        'spectator_episodes_ended_total{reason="finished"} 1',
-        'spectator_events_published_total{type="step.taken"} 3',
-        'spectator_viewers_closed_total{code="1000"} 1',
-        "spectator_episodes_running 0",
-        "spectator_viewers 0",
-    ):
-        assert line in lines
-    samples = {line.split("{")[0].split(" ")[0] for line in lines if not line.startswith("#")}
-    described = {line.split(" ")[2] for line in lines if line.startswith("# TYPE")}
-    assert samples <= described
+    samples = {
+        (sample.name, *sample.labels.values()): sample.value
+        for family in text_string_to_metric_families(answer.text)
+        for sample in family.samples
+    }
+    for sample, value in {
+        ("spectator_episodes_started_total",): 1,
+        ("spectator_episodes_ended_total", "finished"): 1,
+        ("spectator_events_published_total", "step.taken"): 3,
+        ("spectator_viewers_closed_total", "1000"): 1,
+        ("spectator_episodes_running",): 0,
+        ("spectator_viewers",): 0,
+        ("spectator_decision_seconds_count",): 3,
+        ("spectator_step_seconds_count",): 3,
+    }.items():
+        assert samples[sample] == value, sample
+    assert samples[("spectator_commit_seconds_count",)] >= 3
+    assert 0 < samples[("spectator_commit_seconds_sum",)] < 60
+    assert ("spectator_publish_seconds_bucket", "+Inf") in samples
+
+
+def test_publications_to_viewers_are_timed(serving: Serving) -> None:
+    episode_id = serving.start(pace="fast", options={"turns": 5})
+    with watch(f"{serving.ws_url}/live/{episode_id}") as watcher:
+        watcher.to_the_end()
+    families = {one.name: one for one in text_string_to_metric_families(serving.client.get("/metrics").text)}
+    timed = {sample.name: sample.value for sample in families["spectator_publish_seconds"].samples}
+    assert timed["spectator_publish_seconds_count"] >= 3
+
+
+NAMES = {
+    "viewers": "gauge",
+    "viewers_closed": "counter",
+    "episodes_running": "gauge",
+    "episodes_troubled": "gauge",
+    "episodes_shown": "gauge",
+    "episode_slots": "gauge",
+    "episodes_started": "counter",
+    "episodes_ended": "counter",
+    "events_published": "counter",
+    "episodes_pruned": "counter",
+    "pruned_bytes": "counter",
+    "lines": "counter",
+    "voice_failures": "counter",
+    "decision_seconds": "histogram",
+    "step_seconds": "histogram",
+    "commit_seconds": "histogram",
+    "publish_seconds": "histogram",
+}
+
+
+def test_the_names_of_the_figures_stay(serving: Serving) -> None:
+    """Dashboards know them."""
+    families = text_string_to_metric_families(serving.client.get("/metrics").text)
+    found = {one.name.removeprefix("spectator_"): one.type for one in families}
+    assert {name: found.get(name) for name in NAMES} == NAMES

@@ -206,7 +206,7 @@ def test_live_shows_one_episode_after_another_without_a_gap(serving: Serving) ->
             shown = [text for text in watcher.texts if f'"episode_id":"{name}"' in text][1:]
             assert shown == ['{"frame":"event",' + line[1:] for line in lines[-len(shown) :]]
             assert watcher.state["world"]["said"] == turns
-        assert serving.client.get("/metrics").text.count("spectator_viewers 1\n") == 1
+        assert serving.client.get("/metrics").text.count("spectator_viewers 1.0\n") == 1
 
 
 def test_a_viewer_that_says_goodbye_is_answered(serving: Serving) -> None:

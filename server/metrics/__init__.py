@@ -1,0 +1,1 @@
+"""Histograms of how long the work of the server takes, for Prometheus."""

@@ -53,12 +53,12 @@ async def metrics(request: Request, services: ServicesDep) -> PlainTextResponse:
     """Figures of this process in the Prometheus text format; needs the operator's token when one is set."""
     services.guard.require_operator(request)
     state = CollectorRegistry()
-    state.register(_State(services))
+    state.register(_ServiceFigures(services))
     text = generate_latest(state) + generate_latest(services.timings.registry)
     return PlainTextResponse(text, media_type="text/plain; version=0.0.4")
 
 
-class _State(Collector):
+class _ServiceFigures(Collector):
     """What the services know when they are asked, as metrics."""
 
     def __init__(self, services: Services) -> None:

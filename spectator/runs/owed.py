@@ -66,6 +66,13 @@ async def progress(journal: Journal, run: RunPlan) -> Progress:
     return Progress(owed, over)
 
 
+def next_attempt(run: RunPlan, attempt: Attempt) -> Attempt:
+    """The attempt at the same job after ``attempt``, which was given up for good."""
+    number = attempt.attempt + 1
+    episode_id = run.episode_id(run.jobs[attempt.number], number)
+    return Attempt(attempt.number, number, episode_id)
+
+
 async def _recorded(journal: Journal) -> AsyncIterator[EpisodeSummary]:
     before = None
     while page := await journal.episodes(EpisodeFilter(before=before, limit=PAGE)):

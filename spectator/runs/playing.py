@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -12,19 +13,23 @@ from spectator.bus.memory import MemoryBus
 from spectator.catalog import LoadWorld
 from spectator.clock import Clock
 from spectator.episodes.host.preparing import PreparedEpisode, prepare
+from spectator.episodes.host.recovery import interrupted
 from spectator.episodes.record.opening import Left, Stream, open_stream
 from spectator.episodes.replay.recorded_calls import with_whole_replies
-from spectator.episodes.replay.restore import rebuild
+from spectator.episodes.replay.restore import CannotRebuild, rebuild
 from spectator.episodes.run.controls import EndRequest
 from spectator.episodes.run.driver import EpisodeLimits, Past
 from spectator.episodes.run.failing import FailureRule
 from spectator.episodes.run.pacing import Pace
 from spectator.episodes.run.plan import EpisodePlan
+from spectator.errors import StepTimeout
 from spectator.events import EpisodeEnded, EpisodeRecovered, EventData, RecordedEvent, core_fact
 from spectator.journal.base import Journal
 from spectator.policies.spending import SpendLedger
 from spectator.steppers.base import Stepper
 from spectator.steppers.opening import OpenStepper, on_a_thread
+
+logger = logging.getLogger(__name__)
 
 REBUILD_S: Final = 600.0
 """Seconds that putting an unfinished episode back to where it stood may take."""
@@ -91,6 +96,29 @@ async def play_on(recorded: Sequence[RecordedEvent], venue: Venue) -> EpisodeEnd
     stream = _stream(rebuilt.episode_id, rebuilt.epoch, rebuilt.plan, venue, rebuilt.left)
     opening = EpisodeRecovered(attempt=rebuilt.attempt)
     return await _play(rebuilt.plan, stream, venue, rebuilt.stepper, opening, rebuilt.past)
+
+
+async def resume(episode_id: str, venue: Venue) -> EpisodeEnded | None:
+    """Play on what was left; what cannot be played on is ended as ``interrupted``, with the class ``killed``.
+
+    Args:
+        episode_id: An episode without an end in the venue's journal.
+        venue: What it is played with.
+
+    Returns:
+        Its end; ``None`` when it was suspended again.
+
+    Raises:
+        JournalError: Its record cannot be read or written.
+    """
+    left = await venue.journal.read(episode_id)
+    try:
+        return await play_on(left, venue)
+    except (CannotRebuild, StepTimeout) as error:
+        logger.warning("%s cannot be played on: %s", episode_id, error)
+        end = interrupted(left, venue.clock, f"it could not be played on: {error}")
+        await venue.journal.append([end])
+        return EpisodeEnded.model_validate(end.event.data)
 
 
 def _stream(episode_id: str, epoch: str, plan: EpisodePlan, venue: Venue, left: Left | None = None) -> Stream:

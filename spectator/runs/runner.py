@@ -11,18 +11,15 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import replace
 
-from spectator.episodes.host.recovery import interrupted
-from spectator.episodes.replay.restore import CannotRebuild
 from spectator.episodes.run.plan import EpisodePlan
-from spectator.errors import JournalError, StepTimeout
+from spectator.errors import JournalError
 from spectator.events import RecordedEvent
 from spectator.failures import failure_of_end
 from spectator.runs.halting import Halt
 from spectator.runs.jobs import RunPlan
-from spectator.runs.owed import Attempt
-from spectator.runs.playing import Venue, play_here, play_on
+from spectator.runs.owed import Attempt, next_attempt
+from spectator.runs.playing import Venue, play_here, resume
 from spectator.runs.workers import MakeWorlds, Order, plain_worlds, play_in, processes
 
 logger = logging.getLogger(__name__)
@@ -104,20 +101,15 @@ class Runner:
             return None
         if reaction == "retry":
             logger.warning("%s is tried again: %s", attempt.episode_id, failure_class)
-            return self._next(attempt)
+            return next_attempt(self._run, attempt)
         await self._over(attempt, recorded)
         return None
-
-    def _next(self, attempt: Attempt) -> Attempt:
-        number = attempt.attempt + 1
-        episode_id = self._run.episode_id(self._run.jobs[attempt.number], number)
-        return replace(attempt, attempt=number, episode_id=episode_id, begun=False)
 
     async def _record_of(self, attempt: Attempt, pool: ProcessPoolExecutor | None) -> Sequence[RecordedEvent]:
         """Play one attempt, or play it on; its whole record."""
         journal = self._venue.journal
         if attempt.begun:
-            await self._play_on(attempt)
+            await resume(attempt.episode_id, self._venue)
         elif pool is None:
             await play_here(self._plan(attempt), attempt.episode_id, self._venue)
         else:
@@ -128,18 +120,6 @@ class Runner:
         if not recorded:
             raise JournalError(f"there is no record of {attempt.episode_id}")
         return recorded
-
-    async def _play_on(self, attempt: Attempt) -> None:
-        """Play on what was left; what cannot be is ended, so that it is tried again from its beginning."""
-        journal = self._venue.journal
-        left = await journal.read(attempt.episode_id)
-        try:
-            await play_on(left, self._venue)
-        except (CannotRebuild, StepTimeout) as error:
-            logger.warning("%s cannot be played on: %s", attempt.episode_id, error)
-            await journal.append(
-                [interrupted(left, self._venue.clock, f"it could not be played on: {error}")]
-            )
 
     def _refusal(self, attempt: Attempt) -> str | None:
         """Why nothing may be spent on an episode that costs money; ``None`` when it may be played."""

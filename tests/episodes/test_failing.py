@@ -203,6 +203,26 @@ def test_a_captain_that_raises_ends_the_episode_or_suspends_it(
         assert ended is not None and ended.reason == "policy_error"
 
 
+def test_a_captain_that_cannot_be_built_suspends_an_episode_that_has_hardly_begun() -> None:
+    broken = [True]
+
+    def build(seed: int) -> CarefulCounter:
+        if broken[0]:
+            raise OSError("no key yet")
+        return CarefulCounter()
+
+    async def scenario() -> None:
+        world = world_with(policy=build)
+        journal, ended = await played(world, "suspend")
+        assert ended is None and types(journal.events) == ["episode.started", "episode.suspended"]
+        broken[0] = False
+        rebuilt = await rebuild(journal.events, limit_s=20, load=lambda name: world)
+        async with supervising(world, journal=journal) as stage:
+            assert (await (await stage.supervisor.play_on(rebuilt)).wait()).reason == "finished"
+
+    asyncio.run(scenario())
+
+
 class Vague(CarefulCounter):
     """A captain of an earlier version: it falls back and does not say why."""
 

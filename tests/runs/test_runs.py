@@ -285,6 +285,23 @@ def test_an_endpoint_that_is_given_up_halts_the_run_and_is_asked_when_it_goes_on
     asyncio.run(scenario())
 
 
+def test_what_cannot_be_played_on_is_ended_and_tried_again_from_its_beginning(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        run = RunPlan([job(on_failure="suspend")], BEGAN_MS)
+        async with playing(tmp_path, run, offline()) as one:
+            (left,) = (await one.go()).owed
+            assert left.begun
+        Offline.back = True
+        newer = replace(offline(), version="2.0")
+        async with playing(tmp_path, run, newer) as one:
+            assert (await one.go()).owed == [] and one.over == [(0, 2)]
+            assert await one.reasons() == {"interrupted": 1, "finished": 1}
+            events = await one.journal.read(left.episode_id)
+            assert events[-1].event.data["failure_class"] == "killed"
+
+    asyncio.run(scenario())
+
+
 def worlds_with_a_guest() -> LoadWorld:
     """The catalogue, and a captain that the catalogue does not have; made anew in every process."""
     plain = load_world("counting")

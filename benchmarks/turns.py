@@ -29,12 +29,16 @@ from spectator.catalog import load_world
 from spectator.clock import SystemClock
 from spectator.environments.base import World
 from spectator.episodes.host.supervisor import Supervisor
+from spectator.episodes.run.contract_checks import check_contract, checked_decision
 from spectator.episodes.run.driver import EpisodeLimits
 from spectator.episodes.run.pacing import Pace
 from spectator.episodes.run.plan import EpisodeRequest
-from spectator.events import RecordedEvent
+from spectator.episodes.run.step_events import facts_of_step
+from spectator.events import RecordedEvent, View, encode_json
 from spectator.journal.stores.sqlite import SqlJournal
 from spectator.policies.base import ScriptedPolicy
+from spectator.steppers.base import Stepped
+from spectator.steppers.opening import inline, on_a_thread
 
 PASSES: Final = 7
 """Processes of each kind."""
@@ -81,8 +85,8 @@ class Cost:
         return 1e6 * self.cpu_s / self.turns
 
 
-def bare(world: World, seeds: Sequence[int]) -> Cost:
-    """World and captains, nothing else."""
+def bare(world: World, seeds: Sequence[int], *, checked: bool = False) -> Cost:
+    """World and captains; with ``checked``, also what a record needs: checks, facts and their encoding."""
     options = world.options_type.model_validate(OPTIONS[world.name]).model_dump(mode="json")
     turns, began = 0, time.process_time()
     for seed in seeds:
@@ -97,25 +101,26 @@ def bare(world: World, seeds: Sequence[int]) -> Cost:
         observation = environment.reset(seed=seed, episode_id="ep", options=options)
         environment.facts()
         while not observation.done:
-            policy = seats[observation.actor or ""]
+            actor = observation.actor or ""
+            policy = seats[actor]
             assert isinstance(policy, ScriptedPolicy)
-            observation = environment.step(policy.choose(observation).action)
-            environment.facts()
+            decision = policy.choose(observation)
+            if checked:
+                action, decided = checked_decision(actor, decision, 0.0, observation.legal_actions)
+                observation = environment.step(action)
+                stepped = Stepped(observation, list(environment.facts()), {})
+                check_contract(stepped, world)
+                for fact in facts_of_step(actor, decided, stepped, 0.0, {}):
+                    encode_json(fact.data)
+            else:
+                observation = environment.step(decision.action)
+                environment.facts()
             turns += 1
     return Cost(turns, time.process_time() - began)
 
 
-def _stepping(view: str) -> dict[str, Any]:
-    """How environments are stepped: those of a fleet, whose view is derived, in the thread of the loop."""
-    try:
-        from spectator.steppers.opening import inline
-    except ImportError:  # a checkout from before knows threads only
-        return {}
-    return {"open_stepper": inline} if view == "derived" else {}
-
-
 @asynccontextmanager
-async def _supervised(slots: int, view: str) -> Any:
+async def _supervised(slots: int, view: View) -> Any:
     with TemporaryDirectory(prefix="spectator-") as folder:
         journal = await SqlJournal.open(f"sqlite:///{Path(folder) / 'journal.db'}")
         bus, numbers = MemoryBus(), count(1)
@@ -132,7 +137,7 @@ async def _supervised(slots: int, view: str) -> Any:
                         new_id=lambda: f"ep-{next(numbers):06d}",
                         new_epoch=lambda: "e",
                         draw_seed=lambda: 0,
-                        **_stepping(view),
+                        open_stepper=inline if view == "derived" else on_a_thread,
                     ),
                     bus,
                     journal,
@@ -141,11 +146,8 @@ async def _supervised(slots: int, view: str) -> Any:
             await journal.aclose()
 
 
-def _request(world: str, seed: int, view: str) -> EpisodeRequest:
-    asked: dict[str, Any] = {"seed": seed, "pace": Pace.MAX, "narration": False, "options": OPTIONS[world]}
-    if "view" in EpisodeRequest.__dataclass_fields__:  # a checkout from before has none
-        asked["view"] = view
-    return EpisodeRequest(world, **asked)
+def _request(world: str, seed: int, view: View) -> EpisodeRequest:
+    return EpisodeRequest(world, seed=seed, pace=Pace.MAX, narration=False, options=OPTIONS[world], view=view)
 
 
 async def _listen(subscription: Any) -> None:
@@ -153,7 +155,7 @@ async def _listen(subscription: Any) -> None:
         pass
 
 
-async def driven(world: str, seeds: Sequence[int], *, view: str, at_once: int, viewers: int = 0) -> Cost:
+async def driven(world: str, seeds: Sequence[int], *, view: View, at_once: int, viewers: int = 0) -> Cost:
     """Episodes through supervisor, driver and journal, from their start to their end."""
     async with _supervised(at_once, view) as (supervisor, bus, _):
         turns, waiting = 0, iter(seeds)
@@ -177,7 +179,7 @@ async def driven(world: str, seeds: Sequence[int], *, view: str, at_once: int, v
         return Cost(turns, time.process_time() - began)
 
 
-async def _recorded(world: str, seeds: Sequence[int], view: str) -> list[list[RecordedEvent]]:
+async def _recorded(world: str, seeds: Sequence[int], view: View) -> list[list[RecordedEvent]]:
     """The records of whole episodes."""
     async with _supervised(len(seeds), view) as (supervisor, _, journal):
         episodes = [await supervisor.start(_request(world, seed, view)) for seed in seeds]
@@ -220,6 +222,7 @@ async def _costs(world: str) -> dict[str, float]:
     records = await _recorded(world, range(1, 9), "derived")
     found = {
         "world and captain": bare(load_world(world), fleet),
+        "the same, checked and encoded": bare(load_world(world), fleet, checked=True),
         "one batched append": await appended(records),
         "alone": await driven(world, alone, view="derived", at_once=1),
         f"{AT_ONCE} at once": await driven(world, fleet, view="derived", at_once=AT_ONCE),
@@ -294,13 +297,14 @@ def _figures(cells: Mapping[str, float]) -> Iterator[Figure]:
             yield Figure(name.removesuffix(", kB"), f"{value:.0f} kB", "100 kB", "-")
             continue
         world = name.partition(":")[0]
-        floor = cells[f"{world}: world and captain"] + cells[f"{world}: one batched append"]
-        nobody = name.endswith(("alone", "at once"))
+        append = cells[f"{world}: one batched append"]
+        bare_us = cells[f"{world}: world and captain"] + append
+        floor = cells[f"{world}: the same, checked and encoded"] + append
         yield Figure(
             f"a turn, {name}",
-            f"{value:.0f} us, {value / floor:.2f} x",
-            "1.5 x" if nobody else "-",
-            f"world, captain, one batched append: {floor:.0f} us",
+            f"{value:.0f} us: {value / bare_us:.2f} x, {value / floor:.2f} x",
+            "1.5 x" if name.endswith(("alone", "at once")) else "-",
+            f"world, captain, one batched append: {bare_us:.0f} us; checked and encoded too: {floor:.0f} us",
         )
 
 

@@ -78,14 +78,17 @@ class Narration:
         return VoiceState(first.name, speaks, self.tally.fault)
 
     async def attend(self, signals: EpisodeSignals, supervisor: Supervisor, audience: Audience) -> None:
-        """Speak at every episode that runs and asked for it, until cancelled."""
+        """Speak at every live episode that runs and asked for it, until cancelled.
+
+        Not at one whose view is derived: listening to it would have its view made for nobody.
+        """
         if self.state.speaks != "clips":
             return
         attended: set[str] = set()
         async with asyncio.TaskGroup() as narrators:
             while True:
                 for live in supervisor.running():
-                    if live.episode_id not in attended and live.plan.narration:
+                    if live.episode_id not in attended and _wants_speech(live):
                         attended.add(live.episode_id)
                         narrators.create_task(self._narrate(live, signals, audience))
                 attended &= {live.episode_id for live in supervisor.running()}
@@ -128,6 +131,10 @@ class Narration:
             tally=self.tally,
         )
         await narrator.run(signals.subscribe(live.episode_id, Overflow.DROP_OLDEST, capacity=LISTENING))
+
+
+def _wants_speech(live: EpisodeHandle) -> bool:
+    return live.plan.narration and live.plan.view == "live"
 
 
 def open_narration(settings: Settings, clock: Clock) -> Narration:

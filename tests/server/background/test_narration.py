@@ -137,3 +137,22 @@ def test_with_a_wrong_address_captions_go_on_and_the_key_is_nowhere(tmp_path: Pa
 def test_only_clips_are_served(tmp_path: Path, name: str) -> None:
     with serve(test_settings(tmp_path)) as serving:
         assert serving.client.get(f"/audio/{name}").status_code == 404
+
+
+def test_nobody_listens_to_an_episode_whose_view_is_derived(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Listening would have its view made for nobody; a live one beside it is spoken at."""
+    attended: list[str] = []
+
+    async def note(self: narration.Narration, live: EpisodeHandle, *_: object) -> None:
+        attended.append(live.episode_id)
+
+    monkeypatch.setattr(narration, "choose_voices", lambda *_, **__: Chosen([FakeVoice()]))
+    monkeypatch.setattr(narration.Narration, "_narrate", note)
+    with without_errors(), serve(test_settings(tmp_path, voice="espeak", max_episodes=2)) as serving:
+        derived = serving.start(**SLOWLY, view="derived")
+        live = serving.start(**SLOWLY)
+        serving.finish(derived)
+        serving.finish(live)
+    assert attended == [live]

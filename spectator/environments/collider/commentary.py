@@ -194,7 +194,8 @@ def _fitted(data: Data, state: Data) -> Sequence[Line]:
 
 def _angle(data: Data, state: Data) -> Sequence[Line]:
     separation = max(data["expected_separation"].values(), default=0.0)
-    text = f"The angles like {data['best'].replace('_', ' ')} best"
+    best = data["best"]
+    text = f"The angles like {'spin ' + best if best.isdigit() else best.replace('_', ' ')} best"
     if separation < 2.0:
         return _line(f"{text}, but {data['mass_gev']:.4g} GeV has too few events to tell.", label="spin")
     return _line(

@@ -10,6 +10,8 @@ const LEFT = 42;
 const RIGHT = WIDTH - 34;
 const TOP = 12;
 const BASE = HEIGHT - 34;
+/** Least distance of two labels. */
+const LABEL = 13;
 
 /** @param {any} ctx */
 export function mountScan({ ui: { h, svg, replace, setText }, charts }) {
@@ -34,7 +36,7 @@ export function mountScan({ ui: { h, svg, replace, setText }, charts }) {
     const x = charts.linear([Math.min(...masses), Math.max(...masses)], [LEFT, RIGHT]);
     const y = charts.linear([log10P(0), log10P(deepest)], [TOP, BASE]);
     const needed = significance ? [3, 5].map((z) => [z, localFor(z, significance.upcrossings, significance.channels_searched)]) : [];
-    const sigmas = Array.from({ length: Math.floor(deepest) }, (_, index) => index + 1).filter((z) => deepest < 9 || z % 2 === 1);
+    const sigmas = apart(Array.from({ length: Math.floor(deepest) }, (_, index) => Math.floor(deepest) - index), (z) => y(log10P(z)));
     replace(drawing, svg("path", { class: "spectrum__axis", d: `M${LEFT} ${TOP}V${BASE}H${RIGHT}` }),
       svg("g", { class: "chart__grid", "aria-hidden": "true" }, ...sigmas.flatMap((z) => [svg("path", { d: `M${LEFT} ${charts.round(y(log10P(z)))}H${RIGHT}` }), svg("text", { x: RIGHT + 6, y: charts.round(y(log10P(z))) + 4 }, `${z} σ`)])),
       svg("g", { class: "chart__axis", "aria-hidden": "true" }, ...roundTicks(Math.min(...masses), Math.max(...masses), 5).map((tick) => svg("text", { x: charts.round(x(tick)), y: HEIGHT - 14, "text-anchor": "middle" }, figure(tick, 5))), svg("text", { x: RIGHT, y: HEIGHT - 1, "text-anchor": "end" }, "GeV")),
@@ -44,6 +46,13 @@ export function mountScan({ ui: { h, svg, replace, setText }, charts }) {
     replace(legend, ...scans.map(([name], index) => h("span", { class: `scan__key scan__key--${index % 3}` }, channelMark(name))));
     replace(words, ...said(scans, significance, needed));
     replace(figures, charts.figuresTable("Largest excesses", ["Channel", "GeV", "sigma, local", "events"], scans.flatMap(([name, scan]) => scan.candidates.map((/** @type {any} */ one) => [channelMark(name), figure(one.mass_gev, 5), figure(one.z_local, 2), figure(one.signal)]))));
+  }
+
+  /** As many of `values` as stand far enough apart to be read, from the first on. @param {number[]} values @param {(value: number) => number} y */
+  function apart(values, y) {
+    /** @type {number[]} */ const kept = [];
+    for (const value of values) if (kept.every((other) => Math.abs(y(other) - y(value)) >= LABEL)) kept.push(value);
+    return kept;
   }
 
   /** Powers of ten at the left. @param {(value: number) => number} y */

@@ -42,7 +42,7 @@ function channelLines({ spectrum, open, background, scan, significance, fit, ang
     scan ? `Largest excess: ${figure(scan.best_z, 2)} sigma local at ${figure(scan.best_mass_gev, 5)} GeV` : "",
     significance ? `${figure(significance.mass_gev, 5)} GeV: ${figure(significance.z_local, 2)} sigma local, ${figure(significance.z_global, 2)} global` : "",
     fit?.converged ? `Peak: ${measured(fit.corrected_mass_gev, fit.corrected_error_gev)} GeV, ${measured(fit.signal, fit.signal_error)} events` : "",
-    angle ? `Spin: ${angle.best.replaceAll("_", " ")} fits the angles best` : "",
+    angle ? `Spin: ${String(angle.best).replaceAll("_", " ")} fits the angles best` : "",
     check ? `${check.first} against ${check.second}: p = ${figure(check.p_value, 2)}` : "",
     systematics ? `The choice of background could fake ${figure(systematics.spurious)} events` : "",
     limit ? `Limit: fewer than ${figure(limit.signal_limit)} events at ${figure(limit.mass_gev, 5)} GeV, 95 % CL` : "",

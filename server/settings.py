@@ -9,7 +9,7 @@ import re
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, Self
+from typing import Annotated, Final, Literal, Self
 
 from pydantic import (
     BeforeValidator,
@@ -18,6 +18,13 @@ from pydantic import (
     SecretStr,
     ValidationError,
     field_validator,
+)
+from pydantic_settings import (
+    BaseSettings,
+    EnvSettingsSource,
+    NoDecode,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
 )
 
 from spectator.cast import DEFAULT_LIVE, DEFAULT_PERSON_S
@@ -37,12 +44,22 @@ def _split(value: object) -> object:
     return tuple(value.replace(",", " ").split()) if isinstance(value, str) else value
 
 
-WordList = Annotated[tuple[str, ...], BeforeValidator(_split)]
+WordList = Annotated[tuple[str, ...], BeforeValidator(_split), NoDecode]
 """Words set apart by commas or spaces."""
 
 
-class Settings(CapSettings):
-    """Everything that can be set, with its default; see docs/settings.md."""
+class Settings(CapSettings, BaseSettings):
+    """Everything that can be set, with its default; see docs/settings.md.
+
+    >>> Settings.from_environ({"SPECTATOR_PORT": "9000"}).port
+    9000
+    >>> Settings.from_environ({"SPECTATOR_PROT": "9"})
+    Traceback (most recent call last):
+        ...
+    spectator.errors.ConfigurationError: SPECTATOR_PROT: there is no such setting; did you mean ...
+    """
+
+    model_config = SettingsConfigDict(env_prefix=PREFIX)
 
     _variables: Mapping[str, str] = PrivateAttr(default_factory=dict)
 
@@ -233,6 +250,18 @@ class Settings(CapSettings):
         return copy
 
     @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Only what is given: variables are read by :meth:`from_environ`, which is told them."""
+        return (init_settings,)
+
+    @classmethod
     def from_environ(cls, environ: Mapping[str, str]) -> Self:
         """Read the settings from variables.
 
@@ -243,12 +272,12 @@ class Settings(CapSettings):
         Raises:
             ConfigurationError: Names every variable that is unknown or holds a bad value.
         """
-        ours = {name.removeprefix(PREFIX): text for name, text in environ.items() if name.startswith(PREFIX)}
-        problems = [
-            _unknown(name) for name in ours if name.lower() not in cls.model_fields or name != name.upper()
-        ]
-        values: dict[str, Any] = {name.lower(): text for name, text in ours.items()}
-        known = {name: value for name, value in values.items() if name in cls.model_fields}
+        source = EnvSettingsSource(cls)
+        names = {f"{PREFIX}{name}".upper(): name for name in cls.model_fields}
+        ours = [name for name in environ if name.startswith(PREFIX)]
+        problems = [_unknown(name.removeprefix(PREFIX)) for name in ours if name not in names]
+        source.env_vars = {name.lower(): environ[name] for name in ours if name in names}
+        known = source()
         if key := environ.get("CARTESIA_API_KEY"):
             known.setdefault("cartesia_api_key", key)
         if host := environ.get("SPACE_HOST"):

@@ -78,7 +78,7 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
         stack.push_async_callback(audience.close_all, settings.shutdown_grace_s)
         narration = open_narration(settings, clock)
         stack.push_async_callback(narration.aclose)
-        scorekeeper = Scorekeeper(journal, FigureStore(settings.data_dir / FIGURES_FILE))
+        scorekeeper = _scorekeeper(settings, journal)
         signals.on_end(scorekeeper.note_ended)
         keepalive = Keepalive(clock)
         housekeeper = Housekeeper(journal, _keep(settings), clock)
@@ -135,6 +135,10 @@ def _audience(settings: Settings, tasks: asyncio.TaskGroup, clock: Clock, timing
     return Audience(
         tasks=tasks, clock=clock, limits=limits, broadcaster=broadcaster, observe=timings.publish.observe
     )
+
+
+def _scorekeeper(settings: Settings, journal: Journal) -> Scorekeeper:
+    return Scorekeeper(journal, FigureStore(settings.data_dir / FIGURES_FILE))
 
 
 def _keep(settings: Settings) -> Keep:

@@ -138,11 +138,11 @@ def _quality(
         "probability": (0.10, 1.0 - (claim["probability"] - real) ** 2),
     }
     if hit is None:
-        return parts | {"mass": (0.45, 0.0), "channel": (0.20, 0.0), "spin": (0.15, 0.0)}
+        return parts | {"mass": (0.35, 0.0), "channel": (0.20, 0.0), "spin": (0.25, 0.0)}
     return parts | {
-        "mass": (0.45, _mass(lab, claim, hit) * _others(lab, claim, hit)),
+        "mass": (0.35, _mass(lab, claim, hit) * _others(lab, claim, hit)),
         "channel": (0.20, _brier(claim["channel_probabilities"], lab.nature.primary)),
-        "spin": (0.15, _brier(claim["spin_probabilities"], str(hit.spin))),
+        "spin": (0.25, _brier(claim["spin_probabilities"], str(hit.spin))),
     }
 
 

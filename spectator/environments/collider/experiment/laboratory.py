@@ -17,7 +17,7 @@ from spectator.events import Fact
 
 Counts = NDArray[np.int64]
 
-UNCALIBRATED_SCALE: Final = 0.004
+UNCALIBRATED_SCALE: Final = 0.008
 """Error of a scale that nobody has measured."""
 
 UNCALIBRATED_RESOLUTION: Final = 0.12

@@ -97,6 +97,7 @@ def optimise_selection(lab: Laboratory, given: actions.OptimiseSelection) -> dic
     lab.tell("selection_optimised", **told)
     return {
         **told,
+        "tuning_events": int(sum(run.data[given.channel].tuning.sum() for run in lab.runs if given.channel in run.data)),
         "table": [
             [row["cut"], row["signal_efficiency"], row["background_efficiency"], row["gain"]] for row in table
         ],

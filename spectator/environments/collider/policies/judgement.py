@@ -12,6 +12,15 @@ TURN_ON: Final = 2.2 * 1.24
 
 BANDWIDTH_HZ: Final = 1000.0
 
+MARGIN_SIGMA: Final = 3.0
+"""Of the lower sideband so many resolutions are given up to the turn-on of the trigger."""
+
+PRIOR_FOR_TRUE: Final = 3.5
+"""Twice the logarithm of how much more often an excess is a resonance than a bump of the trigger."""
+
+HIGHEST_CUT: Final = 0.625
+"""Above it simulation and tuning sample say too little."""
+
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
@@ -43,17 +52,17 @@ def value_of(beam: Mapping[str, float], gains: Mapping[str, float], luminosity_f
     )
 
 
-def suitable_thresholds(channels: Sequence[Mapping[str, Any]], lower_sigma: float = 0.0) -> dict[str, float]:
-    """Thresholds at which the trigger is fully efficient over the whole fit window.
+def suitable_thresholds(channels: Sequence[Mapping[str, Any]], higher_sigma: float = 0.0) -> dict[str, float]:
+    """Thresholds at which the trigger is efficient over the search window and most of what is beside it.
 
     Args:
         channels: Channels of the task.
-        lower_sigma: By how many resolutions they are to be lower than need be.
+        higher_sigma: By how many resolutions they are to be higher still.
     """
     found = {}
     for each in channels:
-        lower = math.exp(-lower_sigma * each["relative_resolution"])
-        found[each["name"]] = float(f"{lower * each['fit_window_gev'][0] / TURN_ON:.5g}")
+        higher = math.exp((MARGIN_SIGMA + higher_sigma) * each["relative_resolution"])
+        found[each["name"]] = float(f"{higher * each['fit_window_gev'][0] / TURN_ON:.5g}")
     return found
 
 
@@ -69,7 +78,7 @@ def best_cut(table: Sequence[Sequence[float]], tuning_events: float) -> float:
         table: Rows of cut, signal efficiency, background efficiency, gain.
         tuning_events: Events of the tuning sample without a cut.
     """
-    fit = [row for row in table if row[2] * tuning_events >= 8.0] or [table[0]]
+    fit = [row for row in table if row[2] * tuning_events >= 12.0 and row[0] <= HIGHEST_CUT] or [table[1]]
     return float(max(fit, key=lambda row: row[3])[0])
 
 
@@ -79,7 +88,7 @@ def looks_false(check: Mapping[str, float]) -> bool:
     first, second = check["first_error"], check["second_error"]
     both = (one - two) ** 2 / (first**2 + second**2)
     alone = min(one / first, two / second)
-    return check["p_value"] < 0.003 or both > max(alone, 0.0) ** 2
+    return check["p_value"] < 0.003 or both > max(alone, 0.0) ** 2 + PRIOR_FOR_TRUE
 
 
 def candidates_of(findings: Mapping[str, Any]) -> list[Candidate]:

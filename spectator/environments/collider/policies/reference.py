@@ -15,14 +15,20 @@ FUNCTIONS: Final = ("dijet", "cubic", "quartic")
 GOOD_FIT: Final = 0.03
 """Least p-value of a background that is taken."""
 
-SHARES: Final = (0.45, 0.55, 1.0)
+SHARES: Final = (0.6, 0.6, 1.0)
 """Share of the money left that goes into the first, second and third run."""
 
 SHIFTED_RUNS: Final = (False, True, False)
-"""Which runs are taken at lower thresholds: false bumps of the trigger move with them."""
+"""Which runs are taken at higher thresholds: false bumps of the trigger move with them."""
 
-SHIFT_SIGMA: Final = 5.0
-"""By how many resolutions they are lower."""
+SHIFT_SIGMA: Final = 4.0
+"""By how many resolutions they are higher."""
+
+WITHIN: Final = 1.5
+"""Excesses of other channels are followed too, if they are within so much of the largest."""
+
+CROWDED: Final = 1.3
+"""How far the menu may go beyond the bandwidth for that."""
 
 HINT: Final = 2.0
 """Local significance from which an excess is followed."""
@@ -108,8 +114,8 @@ class ReferencePhysicist(PlannedPhysicist):
         channels = [each for each in self.task["channels"] if each["name"] in names]
         if "set_trigger" in self._without:
             return {each["name"]: each["trigger_threshold_gev"] for each in channels}
-        lower = SHIFT_SIGMA if SHIFTED_RUNS[number] and "cross_check" not in self._without else 0.0
-        return judgement.suitable_thresholds(channels, lower)
+        higher = SHIFT_SIGMA if SHIFTED_RUNS[number] and "cross_check" not in self._without else 0.0
+        return judgement.suitable_thresholds(channels, higher)
 
     def _why_trigger(self, number: int, names: Sequence[str]) -> str:
         if number == 0:
@@ -131,8 +137,7 @@ class ReferencePhysicist(PlannedPhysicist):
         table = self.result.get("table")
         if not table:
             return
-        tuning = sum(run["luminosity_fb"] for run in self.view["runs"])
-        cut = judgement.best_cut(table, 50.0 * tuning)
+        cut = judgement.best_cut(table, self.result["tuning_events"])
         if cut != 0.25:
             yield "optimise_selection", {"channel": name, "cut": cut}, "The cut of the largest gain."
 
@@ -179,11 +184,11 @@ class ReferencePhysicist(PlannedPhysicist):
         rate = 0.0
         offers = {each["name"]: each for each in self.task["channels"]}
         for candidate in live:
-            if candidate.channel in chosen or candidate.z_local < live[0].z_local - 1.5:
+            if candidate.channel in chosen or candidate.z_local < live[0].z_local - WITHIN:
                 continue
             offer = offers[candidate.channel]
             rate += judgement.rate_hz(offer, judgement.suitable_thresholds([offer])[candidate.channel])
-            if chosen and rate > 1.3 * judgement.BANDWIDTH_HZ:
+            if chosen and rate > CROWDED * judgement.BANDWIDTH_HZ:
                 break
             chosen.append(candidate.channel)
         return chosen

@@ -116,7 +116,7 @@ def _offer(name: str, window: tuple[float, float], centre: float, draw: random.R
     bare = ChannelTask(name, resolution, window, 1.0, 1.0, channel.efficiency)
     suitable = trigger.suitable_threshold(bare.fit_window_gev[0])
     rate = draw.uniform(300.0, 800.0)
-    quoted = float(f"{suitable * draw.uniform(0.9, 1.5):.3g}")
+    quoted = float(f"{suitable * math.exp(draw.uniform(-0.6, 0.8)):.3g}")
     return replace(
         bare, trigger_gev=quoted, trigger_hz=float(f"{trigger.rate_hz(rate, suitable, quoted):.4g}")
     )
@@ -154,7 +154,7 @@ def _apparatus(scenario: str, tier: Tier, task: Task, draw: random.Random, shift
             draw.gauss(0.0, third * tier.curvature[1]),
         )
         backgrounds[name] = _prescaled(Background(at_8 / gain, centre, curve), task, offer)
-        shapes[name] = Shapes((draw.uniform(2.2, 3.6), 2.0), (2.0, draw.uniform(2.2, 3.6)))
+        shapes[name] = Shapes((draw.uniform(2.6, 4.2), 2.0), (2.0, draw.uniform(2.6, 4.2)))
         efficiency[name] = channel.efficiency * math.exp(draw.gauss(0.0, 0.05))
     return Nature(
         scenario, (), "",

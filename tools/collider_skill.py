@@ -1,6 +1,6 @@
 """Writes docs/collider-skill.md: what skill is worth at the collider, by tier, and what each action is worth.
 
-Run ``python -m tools.collider_skill`` after the rules, the tiers or the policies have changed; about ten minutes.
+Run ``python -m tools.collider_skill`` after rules, tiers or policies have changed; ten minutes.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ POLICIES: tuple[tuple[str, Callable[[int], ScriptedPolicy]], ...] = (
 def skill_table(seeds: Sequence[int]) -> list[str]:
     """Rows of tier by policy."""
     rows = [
-        "| tier | policy | score | signals discovered | mass right | discoveries of nothing | evidence of nothing |",
+        "| tier | policy | score | discovered | mass right | nothing discovered | nothing, as evidence |",
         "|---|---|---|---|---|---|---|",
     ]
     for tier in TIERS:
@@ -103,7 +103,8 @@ def skill_table(seeds: Sequence[int]) -> list[str]:
             nulls = [each for each in results if each.void]
             rows.append(
                 f"| {tier} | {name} | {mean_of([each.score for each in results])} "
-                f"| {share([each.discovered for each in signals])} | {share([each.right_mass for each in signals])} "
+                f"| {share([each.discovered for each in signals])} "
+                f"| {share([each.right_mass for each in signals])} "
                 f"| {share([each.kind == 'discovery' for each in nulls])} "
                 f"| {share([each.kind == 'evidence' for each in nulls])} |"
             )
@@ -149,28 +150,23 @@ def main() -> None:
     asked = parser.parse_args()
     seeds = range(50_000, 50_000 + asked.seeds)
     lines = [HEAD.format(seeds=asked.seeds), *skill_table(seeds), "", ABLATION]
-    lines += [
-        *ablation_table(seeds, "medium"),
-        "",
-        *ablation_table(seeds, "expert"),
-        "",
-        BLIND.format(rounds=asked.rounds),
-    ]
+    lines += [*ablation_table(seeds, "medium"), "", *ablation_table(seeds, "expert"), ""]
+    lines += [BLIND.format(rounds=asked.rounds)]
     lines += ["| tier | best blind script found | its score on fresh seeds |", "|---|---|---|"]
     for tier in TIERS:
         best, scores = search_blind(tier, asked.rounds, range(60_000, 60_012), seeds[:100])
-        lines.append(
-            f"| {tier} | ends with `{best.ending}`, {best.channels} channels, {best.share:.0%} of the budget | {mean_of(scores)} |"
-        )
+        words = f"ends with `{best.ending}`, {best.channels} channels, {best.share:.0%} of the budget"
+        lines.append(f"| {tier} | {words} | {mean_of(scores)} |")
     PAGE.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
 HEAD = """# What skill is worth at the collider
 
-Written by `python -m tools.collider_skill`; do not edit. Each figure is a mean over {seeds} seeds of the scenario `mixed` with its
-95 % interval; the seeds are the same for all policies. `random` draws actions and arguments; `heuristic` follows one plan in two channels;
-`reference` decides by what it sees (survey of all channels, follow-up of the best excess at other trigger thresholds, doubt, measurement);
-`oracle` knows the truth and only has to measure it.
+Written by `python -m tools.collider_skill`; do not edit. Each figure is a mean over {seeds} seeds of the
+scenario `mixed` with its 95 % interval; the seeds are the same for all policies. `random` draws actions and
+arguments; `heuristic` follows one plan in two channels; `reference` decides by what it sees (a survey of all
+channels, a follow-up of the best excess at other trigger thresholds, doubt, measurement); `oracle` knows the
+truth and only has to measure it. The last two columns are shares of the campaigns in which there is nothing.
 """
 
 ABLATION = """## What each action is worth
@@ -180,8 +176,9 @@ The reference physicist without one ability, against itself on the same seeds: w
 
 BLIND = """## What ignores the data
 
-A search over scripts that are the same whatever the data say ({rounds} tried in each tier, the best on 12 seeds kept, then played on 100 others):
-beam, thresholds, runs, cuts, functions, and an ending that is fixed beforehand. `benchmarks/collider_search.py` looks for longer.
+A search over scripts that are the same whatever the data say: beam, thresholds, runs, cuts, functions, and an
+ending that is fixed beforehand. {rounds} are tried in each tier, the best on 12 seeds is played on others.
+`python -m benchmarks.collider_search` looks for longer.
 """
 
 if __name__ == "__main__":

@@ -136,8 +136,8 @@ class SubmitClaim(Arguments):
     channel: str = Field(max_length=40, description="Channel in which it is seen best")
     mass_gev: float = Field(gt=0, le=100_000, description="Mass, corrected for the scale")
     mass_error_gev: float = Field(gt=0, le=100_000, description="68 % error, statistical and scale")
-    z_local: float = Field(ge=0, le=100)
-    z_global: float = Field(ge=0, le=100)
+    z_local: float = Field(ge=0, le=100_000)
+    z_global: float = Field(ge=0, le=100_000)
     probability: float = Field(default=0.99, ge=0, le=1, description="Chance that it is real")
     channel_probabilities: dict[str, float] = Field(
         default_factory=dict,

@@ -16,7 +16,7 @@ from spectator.environments.collider.experiment.task import Difficulty, six
 from spectator.environments.collider.operations import comparison, ending, inference, machine, preparation
 from spectator.environments.collider.reward import conduct, grade
 from spectator.environments.collider.rules import TOLERATED, HardRule
-from spectator.environments.collider.scenarios.sampler import Simulated, draw
+from spectator.environments.collider.scenarios.sampler import Scenario, draw
 from spectator.environments.collider.view import candidate_masses, content, cumulative_significance, resources
 from spectator.events import Fact
 from spectator.observations import LegalAction, Observation, Refusal
@@ -69,7 +69,7 @@ class ColliderAction(BaseModel):
 class ColliderOptions(OptionsModel):
     """Options of a campaign."""
 
-    scenario: Simulated = Field(
+    scenario: Scenario = Field(
         default="mixed", description="What is behind the campaign; `mixed` draws it, a null among the others"
     )
     difficulty: Difficulty = Field(default="medium", description="Tier, in sigma; see docs/collider-skill.md")

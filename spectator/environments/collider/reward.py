@@ -123,6 +123,8 @@ def expected_z(lab: Laboratory) -> float:
     """Significance that the whole budget would have brought in the best channel."""
     if not lab.nature.particles:
         return 0.0
+    if lab.nature.recorded is not None:
+        return lab.nature.recorded.expected_z
     offer = lab.task.channels[lab.nature.primary]
     return sensitivity.ideal_significance(lab.task, lab.nature, offer, 1.0 - sensitivity.ANALYSIS_SHARE)
 
@@ -150,7 +152,10 @@ def _mass(lab: Laboratory, claim: Mapping[str, Any], hit: Particle) -> float:
     """Interval score of the quoted interval against the best error that the budget allowed."""
     error, miss = claim["mass_error_gev"], abs(claim["mass_gev"] - hit.mass_gev)
     interval = float(2.0 * error + 2.0 / ALPHA * max(0.0, miss - error))
-    best = sensitivity.mass_error_gev(lab.task, lab.nature, lab.task.channels[lab.nature.primary])
+    if lab.nature.recorded is not None:
+        best = lab.nature.recorded.mass_error_gev
+    else:
+        best = sensitivity.mass_error_gev(lab.task, lab.nature, lab.task.channels[lab.nature.primary])
     return max(0.0, 1.0 - interval / (MASS_SPAN * best))
 
 
@@ -194,6 +199,9 @@ def searched(lab: Laboratory) -> float:
     For each channel the rate that the whole budget, spent on it alone, would exclude, over the rate that the
     opened data exclude; averaged over three masses and all channels.
     """
+    if lab.nature.recorded is not None:
+        opened = {run for analysis in lab.selection.channels.values() for run in analysis.opened}
+        return min(1.0, sum(lab.runs[run - 1].luminosity_fb for run in opened) / lab.task.luminosity_fb)
     low, high = (math.log(edge) for edge in lab.task.window_gev)
     masses = [math.exp(low + share * (high - low)) for share in (0.2, 0.5, 0.8)]
     total = sum(sum(_reach(lab, name, masses)) for name in lab.task.channels)

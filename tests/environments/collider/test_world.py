@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from spectator.environments.collider.environment import ColliderEnvironment
-from spectator.environments.collider.scenarios.sampler import SIMULATED
+from spectator.environments.collider.scenarios.sampler import SCENARIOS
 from spectator.environments.collider.world import WORLD
 from spectator.environments.conformance import check_world, play
 
@@ -32,7 +32,7 @@ def test_it_conforms_in_every_tier(difficulty: str) -> None:
     check_world(WORLD, options={"difficulty": difficulty}, seed=5)
 
 
-@pytest.mark.parametrize("scenario", SIMULATED)
+@pytest.mark.parametrize("scenario", SCENARIOS)
 def test_it_conforms_in_every_scenario(scenario: str) -> None:
     check_world(WORLD, options={"scenario": scenario, "difficulty": "hard"}, seed=8)
 

@@ -75,6 +75,23 @@ class Shapes:
     background: tuple[float, float]
 
 
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """Real data behind a campaign.
+
+    Args:
+        counts: All events that were recorded, by mass bin.
+        luminosity_fb: What they are worth.
+        expected_z: Significance of the first resonance in all of them.
+        mass_error_gev: Error of its mass in them, scale included.
+    """
+
+    counts: NDArray[np.int64]
+    luminosity_fb: float
+    expected_z: float
+    mass_error_gev: float
+
+
 @dataclass(frozen=True)
 class Nature:
     """What is true.
@@ -91,6 +108,7 @@ class Nature:
         shapes: By channel.
         feature: A false bump of the trigger.
         fluctuation: A fluctuation of the first run.
+        recorded: Real data, in place of simulated ones.
     """
 
     scenario: str
@@ -104,6 +122,7 @@ class Nature:
     shapes: Mapping[str, Shapes]
     feature: Feature | None = None
     fluctuation: Fluctuation | None = None
+    recorded: Recorded | None = None
 
     def scale_at(self, detector: Detector, mass_gev: float) -> float:
         """Measured over true mass."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from spectator.environments.base import derive_seed
 from spectator.environments.collider.experiment import nature as natures
-from spectator.environments.collider.experiment.nature import Exposure, Nature
+from spectator.environments.collider.experiment.nature import Exposure, Nature, Recorded
 from spectator.environments.collider.experiment.task import Beam, Candle, ChannelTask, Task
 from spectator.environments.collider.physics import decays, peaks
 
@@ -101,8 +101,18 @@ def exposure_of(plan: Plan | Run, channel: str) -> Exposure:
     )
 
 
-def collect(task: Task, nature: Nature, plan: Plan, seed: int) -> Run:
-    """Take a run: Poisson counts in every bin of every channel of the menu, and the known resonances."""
+def collect(task: Task, nature: Nature, plan: Plan, seed: int, before: Sequence[Run] = ()) -> Run:
+    """Take a run: Poisson counts in every bin of every channel of the menu, and the known resonances.
+
+    Args:
+        task: The campaign.
+        nature: What is true; with real data the run is a random part of what no run before has.
+        plan: What is to be taken.
+        seed: The episode's seed.
+        before: Runs before this one.
+    """
+    if nature.recorded is not None:
+        return _reveal(nature.recorded, plan, seed, before)
     data = {
         name: _record(nature, task.channels[name], plan, generator(seed, "events", plan.number, name))
         for name in plan.thresholds_gev
@@ -114,6 +124,29 @@ def collect(task: Task, nature: Nature, plan: Plan, seed: int) -> Run:
     return Run(
         plan.number, plan.beam, plan.luminosity_fb, plan.tuning_fraction, dict(plan.thresholds_gev),
         plan.live_fraction, data, candles,
+    )  # fmt: skip
+
+
+def _reveal(recorded: Recorded, plan: Plan, seed: int, before: Sequence[Run]) -> Run:
+    random = generator(seed, "real events", plan.number)
+    data = {}
+    for name in plan.thresholds_gev:
+        taken = [run for run in before if name in run.data]
+        left = recorded.counts - sum(
+            (run.data[name].tuning + run.data[name].search).sum(axis=1) for run in taken
+        )  # fmt: skip
+        still_fb = recorded.luminosity_fb - sum(run.luminosity_fb for run in taken)
+        counts = random.binomial(left, min(1.0, plan.luminosity_fb / still_fb))
+        tuning = np.zeros((len(counts), peaks.SCORE_BINS), dtype=np.int64)
+        search = tuning.copy()
+        tuning[:, -1] = random.binomial(counts, plan.tuning_fraction)
+        search[:, -1] = counts - tuning[:, -1]
+        for each in (tuning, search):
+            each.setflags(write=False)
+        data[name] = Dataset(tuning, search, np.zeros(search.shape), decays.signal_angles(0, name))
+    return Run(
+        plan.number, plan.beam, plan.luminosity_fb, plan.tuning_fraction, dict(plan.thresholds_gev),
+        plan.live_fraction, data, {},
     )  # fmt: skip
 
 

@@ -71,6 +71,7 @@ class ChannelTask:
         trigger_hz: Rate of its trigger item at ``trigger_gev``.
         trigger_gev: Threshold at which that rate holds.
         efficiency: Acceptance times efficiency from simulation, good to 5 %.
+        recorded_edges_gev: Edges of real data; empty for simulated ones.
     """
 
     name: str
@@ -79,6 +80,7 @@ class ChannelTask:
     trigger_hz: float
     trigger_gev: float
     efficiency: float
+    recorded_edges_gev: tuple[float, ...] = ()
 
     @property
     def channel(self) -> Channel:
@@ -88,6 +90,8 @@ class ChannelTask:
     @cached_property
     def edges_gev(self) -> NDArray[np.float64]:
         """Edges of the fit window: the search window and its sidebands."""
+        if self.recorded_edges_gev:
+            return np.array(self.recorded_edges_gev)
         return mass_edges(*self.window_gev, self.relative_resolution)
 
     @property

@@ -30,6 +30,8 @@ from spectator.environments.collider.rules import HardRule
 def measure_angular(lab: Laboratory, given: actions.AtMass) -> dict[str, Any]:
     """Likelihood of each possible spin, from the decay angles in the peak and beside it."""
     analysis, counts, mass = with_events_at(lab, given)
+    if lab.task.real_data:
+        raise HardRule("missing_prerequisite", "The real data hold no decay angles.")
     if f"angle:{mass:g}" in analysis.findings:
         raise HardRule("redundant", f"The angles at {mass:g} GeV are measured.")
     edges, sigma = edges_of(lab, given.channel), resolution_at(analysis, mass)

@@ -27,7 +27,7 @@ def run_yield(lab: Laboratory, analysis: ChannelAnalysis, number: int, mass_gev:
     """
     run, offer = lab.runs[number - 1], lab.task.channels[analysis.channel]
     passing = float(trigger.efficiency(np.array([mass_gev]), run.thresholds_gev[analysis.channel])[0])
-    kept = float(simulated_shares(lab, analysis.channel)[analysis.cut :].sum())
+    kept = 1.0 if lab.task.real_data else float(simulated_shares(lab, analysis.channel)[analysis.cut :].sum())
     exposed = run.luminosity_fb * run.live_fraction * (1.0 - run.tuning_fraction)
     return (
         exposed

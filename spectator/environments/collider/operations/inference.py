@@ -33,6 +33,9 @@ NEAR_SIGMA: Final = 2.0
 COUNTED_SIGMA: Final = 2.0
 """Events within so many resolutions are counted where there are few."""
 
+LOWEST_PULL: Final = -6.0
+"""A deficit is taken for no larger than this many sigma: beyond it the background does not fit."""
+
 MANY_EVENTS: Final = 25
 """From as many events under a peak on, its yield is Gaussian."""
 
@@ -319,8 +322,9 @@ def _limit(
         return _counted(edges, counts, near, analysis.background)
     found = profile_significance(edges, counts, mass, sigma, background=analysis.background)
     error = found.signal_error
+    best = max(found.signal, LOWEST_PULL * error)
     expected = [error * (z_of_p(0.05 * p_of_z(-number)) + number) for number in (-2, -1, 0, 1, 2)]
-    observed = found.signal + error * z_of_p(0.05 * p_of_z(-found.signal / error))
+    observed = best + error * z_of_p(0.05 * p_of_z(-best / error))
     return observed, expected[0], expected[1], expected[2], expected[3], expected[4]
 
 

@@ -87,6 +87,8 @@ def optimise_selection(lab: Laboratory, given: actions.OptimiseSelection) -> dic
     """Set a cut: signal efficiency from simulation, background efficiency from the tuning sample."""
     analysis = _tunable(lab, given.channel)
     _recorded(lab, given.channel)
+    if lab.task.real_data:
+        raise HardRule("missing_prerequisite", "The real data hold no score: there is nothing to cut on.")
     cut = round(given.cut * peaks.SCORE_BINS)
     if analysis.findings.get("cut") == (cut, len(lab.runs)):
         raise HardRule("redundant", "The cut is that already.")
@@ -97,7 +99,9 @@ def optimise_selection(lab: Laboratory, given: actions.OptimiseSelection) -> dic
     lab.tell("selection_optimised", **told)
     return {
         **told,
-        "tuning_events": int(sum(run.data[given.channel].tuning.sum() for run in lab.runs if given.channel in run.data)),
+        "tuning_events": int(
+            sum(run.data[given.channel].tuning.sum() for run in lab.runs if given.channel in run.data)
+        ),
         "table": [
             [row["cut"], row["signal_efficiency"], row["background_efficiency"], row["gain"]] for row in table
         ],

@@ -90,7 +90,7 @@ class BlindPhysicist(PlannedPhysicist):
         money = script.share * self.task["budget_musd"] / script.runs
         days = 0.6 * self.task["days"] / script.runs
         for _ in range(script.runs):
-            yield "allocate_luminosity", {"luminosity_fb": max(0.1, self.affordable(beam, money, days))}, ""
+            yield "allocate_luminosity", {"luminosity_fb": max(0.001, self.affordable(beam, money, days))}, ""
             yield "collect_collisions", {}, ""
         for name in names:
             yield "select_channel", {"channel": name}, ""

@@ -61,10 +61,10 @@ class PlannedPhysicist(ScriptedPolicy):
         return found
 
     def affordable(self, beam: Mapping[str, Any], money: float, days: float) -> float:
-        """Luminosity that ``money`` and ``days`` buy, rounded down to a tenth."""
+        """Luminosity that ``money`` and ``days`` buy, rounded down to three digits."""
         left = self.view["resource_usage"]["luminosity_remaining_fb"]
         most = min(money / beam["cost_musd_per_fb"], days / beam["days_per_fb"], left)
-        return max(0.0, int(10.0 * most) / 10.0)
+        return max(0.0, float(f"{0.995 * most:.3g}"))
 
 
 CHANNELS: Final = 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any, Final
 
 from spectator.environments.collider.policies import judgement
@@ -29,6 +30,12 @@ WITHIN: Final = 1.5
 
 CROWDED: Final = 1.3
 """How far the menu may go beyond the bandwidth for that."""
+
+UNMISTAKABLE: Final = 20.0
+"""An excess of so many sigma is a peak even where the background function does not fit."""
+
+FURTHER: Final = 5.5
+"""Local significance from which further peaks are claimed beside the first."""
 
 HINT: Final = 2.0
 """Local significance from which an excess is followed."""
@@ -100,7 +107,7 @@ class ReferencePhysicist(PlannedPhysicist):
             money = max(0.0, self.budget - reserve)
         days = self.view["resource_usage"]["days_remaining"] - (110.0 if number == 0 else 40.0)
         luminosity = self.affordable(self._beam, money, days)
-        if luminosity < 0.5:
+        if luminosity < 0.005 * self.task["luminosity_fb"]:
             self.refused = True
             return
         yield (
@@ -125,7 +132,7 @@ class ReferencePhysicist(PlannedPhysicist):
     def _prepare(self, names: Sequence[str]) -> Plan:
         for name in names:
             yield "select_channel", {"channel": name}, "Nobody knows where it would show."
-            if "optimise_selection" not in self._without:
+            if "optimise_selection" not in self._without and not self.task["real_data"]:
                 yield from self._cut(name)
             yield "build_invariant_mass", {"channel": name}, "The spectrum, blinded."
             if "subtract_background" not in self._without and self.result.get("tuning_events", 0) >= 10:
@@ -200,7 +207,7 @@ class ReferencePhysicist(PlannedPhysicist):
             if not live or live[0].z_local < HINT:
                 return
             first = live[0]
-            if not self.finding(first.channel, "scan").get("shape_ok"):
+            if first.z_local < UNMISTAKABLE and not self.finding(first.channel, "scan").get("shape_ok"):
                 self._doubted.append(first)
                 continue
             opened = self.view["selection"]["channels"][first.channel]["opened_runs"]
@@ -235,7 +242,7 @@ class ReferencePhysicist(PlannedPhysicist):
         yield "fit_resonance", _at(best), "Its mass."
         fit = dict(self.finding(best.channel, "fit"))
         spins = {}
-        if "measure_angular" not in self._without:
+        if "measure_angular" not in self._without and not self.task["real_data"]:
             yield "measure_angular", _at(best), "Its spin."
             spins = judgement.spin_chances(self.result.get("log_likelihood", {"0": 0.0, "1": 0.0, "2": 0.0}))
         if not fit:
@@ -262,6 +269,11 @@ class ReferencePhysicist(PlannedPhysicist):
             "probability": 0.999 if found["z_global"] >= 5.0 else 0.95,
             "channel_probabilities": judgement.channel_chances(strengths),
             "spin_probabilities": spins,
+            "other_masses_gev": [
+                each.mass_gev
+                for each in self._live()
+                if each.z_local >= FURTHER and not _near(asdict(each), best)
+            ][:3],
         }
         return "submit_discovery_claim", claim, f"{found['z_global']:g} sigma global, and two runs agree."
 

@@ -31,18 +31,19 @@ from spectator.environments.collider.physics import peaks, trigger
 from spectator.environments.collider.physics.channels import CHANNELS, Detector
 from spectator.environments.collider.physics.scaling import energy_gain
 from spectator.environments.collider.scenarios.families import FAMILIES, Family
+from spectator.environments.collider.scenarios.open_data import OPEN_DATA, draw_open
 from spectator.environments.collider.scenarios.tiers import TIERS, Tier
 
-Simulated = Literal[
+Scenario = Literal[
     "mixed", "higgs_like", "zprime", "graviton", "dark_photon", "dijet_resonance", "two_peaks", "law_shifted",
-    "null", "null_with_fluctuation", "trigger_bump",
+    "null", "null_with_fluctuation", "trigger_bump", "open_data_dimuon", "open_data_4l",
 ]  # fmt: skip
-"""Simulated scenarios; ``mixed`` draws family and truth by the tier."""
+"""Scenarios; ``mixed`` draws family and truth by the tier, ``open_data`` ones are real collisions."""
 
 MOST_EVENTS: Final = 2.0e5
 """Most background events of a channel in a campaign: beyond it no smooth function describes anything."""
 
-SIMULATED: Final[Sequence[str]] = get_args(Simulated)
+SCENARIOS: Final[Sequence[str]] = get_args(Scenario)
 
 _BEAMS: Final = (
     (7.0, 6.0, 10.0, 10.0),
@@ -64,10 +65,12 @@ def draw(scenario: str, difficulty: Difficulty, seed: int) -> tuple[Task, Nature
     """The campaign of a seed.
 
     Args:
-        scenario: One of :data:`SIMULATED`.
+        scenario: One of :data:`SCENARIOS`.
         difficulty: Tier.
         seed: The episode's seed.
     """
+    if scenario in OPEN_DATA:
+        return draw_open(scenario, difficulty, seed)
     public = random.Random(derive_seed(seed, "collider", "task"))
     hidden = random.Random(derive_seed(seed, "collider", "nature"))
     names = tuple(FAMILIES)

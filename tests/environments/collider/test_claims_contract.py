@@ -1,0 +1,38 @@
+"""What the campaign tells is what claim files are made of: same fields, same order, the very numbers."""
+
+from __future__ import annotations
+
+from spectator.environments.collider.claims import records
+from spectator.environments.collider.environment import ColliderEnvironment
+from spectator.environments.collider.policies.reference import ReferencePhysicist
+from spectator.events import Fact
+
+
+def facts_of(seed: int) -> tuple[ColliderEnvironment, list[Fact]]:
+    environment, policy = ColliderEnvironment(), ReferencePhysicist()
+    observation = environment.reset(
+        seed=seed, episode_id="claims", options={"scenario": "mixed", "difficulty": "easy"}
+    )
+    facts = list(environment.facts())
+    while not observation.done:
+        observation = environment.step(policy.choose(observation).action)
+        facts += environment.facts()
+    return environment, facts
+
+
+def test_frozen_opened_and_claimed_fit_the_records_and_come_in_this_order() -> None:
+    environment, facts = facts_of(1001)
+    kinds = [fact.type.removeprefix("collider.") for fact in facts]
+    assert kinds.index("selection_frozen") < kinds.index("unblinded") < kinds.index("claim_made")
+    for fact in facts:
+        match fact.type:
+            case "collider.selection_frozen":
+                frozen = records.SelectionFrozen.model_validate(fact.data)
+                assert frozen.channels[0].background != "auto"
+            case "collider.unblinded":
+                opened = records.Unblinded.model_validate(fact.data)
+                lab = environment.laboratory
+                edges = lab.task.channels[opened.channel].edges_gev
+                assert opened.edges_gev == edges.tolist() and len(opened.counts) == len(edges) - 1
+            case "collider.claim_made":
+                records.ClaimMade.model_validate(fact.data)

@@ -1,0 +1,163 @@
+"""Scenarios are what they say: strength in sigma, real data drawn without repeats, laws that no book has."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from spectator.environments.collider.analysis.open_data import dimuon_spectrum
+from spectator.environments.collider.experiment import sensitivity
+from spectator.environments.collider.experiment.nature import expected_background, expected_signal
+from spectator.environments.collider.experiment.recording import Plan, collect, exposure_of
+from spectator.environments.collider.physics.channels import CHANNELS
+from spectator.environments.collider.physics.decays import background_angles, signal_angles
+from spectator.environments.collider.physics.scaling import energy_gain
+from spectator.environments.collider.policies.heuristic import HeuristicPhysicist
+from spectator.environments.collider.policies.reference import ReferencePhysicist
+from spectator.environments.collider.scenarios.sampler import draw
+from spectator.environments.collider.scenarios.tiers import TIERS
+from tests.environments.collider.campaigns import carry_out, opened, play
+
+
+@pytest.mark.parametrize("difficulty", TIERS)
+def test_strength_is_set_in_sigma(difficulty: str) -> None:
+    tier = TIERS[difficulty]  # type: ignore[index]
+    for seed in range(12):
+        task, nature = draw("zprime", difficulty, seed)  # type: ignore[arg-type]
+        z = sensitivity.ideal_significance(task, nature, task.channels[nature.primary], 0.5)
+        assert 0.85 * tier.expected_z < z < 1.25 * tier.expected_z
+
+
+def test_windows_hold_the_mass_and_nulls_are_as_many_as_the_tier_says() -> None:
+    voids = 0
+    for seed in range(300):
+        task, nature = draw("mixed", "hard", seed)
+        low, high = task.window_gev
+        voids += not nature.particles
+        assert all(low < particle.mass_gev < high for particle in nature.particles)
+        assert all(rate > 0 for particle in nature.particles for rate in particle.rates_fb.values())
+        if nature.particles:
+            spin = nature.particles[0].spin
+            assert all(spin in CHANNELS[name].spins for name in nature.particles[0].rates_fb)
+    assert abs(voids / 300 - TIERS["hard"].null_fraction) < 0.09
+
+
+def test_laws_that_no_book_has_move_candles_and_widen_resonances() -> None:
+    wide = 0
+    for seed in range(20):
+        task, nature = draw("law_shifted", "medium", seed)
+        assert all(candle.mass_gev not in (3.0969, 91.188, 80.37) for candle in task.candles.values())
+        offer = task.channels[nature.primary]
+        wide += nature.particles[0].width_gev > 0.4 * offer.relative_resolution * nature.particles[0].mass_gev
+    assert wide == 20
+
+
+def test_what_is_recorded_has_the_expected_mean_and_poisson_spread() -> None:
+    task, nature = draw("graviton", "easy", 4)
+    name = next(iter(task.channels))
+    thresholds = {name: task.channels[name].fit_window_gev[0] / 2.8}
+    plan = Plan(2, task.beams[2], 40.0, 0.1, thresholds, 1.0)
+    offer = task.channels[name]
+    exposure = exposure_of(plan, name)
+    expected = (expected_signal(nature, offer, exposure) + expected_background(nature, offer, exposure)).sum()
+    totals = np.array([collect(task, nature, plan, seed).data[name].events for seed in range(200)])
+    assert abs(totals.mean() - expected) < 4.0 * math.sqrt(expected / 200)
+    assert 0.75 < totals.var(ddof=1) / expected < 1.3
+
+
+def test_runs_are_independent_and_a_run_is_the_same_whatever_was_taken_before() -> None:
+    task, nature = draw("graviton", "easy", 4)
+    thresholds = {name: each.fit_window_gev[0] / 2.8 for name, each in task.channels.items()}
+    plans = [Plan(number, task.beams[2], 20.0, 0.1, thresholds, 1.0) for number in (1, 2)]
+    one, two = (collect(task, nature, plan, 9) for plan in plans)
+    again = collect(task, nature, plans[1], 9)
+    name = next(iter(thresholds))
+    assert (two.data[name].search == again.data[name].search).all()
+    assert (one.data[name].search != two.data[name].search).any()
+
+
+def test_rates_grow_with_energy_as_published() -> None:
+    """Ratios of 13 to 8 TeV: Higgs 2.27, Z 1.75 (LHC working groups), C_gg(750) 4.65 (arXiv:1512.04933)."""
+    assert 1 / energy_gain("gg", 125.0, 8.0) == pytest.approx(2.27, rel=0.01)
+    assert 1 / energy_gain("qq", 91.19, 8.0) == pytest.approx(1.75, rel=0.01)
+    assert 1 / energy_gain("gg", 750.0, 8.0) == pytest.approx(4.65, rel=0.01)
+
+
+def test_angles_are_shares() -> None:
+    for name, channel in CHANNELS.items():
+        for spin in channel.spins:
+            assert signal_angles(spin, name).sum() == pytest.approx(1.0)
+        assert background_angles(name).sum() == pytest.approx(1.0)
+
+
+def test_real_events_are_each_in_one_run_at_most() -> None:
+    environment, observation = opened(3, scenario="open_data_dimuon")
+    task = observation.content["task"]
+    half = task["luminosity_fb"] / 2
+    threshold = task["channels"][0]["trigger_threshold_gev"]
+    carry_out(
+        environment,
+        [
+            ("configure_beam", {"sqrt_s_tev": 8.0}),
+            ("set_trigger", {"thresholds_gev": {"dilepton_mumu": threshold}}),
+            *(2 * [("allocate_luminosity", {"luminosity_fb": half}), ("collect_collisions", {})]),
+        ],
+    )
+    lab = environment.laboratory
+    edges, counts = dimuon_spectrum()
+    first = int(np.argmin(np.abs(edges - lab.task.channels["dilepton_mumu"].edges_gev[0])))
+    taken = sum(
+        (run.data["dilepton_mumu"].tuning + run.data["dilepton_mumu"].search).sum(axis=1) for run in lab.runs
+    )
+    assert np.all(taken <= counts[first : first + len(taken)])
+    one, two = (run.data["dilepton_mumu"].events for run in lab.runs)
+    assert abs(one - two) < 5 * math.sqrt(one + two)
+
+
+def test_the_reference_finds_the_resonances_of_the_real_dimuons_and_not_the_shoulder_of_the_triggers() -> (
+    None
+):
+    found = {}
+    for seed in range(12):
+        environment, end = play(ReferencePhysicist(), seed, scenario="open_data_dimuon")
+        region = environment.laboratory.task.real_data
+        found[region] = environment.state["discovered"], environment.state["correct_mass"], end.reward
+    assert set(found) == {"jpsi", "upsilon", "z", "shoulder"}
+    assert all(found[region][:2] == (True, True) for region in ("jpsi", "upsilon", "z"))
+    assert found["shoulder"][0] is False and found["shoulder"][2] > 0.9
+
+
+def test_the_heuristic_calls_the_shoulder_a_discovery() -> None:
+    """The trap is real: a plan that does not look whether its background fits falls into it."""
+    for seed in range(12):
+        environment, end = play(HeuristicPhysicist(), seed, scenario="open_data_dimuon")
+        if environment.laboratory.task.real_data == "shoulder":
+            assert end.reward == 0.0
+            return
+    raise AssertionError("no seed has the shoulder")
+
+
+def test_the_four_lepton_higgs_is_seen_where_it_is_and_is_no_discovery() -> None:
+    environment, observation = opened(1, scenario="open_data_4l")
+    task = observation.content["task"]
+    end = carry_out(
+        environment,
+        [
+            ("configure_beam", {"sqrt_s_tev": 8.0}),
+            (
+                "set_trigger",
+                {"thresholds_gev": {"four_lepton": task["channels"][0]["trigger_threshold_gev"]}},
+            ),
+            ("allocate_luminosity", {"luminosity_fb": task["luminosity_fb"], "tuning_fraction": 0.02}),
+            ("collect_collisions", {}),
+            ("select_channel", {"channel": "four_lepton"}),
+            ("freeze_selection", {}),
+            ("unblind", {"channel": "four_lepton"}),
+            ("scan_bump", {"channel": "four_lepton"}),
+        ],
+    )
+    scan = end.content["findings"]["four_lepton"]["scan"]
+    assert abs(scan["best_mass_gev"] - 125.1) < 2.5
+    assert 2.0 < scan["best_z"] < 4.0

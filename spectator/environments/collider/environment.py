@@ -375,7 +375,7 @@ def legal_tools(lab: Laboratory) -> list[str]:
         "set_trigger": True,
         "allocate_luminosity": lab.beam is not None,
         "collect_collisions": lab.planned is not None and bool(lab.thresholds_gev),
-        "calibrate_detector": runs,
+        "calibrate_detector": runs and bool(lab.task.candles),
         "select_channel": True,
         "optimise_selection": runs and chosen and open_,
         "build_invariant_mass": runs and chosen and open_,

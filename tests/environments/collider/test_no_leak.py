@@ -31,12 +31,13 @@ def prompt_of(observation: Observation) -> str:
 
 
 def features(prompts: list[str]) -> Array:
-    """Length of each prompt, its most usual words and letters, and its first numbers."""
-    words = Counter(word for prompt in prompts for word in set(re.findall(r"[a-z_]{3,}", prompt)))
-    common = [word for word, _ in words.most_common(WORDS)]
+    """Length of each prompt, the words in which prompts differ most, and its first numbers."""
+    counted = [Counter(re.findall(r"[a-z_]{3,}", prompt)) for prompt in prompts]
+    words = sorted({word for counts in counted for word in counts})
+    spread = {word: float(np.var([counts[word] for counts in counted])) for word in words}
+    common = sorted(words, key=lambda word: -spread[word])[:WORDS]
     rows = []
-    for prompt in prompts:
-        counts = Counter(re.findall(r"[a-z_]{3,}", prompt))
+    for prompt, counts in zip(prompts, counted, strict=True):
         numbers = [float(number) for number in re.findall(r"\d+\.?\d*", prompt.split("Situation now:")[1])][
             :60
         ]

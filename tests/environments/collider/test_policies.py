@@ -63,12 +63,13 @@ def heuristic() -> list[float]:
     return scores(lambda seed: HeuristicPhysicist(), SEEDS)
 
 
-def test_random_heuristic_reference_and_oracle_stand_in_this_order(
-    reference: list[float], heuristic: list[float]
-) -> None:
-    assert above(heuristic, scores(RandomPhysicist, SEEDS)) > 2.0
+def test_random_heuristic_reference_and_oracle_stand_in_this_order() -> None:
+    hard = {"difficulty": "hard"}
+    heuristic = scores(lambda seed: HeuristicPhysicist(), SEEDS, **hard)
+    reference = scores(lambda seed: ReferencePhysicist(), SEEDS, **hard)
+    assert above(heuristic, scores(RandomPhysicist, SEEDS, **hard)) > 2.0
     assert above(reference, heuristic) > 2.0
-    assert above(oracle_scores(SEEDS), reference) > 2.0
+    assert above(oracle_scores(SEEDS, **hard), reference) > 2.0
 
 
 class ClaimAtOnce(PlannedPhysicist):

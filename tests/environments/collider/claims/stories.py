@@ -64,8 +64,8 @@ def claimed(name: str = "sel-1", **changed: Any) -> Told:
 
 
 def nothing(limit: float, mass: float = 130.0) -> Told:
-    empty = dict.fromkeys(("mass_gev", "mass_error_gev", "z_local", "z_global"))
-    return claimed(kind="null", signal_limit=limit, limit_mass_gev=mass, **empty)
+    empty: dict[str, Any] = dict.fromkeys(("mass_gev", "mass_error_gev", "z_local", "z_global"))
+    return claimed("sel-1", **{"kind": "null", "signal_limit": limit, "limit_mass_gev": mass, **empty})
 
 
 def events(*told: Told) -> list[RecordedEvent]:

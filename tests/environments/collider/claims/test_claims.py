@@ -89,7 +89,7 @@ def test_fresh_runs_under_a_second_selection_are_fine() -> None:
     assert check_claim(file_of(*told)).ok
 
 
-def rechained(claim: ClaimFile, change: Callable[[list[str]], None]) -> ClaimFile:
+def rechained(claim: ClaimFile, change: Callable[[list[str]], object]) -> ClaimFile:
     """The file with other events and a chain that fits them: the forgery of somebody who knows the format."""
     texts = list(claim.events)
     change(texts)

@@ -112,7 +112,32 @@ def minimise(problem: Problem, start: Floats, free: NDArray[np.bool_]) -> Minimu
         foreseen = -float(gradient @ moved) - 0.5 * float(moved @ information @ moved)
         damping = _next_damping(damping, (value - reached) / max(foreseen, 1e-300))
         theta, expected, value = tried, new, reached
-    return Minimum(theta, expected, value, converged, _at_limit(problem, theta))
+    found = Minimum(theta, expected, value, converged, _at_limit(problem, theta))
+    return found if converged else _migrad(problem, found, free)
+
+
+def _migrad(problem: Problem, found: Minimum, free: NDArray[np.bool_]) -> Minimum:
+    """Go on by MIGRAD of iminuit where the scoring did not come to rest; keep the better of the two."""
+    from iminuit import Minuit
+
+    def cost(theta: Floats) -> float:
+        value = objective(problem, theta, problem.expected(theta))
+        return value if np.isfinite(value) else 1e30
+
+    def slope(theta: Floats) -> Floats:
+        return gradient_of(problem, theta, np.maximum(problem.expected(theta), 1e-12))
+
+    minuit = Minuit(cost, found.theta, grad=slope)
+    minuit.errordef = Minuit.LIKELIHOOD
+    minuit.fixed = (~free).tolist()
+    minuit.limits = list(zip(problem.lower, problem.upper, strict=True))
+    minuit.migrad()
+    theta = np.clip(np.array(minuit.values), problem.lower, problem.upper)
+    expected = problem.expected(theta)
+    value = objective(problem, theta, expected)
+    if not minuit.valid or value > found.nll + 1e-6:
+        return found
+    return Minimum(theta, expected, value, True, _at_limit(problem, theta))
 
 
 def _next_damping(damping: float, gain: float) -> float:

@@ -1,0 +1,1 @@
+"""The validation of the collider analysis, which writes docs/collider-physics.md."""

@@ -12,15 +12,16 @@ from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any, Final, TypeVar
 
-from sqlalchemy import Connection, insert, select, update
+from sqlalchemy import Connection, insert, select
 from sqlalchemy.exc import IntegrityError, OperationalError
 
 from spectator.errors import JournalError, JournalUnavailable, SequenceConflict, SpectatorError, typed_as
-from spectator.events import Event, RecordedEvent
+from spectator.events import RecordedEvent
 from spectator.journal.attachments import Attachments
 from spectator.journal.chain import GENESIS, extend
 from spectator.journal.stores.call_rows import CallRows, Prompt
 from spectator.journal.stores.database import RESTART, Database, is_damage, reason
+from spectator.journal.stores.episode_index import end_of, row_of_start
 from spectator.journal.stores.insertion import Insertion
 from spectator.journal.stores.schema import episodes, events
 
@@ -215,9 +216,9 @@ class Writer:
         heads[episode_id] = head if batch[-1].type != "episode.ended" else replace(head, prompts={})
         for recorded in batch:
             if recorded.type == "episode.started":
-                connection.execute(insert(episodes).values(_index_row(recorded.event)))
+                connection.execute(insert(episodes).values(row_of_start(recorded.event)))
             elif recorded.type == "episode.ended":
-                connection.execute(_index_end(recorded.event, head))
+                connection.execute(end_of(recorded.event, head.seq, head.digest))
                 logger.info(
                     "episode %s is recorded: %d events, digest %s", episode_id, head.seq, head.digest.hex()
                 )
@@ -309,43 +310,3 @@ def _deliver(done: asyncio.Future[Any], error: SpectatorError | None, result: An
         done.set_result(result)
     else:
         done.set_exception(error)
-
-
-def _index_row(started: Event) -> dict[str, Any]:
-    data = started.data
-    agent = data["seats"][data["agent"]]
-    others = [seat["policy"] for actor, seat in data["seats"].items() if actor != data["agent"]]
-    return {
-        "episode_id": started.episode_id,
-        "epoch": started.epoch,
-        "environment": data["environment"],
-        "title": data["title"],
-        "captain": agent["policy"],
-        "captain_label": agent["label"],
-        "opponent": others[0] if others else "",
-        "pack": data["pack"],
-        "seed": str(data["seed"]),
-        "started_at": started.at,
-        "parent": (data.get("parent") or {}).get("episode_id"),
-        "run_id": data.get("run_id"),
-        "group_id": data.get("group_id"),
-        "attempt": data.get("attempt"),
-    }
-
-
-def _index_end(ended: Event, head: _Head) -> Any:
-    data = ended.data
-    return (
-        update(episodes)
-        .where(episodes.c.episode_id == ended.episode_id)
-        .values(
-            ended_at=ended.at,
-            reason=data["reason"],
-            score=data["score"],
-            result=data["result"],
-            turns=data["turns"],
-            detail=data.get("detail"),
-            end_seq=head.seq,
-            end_digest=head.digest,
-        )
-    )

@@ -102,10 +102,10 @@ class EpisodeFeed:
             elif not self._viewer.over:
                 return None
             else:
-                recorded = self._relay.live.end_recorded
+                live = self._relay.live
                 self.leave()
                 if self._episode_id is not None:
-                    return Close.ENDED if recorded else Close.UNRECORDED
+                    return Close.ENDED if live.end_recorded else await self._unended(live)
 
     def leave(self) -> None:
         """Show nothing more; safe to call twice."""
@@ -113,6 +113,12 @@ class EpisodeFeed:
         if self._relay is not None:
             self._sources.audience.unwatch(self._viewer, self._relay)
             self._relay = None
+
+    async def _unended(self, live: EpisodeView) -> Close:
+        """Why an episode is over that has no end: it was suspended, or its end could not be recorded."""
+        last = await self._sources.records.read(live.episode_id, after_seq=live.head_seq - 1, limit=1)
+        suspended = bool(last) and last[0].event.type == "episode.suspended"
+        return Close.UNENDED if suspended else Close.UNRECORDED
 
     async def _open(self) -> Close | None:
         """Begin with an episode, if there is one to begin with; why it is over, if it is."""

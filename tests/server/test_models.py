@@ -17,6 +17,7 @@ from server.settings import Settings
 from tests.llm.brains import batsman, counter, obedient
 from tests.llm.endpoints import endpoint, write_captains
 from tests.llm.fake_server import Mode
+from tests.server.watching import watch
 from tests.serving import PATIENCE_S, Serving, serve, serve_process, test_settings, without_errors
 
 CANARY = "sk-canary-4711-do-not-print"
@@ -250,3 +251,25 @@ def test_a_model_that_was_never_reached_is_on_the_board_unranked(tmp_path: Path)
     )
     assert dead["measures"] == {} and dead["wins"] == 0
     assert "not ranked: 0.0 % of its decisions are its own" in page
+
+
+def test_whoever_watches_an_episode_that_is_suspended_is_told_so_and_it_goes_on_after_a_restart(
+    tmp_path: Path,
+) -> None:
+    with endpoint(counter) as fake:
+        gone = fake.base_url
+    file = tmp_path / "captains.toml"
+    write_captains(file, away={"base_url": gone}, gone={"base_url": gone, "retries": 0})
+    with serve(model_settings(tmp_path, file)) as running:
+        fields = {"environment": "counting", "captain_preset": "llm:gone", "options": {"turns": 2}}
+        episode_id = running.start(**fields, pace="fast", on_failure="suspend")
+        with watch(f"{running.ws_url}/live/{episode_id}") as viewer:
+            bye = viewer.until("bye")
+        assert (bye["code"], bye["reconnect"]) == (1000, False)
+        assert bye["reason"] == "its record has no end, and nobody plays it on here"
+        assert running.events(episode_id)[-1]["data"]["failure_class"] == "model_infra"
+        assert running.client.get("/custom/status").json()["running"] == []
+    with endpoint(counter) as fake:
+        write_captains(file, away={"base_url": fake.base_url}, gone={"base_url": fake.base_url})
+        with serve(model_settings(tmp_path, file)) as running:
+            assert running.finish(episode_id)["reason"] == "finished"

@@ -6,7 +6,7 @@ import asyncio
 import os
 import signal
 import threading
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import asynccontextmanager
@@ -19,8 +19,8 @@ from spectator.clock import SystemClock
 from spectator.errors import EpisodeError, SpectatorError
 from spectator.events import RecordedEvent, decode
 from spectator.journal.attachments import Attachments
-from spectator.model_calls import ModelCall
 from spectator.policies.spending import Caps, SpendLedger
+from spectator.runs.in_memory import EpisodeInMemory
 from spectator.runs.jobs import Job, job_plan
 from spectator.runs.playing import Venue, play_here
 from spectator.steppers.opening import inline
@@ -79,7 +79,7 @@ def play_apart(order: Order) -> tuple[list[str], Attachments]:
     Raises:
         EpisodeError: It could not be played; the only error, since others do not travel between processes.
     """
-    gathered = _Gathering()
+    gathered = EpisodeInMemory()
     try:
         asyncio.run(_play_apart(order, gathered))
     except (SpectatorError, LookupError) as error:
@@ -87,7 +87,7 @@ def play_apart(order: Order) -> tuple[list[str], Attachments]:
     return gathered.texts, Attachments(gathered.calls, gathered.truth)
 
 
-async def _play_apart(order: Order, gathered: _Gathering) -> None:
+async def _play_apart(order: Order, gathered: EpisodeInMemory) -> None:
     clock, load = SystemClock(), _loader(order.worlds)
     venue = Venue(gathered, clock, load, SpendLedger(Caps(), Caps(), clock), open_stepper=inline)  # type: ignore[arg-type]
     plan = job_plan(order.job, load(order.job.environment), order.attempt, order.run_id)
@@ -98,26 +98,6 @@ async def _play_apart(order: Order, gathered: _Gathering) -> None:
 def _loader(worlds: MakeWorlds) -> LoadWorld:
     """What ``worlds`` makes, once a process."""
     return worlds()
-
-
-class _Gathering:
-    """As much of a journal as one episode needs."""
-
-    def __init__(self) -> None:
-        self.texts: list[str] = []
-        self.calls: list[Sequence[ModelCall]] = []
-        self.truth: str | None = None
-
-    async def append(
-        self, events: Sequence[RecordedEvent], *, attachments: Attachments | None = None
-    ) -> None:
-        self.texts.extend(recorded.text for recorded in events)
-        decisions = sum(recorded.event.type == "decision.made" for recorded in events)
-        if attachments is not None:
-            self.calls += attachments.calls
-            self.truth = attachments.truth or self.truth
-            decisions -= len(attachments.calls)
-        self.calls += [()] * decisions
 
 
 @asynccontextmanager

@@ -9,6 +9,7 @@ comprehensions and lambdas are part of the function that they stand in.
 from __future__ import annotations
 
 import http.server
+import inspect
 import json
 import re
 import sqlite3
@@ -65,7 +66,10 @@ class Trip:
         elif self._on and self._ends is not None and re.search(self._ends, where):
             self._on = False
             self.over.set()
-        if self._on and not step[1].endswith(">"):
+        is_function = code.co_flags & inspect.CO_OPTIMIZED and not name.endswith(
+            ">"
+        )  # no module, no class body
+        if self._on and is_function:
             self.steps[step] = None
 
     @property

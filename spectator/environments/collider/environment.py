@@ -160,7 +160,7 @@ class ColliderEnvironment:
             tool: LegalAction(tool=tool, arguments=schema) for tool, schema in schemas(task).items()
         }
         told = task.told
-        self._lab.tell(
+        self._lab.add_fact(
             "campaign_opened",
             **{name: told[name] for name in (
                 "campaign", "difficulty", "search_window_gev", "channels", "beams", "candles", "real_data",
@@ -250,7 +250,7 @@ class ColliderEnvironment:
             }
         else:
             return
-        lab.tell(
+        lab.add_fact(
             "campaign_graded",
             **lab.verdict,
             hard_violations=lab.hard,

@@ -19,7 +19,7 @@ _ENOUGH: Final = 1e-5
 """Estimated distance to the minimum, in log-likelihood, at which the search ends."""
 
 
-class Problem(Protocol):
+class LikelihoodProblem(Protocol):
     """Expected counts as a function of parameters."""
 
     counts: Floats
@@ -59,7 +59,7 @@ class Minimum:
     at_limit: NDArray[np.bool_]
 
 
-def objective(problem: Problem, theta: Floats, expected: Floats) -> float:
+def objective(problem: LikelihoodProblem, theta: Floats, expected: Floats) -> float:
     """Negative log-likelihood with constraints; infinite where a bin expects nothing or less."""
     if not (expected > 0).all() or not np.isfinite(expected).all():
         return float("inf")
@@ -67,13 +67,15 @@ def objective(problem: Problem, theta: Floats, expected: Floats) -> float:
     return log_likelihood_gap(problem.counts, expected) + pulls
 
 
-def gradient_of(problem: Problem, theta: Floats, expected: Floats) -> Floats:
+def gradient_of(problem: LikelihoodProblem, theta: Floats, expected: Floats) -> Floats:
     """First derivatives of the objective."""
     slope = (1.0 - problem.counts / expected) @ problem.derivatives(theta)
     return np.asarray(slope + problem.weight * (theta - problem.centre))
 
 
-def gradient_and_information(problem: Problem, theta: Floats, expected: Floats) -> tuple[Floats, Floats]:
+def gradient_and_information(
+    problem: LikelihoodProblem, theta: Floats, expected: Floats
+) -> tuple[Floats, Floats]:
     """First derivatives of the objective, and its expected second derivatives."""
     rows = problem.derivatives(theta)
     gradient = rows.T @ (1.0 - problem.counts / expected) + problem.weight * (theta - problem.centre)
@@ -81,7 +83,7 @@ def gradient_and_information(problem: Problem, theta: Floats, expected: Floats) 
     return gradient, information
 
 
-def minimise(problem: Problem, start: Floats, free: NDArray[np.bool_]) -> Minimum:
+def minimise(problem: LikelihoodProblem, start: Floats, free: NDArray[np.bool_]) -> Minimum:
     """Go from ``start`` downhill to a minimum; parameters that are not ``free`` stay.
 
     A parameter that presses against a limit stays there as long as it does.
@@ -116,7 +118,7 @@ def minimise(problem: Problem, start: Floats, free: NDArray[np.bool_]) -> Minimu
     return found if converged else _migrad(problem, found, free)
 
 
-def _migrad(problem: Problem, found: Minimum, free: NDArray[np.bool_]) -> Minimum:
+def _migrad(problem: LikelihoodProblem, found: Minimum, free: NDArray[np.bool_]) -> Minimum:
     """Go on by MIGRAD of iminuit where the scoring did not come to rest; keep the better of the two."""
     from iminuit import Minuit
 
@@ -150,11 +152,11 @@ def _next_damping(damping: float, gain: float) -> float:
     return max(0.1 * damping, 1e-9) if gain > 0.8 else damping
 
 
-def _at_limit(problem: Problem, theta: Floats) -> NDArray[np.bool_]:
+def _at_limit(problem: LikelihoodProblem, theta: Floats) -> NDArray[np.bool_]:
     return (theta <= problem.lower) | (theta >= problem.upper)
 
 
-def _pressed(problem: Problem, theta: Floats, gradient: Floats) -> NDArray[np.bool_]:
+def _pressed(problem: LikelihoodProblem, theta: Floats, gradient: Floats) -> NDArray[np.bool_]:
     return ((theta <= problem.lower) & (gradient > 0)) | ((theta >= problem.upper) & (gradient < 0))
 
 
@@ -163,7 +165,7 @@ def _distance(gradient: Floats, information: Floats, moving: NDArray[np.bool_]) 
 
 
 def _step(
-    problem: Problem,
+    problem: LikelihoodProblem,
     theta: Floats,
     gradient: Floats,
     information: Floats,
@@ -188,7 +190,7 @@ def _solve(matrix: Floats, vector: Floats) -> Floats:
         return np.asarray(scale * np.linalg.lstsq(unit, scale * vector, rcond=1e-10)[0])
 
 
-def covariance(problem: Problem, minimum: Minimum, free: NDArray[np.bool_]) -> Floats:
+def covariance(problem: LikelihoodProblem, minimum: Minimum, free: NDArray[np.bool_]) -> Floats:
     """Covariance of all parameters from the observed second derivatives; fixed ones have none.
 
     The expected second derivatives stand in where the observed ones are not those of a minimum.
@@ -206,7 +208,9 @@ def covariance(problem: Problem, minimum: Minimum, free: NDArray[np.bool_]) -> F
     return full
 
 
-def _observed(problem: Problem, theta: Floats, information: Floats, moving: NDArray[np.bool_]) -> Floats:
+def _observed(
+    problem: LikelihoodProblem, theta: Floats, information: Floats, moving: NDArray[np.bool_]
+) -> Floats:
     """Second derivatives by central differences of the first ones."""
     chosen = np.flatnonzero(moving)
     rows = []

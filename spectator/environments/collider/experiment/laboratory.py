@@ -125,7 +125,7 @@ class Laboratory:
         task = self.task
         self.left = Resources(task.budget_musd, task.luminosity_fb, task.days)
 
-    def tell(self, event: str, /, **data: Any) -> None:
+    def add_fact(self, event: str, /, **data: Any) -> None:
         """Note a fact, with what is left."""
         left = {
             "budget_left_musd": six(self.left.budget_musd),
@@ -137,7 +137,7 @@ class Laboratory:
     def note(self, code: str, message: str) -> None:
         """Note that a soft rule was broken."""
         self.soft.append(code)
-        self.tell("rule_broken", code=code, message=message)
+        self.add_fact("rule_broken", code=code, message=message)
 
     def scale_of(self, channel: str) -> DetectorScale:
         """What is known of the detector that measures ``channel``."""

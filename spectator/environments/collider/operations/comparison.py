@@ -57,7 +57,7 @@ def measure_angular(lab: Laboratory, given: actions.AtMass) -> dict[str, Any]:
     }
     analysis.findings[f"angle:{mass:g}"] = True
     analysis.findings["angle"] = told
-    lab.tell("angle_measured", **told)
+    lab.add_fact("angle_measured", **told)
     return told
 
 
@@ -100,7 +100,7 @@ def cross_check(lab: Laboratory, given: actions.CrossCheck) -> dict[str, Any]:
     }
     analysis.findings[key] = True
     analysis.findings.setdefault("checks", []).append({**told, "channel": given.channel})
-    lab.tell("cross_checked", **told)
+    lab.add_fact("cross_checked", **told)
     return told
 
 
@@ -202,7 +202,7 @@ def combine_channels(lab: Laboratory, given: actions.CombineChannels) -> dict[st
         "z_by_channel": {name: round(pull, 3) for name, pull in pulls.items()},
     }
     lab.selection.combination = told
-    lab.tell("channels_combined", **told)
+    lab.add_fact("channels_combined", **told)
     return told
 
 
@@ -239,5 +239,5 @@ def request_theory_review(lab: Laboratory, given: actions.ReviewTheory) -> dict[
         "spins": {name: list(offer.channel.spins) for name, offer in lab.task.channels.items()},
         "comment": "Backgrounds of leptons and photons grow as qq, those of jets as gg.",
     }
-    lab.tell("theory_reviewed", **told)
+    lab.add_fact("theory_reviewed", **told)
     return told

@@ -49,7 +49,7 @@ def submit_discovery_claim(lab: Laboratory, given: actions.SubmitClaim) -> dict[
         "other_masses_gev": list(given.other_masses_gev),
     }
     lab.claim = {**claim, "measured": measured}
-    lab.tell("claim_made", **claim)
+    lab.add_fact("claim_made", **claim)
     return claim
 
 
@@ -127,5 +127,5 @@ def conclude_null(lab: Laboratory, given: actions.ConcludeNull) -> dict[str, Any
         "other_masses_gev": [],
     }
     lab.claim = {**claim, "measured": None, "limits": len({limit["channel"] for limit in limits})}
-    lab.tell("claim_made", **claim)
+    lab.add_fact("claim_made", **claim)
     return claim

@@ -125,7 +125,7 @@ def scan_bump(lab: Laboratory, given: actions.InChannel) -> dict[str, Any]:
         "shape_ok": bool(found.background_p_value >= SHAPE_P_VALUE),
     }
     analysis.findings["scan"] = {**told, "shape_p_value": six(found.background_p_value)}
-    lab.tell(
+    lab.add_fact(
         "mass_scanned",
         **told,
         masses_gev=[six(mass) for mass in found.masses_gev],
@@ -185,7 +185,7 @@ def estimate_significance(lab: Laboratory, given: actions.AtMass) -> dict[str, A
     }
     analysis.findings[f"z:{mass:g}"] = True
     analysis.findings.setdefault("significances", []).append(told)
-    lab.tell("significance_estimated", **told)
+    lab.add_fact("significance_estimated", **told)
     return told
 
 
@@ -246,7 +246,7 @@ def fit_peak(lab: Laboratory, given: actions.FitResonance) -> dict[str, Any]:
     analysis.findings[key] = True
     analysis.findings.setdefault("fits", []).append(told)
     first, last = fit.bins
-    lab.tell(
+    lab.add_fact(
         "resonance_fitted",
         **told,
         edges_gev=edges[first : last + 1].tolist(),
@@ -283,7 +283,7 @@ def request_systematics(lab: Laboratory, given: actions.AtMass) -> dict[str, Any
     analysis.findings["spurious"] = told
     for name in [name for name in analysis.findings if name.startswith("z:")]:
         del analysis.findings[name]
-    lab.tell("systematics_assessed", **told)
+    lab.add_fact("systematics_assessed", **told)
     return told
 
 
@@ -305,7 +305,7 @@ def set_limit(lab: Laboratory, given: actions.AtMass) -> dict[str, Any]:
     }
     analysis.findings[f"limit:{mass:g}"] = True
     analysis.findings.setdefault("limits", []).append(told)
-    lab.tell("limit_set", **told)
+    lab.add_fact("limit_set", **told)
     return told
 
 

@@ -51,7 +51,7 @@ def configure_beam(lab: Laboratory, given: actions.ConfigureBeam) -> dict[str, A
         "days_per_fb": beam.days_per_fb,
         "pileup": beam.pileup,
     }
-    lab.tell("beam_configured", **told)
+    lab.add_fact("beam_configured", **told)
     return told
 
 
@@ -83,7 +83,7 @@ def set_trigger(lab: Laboratory, given: actions.SetTrigger) -> dict[str, Any]:
         "bandwidth_hz": BANDWIDTH_HZ,
         "live_fraction": lab.live_fraction,
     }
-    lab.tell("trigger_set", **told)
+    lab.add_fact("trigger_set", **told)
     if lab.live_fraction < 0.999:
         lab.note("prescaled_trigger", f"Only {lab.live_fraction:.0%} of the triggered events are kept.")
     turn_on = {name: six(trigger.TURN_ON * threshold) for name, threshold in thresholds.items()}
@@ -98,7 +98,9 @@ def allocate_luminosity(lab: Laboratory, given: actions.AllocateLuminosity) -> d
         raise HardRule("over_luminosity", f"luminosity_fb: at most {lab.left.luminosity_fb:g} fb^-1 is left.")
     lab.planned = (given.luminosity_fb, given.tuning_fraction)
     musd, days = run_price(lab)
-    lab.tell("luminosity_allocated", planned_fb=given.luminosity_fb, tuning_fraction=given.tuning_fraction)
+    lab.add_fact(
+        "luminosity_allocated", planned_fb=given.luminosity_fb, tuning_fraction=given.tuning_fraction
+    )
     return {
         "planned_fb": given.luminosity_fb,
         "tuning_fraction": given.tuning_fraction,
@@ -137,7 +139,7 @@ def collect_collisions(lab: Laboratory, given: actions.NoArguments) -> dict[str,
         "pileup": run.beam.pileup,
         "events": {name: dataset.events for name, dataset in run.data.items()},
     }
-    lab.tell("run_collected", **told)
+    lab.add_fact("run_collected", **told)
     return told
 
 
@@ -168,7 +170,7 @@ def _keep(lab: Laboratory, candle: Candle, fitted: tuple[DetectorScale, dict[str
     fresh = before is None or candle.name in before.candles
     lab.scales[candle.detector] = found if fresh or before is None else _combined(before, found)
     lab.fitted_candles[candle.name] = len(lab.runs)
-    lab.tell("detector_calibrated", **told)
+    lab.add_fact("detector_calibrated", **told)
     return told
 
 

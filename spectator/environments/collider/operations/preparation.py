@@ -40,7 +40,7 @@ def select_channel(lab: Laboratory, given: actions.SelectChannel) -> dict[str, A
         "channel": given.channel,
         "relative_resolution": offer.relative_resolution,
     }
-    lab.tell("channel_selected", **told)
+    lab.add_fact("channel_selected", **told)
     if seen:
         lab.note(
             "reselect_after_unblind",
@@ -96,7 +96,7 @@ def optimise_selection(lab: Laboratory, given: actions.OptimiseSelection) -> dic
     analysis.findings["cut"] = (cut, len(lab.runs))
     table = _efficiencies(lab, given.channel)
     told = {"selection_id": lab.selection.name, "channel": given.channel, **table[cut]}
-    lab.tell("selection_optimised", **told)
+    lab.add_fact("selection_optimised", **told)
     return {
         **told,
         "tuning_events": int(
@@ -165,7 +165,7 @@ def build_invariant_mass(lab: Laboratory, given: actions.BuildInvariantMass) -> 
         "sidebands": np.where(blinded, 0, _fresh(lab, analysis)).tolist(),
         "blinded_gev": [low, high],
     }
-    lab.tell("spectrum_built", **told)
+    lab.add_fact("spectrum_built", **told)
     return {
         "channel": given.channel,
         "window_gev": [low, high],
@@ -227,7 +227,7 @@ def subtract_background(lab: Laboratory, given: actions.SubtractBackground) -> d
         "ndf": fit.ndf,
         "p_value": six(fit.p_value),
     }
-    lab.tell(
+    lab.add_fact(
         "background_estimated",
         **told,
         edges_gev=edges.tolist(),
@@ -266,7 +266,7 @@ def freeze_selection(lab: Laboratory, given: actions.NoArguments) -> dict[str, A
         )
     selection.frozen = True
     told = {"selection_id": selection.name, "channels": frozen}
-    lab.tell("selection_frozen", **told)
+    lab.add_fact("selection_frozen", **told)
     return told
 
 
@@ -300,7 +300,7 @@ def unblind(lab: Laboratory, given: actions.InChannel) -> dict[str, Any]:
         "datasets": [f"run-{run}" for run in runs],
         "luminosity_fb": six(sum(lab.runs[run - 1].luminosity_fb for run in runs)),
     }
-    lab.tell(
+    lab.add_fact(
         "unblinded",
         **told,
         edges_gev=edges.tolist(),

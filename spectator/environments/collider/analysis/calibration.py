@@ -51,9 +51,7 @@ NOT_A_FIT: Final = 5.0
 """A candle is fitted where its peak stands out by at least so many standard deviations."""
 
 SHAPE_FLOOR: Final = 2e-4
-"""Relative error of a fitted mass from the peak's unknown shape. With millions of events the statistical
-error is meaningless: on the shipped spectrum J/psi moves by up to 2e-4 between a Gauss curve, a Crystal
-Ball and windows of other widths (docs/collider-physics.md)."""
+"""Least relative error of a scale: what a peak's unknown shape does to its mass where the fit cannot tell."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +61,7 @@ class Calibration:
     Args:
         candle: Its name.
         scale: Measured over true mass; divide a measured mass by it.
-        scale_error: Standard error, with that of the true mass and the floor for the shape.
+        scale_error: Standard error, with that of the true mass, and not below the floor for the shape.
         relative_resolution: Gaussian sigma over mass.
         relative_resolution_error: Its standard error.
         resolution_factor: ``relative_resolution`` over the expected one; ``None`` where none was given.
@@ -160,9 +158,7 @@ def _compared(
     name: str, fit: ResonanceFit, true: float, true_error: float, expected: float | None
 ) -> Calibration:
     scale = fit.mass_gev / true
-    error = scale * math.sqrt(
-        (fit.mass_error_gev / fit.mass_gev) ** 2 + (true_error / true) ** 2 + SHAPE_FLOOR**2
-    )
+    error = scale * max(math.hypot(fit.mass_error_gev / fit.mass_gev, true_error / true), SHAPE_FLOOR)
     resolution, resolution_error = fit.width_gev / fit.mass_gev, fit.width_error_gev / fit.mass_gev
     factor = None
     if expected is not None:

@@ -13,7 +13,6 @@ from spectator.environments.collider.analysis.backgrounds import (
     BACKGROUNDS,
     ORDERS,
     design,
-    goodness,
     poisson_regression,
 )
 from spectator.environments.collider.analysis.checks import (
@@ -26,36 +25,17 @@ from spectator.environments.collider.analysis.checks import (
     checked_window,
     refuse,
 )
+from spectator.environments.collider.analysis.description import POOR, FitTask, Trial, describe
 from spectator.environments.collider.analysis.interval import FAINT, FAR, NEAR, mass_spread, widths_to_try
-from spectator.environments.collider.analysis.likelihood import Minimum, covariance, minimise
-from spectator.environments.collider.analysis.peaks import MODELS, PeakProblem
-from spectator.environments.collider.analysis.scores import gauss_templates, score_test, score_z
-from spectator.environments.collider.analysis.starting import Start, starts
-
-POOR: Final = 0.01
-"""A chi-square less likely than this asks for a richer description."""
-
-MOST_PEAKS: Final = 4
-SMALLEST_PEAK: Final = 0.03
-"""A further peak of fewer events, as a share of the main one, is taken for a flaw of the main one's shape."""
-
-STIFFNESS: Final = 5.0
-"""A background may have one coefficient for each so many sigma of the window: one that bends within the width
-of a peak would swallow it."""
-
-TYPICAL: Final = 14.0
-TYPICAL_ERROR: Final = 0.8
-"""Where nothing is known of the width, its logarithm is weakly constrained to that of the window over 14,
-within 0.8. Any clear peak overrules it; without it a faint one shrinks to a spike of one bin."""
-
-APART: Final = 1.8
-"""Two peaks are at least so many sigma apart."""
-
-_WIDEST: Final = 4.0
-"""The largest sigma is the window over this: nothing wider can be told from a background in it."""
+from spectator.environments.collider.analysis.likelihood import covariance, minimise
+from spectator.environments.collider.analysis.peaks import MODELS
 
 AS_WIDE: Final = 0.85
 """A sigma of so much of the largest one counts as pressed against it."""
+
+SHAPE_ERROR: Final = 2e-4
+"""Relative error of a mass from a shape that does not describe the data. With millions of events the
+statistical error is meaningless: the shipped J/psi and Z move by 1e-4 to 5e-4 between shapes and windows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +45,7 @@ class ResonanceFit:
     Args:
         mass_gev: Its mass.
         mass_error_gev: Standard error; where the description is poor it is scaled by sqrt(chi2 / ndf), as the
-            Particle Data Group does.
+            Particle Data Group does, and 2e-4 of the mass are added in quadrature.
         width_gev: Gaussian width sigma: the resolution, without the natural width of ``voigt``.
         signal: Events of the peak, those outside the window too.
         z_local: Significance at this mass: sqrt(q0), 0 without an excess.
@@ -118,50 +98,6 @@ class ResonanceFit:
         return self.width_at_limit or self.z_over_smooth < 0.5 * min(self.z_local, 10.0)
 
 
-@dataclass(frozen=True, slots=True)
-class _Trial:
-    """One description, fitted."""
-
-    problem: PeakProblem
-    minimum: Minimum
-    background: str
-    chi2: float
-    ndf: int
-    p_value: float
-
-    @property
-    def score(self) -> float:
-        """Akaike's criterion, halved: smaller is better."""
-        return self.minimum.nll + int(self.problem.free().sum())
-
-
-@dataclass(frozen=True, slots=True)
-class _Task:
-    """What a caller asked for, checked."""
-
-    edges: Floats
-    counts: Floats
-    model: str
-    background: str
-    gamma: float
-    resolution_gev: float | None
-    resolution_error_gev: float
-    mass: float | None
-
-    @property
-    def typical(self) -> tuple[float, float]:
-        """Centre and error, on a logarithmic scale, of the constraint on the width."""
-        if self.resolution_gev is not None:
-            return self.resolution_gev, self.resolution_error_gev / self.resolution_gev
-        return float(self.edges[-1] - self.edges[0]) / TYPICAL, TYPICAL_ERROR
-
-    @property
-    def sigmas(self) -> tuple[float, float]:
-        bins = np.diff(self.edges)
-        least = 0.3 * float(bins.min())
-        return least, max(float(self.edges[-1] - self.edges[0]) / _WIDEST, 2.0 * least)
-
-
 def fit_resonance(
     edges_gev: ArrayLike,
     counts: ArrayLike,
@@ -207,7 +143,7 @@ def fit_resonance(
         window_gev,
         (model, background, natural_width_gev, resolution_gev, resolution_error_gev, mass_gev),
     )
-    best = _describe(task)
+    best = describe(task)
     return _report(task, best, chosen, _main_peak(best))
 
 
@@ -232,7 +168,7 @@ def fit_resonances(
         InvalidAnalysis: An argument breaks its rule.
     """
     task, chosen = _task_of(edges_gev, counts, window_gev, ("auto", background, None, None, None, mass_gev))
-    best = _describe(task)
+    best = describe(task)
     reports = [_report(task, best, chosen, peak) for peak in range(best.problem.peaks)]
     return tuple(sorted(reports, key=lambda report: report.mass_gev))
 
@@ -242,7 +178,7 @@ def _task_of(
     counts: ArrayLike,
     window_gev: Window | None,
     asked: tuple[str, str, float | None, float | None, float | None, float | None],
-) -> tuple[_Task, slice]:
+) -> tuple[FitTask, slice]:
     edges, seen = checked_spectrum(edges_gev, counts)
     chosen = checked_window(edges, window_gev, bins=5)
     return _checked_task(edges[chosen.start : chosen.stop + 1], seen[chosen], asked), chosen
@@ -252,7 +188,7 @@ def _checked_task(
     edges: Floats,
     counts: Floats,
     asked: tuple[str, str, float | None, float | None, float | None, float | None],
-) -> _Task:
+) -> FitTask:
     model, background, gamma, resolution, resolution_error, mass = asked
     checked_choice("model", model, ("auto", *MODELS))
     checked_choice("background", background, ("auto", *BACKGROUNDS))
@@ -273,129 +209,10 @@ def _checked_task(
             raise refuse("resolution_gev", "is given where resolution_error_gev is")
     if mass is not None:
         mass = checked_mass("mass_gev", mass, edges)
-    return _Task(edges, counts, model, background, gamma or 0.0, resolution, resolution_error or 0.0, mass)
+    return FitTask(edges, counts, model, background, gamma or 0.0, resolution, resolution_error or 0.0, mass)
 
 
-def _describe(task: _Task) -> _Trial:
-    """The description to report: simple first, richer where the simple one is poor."""
-    places = starts(task.edges, task.counts, _start_sigmas(task), task.mass)
-    background = "exponential" if task.background == "auto" else task.background
-    model = "gauss" if task.model == "auto" else task.model
-    best = min((_fit(task, model, background, [place]) for place in places), key=lambda trial: trial.score)
-    while best.p_value < 0.1:
-        options = _richer(task, best) if best.p_value < POOR else _curved(task, best)
-        better = [option for option in options if _better(best, option)]
-        if not better:
-            break
-        best = min(better, key=lambda trial: trial.score)
-    return best
-
-
-def _richer(task: _Task, best: _Trial) -> list[_Trial]:
-    """The next descriptions to try: a tail on either side, a further peak, a more curved background."""
-    options = _curved(task, best)
-    if task.model == "auto" and best.problem.model == "gauss":
-        options.append(_fit(task, "crystal_ball", best.background, _places(best)))
-    further = _further_peak(task, best)
-    if further is not None:
-        options.append(_fit(task, best.problem.model, best.background, [*_places(best), further]))
-    return options
-
-
-def _curved(task: _Task, best: _Trial) -> list[_Trial]:
-    """The next two orders of the background, as far as they are stiffer than the peak."""
-    if task.background != "auto":
-        return []
-    sigma, span = _places(best)[0].sigma, float(task.edges[-1] - task.edges[0])
-    stiff = min(span / (STIFFNESS * sigma), len(task.counts) - 4.0)
-    names = [name for name, order in ORDERS.items() if order <= stiff and order > ORDERS[best.background]]
-    return [_fit(task, best.problem.model, name, _places(best)) for name in names[:2]]
-
-
-def _start_sigmas(task: _Task) -> tuple[float, float]:
-    if task.resolution_gev is None:
-        return task.sigmas
-    return task.resolution_gev, task.resolution_gev
-
-
-def _fit(
-    task: _Task, model: str, background: str, places: list[Start], theta: Floats | None = None
-) -> _Trial:
-    columns = design(background, task.edges)
-    resolution = (task.typical[0] / places[0].mass, task.typical[1])
-    free = task.resolution_gev is None
-    sigmas = task.sigmas if free else (1e-3 * places[0].sigma, 1e3 * places[0].sigma)
-    problem = PeakProblem(
-        task.edges, task.counts, columns, len(places), model, task.gamma, sigmas, resolution
-    )
-    if theta is None:
-        beta = np.zeros(columns.shape[1])
-        target = design("exponential", task.edges) @ places[0].beta
-        beta = _projected(columns, target)
-        theta = problem.start(
-            [place.signal for place in places], [place.mass for place in places], places[0].sigma, beta
-        )
-    minimum = minimise(problem, theta, problem.free())
-    chi2, ndf, p_value = goodness(task.counts, minimum.expected, int(problem.free().sum()))
-    return _Trial(problem, minimum, background, chi2, ndf, p_value)
-
-
-def _places(trial: _Trial) -> list[Start]:
-    """The peaks of a description, as places to begin another."""
-    problem, theta = trial.problem, trial.minimum.theta
-    ratio = math.exp(theta[problem.width])
-    beta = _projected(
-        design("exponential", problem.edges), problem.columns @ theta[problem.first_background :]
-    )
-    return [
-        Start(
-            float(theta[problem.peaks + peak]),
-            float(theta[problem.peaks + peak]) * ratio,
-            float(theta[peak]),
-            0.0,
-            beta,
-        )
-        for peak in range(problem.peaks)
-    ]
-
-
-def _projected(columns: Floats, target: Floats) -> Floats:
-    """Coefficients with which ``columns`` come closest to ``target``."""
-    return np.asarray(np.linalg.lstsq(columns, target, rcond=None)[0], dtype=np.float64)
-
-
-def _better(old: _Trial, new: _Trial) -> bool:
-    """Whether a description pays, and has not split one peak into two."""
-    return new.minimum.converged and new.score < old.score - 1.0 and _apart(new)
-
-
-def _apart(trial: _Trial) -> bool:
-    peaks, theta = trial.problem.peaks, trial.minimum.theta
-    masses = np.sort(theta[peaks : 2 * peaks])
-    return bool((np.diff(masses) > APART * masses[1:] * math.exp(theta[trial.problem.width])).all())
-
-
-def _further_peak(task: _Task, best: _Trial) -> Start | None:
-    """Where the description so far falls short by a peak of the width that it has."""
-    if best.problem.peaks >= MOST_PEAKS:
-        return None
-    known = _places(best)
-    centres = 0.5 * (task.edges[1:] + task.edges[:-1])
-    sigmas = centres * known[0].sigma / known[0].mass
-    templates = gauss_templates(task.edges, centres, sigmas)
-    rows = best.problem.derivatives(best.minimum.theta) / best.minimum.expected[:, None]
-    test = score_test(templates, best.minimum.expected, rows)
-    z = score_z(test, task.counts, best.minimum.expected)
-    for place in known:
-        z[np.abs(centres - place.mass) < 2.5 * sigmas] = -np.inf
-    top = int(np.argmax(z))
-    events = float(z[top] * test.errors[top])
-    if z[top] < 5.0 or events < SMALLEST_PEAK * known[0].signal:
-        return None
-    return Start(float(centres[top]), float(sigmas[top]), events, float(z[top]), known[0].beta)
-
-
-def _report(task: _Task, best: _Trial, chosen: slice, main: int) -> ResonanceFit:
+def _report(task: FitTask, best: Trial, chosen: slice, main: int) -> ResonanceFit:
     problem, minimum = best.problem, best.minimum
     theta = minimum.theta
     errors = _errors(best, main)
@@ -407,6 +224,8 @@ def _report(task: _Task, best: _Trial, chosen: slice, main: int) -> ResonanceFit
     as_wide = task.resolution_gev is None and sigma >= AS_WIDE * task.sigmas[1]
     z_local = _z_local(task, best, main)
     mass_error = _mass_error(task, best, float(errors[problem.peaks + main]), sigma, z_local) * poor
+    if best.p_value < POOR:
+        mass_error = math.hypot(mass_error, SHAPE_ERROR * mass)
     return ResonanceFit(
         mass_gev=mass,
         mass_error_gev=min(mass_error, float(task.edges[-1] - task.edges[0])),
@@ -433,13 +252,13 @@ def _report(task: _Task, best: _Trial, chosen: slice, main: int) -> ResonanceFit
     )
 
 
-def _main_peak(best: _Trial) -> int:
+def _main_peak(best: Trial) -> int:
     """The peak that the fit began with, or where that vanished, the largest one."""
     yields = best.minimum.theta[: best.problem.peaks]
     return 0 if yields[0] > 0 else int(np.argmax(yields))
 
 
-def _errors(best: _Trial, main: int) -> Floats:
+def _errors(best: Trial, main: int) -> Floats:
     """Standard errors of all parameters; of the yields alone where the peak has vanished."""
     free, minimum = best.problem.free(), best.minimum
     if minimum.theta[main] <= 0:
@@ -448,13 +267,13 @@ def _errors(best: _Trial, main: int) -> Floats:
     return np.asarray(np.sqrt(np.diag(covariance(best.problem, minimum, free))))
 
 
-def _z_over_smooth(task: _Task, best: _Trial) -> float:
+def _z_over_smooth(task: FitTask, best: Trial) -> float:
     most = [name for name, order in ORDERS.items() if order < len(task.counts) - 1][-1]
     alone = poisson_regression(design(most, task.edges), task.counts, np.diff(task.edges)).nll
     return math.sqrt(max(2.0 * (alone - best.minimum.nll), 0.0))
 
 
-def _mass_error(task: _Task, best: _Trial, error: float, sigma: float, z: float) -> float:
+def _mass_error(task: FitTask, best: Trial, error: float, sigma: float, z: float) -> float:
     """From the curvature; not below what a bin allows where the whole peak lies in one, and for a faint peak
     not below the spread of masses that its likelihood leaves open."""
     bins = float(np.diff(task.edges).mean())
@@ -470,7 +289,7 @@ def _mass_error(task: _Task, best: _Trial, error: float, sigma: float, z: float)
     return error
 
 
-def _tried_widths(task: _Task) -> tuple[Floats, Floats]:
+def _tried_widths(task: FitTask) -> tuple[Floats, Floats]:
     """Widths for :func:`mass_spread`, and what each costs."""
     centre, error = task.typical
     if error == 0:
@@ -481,7 +300,7 @@ def _tried_widths(task: _Task) -> tuple[Floats, Floats]:
     return sigmas, (np.log(sigmas / centre) / error) ** 2
 
 
-def _z_local(task: _Task, best: _Trial, main: int) -> float:
+def _z_local(task: FitTask, best: Trial, main: int) -> float:
     """sqrt(q0) at the fitted mass and width: background and other yields are fitted without the peak."""
     theta = best.minimum.theta.copy()
     if theta[main] <= 0:

@@ -21,7 +21,7 @@ from tests.openenv.conftest import PATIENCE_S, open_client
 from tests.serving import Serving
 
 Start = Callable[..., Serving]
-ROOTS = ["", "/envs/counting", "/envs/cricket"]
+ROOTS = ["", "/envs/collider", "/envs/counting", "/envs/cricket"]
 
 
 @pytest.mark.parametrize("root", ROOTS)

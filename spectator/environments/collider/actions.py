@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import deepcopy
+from functools import cache
 from typing import Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -229,17 +231,23 @@ def schemas(task: Task) -> dict[str, dict[str, Any]]:
     return {tool: _schema(tool, arguments, task) for tool, arguments in TOOLS.items()}
 
 
-def _schema(tool: str, arguments: type[Arguments], task: Task) -> dict[str, Any]:
+@cache
+def _bare(arguments: type[Arguments]) -> dict[str, Any]:
     schema = arguments.model_json_schema()
     schema.pop("title", None)
+    for rule in schema.get("properties", {}).values():
+        rule.pop("title", None)
+    return schema
+
+
+def _schema(tool: str, arguments: type[Arguments], task: Task) -> dict[str, Any]:
+    schema = deepcopy(_bare(arguments))
     musd, days = COSTS[tool]
     schema["description"] = (
         f"{SUMMARIES.get(tool) or schema['description']} Costs {musd:g} MUSD, {days:g} days."
     )
     schema["additionalProperties"] = False
     channels, properties = list(task.channels), schema.setdefault("properties", {})
-    for rule in properties.values():
-        rule.pop("title", None)
     if "channel" in properties:
         properties["channel"]["enum"] = channels
     if "candle" in properties:

@@ -206,7 +206,8 @@ class _Fleet:
 
     async def _play(self, handle: Handle, flight: InFlight) -> Result:
         attempt = handle.job
-        context = EpisodeContext(handle.env_name, handle.env_id, handle.group_id)
+        member = self._run.jobs[attempt.number].member
+        context = EpisodeContext(handle.env_name, handle.env_id, handle.group_id, member)
         world = self._world_of(context)
         venue = Venue(
             self._journal,

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Final
 
 from spectator.clock import Clock
-from spectator.environments.base import World
+from spectator.environments.base import World, derive_seed
 from spectator.errors import ConfigurationError
 from spectator.llm.adaptive_limit import AdaptiveLimit
 from spectator.llm.address import SessionAddress, StaticAddress
@@ -95,12 +95,13 @@ class FleetSeat:
         fallback = world.captains[world.default_captain].build(seed)
         if not isinstance(fallback, ScriptedPolicy):
             raise ConfigurationError("the fallback of a model must be a scripted policy")
+        member = 0 if context is None else context.member  # samples of one task are drawn apart
         return ModelPolicy(
             self.client,
             self.model.settings(),
             world.briefing,
             fallback=fallback,
-            seed=seed,
+            seed=derive_seed(seed, "member", member) if member else seed,
             clock=self.clock,
             session=None if context is None or not self.model.by_session else context.env_id,
             closes_client=False,

@@ -101,6 +101,14 @@ def test_a_run_plays_every_episode_of_every_group(tmp_path: Path) -> None:
     assert {summary.run_id for summary in found} == {"rollouts"}
 
 
+def test_the_samples_of_a_group_are_drawn_apart(tmp_path: Path) -> None:
+    """The same seed for all would make an endpoint that honours it answer the same for all."""
+    with endpoint(counter) as fake:
+        run(request(fake, episodes=4, group_size=4), tmp_path)
+        seeds = [body["seed"] for body in fake.bodies]
+    assert len(set(seeds)) == len(seeds) == 4 * TURNS
+
+
 def test_a_run_can_be_made_longer(tmp_path: Path) -> None:
     with endpoint(counter) as fake:
         run(request(fake, episodes=3), tmp_path)

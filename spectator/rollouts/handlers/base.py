@@ -19,12 +19,14 @@ class EpisodeContext:
         env_name: Name of the environment, such as ``counting``.
         env_id: The episode's id; one attempt has one id.
         group_id: The group of samples of one prompt, if it belongs to one.
+        member: Number of the sample within its group, from 0.
         step: Number of the decision that is asked for, from 1.
     """
 
     env_name: str
     env_id: str
     group_id: str | None = None
+    member: int = 0
     step: int = 1
 
 

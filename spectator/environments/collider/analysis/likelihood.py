@@ -133,7 +133,10 @@ def _migrad(problem: LikelihoodProblem, found: Minimum, free: NDArray[np.bool_])
     minuit.errordef = Minuit.LIKELIHOOD
     minuit.fixed = (~free).tolist()
     minuit.limits = list(zip(problem.lower, problem.upper, strict=True))
-    minuit.migrad()
+    with np.errstate(all="ignore"):  # on its way MIGRAD asks for values beyond any number
+        minuit.migrad()
+    if not np.isfinite(np.array(minuit.values)).all():
+        return found
     theta = np.clip(np.array(minuit.values), problem.lower, problem.upper)
     expected = problem.expected(theta)
     value = objective(problem, theta, expected)

@@ -6,24 +6,30 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import ValidationError
 
-from spectator.environments.base import ObservationModel, OptionsModel, StateModel
 from spectator.environments.collider.actions import COSTS, TOOLS, schemas
 from spectator.environments.collider.analysis import InvalidAnalysis
 from spectator.environments.collider.experiment.laboratory import Laboratory
-from spectator.environments.collider.experiment.task import Difficulty, six
-from spectator.environments.collider.operations import comparison, ending, inference, machine, preparation
+from spectator.environments.collider.experiment.task import six
+from spectator.environments.collider.models import AGENT, ColliderAction
+from spectator.environments.collider.operations import (
+    comparison,
+    ending,
+    inference,
+    limits,
+    machine,
+    preparation,
+)
 from spectator.environments.collider.reward import conduct, grade
 from spectator.environments.collider.rules import TOLERATED, HardRule
-from spectator.environments.collider.scenarios.sampler import Scenario, draw
+from spectator.environments.collider.scenarios.sampler import draw
 from spectator.environments.collider.view import candidate_masses, content, cumulative_significance, resources
 from spectator.events import Fact
 from spectator.observations import LegalAction, Observation, Refusal
 from spectator.policies.base import Action
 from spectator.text import clean_text
 
-AGENT: Final = "physicist"
 MAX_STEPS: Final = 90
 """Actions after which a campaign is cut short by its own rules: it ends without a claim and scores 0."""
 
@@ -49,81 +55,10 @@ OPERATIONS: Final[Mapping[str, Operation]] = {
     "combine_channels": comparison.combine_channels,
     "request_systematics": inference.request_systematics,
     "request_theory_review": comparison.request_theory_review,
-    "set_limit": inference.set_limit,
+    "set_limit": limits.set_limit,
     "submit_discovery_claim": ending.submit_discovery_claim,
     "conclude_null": ending.conclude_null,
 }
-
-
-class ColliderAction(BaseModel):
-    """One action of the physicist."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
-
-    tool: str = Field(max_length=64, description="Name of an action among `legal_actions`")
-    arguments: dict[str, Any] | None = Field(default=None, description="Its arguments")
-    justification: str | None = Field(default=None, max_length=4000, description="Why; kept, and not judged")
-    confidence: float | None = Field(default=None, ge=0, le=1, description="How sure; kept, and not judged")
-
-
-class ColliderOptions(OptionsModel):
-    """Options of a campaign."""
-
-    scenario: Scenario = Field(
-        default="mixed", description="What is behind the campaign; `mixed` draws it, a null among the others"
-    )
-    difficulty: Difficulty = Field(default="medium", description="Tier, in sigma; see docs/collider-skill.md")
-
-
-class ColliderObservation(ObservationModel):
-    """What the physicist sees. GeV, fb^-1, MUSD, days; rates in fb."""
-
-    step_index: int = Field(ge=0, description="Actions carried out so far")
-    task: dict[str, Any] = Field(description="What is searched for, and with what")
-    costs: dict[str, list[float]] = Field(
-        description="MUSD and days of each action, beside a run's luminosity"
-    )
-    resource_usage: dict[str, float] = Field(
-        description="budget_remaining_musd, luminosity_remaining_fb, days_remaining"
-    )
-    selected_beam_energy: float | None = Field(description="Collision energy, TeV")
-    trigger: dict[str, Any] = Field(
-        description="thresholds_gev by channel; live_fraction, what the readout keeps"
-    )
-    planned_fb: float | None = Field(description="Luminosity of the run that is planned")
-    runs: list[dict[str, Any]] = Field(description="What was recorded")
-    calibration: dict[str, Any] = Field(
-        description="Scale (measured over true) and resolution of each detector"
-    )
-    selection: dict[str, Any] = Field(description="The present selection, channel by channel")
-    findings: dict[str, Any] = Field(description="Newest result of each kind on the opened data, by channel")
-    selected_channel: str | None = Field(description="The first channel of the selection")
-    candidate_masses_gev: list[float] = Field(description="Excesses of at least 3 sigma local, highest first")
-    cumulative_significance: float = Field(description="Largest global significance that was estimated")
-    rule_violations: list[str] = Field(description="Rules that the last action broke")
-    last_result: dict[str, Any] | None = Field(description="What the last action showed")
-    verdict: dict[str, Any] | None = Field(description="The grades; null before the end")
-
-
-class ColliderState(StateModel):
-    """Public state of a campaign; the verdicts are null until it is graded."""
-
-    scenario_name: str | None = Field(description="Told at the end")
-    difficulty: str
-    step_index: int
-    actor: str | None
-    done: bool
-    resource_usage: dict[str, float]
-    runs: int
-    selection_id: str
-    candidate_masses_gev: list[float]
-    cumulative_significance: float
-    cumulative_reward: float
-    terminal_reward: float | None
-    discovered: bool | None
-    correct_mass: bool | None
-    correct_channel: bool | None
-    correct_spin: bool | None
 
 
 class ColliderEnvironment:
@@ -131,7 +66,7 @@ class ColliderEnvironment:
 
     Description: plan runs with money and time; analyse what was recorded, blind; claim or decline.
     Action Space: ``{"tool": name, "arguments": {...}}``, 22 actions; see :mod:`actions`.
-    Observation Space: see :class:`ColliderObservation`.
+    Observation Space: see :class:`models.ColliderObservation`.
     Starting State: nothing is configured, all resources are there.
     Rewards: 0.0 on every step, the score of :mod:`reward` on the last.
     Episode End: a claim, the conclusion that there is none, or ``MAX_STEPS`` actions.

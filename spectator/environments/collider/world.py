@@ -8,16 +8,15 @@ from typing import Final
 
 from spectator.environments.base import SEALED_BIT, Pack, World, derive_seed
 from spectator.environments.collider.commentary import comment, spoken
-from spectator.environments.collider.environment import (
+from spectator.environments.collider.environment import MAX_STEPS, ColliderEnvironment
+from spectator.environments.collider.events import BEATS, EVENTS
+from spectator.environments.collider.models import (
     AGENT,
-    MAX_STEPS,
     ColliderAction,
-    ColliderEnvironment,
     ColliderObservation,
     ColliderOptions,
     ColliderState,
 )
-from spectator.environments.collider.events import BEATS, EVENTS
 from spectator.environments.collider.policies.heuristic import HeuristicPhysicist
 from spectator.environments.collider.policies.oracle import OraclePhysicist
 from spectator.environments.collider.policies.randomly import RandomPhysicist

@@ -7,7 +7,7 @@ import json
 import jsonschema
 
 from spectator.environments.collider.actions import TOOLS
-from spectator.environments.collider.environment import ColliderObservation
+from spectator.environments.collider.models import ColliderObservation
 from spectator.environments.collider.policies.reference import ReferencePhysicist
 from spectator.environments.collider.world import WORLD
 from spectator.policies.prompting import tools

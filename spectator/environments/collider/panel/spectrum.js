@@ -64,15 +64,15 @@ export function mountSpectrum(place, { ui: { h, svg, replace, setText }, charts 
     const x = charts.linear([bins[0].low, bins.at(-1)?.high ?? 1], [LEFT, RIGHT]);
     const told = background ? scaled(bins, mergedValues(background.expected, merged), (bin) => !bin.hidden && outside(bin, spectrum.window_gev)) : [];
     const seen = bins.filter((bin) => !bin.hidden).map((bin) => bin.value);
-    const vertical = verticalScale([...seen, ...told], BASE, 14);
     const peak = fit ? fitted(fit, merged) : null;
+    const vertical = verticalScale([...seen, ...(peak ? [] : told)], BASE, 14);
     replace(drawing, frame(), horizontal(vertical.ticks, vertical.y), bottom(bins, x),
       blinded.length === 2 ? hidden(blinded, x) : null, open ? windowOf(spectrum.window_gev, x) : null,
-      told.length ? line("spectrum__background", bins.map((bin, index) => [x(centre(bin)), vertical.y(told[index])])) : null,
+      peak ? line("spectrum__background", peak.under.map(([mass, value]) => [x(mass), vertical.y(value)])) : told.length ? line("spectrum__background", bins.map((bin, index) => [x(centre(bin)), vertical.y(told[index])])) : null,
       peak ? line("spectrum__fit", peak.points.map(([mass, value]) => [x(mass), vertical.y(value)])) : null,
-      ...bins.filter((bin) => !bin.hidden).map((bin) => point(bin, x, vertical.y)), ...below(bins, peak ? peak.background(bins, told) : told, peak, x));
+      ...bins.filter((bin) => !bin.hidden).map((bin) => point(bin, x, vertical.y)), ...below(bins, peak ? peak.background(bins) : told, peak, x));
     replace(legend, h("span", { class: "spectrum__key" }, open ? `data, ${figure(spectrum.luminosity_fb)} fb⁻¹` : "data beside the window"),
-      told.length ? h("span", { class: "spectrum__key spectrum__key--background" }, `background: ${String(background.function).replaceAll("_", " ")}, p = ${figure(background.p_value, 2)}`) : null,
+      peak ? h("span", { class: "spectrum__key spectrum__key--background" }, "background of the fit") : told.length ? h("span", { class: "spectrum__key spectrum__key--background" }, `background: ${String(background.function).replaceAll("_", " ")}, p = ${figure(background.p_value, 2)}`) : null,
       peak ? h("span", { class: "spectrum__key spectrum__key--fit" }, `fit: ${figure(fit.signal)} ± ${figure(fit.signal_error, 2)} events`) : null,
       blinded.length === 2 ? h("span", { class: "spectrum__key spectrum__key--hidden" }, "blinded") : null,
       merged > 1 ? h("span", { class: "quiet" }, `${merged} bins drawn as one`) : null);
@@ -90,9 +90,10 @@ export function mountSpectrum(place, { ui: { h, svg, replace, setText }, charts 
     return {
       points: /** @type {[number, number][]} */ (total.map((value, index) => [middle(index), value])),
       pulls: /** @type {[number, number][]} */ (total.map((value, index) => [middle(index), under[index] > 0 ? (value - under[index]) / Math.sqrt(under[index]) : 0])),
-      background: (/** @type {import("./histogram.js").Bin[]} */ bins, /** @type {number[]} */ told) => bins.map((bin, at) => {
+      under: /** @type {[number, number][]} */ (under.map((value, index) => [middle(index), value])),
+      background: (/** @type {import("./histogram.js").Bin[]} */ bins) => bins.map((bin) => {
         const index = total.findIndex((_, place) => Math.abs(middle(place) - centre(bin)) < (bin.high - bin.low) / 2);
-        return index < 0 ? told[at] : under[index];
+        return index < 0 ? NaN : under[index];
       }),
     };
   }

@@ -40,7 +40,7 @@ export function mountScan({ ui: { h, svg, replace, setText }, charts }) {
     replace(drawing, svg("path", { class: "spectrum__axis", d: `M${LEFT} ${TOP}V${BASE}H${RIGHT}` }),
       svg("g", { class: "chart__grid", "aria-hidden": "true" }, ...sigmas.flatMap((z) => [svg("path", { d: `M${LEFT} ${charts.round(y(log10P(z)))}H${RIGHT}` }), svg("text", { x: RIGHT + 6, y: charts.round(y(log10P(z))) + 4 }, `${z} σ`)])),
       svg("g", { class: "chart__axis", "aria-hidden": "true" }, ...roundTicks(Math.min(...masses), Math.max(...masses), 5).map((tick) => svg("text", { x: charts.round(x(tick)), y: HEIGHT - 14, "text-anchor": "middle" }, figure(tick, 5))), svg("text", { x: RIGHT, y: HEIGHT - 1, "text-anchor": "end" }, "GeV")),
-      ...powers(y), ...needed.filter(([, z]) => z <= deepest).map(([global, z]) => svg("g", { class: "scan__needed" }, svg("path", { d: `M${LEFT} ${charts.round(y(log10P(z)))}H${RIGHT}` }), svg("text", { x: LEFT + 6, y: charts.round(y(log10P(z))) - 5 }, `${global} σ global`))),
+      ...powers(y, deepest), ...needed.filter(([, z]) => z <= deepest).map(([global, z]) => svg("g", { class: "scan__needed" }, svg("path", { d: `M${LEFT} ${charts.round(y(log10P(z)))}H${RIGHT}` }), svg("text", { x: LEFT + 6, y: charts.round(y(log10P(z))) - 5 }, `${global} σ global`))),
       ...scans.map(([, scan], index) => svg("path", { class: `scan__line scan__line--${index % 3}`, d: charts.linePath(scan.masses_gev.map((/** @type {number} */ mass, /** @type {number} */ place) => [x(mass), y(log10P(Math.max(0, scan.z[place])))])) })),
       ...scans.map(([, scan]) => svg("circle", { class: "scan__best", cx: charts.round(x(scan.best_mass_gev)), cy: charts.round(y(log10P(Math.max(0, scan.best_z)))), r: 4 })));
     replace(legend, ...scans.map(([name], index) => h("span", { class: `scan__key scan__key--${index % 3}` }, channelMark(name))));
@@ -55,10 +55,12 @@ export function mountScan({ ui: { h, svg, replace, setText }, charts }) {
     return kept;
   }
 
-  /** Powers of ten at the left. @param {(value: number) => number} y */
-  const powers = (y) => Array.from({ length: 80 }, (_, index) => -index).filter((power) => power < 0 && y(power) < BASE && power % 2 === 0).slice(0, 40)
-    .filter((_, index, all) => index % Math.ceil(all.length / 8) === 0)
-    .map((power) => svg("text", { class: "scan__power", x: LEFT - 5, y: charts.round(y(power)) + 4, "text-anchor": "end" }, `1e−${-power}`));
+  /** Powers of ten at the left, about eight of them. @param {(value: number) => number} y @param {number} deepest sigma at the bottom */
+  function powers(y, deepest) {
+    const step = Math.max(2, Math.ceil(-log10P(deepest) / 8));
+    return Array.from({ length: 8 }, (_, index) => -step * (index + 1)).filter((power) => y(power) < BASE)
+      .map((power) => svg("text", { class: "scan__power", x: LEFT - 5, y: charts.round(y(power)) + 4, "text-anchor": "end" }, `1e−${-power}`));
+  }
 
   /** @param {[string, any][]} scans @param {any} significance @param {number[][]} needed */
   function said(scans, significance, needed) {

@@ -13,7 +13,7 @@ from spectator.clock import Clock, SystemClock, timestamp
 from spectator.collector.records import EpisodeRecord, StepRecord
 from spectator.environments.base import World
 from spectator.episodes.run.pacing import Pace
-from spectator.episodes.run.plan import EpisodeRequest, plan_episode
+from spectator.episodes.run.plan import EpisodePlan, EpisodeRequest, plan_episode
 from spectator.errors import ConfigurationError, EndpointUnavailable
 from spectator.events import Event, decode
 from spectator.failures import failure_of_decision, failure_of_end
@@ -145,12 +145,7 @@ async def collect(
     clock = clock or SystemClock()
     endpoint = _Generating(prompt_fn, generate_fn, config)
     world = _seated(load(env), endpoint, model, clock, max_steps)
-    given = {"scenario": scenario, "difficulty": difficulty, **(options or {})}
-    asked = EpisodeRequest(
-        env, captain=ACTOR, seed=seed, pace=Pace.MAX, narration=False, view="derived", on_failure="fallback",
-        options={name: value for name, value in given.items() if value is not None},
-    )  # fmt: skip
-    plan = plan_episode(asked, draw_seed=lambda: seed, load=lambda _: world)
+    plan = _plan(world, seed, {"scenario": scenario, "difficulty": difficulty, **(options or {})})
     began = clock.now()
     episode_id = derived_id(int(began.timestamp() * 1000), [env, world.version, seed, dict(plan.options)])
     kept, seen = EpisodeInMemory(), _Seen()
@@ -167,6 +162,20 @@ async def collect(
     steps = _steps(events, seen, endpoint, plan.agent)
     record = _record(events, steps, seen, began=timestamp(began), model=model, options=plan.options)
     return CollectedEpisode(record, events, json.loads(kept.truth) if kept.truth else {})
+
+
+def _plan(world: World, seed: int, given: Mapping[str, Any]) -> EpisodePlan:
+    """How the episode is played, with the options that are not ``None``."""
+    asked = EpisodeRequest(
+        world.name,
+        captain=ACTOR,
+        seed=seed,
+        pace=Pace.MAX,
+        narration=False,
+        view="derived",
+        options={name: value for name, value in given.items() if value is not None},
+    )
+    return plan_episode(asked, draw_seed=lambda: seed, load=lambda _: world)
 
 
 class _Generating:

@@ -31,7 +31,7 @@ def _release(package: str) -> str:
     return ".".join(version(package).split(".")[:2])
 
 
-VERSION: Final = f"1.0+numpy{_release('numpy')}.scipy{_release('scipy')}"
+VERSION: Final = f"1.1+numpy{_release('numpy')}.scipy{_release('scipy')}"
 """Version of the rules and of what a replay depends on: random streams of numpy, functions of scipy."""
 
 SEEDS_A_PACK: Final = 40

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from spectator.environments.collider.analysis.open_data import dimuon_spectrum
+from spectator.environments.collider.analysis.pdg import PDG
 from spectator.environments.collider.experiment import sensitivity
 from spectator.environments.collider.experiment.nature import expected_background, expected_signal
 from spectator.environments.collider.experiment.recording import Plan, collect, exposure_of
@@ -124,9 +125,31 @@ def test_the_reference_finds_the_resonances_of_the_real_dimuons_and_not_the_shou
         environment, end = play(ReferencePhysicist(), seed, scenario="open_data_dimuon")
         region = environment.laboratory.task.real_data
         found[region] = environment.state["discovered"], environment.state["correct_mass"], end.reward
-    assert set(found) == {"jpsi", "upsilon", "z", "shoulder"}
-    assert all(found[region][:2] == (True, True) for region in ("jpsi", "upsilon", "z"))
+    assert set(found) == {"jpsi", "psi2s", "upsilon", "z", "shoulder"}
+    assert all(found[region][:2] == (True, True) for region in ("jpsi", "psi2s", "upsilon", "z"))
     assert found["shoulder"][0] is False and found["shoulder"][2] > 0.9
+
+
+@pytest.mark.parametrize("seed", [6, 7, 23])
+def test_the_reference_measures_the_psi2s_alone_within_its_error(seed: int) -> None:
+    environment, end = play(ReferencePhysicist(), seed, scenario="open_data_dimuon")
+    lab, truth = environment.laboratory, PDG["psi2s"].mass_gev
+    offer, claim = lab.task.channels["dilepton_mumu"], lab.claim
+    assert lab.task.real_data == "psi2s"
+    assert [particle.mass_gev for particle in lab.nature.particles] == [truth]
+    jpsi = PDG["jpsi"].mass_gev
+    assert offer.edges_gev[0] > jpsi * (1.0 + 8.0 * offer.relative_resolution)
+    assert claim is not None and claim["kind"] == "discovery" and claim["channels"] == ["dilepton_mumu"]
+    assert abs(claim["mass_gev"] - truth) < claim["mass_error_gev"] < 0.002 * truth
+    assert not claim["other_masses_gev"] and end.reward > 0.85
+
+
+def test_the_psi2s_takes_a_fifth_of_the_seeds_and_the_others_keep_their_regions() -> None:
+    drawn = [draw("open_data_dimuon", "medium", seed)[0].real_data for seed in range(300)]
+    assert 0.13 < drawn.count("psi2s") / 300 < 0.27
+    of_version_1_0 = "jpsi z z upsilon jpsi shoulder jpsi z shoulder upsilon shoulder z".split()
+    changed = [seed for seed, old in enumerate(of_version_1_0) if drawn[seed] != old]
+    assert [drawn[seed] for seed in changed] == ["psi2s", "psi2s"]
 
 
 def test_the_heuristic_calls_the_shoulder_a_discovery() -> None:

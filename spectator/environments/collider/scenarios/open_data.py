@@ -67,6 +67,12 @@ DIMUON_REGIONS: Final = (
 )
 """Where the real spectrum has peaks, and where only the triggers make a shoulder."""
 
+PSI2S_REGION: Final = Region("psi2s", (3.5, 3.95), (3.35, 4.3), 0.0095, ("psi2s",), "jpsi")
+"""The psi(2S) by itself: the J/psi, sixteen times as large, lies eight resolutions below all of its bins."""
+
+PSI2S_CHANCE: Final = 0.2
+"""How often a seed has the psi(2S), drawn apart: the others keep their region of :data:`DIMUON_REGIONS`."""
+
 FOUR_LEPTON_REGION: Final = Region("four_lepton", (110.0, 150.0), (100.0, 170.0), 0.016, ("higgs",), "")
 
 _CANDLE_WINDOWS: Final = {"jpsi": (2.80, 3.40), "z": (75.0, 110.0)}
@@ -77,13 +83,18 @@ def draw_open(scenario: str, difficulty: Difficulty, seed: int) -> tuple[Task, N
     if scenario == "open_data_4l":
         edges, counts = _four_leptons()
         return _campaign(FOUR_LEPTON_REGION, "four_lepton", difficulty, (edges, counts), FOUR_LEPTON_FB)
-    source = random.Random(derive_seed(seed, "collider", "open data"))
-    region = source.choice(DIMUON_REGIONS)
+    region = _dimuon_region(seed)
     edges, counts = _dimuons()
     inside = (edges[:-1] >= region.fit_gev[0]) & (edges[1:] <= region.fit_gev[1])
     first, last = np.flatnonzero(inside)[[0, -1]]
     chosen = edges[first : last + 2], counts[first : last + 1]
     return _campaign(region, "dilepton_mumu", difficulty, chosen, DIMUON_FB)
+
+
+def _dimuon_region(seed: int) -> Region:
+    if random.Random(derive_seed(seed, "collider", "open data", "psi2s")).random() < PSI2S_CHANCE:
+        return PSI2S_REGION
+    return random.Random(derive_seed(seed, "collider", "open data")).choice(DIMUON_REGIONS)
 
 
 @cache

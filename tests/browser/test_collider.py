@@ -60,6 +60,14 @@ def test_a_campaign_from_the_beam_to_the_truth(
     assert page.evaluate("document.documentElement.scrollWidth") == viewport["width"]
 
 
+def test_the_truth_comes_with_the_end_of_a_live_campaign(quiet_app: Serving, open_page: Opener) -> None:
+    """It is sealed until the end is recorded, which is after the verdict is shown."""
+    episode = quiet_app.start(environment="collider", seed=5, pace="fast", options={"difficulty": "easy"})
+    page = open_page(f"{quiet_app.base_url}/watch/{episode}")
+    expect(page.locator("#state")).to_have_text("Finished", timeout=60_000)
+    expect(page.locator(".claim__truth li")).not_to_have_count(0)
+
+
 def test_a_campaign_is_read_as_text(quiet_app: Serving, open_page: Opener) -> None:
     episode, _ = played(quiet_app)
     page = open_page(f"{quiet_app.base_url}/watch/{episode}?text=1")

@@ -29,10 +29,10 @@ export function mountClaim({ ui: { h, replace }, truth }) {
     /** @param {any} world */
     update(world) {
       element.hidden = !world.claim;
-      if (!world.claim || (drawn[0] === world.claim && drawn[1] === world.verdict && drawn[2] === told)) return;
-      drawn = [world.claim, world.verdict, told];
+      if (!world.claim || (drawn[0] === world.claim && drawn[1] === world.verdict && drawn[2] === told && drawn[3] === world.ended)) return;
+      drawn = [world.claim, world.verdict, told, world.ended];
       draw(world);
-      if (world.verdict && !asked && truth) {
+      if (world.ended && !asked && truth) {
         asked = true;
         truth().then((/** @type {any} */ answer) => {
           told = answer;

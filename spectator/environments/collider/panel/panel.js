@@ -26,7 +26,8 @@ export default {
     return {
       /** @param {any} state @param {any} event */
       update(state, event) {
-        parts.update(state.world ?? {}, event !== null && !ctx.still());
+        const ended = state.episode?.status === "ended";
+        parts.update({ ...state.world, ended }, event !== null && !ctx.still());
       },
       destroy() {
         parts.destroy();

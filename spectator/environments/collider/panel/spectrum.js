@@ -142,7 +142,7 @@ export function mountSpectrum(place, { ui: { h, svg, replace, setText }, charts 
     const y = charts.linear([-most, most], [MIDDLE + SPREAD, MIDDLE - SPREAD]);
     const width = Math.max(1, (RIGHT - LEFT) / bins.length - 1);
     return [svg("path", { class: "spectrum__zero", d: `M${LEFT} ${MIDDLE}H${RIGHT}` }),
-      svg("g", { class: "chart__grid", "aria-hidden": "true" }, ...[-most, most].map((value) => svg("text", { x: LEFT - 6, y: charts.round(y(value)) + 4, "text-anchor": "end" }, `${value > 0 ? "+" : "−"}${figure(Math.abs(value), 2)} σ`))),
+      svg("g", { class: "chart__grid", "aria-hidden": "true" }, ...[-most, most].map((value) => svg("text", { x: LEFT - 6, y: charts.round(y(value)) + 4, "text-anchor": "end" }, `${value > 0 ? "+" : "−"}${Math.round(Math.abs(value))}σ`))),
       ...bins.map((bin, index) => {
         const value = found[index];
         if (value === null) return null;

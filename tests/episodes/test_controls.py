@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from spectator.episodes.run.controls import Control
+from spectator.episodes.run.controls import Control, EndRequest
 from spectator.episodes.run.pacing import Pace, step_duration
 from tests.fakes import ManualClock, until
 
@@ -59,3 +59,22 @@ def test_a_breath_is_over_where_the_pace_is_raised_meanwhile() -> None:
         assert clock.monotonic() == 0.0
 
     asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("pace", list(Pace))
+def test_a_control_that_says_it_is_not_paced_never_keeps_a_step_waiting(pace: Pace) -> None:
+    control = Control(pace, ManualClock())
+    assert control.paced is (step_duration(pace, 1.0) > 0)
+    control.set_pace(Pace.MAX)
+    assert not control.paced
+
+
+def test_a_control_is_held_by_a_pause_and_by_a_requested_end_only() -> None:
+    control = Control(Pace.MAX, ManualClock())
+    assert not control.held
+    control.pause()
+    assert control.held
+    control.resume()
+    assert not control.held
+    control.request_end(EndRequest("stopped", None))
+    assert control.held

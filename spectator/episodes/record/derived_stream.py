@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -174,16 +174,16 @@ class DerivedStream:
         """Every event after ``head_seq`` as it is published."""
         return self._bus.subscribe(self.episode_id, overflow, capacity=capacity)
 
-    async def emit(
+    def emit(
         self,
         turn: int,
         facts: Sequence[Fact],
         *,
         patient: bool = True,
         attachments: Attachments | None = None,
-    ) -> None:
+    ) -> Coroutine[Any, Any, None]:
         """Take the facts of one turn; see :meth:`emit_steps`."""
-        await self.emit_steps([(turn, facts)], patient=patient, attachments=attachments)
+        return self.emit_steps([(turn, facts)], patient=patient, attachments=attachments)
 
     async def emit_steps(
         self, steps: Sequence[TurnFacts], *, patient: bool = True, attachments: Attachments | None = None
@@ -204,11 +204,11 @@ class DerivedStream:
             EpisodeOver: The end was emitted before; it is the last event of a stream.
             JournalError: These, or some before them, could not be recorded.
         """
-        count = sum(len(facts) for _, facts in steps)
+        count = sum([len(facts) for _, facts in steps])
         if not count:
             return
         self._check(steps)
-        if self.trouble is not None and not patient:
+        if not patient and self.trouble is not None:
             raise JournalUnavailable(self.trouble.message)
         if count > LONG:
             encoded = await asyncio.to_thread(self._encoded, steps, attachments)
@@ -250,15 +250,14 @@ class DerivedStream:
     def _check(self, steps: Sequence[TurnFacts]) -> None:
         if self._ended or (self._pending and self._pending[-1].ends):
             raise EpisodeOver(self.episode_id)
-        first = next(fact for _, facts in steps for fact in facts)
-        if self._recorded_seq == 0 and not self._pending and first.type != "episode.started":
-            raise EpisodeNotFound(self.episode_id)
+        if self._recorded_seq == 0 and not self._pending:
+            first = next(fact for _, facts in steps for fact in facts)
+            if first.type != "episode.started":
+                raise EpisodeNotFound(self.episode_id)
 
     def _encoded(self, steps: Sequence[TurnFacts], attachments: Attachments | None) -> list[_Step]:
         at = timestamp(self._clock.now())
-        with typed_as(
-            lambda error: EnvironmentFault(f"an event could not be recorded: {error!r}"), passing=()
-        ):
+        with _ENCODING:
             encoded = [
                 _Step(
                     at,
@@ -371,3 +370,6 @@ def _together(steps: Sequence[_Step]) -> Attachments | None:
 
 def _not_encoded(error: Exception) -> EnvironmentFault:
     return EnvironmentFault(f"an event could not be recorded: {error!r}")
+
+
+_ENCODING: Final = typed_as(_not_encoded, passing=())

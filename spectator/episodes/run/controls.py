@@ -60,6 +60,16 @@ class Control:
         return not self._playing.is_set()
 
     @property
+    def paced(self) -> bool:
+        """Whether :meth:`keep_pace` may have to wait: at the pace ``max`` no step does."""
+        return self._pace is not Pace.MAX
+
+    @property
+    def held(self) -> bool:
+        """Whether :meth:`play_on` has to wait or to raise: play is paused, or its end was asked for."""
+        return self._end is not None or not self._playing.is_set()
+
+    @property
     def end(self) -> EndRequest | None:
         """The end that was asked for first, if any."""
         return self._end
@@ -132,7 +142,7 @@ class Control:
         Raises:
             EndRequested: The end was asked for meanwhile.
         """
-        if self._end is not None or not self._playing.is_set():
+        if self.held:
             async with self.waiting():
                 await self._playing.wait()
 

@@ -151,6 +151,7 @@ class Driver:
         self._stepper = stepper
         self._at_once = isinstance(stepper, InlineStepper)  # its answers are never waited for
         self._seats: dict[str, Policy] = {} if past is None else dict(past.seats)
+        self._scripted: dict[str, ScriptedPolicy] = {}  # those of the seats that are never waited for
         self._refusals: dict[str, int] = {} if past is None else dict(past.refusals)
         self._ended: EpisodeEnded | None = None
         self._turn = 0 if past is None else past.turn
@@ -269,16 +270,20 @@ class Driver:
         budget = Budget(self._clock, self._limits.episode_s)
         began = self._clock.monotonic()
         stepped = await self._begin() if self._past is None else self._past.stepped
-        for policy in self._seats.values():
+        for actor, policy in self._seats.items():
             if self._budget is not None and isinstance(policy, Spends):
                 policy.spend_from(self._budget)
+            if isinstance(policy, ScriptedPolicy) and type(policy).decide is ScriptedPolicy.decide:
+                self._scripted[actor] = policy
         await self._emit(self._turn, stepped.facts)
         beats = beats_in(stepped.facts, self._plan.world.beats)
         step_cap = self._plan.world.step_cap(self._plan.options)
         while not stepped.observation.done:
-            await self._control.keep_pace(began, beats)
-            with budget.standing_still():
-                await self._control.play_on()
+            if self._control.paced:
+                await self._control.keep_pace(began, beats)
+            if self._control.held:
+                with budget.standing_still():
+                    await self._control.play_on()
             if self._turn >= step_cap:
                 return cut_short("step_cap", f"cut short after {step_cap} turns", self._turn)
             if budget.spent():
@@ -329,22 +334,23 @@ class Driver:
         began = self._clock.monotonic()
         stepped = await self._in_world(self._stepper.step(action, limit_s=self._limits.step_s))
         took = self._clock.monotonic() - began
-        with budget.standing_still():
-            await self._control.play_on()
+        if self._control.held:
+            with budget.standing_still():
+                await self._control.play_on()
         self._turn += 1
         self._total += stepped.observation.reward
         return stepped, facts_of_step(actor, decided, stepped, took, self._refusals)
 
     async def _decide(self, actor: str, observation: Observation) -> tuple[Action, Fact]:
-        began, policy = self._clock.monotonic(), self._seats[actor]
-        failed = partial(self._policy_failed, f"{actor} could not decide")
-        if isinstance(policy, ScriptedPolicy) and type(policy).decide is ScriptedPolicy.decide:
-            with typed_as(failed, passing=()):
-                decision = policy.choose(observation)
+        began = self._clock.monotonic()
+        scripted = self._scripted.get(actor)
+        if scripted is not None:
+            with typed_as(self._could_not_decide, passing=()):
+                decision = scripted.choose(observation)
         else:
-            sees = isinstance(policy, SeesTruth)
+            sees = isinstance(self._seats[actor], SeesTruth)
             truth = await self._stepper.snapshot(limit_s=self._limits.step_s) if sees else None
-            with typed_as(failed, passing=(EndRequested, DecisionTimeout)):
+            with typed_as(self._could_not_decide, passing=(EndRequested, DecisionTimeout)):
                 decision = await self._ask(actor, observation, truth)
         took = self._clock.monotonic() - began
         action, decided = checked_decision(actor, decision, took, observation.legal_actions)
@@ -394,6 +400,9 @@ class Driver:
         with typed_as(partial(self._policy_failed, "a policy could not be built"), passing=()):
             for actor in self._plan.world.actors:
                 self._seats[actor] = self._plan.policy(actor)
+
+    def _could_not_decide(self, error: Exception) -> PolicyError:
+        return self._policy_failed(f"{self._asked} could not decide", error)
 
     def _policy_failed(self, what: str, error: Exception) -> PolicyError:
         logger.error("episode %s: %s", self._episode_id, what, exc_info=error)

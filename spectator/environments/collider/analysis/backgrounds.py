@@ -115,15 +115,17 @@ def log_likelihood_gap(counts: Floats, expected: Floats) -> float:
     return float(np.sum(expected - counts + xlogy(counts, counts / np.maximum(expected, 1e-300))))
 
 
+MOST_TOO_MANY: Final = 100.0
+"""Events that a start of a fit may expect for each that is there."""
+
+
 def poisson_regression(columns: Floats, counts: Floats, widths: Floats) -> Regression:
     """Fit ``widths x exp(columns @ beta)`` to Poisson counts by damped Newton steps."""
     beta = np.zeros(columns.shape[1])
     beta[0] = np.log(max(counts.sum(), 0.5) / widths.sum()) / columns[0, 0]
-    beta = _warm_start(columns, counts, widths, beta)
     ridge = np.full(len(beta), _RIDGE)
     ridge[0] = 0.0
-    expected = widths * np.exp(np.clip(columns @ beta, -600, 600))
-    value = log_likelihood_gap(counts, expected) + 0.5 * float(ridge @ beta**2)
+    value, beta, expected = _tried(columns, counts, widths, ridge, _start(columns, counts, widths, beta))
     for _ in range(_STEPS):
         gradient = columns.T @ (expected - counts) + ridge * beta
         hessian = columns.T @ (expected[:, None] * columns) + np.diag(ridge + 1e-12)
@@ -132,9 +134,7 @@ def poisson_regression(columns: Floats, counts: Floats, widths: Floats) -> Regre
             return Regression(beta, expected, log_likelihood_gap(counts, expected), True)
         factor = 1.0
         while factor > 1e-6:
-            tried = beta - factor * step
-            new = widths * np.exp(np.clip(columns @ tried, -600, 600))
-            reached = log_likelihood_gap(counts, new) + 0.5 * float(ridge @ tried**2)
+            reached, tried, new = _tried(columns, counts, widths, ridge, beta - factor * step)
             if reached <= value + 1e-12 * abs(value):
                 break
             factor *= 0.5
@@ -142,15 +142,29 @@ def poisson_regression(columns: Floats, counts: Floats, widths: Floats) -> Regre
     return Regression(beta, expected, log_likelihood_gap(counts, expected), False)
 
 
-def _warm_start(columns: Floats, counts: Floats, widths: Floats, flat: Floats) -> Floats:
-    """Weighted least squares on the logarithm, where most bins hold events; else a flat background."""
+def _tried(
+    columns: Floats, counts: Floats, widths: Floats, ridge: Floats, beta: Floats
+) -> tuple[float, Floats, Floats]:
+    """The objective of a regression at ``beta``, ``beta``, and the counts expected there."""
+    expected = widths * np.exp(np.clip(columns @ beta, -600, 600))
+    return log_likelihood_gap(counts, expected) + 0.5 * float(ridge @ beta**2), beta, expected
+
+
+def _start(columns: Floats, counts: Floats, widths: Floats, flat: Floats) -> Floats:
+    """Weighted least squares on the logarithm, where most bins hold events; else a flat background.
+
+    The logarithm of a shape that the family does not describe can lead to bins of 1e88 events, from where no
+    step leads back: a start that expects far more events than there are is not taken either.
+    """
     if np.count_nonzero(counts) < 0.7 * len(counts):
         return flat
     weights = counts + 0.5
     weighted = columns * weights[:, None]
     target = np.log((counts + 0.5) / widths)
     system = columns.T @ weighted + 1e-9 * weights.sum() * np.eye(columns.shape[1])
-    return np.asarray(np.linalg.solve(system, weighted.T @ target))
+    warm = np.asarray(np.linalg.solve(system, weighted.T @ target))
+    expected = float(np.sum(widths * np.exp(np.clip(columns @ warm, -600, 600))))
+    return warm if expected < MOST_TOO_MANY * counts.sum() else flat
 
 
 def goodness(counts: Floats, expected: Floats, parameters: int) -> tuple[float, int, float]:

@@ -225,6 +225,10 @@ def joined(problems: Sequence[YieldProblem]) -> YieldProblem:
     )
 
 
+LEAST_YIELD_ERROR: Final = 1e-6
+"""Standard error of a yield, in events, below which nothing is there to be measured."""
+
+
 def spurious_signal(
     edges_gev: ArrayLike,
     counts: ArrayLike,
@@ -248,7 +252,7 @@ def spurious_signal(
             twice the log-likelihood is left out.
 
     Raises:
-        InvalidAnalysis: An argument breaks its rule.
+        InvalidAnalysis: An argument breaks its rule, or no event is expected under the peak.
     """
     names = dict.fromkeys((background, *alternatives))
     yields: dict[str, float] = {}
@@ -269,6 +273,8 @@ def spurious_signal(
         fit = search.problem.fit(start=search.null.beta)
         if name == background:
             nominal_nll, error = fit.nll, search.problem.error(fit)
+            if not error > LEAST_YIELD_ERROR:
+                raise refuse("counts", "hold events under the peak: without any its yield has no error")
         elif fit.nll > nominal_nll + 2.0:
             continue
         yields[name] = float(fit.theta[0])

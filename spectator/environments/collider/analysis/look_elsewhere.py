@@ -40,6 +40,9 @@ LEVEL: Final = 0.0
 MOST_TOYS: Final = 1_000_000
 _BATCH: Final = 2_000
 
+MOST_EXPECTED: Final = 1e18
+"""Expected events of a bin from which toys cannot be drawn: counts of 64 bits hold nine times as many."""
+
 
 @dataclass(frozen=True, slots=True)
 class GlobalSignificance:
@@ -132,6 +135,8 @@ def global_significance(
     name = choose_background(edges, seen) if background == "auto" else background
     columns = design(name, edges)
     smooth = poisson_regression(columns, seen, np.diff(edges)).expected
+    if not smooth.max() < MOST_EXPECTED:
+        raise refuse("counts", f"are so few that toys can be drawn: below {MOST_EXPECTED:g} in a bin")
     masses, sigmas = scan_grid(edges, resolution_gev, window_gev, masses_gev)
     crossings, reached = _toys(edges, smooth, columns, (masses, sigmas), z, number, rng)
     mean, error = float(crossings.mean()), float(crossings.std() / math.sqrt(number))

@@ -5,6 +5,7 @@ import pytest
 
 from spectator.environments.collider.analysis import (
     ChannelSpectrum,
+    InvalidAnalysis,
     combine,
     combine_calibrations,
     combine_masses,
@@ -108,3 +109,11 @@ def test_a_template_fit_of_a_deficit_claims_nothing() -> None:
 def test_calibrations_are_compared_only_when_there_are_some() -> None:
     with pytest.raises(ValueError, match="at least one"):
         combine_calibrations([])
+
+
+def test_a_spurious_signal_where_no_event_is_under_the_peak_is_refused() -> None:
+    counts = np.zeros(60)
+    counts[:20] = 100.0
+    for mass in (130.0, 155.0):
+        with pytest.raises(InvalidAnalysis, match=r"counts.*events under the peak"):
+            spurious_signal(np.linspace(100.0, 160.0, 61), counts, mass, 1.5)

@@ -9,10 +9,12 @@ import pytest
 
 from spectator.environments.collider.analysis import (
     GlobalSignificance,
+    InvalidAnalysis,
     dataset_digest,
     dataset_generator,
     global_significance,
 )
+from spectator.environments.collider.analysis.backgrounds import design, poisson_regression
 from spectator.environments.collider.analysis.normal import z_of_p
 
 EDGES = np.linspace(100.0, 160.0, 121)
@@ -83,3 +85,20 @@ def test_the_stream_of_a_spectrum_is_the_same_in_every_process() -> None:
         for seed in ("1", "2")
     }
     assert said == {f"{dataset_generator([1.0, 2.0, 3.0, 4.0], [5, 6, 7], 'toys').random()}\n"}
+
+
+@pytest.mark.parametrize("background", ["quadratic", "cubic", "quartic"])
+def test_a_billion_events_over_a_wide_range_are_corrected_too(background: str) -> None:
+    """A start of the background fit far from the data once ended in bins of 1e60 events: no toys of those."""
+    edges = np.geomspace(0.2, 200.0, 401)
+    shape = np.exp(-0.05 * (edges[1:] + edges[:-1]))
+    counts = np.random.default_rng(0).poisson(1e9 * shape / shape.sum()).astype(float)
+    fit = poisson_regression(design(background, edges), counts, np.diff(edges))
+    assert fit.converged and fit.expected.sum() == pytest.approx(counts.sum(), rel=1e-3)
+    found = global_significance(edges, counts, 4.0, lambda mass: 0.015 * mass, background=background, toys=50)
+    assert found.p_local < found.p_global < 1.0 and found.upcrossings > 1.0
+
+
+def test_spectra_too_large_for_toys_are_refused() -> None:
+    with pytest.raises(InvalidAnalysis, match=r"counts.*toys can be drawn"):
+        global_significance(EDGES, np.full(120, 1e19), 3.0, 1.6)

@@ -7,17 +7,40 @@ reference physicist claims where there is nothing, over N campaigns of each kind
 from __future__ import annotations
 
 import argparse
+import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from statistics import median, quantiles
 from typing import Any
 
 from spectator.environments.collider.environment import ColliderEnvironment
 from spectator.environments.collider.policies.reference import ReferencePhysicist
+from tools.collider_skill import NULLS as NULLS_HEADING
+from tools.collider_skill import PAGE, with_section
 
 NULLS = ("null", "null_with_fluctuation", "trigger_bump")
+
+
+@dataclass(frozen=True, slots=True)
+class NullClaims:
+    """Claims in campaigns of a scenario in which there is nothing."""
+
+    scenario: str
+    discoveries: int
+    evidence: int
+    campaigns: int
+
+    def row(self) -> str:
+        """A row of the table of figures."""
+        found = upper_limit(self.discoveries, self.campaigns)
+        return (
+            f"| false claims, {self.scenario} | {self.discoveries} discoveries (below {100 * found:.3f} % "
+            f"at 95 %), {self.evidence} of evidence ({100 * self.evidence / self.campaigns:.2f} %) "
+            f"in {self.campaigns} | three tiers in turn |"
+        )
 
 
 def cheap_steps(number: int = 3_000) -> float:
@@ -67,7 +90,7 @@ def import_seconds() -> float:
     )
 
 
-def null_claims(number: int) -> Iterator[str]:
+def null_claims(number: int) -> Iterator[NullClaims]:
     """How often the reference physicist claims where there is nothing."""
     for scenario in NULLS:
         kinds: list[str] = []
@@ -79,18 +102,58 @@ def null_claims(number: int) -> Iterator[str]:
                 observation = environment.step(policy.choose(observation).action)
             claim = environment.laboratory.claim
             kinds.append(claim["kind"] if claim else "none")
-        found, hinted = kinds.count("discovery"), kinds.count("evidence")
-        yield (
-            f"| false claims, {scenario} | {found} discoveries ({100 * found / number:.2f} %), "
-            f"{hinted} of evidence ({100 * hinted / number:.2f} %) in {number} | three tiers in turn |"
-        )
+        yield NullClaims(scenario, kinds.count("discovery"), kinds.count("evidence"), number)
+
+
+def upper_limit(found: int, number: int) -> float:
+    """Largest chance, at 95 %, of what was found ``found`` times in ``number`` (Clopper and Pearson).
+
+    Where nothing was found it is about 3 / ``number``, the rule of three.
+
+    >>> round(upper_limit(0, 1500), 5)
+    0.002
+    """
+    from scipy.stats import beta
+
+    return 1.0 if found >= number else float(beta.ppf(0.95, found + 1, number - found))
+
+
+def null_section(counted: Sequence[NullClaims], how: str) -> str:
+    """The section of docs/collider-skill.md on claims where there is nothing."""
+    together = NullClaims(
+        "all three",
+        sum(each.discoveries for each in counted),
+        sum(each.evidence for each in counted),
+        sum(each.campaigns for each in counted),
+    )
+    rows = [
+        f"| {each.scenario} | {each.campaigns:,} | {each.discoveries} "
+        f"| {100 * upper_limit(each.discoveries, each.campaigns):.3f} % "
+        f"| {each.evidence} ({100 * each.evidence / each.campaigns:.2f} %) "
+        f"| {100 * upper_limit(each.evidence, each.campaigns):.2f} % |"
+        for each in (*counted, together)
+    ]
+    return "\n".join((NULL_WORDS.format(how=how), *rows))
+
+
+NULL_WORDS = """Campaigns of the reference physicist in which there is nothing, in the tiers medium, hard and
+expert in turn: `null` has a smooth background, `null_with_fluctuation` a first run that fluctuates up, and
+`trigger_bump` a false bump that the trigger makes. The upper limits hold at 95 % (Clopper and Pearson; where
+nothing was found, about three over the number of campaigns). Evidence is 3 sigma global, which
+chance alone reaches in 0.13 %: what is above that is its judgement, and costs it the campaign.
+Written by {how}
+
+| scenario | campaigns | discoveries | upper limit | claims of evidence | upper limit |
+|---|---|---|---|---|---|"""
 
 
 def main() -> None:
     """Print the figures."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--nulls", type=int, default=0, help="campaigns of each kind of null")
+    parser.add_argument("--page", action="store_true", help="write them to docs/collider-skill.md")
     asked = parser.parse_args()
+    load = os.getloadavg()[0]
     print("| figure | value | how |\n|---|---|---|")
     episode_cost(0, "medium")
     print(
@@ -108,8 +171,18 @@ def main() -> None:
     print(
         f"| import of the world | {import_seconds():.2f} s | CPU in a fresh process, best of 3 |", flush=True
     )
-    for row in null_claims(asked.nulls) if asked.nulls else ():
-        print(row, flush=True)
+    counted: list[NullClaims] = []
+    for each in null_claims(asked.nulls) if asked.nulls else ():
+        counted.append(each)
+        print(each.row(), flush=True)
+    if counted and asked.page:
+        how = (
+            f"`nice -n {os.nice(0)} python -m benchmarks.collider --nulls {asked.nulls} --page`\n"
+            f"(one thread, {os.cpu_count()} cores; load of the machine {load:.1f} at the start, "
+            f"{os.getloadavg()[0]:.1f} at the end)."
+        )
+        page = with_section(PAGE.read_text(encoding="utf-8"), NULLS_HEADING, null_section(counted, how))
+        PAGE.write_text(page, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -25,6 +25,10 @@ from spectator.policies.base import ScriptedPolicy, SeesTruth
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "collider-skill.md"
 
+LEARNING = "What a learner finds"
+NULLS = "Claims where there is nothing"
+"""Headings of sections that benchmarks write; this tool keeps them."""
+
 ABILITIES = (
     ("channels", "look at the first channel only"),
     ("follow_up", "one run instead of a survey and two follow-ups"),
@@ -140,6 +144,22 @@ def search_blind(
     return best, [campaign(BlindPhysicist(best), seed, tier).score for seed in fresh]
 
 
+def section_of(page: str, heading: str) -> str:
+    """What stands below a heading of the second level; empty where there is no such heading."""
+    _, found, rest = f"\n{page}".partition(f"\n## {heading}\n")
+    return rest.partition("\n## ")[0].strip("\n") if found else ""
+
+
+def with_section(page: str, heading: str, words: str) -> str:
+    """``page`` with ``words`` below a heading of the second level, in its place or at the end."""
+    section = f"## {heading}\n\n{words.strip()}\n"
+    before, found, rest = f"\n{page}".partition(f"\n## {heading}\n")
+    if not found:
+        return f"{page.rstrip()}\n\n{section}"
+    _, more, after = rest.partition("\n## ")
+    return f"{before}\n{section}\n## {after}"[1:] if more else f"{before}\n{section}"[1:]
+
+
 def main() -> None:
     """Write the page."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -157,7 +177,11 @@ def main() -> None:
         best, scores = search_blind(tier, asked.rounds, range(60_000, 60_012), seeds[:100])
         words = f"ends with `{best.ending}`, {best.channels} channels, {best.share:.0%} of the budget"
         lines.append(f"| {tier} | {words} | {mean_of(scores)} |")
-    PAGE.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    page, old = "\n".join(lines) + "\n", PAGE.read_text(encoding="utf-8") if PAGE.exists() else ""
+    for heading in (LEARNING, NULLS):
+        if words := section_of(old, heading):
+            page = with_section(page, heading, words)
+    PAGE.write_text(page, encoding="utf-8")
 
 
 HEAD = """# What skill is worth at the collider

@@ -213,8 +213,9 @@ def test_the_data_folder_may_have_any_name(tmp_path: Path) -> None:
 def test_make_run_leaves_the_port_to_the_settings_unless_it_is_given(
     variables: dict[str, str], words: list[str], port: str
 ) -> None:
-    environ = {name: text for name, text in os.environ.items() if name not in ("PORT", "SPECTATOR_PORT")}
-    command = ["make", "--dry-run", "run", *words]
+    outer = {"PORT", "SPECTATOR_PORT", "MAKEFLAGS", "MFLAGS", "MAKELEVEL", "MAKEOVERRIDES"}
+    environ = {name: text for name, text in os.environ.items() if name not in outer}
+    command = ["make", "--dry-run", "--no-print-directory", "run", *words]
     ran = subprocess.run(
         command, cwd=ROOT, env=environ | variables, capture_output=True, text=True, check=True
     )

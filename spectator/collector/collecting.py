@@ -118,9 +118,8 @@ async def collect(
 ) -> CollectedEpisode:
     """Play one episode with ``generate_fn`` and keep every step.
 
-    Nothing that the model or the environment does loses the episode: an answer that is no action is asked for
-    once more and then replaced by the world's usual captain, labelled, its reward apart; an error of
-    ``generate_fn`` or of the environment ends the episode, with the steps so far.
+    Nothing loses the episode. Where an answer is no action even when asked for once more, or ``generate_fn``
+    fails, the world's usual captain decides, labelled, its reward apart. A failing environment ends the episode.
 
     Args:
         env: Name of the world.
@@ -149,12 +148,11 @@ async def collect(
     began = clock.now()
     episode_id = derived_id(int(began.timestamp() * 1000), [env, world.version, seed, dict(plan.options)])
     kept, seen = EpisodeInMemory(), _Seen()
-    ledger = SpendLedger(Caps(), Caps(), clock)
     venue = Venue(
         kept,  # type: ignore[arg-type] # all of a journal that playing needs
         clock,
         lambda _: world,
-        ledger,
+        SpendLedger(Caps(), Caps(), clock),
         open_stepper=lambda world, episode_id: _Watched(inline(world, episode_id), seen),
     )
     await play_here(plan, episode_id, venue)

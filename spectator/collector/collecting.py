@@ -119,7 +119,7 @@ async def collect(
     """Play one episode with ``generate_fn`` and keep every step.
 
     Nothing loses the episode. Where an answer is no action even when asked for once more, or ``generate_fn``
-    fails, the world's usual captain decides, labelled, its reward apart. A failing environment ends the episode.
+    fails, the world's usual captain decides, labelled, its reward apart. A failing environment ends it.
 
     Args:
         env: Name of the world.

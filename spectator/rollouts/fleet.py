@@ -4,43 +4,32 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 from spectator.catalog import LoadWorld
 from spectator.clock import Clock
-from spectator.environments.base import World
-from spectator.episodes.host.recovery import interrupted
 from spectator.episodes.record.usage import spent_on
-from spectator.episodes.replay.restore import CannotRebuild
-from spectator.episodes.run.failing import FailureRule
-from spectator.episodes.run.plan import EpisodePlan
-from spectator.errors import FailureClass, StepTimeout
-from spectator.events import EpisodeEnded, OnFailure
-from spectator.failures import failure_of_end
+from spectator.errors import FailureClass
 from spectator.journal.base import Journal
 from spectator.journal.stores.sqlite import SqlJournal
 from spectator.llm.secret import ApiKey
-from spectator.policies.base import Decision
 from spectator.policies.spending import Caps, SpendLedger, Spent
-from spectator.rollouts.actors import ActorHandle, RecyclingPool
+from spectator.rollouts.actors import RecyclingPool
 from spectator.rollouts.folder import JOURNAL, keep_request
-from spectator.rollouts.handlers.base import EpisodeContext, EpisodeHandler, EpisodeOutcome, NullHandler
-from spectator.rollouts.interactor import EpisodeResult, InFlight, Interactor, RunReport
+from spectator.rollouts.handlers.base import EpisodeHandler, NullHandler
+from spectator.rollouts.interactor import Interactor, RunReport
 from spectator.rollouts.model_seat import FleetSeat, fleet_client
-from spectator.rollouts.request import ACTOR, RolloutRequest, RolloutRun, plan_rollouts
-from spectator.runs.halting import UNREACHED, Halt, HaltingRule
+from spectator.rollouts.playing import AttemptPlayer, Result, attempt_after
+from spectator.rollouts.request import RolloutRequest, RolloutRun, plan_rollouts
 from spectator.runs.owed import Attempt, progress
-from spectator.runs.playing import Venue, play_here, play_on
 from spectator.steppers.opening import OpenStepper, inline
 
 STALLED_S: Final = 60.0
 """Seconds without a turn after which an episode is called stalled."""
-
-Handle = ActorHandle[Attempt]
-Result = EpisodeResult[Attempt]
 
 
 @dataclass(slots=True)
@@ -148,8 +137,8 @@ async def run_rollouts(
             ledger = ledger or SpendLedger(Caps(), Caps(), clock)
             before = await spent_on(journal, None) if ledger.limits_whole else Spent()
             ledger.begin(await spent_on(journal, ledger.today), before)
-            fleet = _Fleet(planned, journal, clock, seat, ledger, open_stepper)
-            return await fleet.run(concurrency, rng, on_begin)
+            player = AttemptPlayer(planned, journal, clock, seat, ledger, open_stepper)
+            return await _Fleet(planned, journal, clock, player).run(concurrency, rng, on_begin)
         finally:
             await journal.aclose()
     finally:
@@ -159,33 +148,23 @@ async def run_rollouts(
 class _Fleet:
     """One run in one folder."""
 
-    def __init__(
-        self,
-        planned: RolloutRun,
-        journal: Journal,
-        clock: Clock,
-        seat: FleetSeat,
-        ledger: SpendLedger,
-        open_stepper: OpenStepper,
-    ) -> None:
-        self._planned = planned
+    def __init__(self, planned: RolloutRun, journal: Journal, clock: Clock, player: AttemptPlayer) -> None:
         self._run = planned.run
         self._journal = journal
         self._clock = clock
-        self._seat = seat
-        self._halt = Halt(ledger)
-        self._open_stepper = open_stepper
+        self._player = player
+        self._halt = player.halt
 
     async def run(self, concurrency: int, rng: random.Random, on_begin: OnBegin) -> FleetReport:
         """Play what is owed."""
         due = await progress(self._journal, self._run)
         state = FleetState(len(self._run.jobs), len(due.over), self._clock.monotonic())
         pool = RecyclingPool(
-            due.owed, self._open, concurrency, clock=self._clock, on_failed=lambda attempt, error: None
+            due.owed, self._player.open, concurrency, clock=self._clock, on_failed=lambda attempt, error: None
         )
         interactor = Interactor(
-            pool, self._play, clock=self._clock, rng=rng, again=self._next, on_result=state.take,
-            startup_jitter_s=0.0,
+            pool, self._player.play, clock=self._clock, rng=rng, on_result=state.take, startup_jitter_s=0.0,
+            again=partial(attempt_after, self._run, self._halt),
         )  # fmt: skip
         on_begin(state, interactor)
         halting = asyncio.get_running_loop().create_task(self._drain_when_halted(interactor))
@@ -198,104 +177,3 @@ class _Fleet:
     async def _drain_when_halted(self, interactor: Interactor[Attempt]) -> None:
         await self._halt.wait()
         interactor.drain()
-
-    async def _open(self, attempt: Attempt) -> Handle:
-        stepper = self._open_stepper(self._planned.world, attempt.episode_id)
-        job = self._run.jobs[attempt.number]
-        return ActorHandle(job.environment, attempt.episode_id, job.group, "inproc", None, stepper, attempt)
-
-    async def _play(self, handle: Handle, flight: InFlight) -> Result:
-        attempt = handle.job
-        member = self._run.jobs[attempt.number].member
-        context = EpisodeContext(handle.env_name, handle.env_id, handle.group_id, member)
-        world = self._world_of(context)
-        venue = Venue(
-            self._journal,
-            self._clock,
-            lambda name: world,
-            self._halt.ledger,
-            self._rule_of,
-            lambda world, episode_id: handle.stepper,
-        )
-        if attempt.begun:
-            ended = await self._play_on(attempt, venue)
-        else:
-            plan = self._run.plan(self._run.jobs[attempt.number], attempt.attempt, world)
-            ended = await play_here(plan, attempt.episode_id, venue)
-        result = _result(handle, ended)
-        self._seat.handler.on_episode_end(context, EpisodeOutcome(result.total_reward, result.failure_class))
-        return result
-
-    def _world_of(self, context: EpisodeContext) -> World:
-        world = self._planned.world
-        return replace(world, captains={**world.captains, ACTOR: self._seat.preset(world, context)})
-
-    async def _play_on(self, attempt: Attempt, venue: Venue) -> EpisodeEnded | None:
-        """Play on what was left; what cannot be is ended, so that it is tried again from its beginning."""
-        left = await self._journal.read(attempt.episode_id)
-        try:
-            return await play_on(left, venue)
-        except (CannotRebuild, StepTimeout) as error:
-            end = interrupted(left, self._clock, f"it could not be played on: {error}")
-            await self._journal.append([end])
-            return EpisodeEnded.model_validate(end.event.data)
-
-    def _rule_of(self, plan: EpisodePlan) -> FailureRule:
-        return _FleetRule(HaltingRule(plan, self._halt), plan.agent)
-
-    def _next(self, result: Result) -> Attempt | None:
-        """The next attempt after a result, where there is to be one."""
-        attempt = result.job
-        if result.end_reason is None:
-            if result.failure_class == "journal":
-                self._halt.because(f"{attempt.episode_id} failed: {result.detail}")
-            return None
-        reaction = self._run.policy.after(result.failure_class, attempt.attempt)
-        if reaction == "halt":
-            self._halt.because(f"{attempt.episode_id} failed: {result.failure_class}: {result.detail}")
-        if reaction != "retry":
-            return None
-        number = attempt.attempt + 1
-        episode_id = self._run.episode_id(self._run.jobs[attempt.number], number)
-        return Attempt(attempt.number, number, episode_id)
-
-
-class _FleetRule:
-    """Ends an episode whose model was not reached, so that another attempt follows; else as the plan says.
-
-    Args:
-        halting: Suspends where the endpoint is given up or nothing more may be spent.
-        agent: The actor whose decisions the run is for.
-    """
-
-    def __init__(self, halting: FailureRule, agent: str) -> None:
-        self._halting = halting
-        self._agent = agent
-
-    def __call__(self, actor: str, decision: Decision) -> OnFailure:
-        reaction = self._halting(actor, decision)
-        if reaction == "fallback" and actor == self._agent and decision.failure_class in UNREACHED:
-            return "end"
-        return reaction
-
-
-def _result(handle: Handle, ended: EpisodeEnded | None) -> Result:
-    """What an end says; a reward only where there is a verdict."""
-    if ended is None:
-        return EpisodeResult(
-            handle.job, handle.env_id, handle.group_id, None, failure_class="model_infra", detail="suspended"
-        )
-    data: Mapping[str, object] = ended.model_dump(mode="json")
-    failure = failure_of_end(data)
-    return EpisodeResult(
-        handle.job,
-        handle.env_id,
-        handle.group_id,
-        ended.reason,
-        total_reward=ended.score,
-        failure_class=failure,
-        detail=ended.detail,
-        turns=ended.turns,
-        terminated=ended.terminated,
-        truncated=ended.truncated,
-    )

@@ -24,21 +24,18 @@ class Insertion:
 
     def __init__(self, dialect: Dialect) -> None:
         own: Any = postgresql.insert if dialect.name == "postgresql" else sqlite.insert
-        self._events = _Statement(insert(events), dialect)
+        self.events = _Statement(insert(events), dialect)
+        """Adds events."""
         self._calls = _Statement(insert(calls), dialect)
         self._truths = _Statement(insert(truths), dialect)
         self._messages = _Statement(own(messages).on_conflict_do_nothing(), dialect)
 
-    def events(self, connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Add events."""
-        self._events.run(connection, rows)
-
     def calls(self, connection: Connection, rows: CallRows) -> None:
         """Add calls, and those of their messages that are not there yet."""
         if rows.messages:
-            self._messages.run(connection, rows.message_rows())
+            self._messages(connection, rows.message_rows())
         if rows.calls:
-            self._calls.run(connection, rows.calls)
+            self._calls(connection, rows.calls)
 
     def truth(self, connection: Connection, ended: Event, truth: str) -> None:
         """Add the sealed truth of an episode.
@@ -48,7 +45,7 @@ class Insertion:
         """
         if ended.type != "episode.ended" or ended.data.get("truth") != truth_digest(truth):
             raise ValueError(f"event {ended.seq} is not the end that states this truth")
-        self._truths.run(connection, [{"episode_id": ended.episode_id, "body": compressed(truth.encode())}])
+        self._truths(connection, [{"episode_id": ended.episode_id, "body": compressed(truth.encode())}])
 
 
 class _Statement:
@@ -58,7 +55,7 @@ class _Statement:
         self._text = str(compiled)
         self._order = compiled.positiontup
 
-    def run(self, connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
+    def __call__(self, connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
         """Add ``rows``."""
         order = self._order
         values: Any = rows if order is None else [tuple(row[name] for name in order) for row in rows]

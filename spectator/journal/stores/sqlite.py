@@ -51,6 +51,9 @@ FILTERED: Final = (
 READ_BATCH: Final = 500
 """Events that a stream reads at once."""
 
+READ_ONLY: Final = "the journal was opened to be read only"
+"""Why nothing can be written, for people."""
+
 SUMMARY_FIELDS: Final = tuple(field.name for field in fields(EpisodeSummary))
 
 _Result = TypeVar("_Result")
@@ -108,9 +111,10 @@ class SqlJournal:
         self, events: Sequence[RecordedEvent], *, attachments: Attachments | None = None
     ) -> None:
         """Record ``events`` of one episode and what belongs to them, all or none."""
-        if not events:
-            return
-        await self._writing().append(events, attachments)
+        if self._writer is None:
+            raise JournalError(READ_ONLY)
+        if events:
+            await self._writer.append(events, attachments)
 
     async def read(
         self, episode_id: str, *, after_seq: int = 0, limit: int | None = None
@@ -248,7 +252,7 @@ class SqlJournal:
 
     def _writing(self) -> Writer:
         if self._writer is None:
-            raise JournalError("the journal was opened to be read only")
+            raise JournalError(READ_ONLY)
         if self._closed:
             raise JournalError("the journal is closed")
         return self._writer

@@ -17,6 +17,7 @@ from sqlalchemy.exc import IntegrityError, OperationalError
 
 from spectator.errors import JournalError, JournalUnavailable, SequenceConflict, SpectatorError, typed_as
 from spectator.events import RecordedEvent
+from spectator.futures import answer, settle
 from spectator.journal.attachments import Attachments
 from spectator.journal.chain import GENESIS, extend
 from spectator.journal.stores.call_rows import CallRows, Prompt
@@ -40,7 +41,6 @@ KEPT_HEADS: Final = 4096
 class _Append:
     events: Sequence[RecordedEvent]
     attachments: Attachments | None
-    loop: asyncio.AbstractEventLoop
     done: asyncio.Future[None]
 
 
@@ -48,7 +48,6 @@ class _Append:
 class _Job:
     work: Callable[[Connection], Any]
     within: bool
-    loop: asyncio.AbstractEventLoop
     done: asyncio.Future[Any]
 
 
@@ -73,6 +72,9 @@ class Writer:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._insertion = Insertion(database.engine.dialect)
+        self._hold: Callable[[Connection], None] = (
+            (lambda connection: None) if database.anchor is None else database.anchor.hold
+        )
         self._appends: SimpleQueue[_Append | _Job | None] = SimpleQueue()
         self._heads: OrderedDict[str, _Head] = OrderedDict()
         self._over = False
@@ -82,7 +84,7 @@ class Writer:
     @property
     def alive(self) -> bool:
         """Whether it still writes."""
-        return not self._over and self._thread.is_alive()
+        return not self._over
 
     async def append(self, events: Sequence[RecordedEvent], attachments: Attachments | None = None) -> None:
         """Record ``events`` of one episode and what belongs to them, all or none.
@@ -92,10 +94,7 @@ class Writer:
             JournalUnavailable: The database cannot be written now.
             JournalError: They could not be written.
         """
-        loop = asyncio.get_running_loop()
-        append = _Append(events, attachments, loop, loop.create_future())
-        self._hand_over(append)
-        await append.done
+        await self._hand_over(_Append(events, attachments, asyncio.get_running_loop().create_future()))
 
     async def run(self, work: Callable[[Connection], _Result], *, within: bool = True) -> _Result:
         """Do other small work between two commits; appends wait meanwhile.
@@ -108,16 +107,15 @@ class Writer:
             JournalUnavailable: The database cannot be written now.
             JournalError: It could not be done.
         """
-        loop = asyncio.get_running_loop()
-        job = _Job(work, within, loop, loop.create_future())
-        self._hand_over(job)
-        result: _Result = await job.done
+        job = _Job(work, within, asyncio.get_running_loop().create_future())
+        result: _Result = await self._hand_over(job)
         return result
 
-    def _hand_over(self, item: _Append | _Job) -> None:
+    def _hand_over(self, item: _Append | _Job) -> asyncio.Future[Any]:
         self._appends.put(item)  # before the look: the thread says that it is over, then empties the queue
-        if not self.alive:
-            _deliver(item.done, JournalError("the journal is closed"))
+        if self._over:
+            settle(item.done, None, JournalError("the journal is closed"))
+        return item.done
 
     def close(self) -> None:
         """Commit what waits and end the thread; blocks until then."""
@@ -136,7 +134,7 @@ class Writer:
         finally:
             self._over = True
             for item in (*group, *self._left()):
-                _answer(item, JournalError("the journal is closed"))
+                answer(item.done, None, JournalError("the journal is closed"))
 
     def _groups(self) -> Iterator[list[_Append | _Job]]:
         while (first := self._appends.get()) is not None:
@@ -170,9 +168,9 @@ class Writer:
                 else:
                     result = job.work(connection)
         except SpectatorError as failure:
-            _answer(job, failure)
+            answer(job.done, None, failure)
         else:
-            _answer(job, None, result)
+            answer(job.done, result)
 
     def _commit(self, connection: Connection, group: Sequence[_Append]) -> None:
         if not group:
@@ -192,13 +190,13 @@ class Writer:
             error = failure
             self._heads.pop(group[0].events[0].episode_id, None)
         else:
-            self._keep(heads)
+            for episode_id, head in heads.items():
+                self._heads[episode_id] = head
+                self._heads.move_to_end(episode_id)
+            while len(self._heads) > KEPT_HEADS:
+                self._heads.popitem(last=False)
         for append in group:
-            _answer(append, error)
-
-    def _hold(self, connection: Connection) -> None:
-        if self._database.anchor is not None:
-            self._database.anchor.hold(connection)
+            answer(append.done, None, error)
 
     def _insert(self, connection: Connection, append: _Append, heads: dict[str, _Head]) -> None:
         batch = append.events
@@ -241,13 +239,6 @@ class Writer:
         if attachments.truth is not None:
             self._insertion.truth(connection, batch[-1], attachments.truth)
         return replace(head, prompts=rows.prompts)
-
-    def _keep(self, heads: dict[str, _Head]) -> None:
-        for episode_id, head in heads.items():
-            self._heads[episode_id] = head
-            self._heads.move_to_end(episode_id)
-        while len(self._heads) > KEPT_HEADS:
-            self._heads.popitem(last=False)
 
 
 def _read_head(connection: Connection, episode_id: str) -> _Head:
@@ -294,19 +285,3 @@ def _unwritten(failure: Exception) -> JournalError:
     if is_damage(failure):
         return JournalUnavailable(f"{says}; {RESTART}")
     return JournalUnavailable(says) if isinstance(failure, OperationalError | OSError) else JournalError(says)
-
-
-def _answer(item: _Append | _Job, error: SpectatorError | None, result: Any = None) -> None:
-    try:
-        item.loop.call_soon_threadsafe(_deliver, item.done, error, result)
-    except RuntimeError:  # the loop is closed: nobody waits any more
-        return
-
-
-def _deliver(done: asyncio.Future[Any], error: SpectatorError | None, result: Any = None) -> None:
-    if done.done():
-        return
-    if error is None:
-        done.set_result(result)
-    else:
-        done.set_exception(error)

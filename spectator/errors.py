@@ -314,6 +314,10 @@ class SequenceConflict(JournalError):
     """Another writer already recorded this ``(episode_id, seq)``: this one is fenced off."""
 
 
+class LeaseLost(JournalError):
+    """The episode is somebody else's by now: whoever held it may not record anything of it any more."""
+
+
 class JournalUnavailable(JournalError):
     """The journal cannot be written now: a full disk, a lock, a protection; trying again later may help."""
 

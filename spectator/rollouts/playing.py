@@ -14,7 +14,7 @@ from spectator.episodes.run.plan import EpisodePlan
 from spectator.errors import StepTimeout
 from spectator.events import EpisodeEnded, OnFailure
 from spectator.failures import failure_of_end
-from spectator.journal.base import Journal
+from spectator.journal.base import EpisodeLog
 from spectator.policies.base import Decision
 from spectator.policies.spending import SpendLedger
 from spectator.rollouts.actors import ActorHandle
@@ -47,7 +47,7 @@ class AttemptPlayer:
     def __init__(
         self,
         planned: RolloutRun,
-        journal: Journal,
+        journal: EpisodeLog,
         clock: Clock,
         seat: FleetSeat,
         ledger: SpendLedger,

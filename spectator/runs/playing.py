@@ -24,7 +24,7 @@ from spectator.episodes.run.pacing import Pace
 from spectator.episodes.run.plan import EpisodePlan
 from spectator.errors import StepTimeout
 from spectator.events import EpisodeEnded, EpisodeRecovered, EventData, RecordedEvent, core_fact
-from spectator.journal.base import Journal
+from spectator.journal.base import EpisodeLog
 from spectator.policies.spending import SpendLedger
 from spectator.steppers.base import Stepper
 from spectator.steppers.opening import OpenStepper, on_a_thread
@@ -53,7 +53,7 @@ class Venue:
         open_stepper: Makes the stepper of each episode's environment.
     """
 
-    journal: Journal
+    journal: EpisodeLog
     clock: Clock
     load: LoadWorld
     ledger: SpendLedger

@@ -14,7 +14,7 @@ from spectator.clock import Clock, first_of
 from spectator.errors import EpisodeError, JournalError, JournalUnavailable, typed_as
 from spectator.events import RecordedEvent
 from spectator.journal.attachments import Attachments
-from spectator.journal.base import Journal
+from spectator.journal.base import EpisodeLog
 
 logger = logging.getLogger(__name__)
 
@@ -46,7 +46,7 @@ class Recorder:
         patience_s: Seconds to wait for the journal before a step is given up; 0 gives up at once.
     """
 
-    def __init__(self, episode_id: str, journal: Journal, clock: Clock, patience_s: float) -> None:
+    def __init__(self, episode_id: str, journal: EpisodeLog, clock: Clock, patience_s: float) -> None:
         self._episode_id = episode_id
         self._journal = journal
         self._clock = clock

@@ -17,7 +17,7 @@ from spectator.episodes.record.view import State, ViewFold, unchanged
 from spectator.errors import EnvironmentFault, EpisodeNotFound, EpisodeOver, JournalUnavailable, typed_as
 from spectator.events import Event, Fact, RecordedEvent, Warned, core_fact
 from spectator.journal.attachments import Attachments
-from spectator.journal.base import Journal
+from spectator.journal.base import EpisodeLog
 from spectator.narration.base import Commentator, silent
 
 logger = logging.getLogger(__name__)
@@ -64,7 +64,7 @@ class EpisodeStream:
         epoch: str,
         *,
         world: World,
-        journal: Journal,
+        journal: EpisodeLog,
         bus: Bus,
         clock: Clock,
         patience_s: float = 0.0,

@@ -15,7 +15,14 @@ from typing import Any, Final, TypeVar
 from sqlalchemy import Connection, insert, select
 from sqlalchemy.exc import IntegrityError, OperationalError
 
-from spectator.errors import JournalError, JournalUnavailable, SequenceConflict, SpectatorError, typed_as
+from spectator.errors import (
+    JournalError,
+    JournalUnavailable,
+    LeaseLost,
+    SequenceConflict,
+    SpectatorError,
+    typed_as,
+)
 from spectator.events import RecordedEvent
 from spectator.futures import answer, settle
 from spectator.journal.attachments import Attachments
@@ -24,6 +31,7 @@ from spectator.journal.stores.call_rows import CallRows, Prompt
 from spectator.journal.stores.database import RESTART, Database, is_damage, reason
 from spectator.journal.stores.episode_index import end_of, row_of_start
 from spectator.journal.stores.insertion import Insertion
+from spectator.journal.stores.leases import NotHeld, let_go, prove_held
 from spectator.journal.stores.schema import episodes, events
 
 logger = logging.getLogger(__name__)
@@ -41,6 +49,7 @@ KEPT_HEADS: Final = 4096
 class _Append:
     events: Sequence[RecordedEvent]
     attachments: Attachments | None
+    fence: int | None
     done: asyncio.Future[None]
 
 
@@ -86,15 +95,22 @@ class Writer:
         """Whether it still writes."""
         return not self._over
 
-    async def append(self, events: Sequence[RecordedEvent], attachments: Attachments | None = None) -> None:
+    async def append(
+        self,
+        events: Sequence[RecordedEvent],
+        attachments: Attachments | None = None,
+        fence: int | None = None,
+    ) -> None:
         """Record ``events`` of one episode and what belongs to them, all or none.
 
         Raises:
+            LeaseLost: ``fence`` is given, and no lease of the episode has this number.
             SequenceConflict: One of the numbers is taken.
             JournalUnavailable: The database cannot be written now.
             JournalError: They could not be written.
         """
-        await self._hand_over(_Append(events, attachments, asyncio.get_running_loop().create_future()))
+        done = asyncio.get_running_loop().create_future()
+        await self._hand_over(_Append(events, attachments, fence, done))
 
     async def run(self, work: Callable[[Connection], _Result], *, within: bool = True) -> _Result:
         """Do other small work between two commits; appends wait meanwhile.
@@ -201,6 +217,8 @@ class Writer:
     def _insert(self, connection: Connection, append: _Append, heads: dict[str, _Head]) -> None:
         batch = append.events
         episode_id = batch[0].episode_id
+        if append.fence is not None:
+            prove_held(connection, append.fence, episode_id)
         head = heads.get(episode_id) or self._heads.get(episode_id) or _read_head(connection, episode_id)
         rows = []
         for recorded in batch:
@@ -217,6 +235,8 @@ class Writer:
                 connection.execute(insert(episodes).values(row_of_start(recorded.event)))
             elif recorded.type == "episode.ended":
                 connection.execute(end_of(recorded.event, head.seq, head.digest))
+                if append.fence is not None:
+                    let_go(connection, append.fence)
                 logger.info(
                     "episode %s is recorded: %d events, digest %s", episode_id, head.seq, head.digest.hex()
                 )
@@ -277,7 +297,7 @@ def _failed(append: _Append, failure: Exception) -> JournalError:
         return SequenceConflict(
             f"event {first.seq} of {first.episode_id} or a later one is taken: {reason(failure)}"
         )
-    return _unwritten(failure)
+    return LeaseLost(str(failure)) if isinstance(failure, NotHeld) else _unwritten(failure)
 
 
 def _unwritten(failure: Exception) -> JournalError:

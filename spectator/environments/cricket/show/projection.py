@@ -154,8 +154,11 @@ def _field_set(state: Mapping[str, Any], event: Event) -> Patch:
 
 def _plan_changed(state: Mapping[str, Any], event: Event) -> Patch:
     data = event.data
+    side, part = data["side"], data["part"]
     plan = {key: value for key, value in data["plan"].items() if value is not None}
-    return {"plans": {data["side"]: {data["part"]: plan}}}
+    told = state.get("world", {}).get("plans", {}).get(side, {}).get(part)
+    patch: Patch = make_patch(told or {}, plan)
+    return {"plans": {side: {part: patch}}}
 
 
 _FORECAST: Final = (

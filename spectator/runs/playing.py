@@ -18,8 +18,9 @@ from spectator.episodes.record.opening import Left, Stream, open_stream
 from spectator.episodes.replay.recorded_calls import with_whole_replies
 from spectator.episodes.replay.restore import CannotRebuild, rebuild
 from spectator.episodes.run.controls import EndRequest
-from spectator.episodes.run.driver import EpisodeLimits, Past
+from spectator.episodes.run.driver import Past
 from spectator.episodes.run.failing import FailureRule
+from spectator.episodes.run.limits import EpisodeLimits
 from spectator.episodes.run.pacing import Pace
 from spectator.episodes.run.plan import EpisodePlan
 from spectator.errors import StepTimeout

@@ -19,8 +19,8 @@ from spectator.bus.memory import MemoryBus
 from spectator.catalog import load_world
 from spectator.episodes.host.supervisor import Supervisor
 from spectator.episodes.record.view import replay_state
-from spectator.episodes.run import seated
 from spectator.episodes.run import plan as requests
+from spectator.episodes.run import seated
 from spectator.episodes.run.limits import EpisodeLimits
 from spectator.episodes.run.pacing import Pace
 from spectator.episodes.run.plan import EpisodeRequest

@@ -12,7 +12,7 @@ from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any, Final, TypeVar
 
-from sqlalchemy import Connection, insert, select
+from sqlalchemy import Connection
 from sqlalchemy.exc import IntegrityError, OperationalError
 
 from spectator.errors import (
@@ -29,10 +29,9 @@ from spectator.journal.attachments import Attachments
 from spectator.journal.chain import GENESIS, extend
 from spectator.journal.stores.call_rows import CallRows, Prompt
 from spectator.journal.stores.database import RESTART, Database, is_damage, reason
-from spectator.journal.stores.episode_index import end_of, row_of_start
-from spectator.journal.stores.insertion import Insertion
+from spectator.journal.stores.episode_index import row_of_end, row_of_start
+from spectator.journal.stores.insertion import EventRow, Insertion
 from spectator.journal.stores.leases import NotHeld, let_go, prove_held
-from spectator.journal.stores.schema import episodes, events
 
 logger = logging.getLogger(__name__)
 
@@ -219,27 +218,27 @@ class Writer:
         episode_id = batch[0].episode_id
         if append.fence is not None:
             prove_held(connection, append.fence, episode_id)
-        head = heads.get(episode_id) or self._heads.get(episode_id) or _read_head(connection, episode_id)
-        rows = []
-        for recorded in batch:
-            head = _following(episode_id, head, recorded)
-            rows.append(
-                {"episode_id": episode_id, "seq": head.seq, "text": recorded.text, "digest": head.digest}
-            )
-        self._insertion.events(connection, rows)
+        head = heads.get(episode_id) or self._heads.get(episode_id) or self._read_head(connection, episode_id)
+        rows = _following(head, batch)
+        self._insertion.events.of_tuples(connection, rows)
+        head = _Head(rows[-1][1], rows[-1][3], head.prompts)
         if append.attachments:
             head = self._attach(connection, append, head)
         heads[episode_id] = head if batch[-1].type != "episode.ended" else replace(head, prompts={})
         for recorded in batch:
             if recorded.type == "episode.started":
-                connection.execute(insert(episodes).values(row_of_start(recorded.event)))
+                self._insertion.start(connection, [row_of_start(recorded.event)])
             elif recorded.type == "episode.ended":
-                connection.execute(end_of(recorded.event, head.seq, head.digest))
+                self._insertion.end(connection, [row_of_end(recorded.event, head.seq, head.digest)])
                 if append.fence is not None:
                     let_go(connection, append.fence)
                 logger.info(
                     "episode %s is recorded: %d events, digest %s", episode_id, head.seq, head.digest.hex()
                 )
+
+    def _read_head(self, connection: Connection, episode_id: str) -> _Head:
+        found = self._insertion.last(connection, episode_id)
+        return _Head() if found is None else _Head(found.seq, found.digest or GENESIS)
 
     def _attach(self, connection: Connection, append: _Append, head: _Head) -> _Head:
         """Write what belongs to the events of ``append``; the head with the new prompts.
@@ -261,30 +260,29 @@ class Writer:
         return replace(head, prompts=rows.prompts)
 
 
-def _read_head(connection: Connection, episode_id: str) -> _Head:
-    last = select(events.c.seq, events.c.digest).where(events.c.episode_id == episode_id)
-    found = connection.execute(last.order_by(events.c.seq.desc()).limit(1)).first()
-    return _Head() if found is None else _Head(found.seq, found.digest or GENESIS)
-
-
-def _following(episode_id: str, head: _Head, recorded: RecordedEvent) -> _Head:
-    """The head once ``recorded`` is written.
+def _following(head: _Head, batch: Sequence[RecordedEvent]) -> list[EventRow]:
+    """The rows of ``batch``, which is written after ``head``.
 
     Raises:
-        _Taken: Its number is.
-        ValueError: It is not the next one of this episode, or its text has no UTF-8.
-        TypeError: Its text is none.
+        _Taken: One of the numbers is.
+        ValueError: One is not the next one of the episode, or its text has no UTF-8.
+        TypeError: A text is none.
     """
-    seq = recorded.seq
-    if recorded.episode_id != episode_id:
-        raise ValueError(f"the append holds event {seq} of {recorded.episode_id} too")
-    if seq <= head.seq:
-        raise _Taken(f"the last one is {head.seq}")
-    if seq != head.seq + 1:
-        raise ValueError(f"event {seq} does not follow event {head.seq}")
-    if not isinstance(recorded.text, str):
-        raise TypeError(f"the text of event {seq} is {type(recorded.text).__name__}")
-    return _Head(seq, extend(head.digest, recorded.text), head.prompts)
+    episode_id, last, digest = batch[0].episode_id, head.seq, head.digest
+    rows: list[EventRow] = []
+    for recorded in batch:
+        seq, text = recorded.seq, recorded.text
+        if recorded.episode_id != episode_id:
+            raise ValueError(f"the append holds event {seq} of {recorded.episode_id} too")
+        if seq <= last:
+            raise _Taken(f"the last one is {last}")
+        if seq != last + 1:
+            raise ValueError(f"event {seq} does not follow event {last}")
+        if not isinstance(text, str):
+            raise TypeError(f"the text of event {seq} is {type(text).__name__}")
+        last, digest = seq, extend(digest, text)
+        rows.append((episode_id, seq, text, digest))
+    return rows
 
 
 class _Taken(ValueError):

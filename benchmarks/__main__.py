@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
-from benchmarks import fanout, holding, journal, kills, leaderboard, live, rollouts, soak, turns, voice, wall
+from benchmarks import fanout, holding, journal, kills, leaderboard, live, soak, turns, voice, wall
 from benchmarks.figures import HEADER, Figure
 
 PARTS: Final[Mapping[str, Callable[[], Iterable[Figure]]]] = {
@@ -21,7 +21,6 @@ PARTS: Final[Mapping[str, Callable[[], Iterable[Figure]]]] = {
     "journal": journal.measure,
     "wall": wall.measure,
     "turns": turns.measure,
-    "rollouts": rollouts.measure,
 }
 
 LONG: Final = {"kills", "soak"}

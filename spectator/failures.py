@@ -66,6 +66,25 @@ def failure_of_end(data: Mapping[str, Any]) -> FailureClass | None:
     return known or _CLASS_OF_END.get(data["reason"], "unknown")
 
 
+def reward_of_end(data: Mapping[str, Any]) -> float | None:
+    """The reward that an ended episode counts for; ``None`` where there is no verdict, which is not 0.
+
+    One that was cut short in good order counts for what it earned until then, where its steps earn anything.
+
+    Args:
+        data: Data of an ``episode.ended`` of any version.
+
+    >>> reward_of_end({"reason": "finished", "score": 0.75})
+    0.75
+    >>> reward_of_end({"reason": "step_cap", "score": None, "total_reward": 2.5})
+    2.5
+    >>> reward_of_end({"reason": "environment_error", "score": None, "total_reward": 2.5}) is None
+    True
+    """
+    reward: float | None = data.get("total_reward") if data["reason"] == "step_cap" else data.get("score")
+    return reward
+
+
 def _class_of_words(reason: str) -> FailureClass:
     word, _, rest = reason.removeprefix("recorded: ").partition(": ")
     if word == "unusable":

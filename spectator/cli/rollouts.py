@@ -15,16 +15,17 @@ import click
 
 from spectator.cli.environment import read_caps, read_key, read_worlds
 from spectator.cli.options import parse_options
+from spectator.cli.rollouts_status import failures, status
 from spectator.cli.spending import spending_options
 
 if TYPE_CHECKING:
-    from spectator.journal.base import EpisodeSummary
     from spectator.rollouts.fleet import FleetReport
     from spectator.rollouts.handlers import EpisodeHandler, Experience
     from spectator.rollouts.handlers.experience import TallyFile
     from spectator.rollouts.request import RolloutRequest
 
 FOLDER = click.Path(file_okay=False, path_type=Path)
+SECONDS = click.FloatRange(min=0, min_open=True)
 
 
 @click.group()
@@ -32,8 +33,16 @@ def rollouts() -> None:
     """Drive fleets of episodes against a model, for their data."""
 
 
+rollouts.add_command(status)
+rollouts.add_command(failures)
+
+
 @rollouts.command()
-@click.option("--env", "environment", required=True, help="World that is played.")
+@click.option(
+    "--env", "environment", required=True,
+    help="World that is played, or the address of another server's: http://HOST:PORT/ENV_NAME of a pooled "
+    "rollout server, openenv+ws://HOST:PORT of an OpenEnv server.",
+)  # fmt: skip
 @click.option("--base-url", required=True, help="The model's endpoint, up to and without /chat/completions.")
 @click.option("--model", required=True, help="The model's name at its endpoint.")
 @click.option("--episodes", type=click.IntRange(min=1), required=True, help="Episodes in all.")
@@ -58,15 +67,42 @@ def rollouts() -> None:
     "--attempts", type=click.IntRange(1, 100), default=3, show_default=True, help="Most attempts at one."
 )
 @click.option(
-    "--on-failure", type=click.Choice(["fallback", "end"]), default="fallback", show_default=True,
-    help="What an answer that is no action does to its episode.",
+    "--on-failure", type=click.Choice(["fallback", "end"]),
+    help="What an answer that is no action does to its episode: a labelled fallback decides, or it ends. "
+    "[default: fallback; end where the environment is another server's]",
 )  # fmt: skip
 @click.option("--style", type=click.Choice(["tools", "json"]), default="tools", show_default=True)
 @click.option("--temperature", type=click.FloatRange(0, 2))
 @click.option("--max-answer-tokens", type=click.IntRange(16, 131_072), default=1024, show_default=True)
 @click.option(
-    "--timeout", "timeout_s", type=click.FloatRange(1, 900), default=300.0, show_default=True, help="Seconds."
-)
+    "--call-timeout", "--timeout", "timeout_s", type=click.FloatRange(1, 900), default=300.0,
+    show_default=True, help="Seconds for one decision of the model, waits and asking again included.",
+)  # fmt: skip
+@click.option(
+    "--episode-timeout", "episode_s", type=SECONDS, default=21_600.0, show_default=True,
+    help="Seconds for one episode.",
+)  # fmt: skip
+@click.option(
+    "--env-timeout", "env_s", type=SECONDS, default=30.0, show_default=True,
+    help="Seconds for one step of the environment.",
+)  # fmt: skip
+@click.option(
+    "--env-start-timeout", "env_start_s", type=SECONDS, default=60.0, show_default=True,
+    help="Seconds for an environment to begin.",
+)  # fmt: skip
+@click.option(
+    "--env-wait", "env_wait_s", type=click.FloatRange(min=0), default=300.0, show_default=True,
+    help="Seconds that the environments' server may be gone, or have no room, before the run is halted.",
+)  # fmt: skip
+@click.option(
+    "--startup-jitter", "startup_jitter_s", type=click.FloatRange(min=0), default=2.0, show_default=True,
+    help="Seconds over which the first requests to the model are spread.",
+)  # fmt: skip
+@click.option(
+    "--stepper", type=click.Choice(["inline", "thread"]), default="inline", show_default=True,
+    help="Where a world of the catalogue runs: with the driver, or each on a thread of its own, which "
+    "worlds that block need.",
+)  # fmt: skip
 @click.option(
     "--tokens", is_flag=True, help="Ask for token ids and log probabilities, as vLLM and SGLang give them."
 )
@@ -133,8 +169,9 @@ def _request(given: Mapping[str, Any]) -> RolloutRequest:
         "environment", "options", "opponent", "pack", "seed", "episodes", "group_size", "max_turns",
         "message_cut", "attempts", "on_failure",
     )  # fmt: skip
+    asked = {name: given[name] for name in fields if given[name] is not None}
     try:
-        return RolloutRequest.model_validate({**{name: given[name] for name in fields}, "model": model})
+        return RolloutRequest.model_validate({**asked, "model": model})
     except ValidationError as error:
         raise InvalidRequest(field_errors(error.errors())) from error
 
@@ -168,9 +205,12 @@ async def _carry_out(
 ) -> tuple[FleetReport, bool]:
     from spectator.cli.rollouts_view import FleetView
     from spectator.clock import SystemClock
+    from spectator.rollouts.deadlines import Deadlines
     from spectator.rollouts.fleet import run_rollouts
+    from spectator.steppers.opening import inline, on_a_thread
 
-    clock, view, interrupted = SystemClock(), FleetView(request), False
+    clock, view, interrupted = SystemClock(), FleetView(request, given["env_wait_s"]), False
+    times = ("episode_s", "env_s", "env_start_s", "env_wait_s", "startup_jitter_s")
     task = asyncio.current_task()
     assert task is not None
 
@@ -195,6 +235,8 @@ async def _carry_out(
                 key=key,
                 handler=_handler(given),
                 ledger=ledger,
+                open_stepper=on_a_thread if given["stepper"] == "thread" else inline,
+                deadlines=Deadlines(**{name: given[name] for name in times}),
                 on_begin=view.begin,
             )
     except asyncio.CancelledError:
@@ -212,48 +254,3 @@ def _conclude(report: FleetReport, out: Path) -> None:
     click.echo(f"{report.over} of {report.total} episodes are over{mean}; the record is in {out}")
     for name, count in failed.most_common():
         click.echo(f"  {count} without a verdict: {name}")
-
-
-@rollouts.command()
-@click.argument("folder", type=FOLDER)
-def status(folder: Path) -> None:
-    """Say how far a run is, by its record; safe while it runs.
-
-    \b
-    Example: spectator rollouts status runs/first
-    """
-    request, found = asyncio.run(_read(folder))
-    ends = Counter(summary.reason or "under way" for summary in found)
-    wanted = f"{request.episodes} episodes in groups of {request.group_size}"
-    click.echo(f"{request.environment}, {request.model.model}: {wanted}")
-    for reason, count in ends.most_common():
-        click.echo(f"{count:8} {reason}")
-    scores = [summary.score for summary in found if summary.score is not None]
-    if scores:
-        click.echo(f"mean reward {sum(scores) / len(scores):.4f} of {len(scores)} with a verdict")
-
-
-@rollouts.command()
-@click.argument("folder", type=FOLDER)
-def failures(folder: Path) -> None:
-    """List the attempts that came to no verdict: class, episode, what happened.
-
-    \b
-    Example: spectator rollouts failures runs/first
-    """
-    _, found = asyncio.run(_read(folder))
-    failed = [summary for summary in found if summary.reason not in (None, "finished")]
-    for summary in failed:
-        click.echo(f"{summary.reason:18} {summary.episode_id}  attempt {summary.attempt or 1}")
-    if not failed:
-        click.echo("no attempt failed")
-
-
-async def _read(folder: Path) -> tuple[RolloutRequest, list[EpisodeSummary]]:
-    from spectator.cli.recordings import every_episode, recorded_journal
-    from spectator.journal.base import EpisodeFilter
-    from spectator.rollouts.folder import read_request
-
-    request, _ = read_request(folder)
-    async with recorded_journal(folder) as journal:
-        return request, list(await every_episode(journal, EpisodeFilter(limit=1000)))

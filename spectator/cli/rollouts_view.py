@@ -1,4 +1,4 @@
-"""A run of rollouts in the terminal: progress, rates, failures, and the oldest episodes under way."""
+"""A run of rollouts in the terminal: progress, rates, failures, and the slowest episodes and why they are."""
 
 from __future__ import annotations
 
@@ -10,18 +10,23 @@ from typing import TYPE_CHECKING, Final, Self
 import click
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from rich.console import RenderableType
 
-    from spectator.rollouts.fleet import FleetState
-    from spectator.rollouts.interactor import Interactor
+    from spectator.rollouts.fleet import Underway
+    from spectator.rollouts.in_flight import InFlight
+    from spectator.rollouts.progress import FleetState
     from spectator.rollouts.request import RolloutRequest
-    from spectator.runs.owed import Attempt
 
 TOLD_EVERY_S: Final = 15.0
 """Seconds between lines of progress where there is no terminal."""
 
-SLOWEST: Final = 5
+SLOWEST: Final = 6
 """Episodes that are shown."""
+
+WIDE: Final = 100
+"""Columns from which more is shown of each."""
 
 
 class FleetView:
@@ -31,24 +36,30 @@ class FleetView:
 
     Args:
         request: What is run.
+        env_wait_s: How long a server of environments may be gone.
     """
 
-    def __init__(self, request: RolloutRequest) -> None:
+    def __init__(self, request: RolloutRequest, env_wait_s: float) -> None:
         self._request = request
-        self._state: FleetState | None = None
-        self._interactor: Interactor[Attempt] | None = None
+        self._env_wait_s = env_wait_s
+        self._underway: Underway | None = None
+        self._draining = False
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._show, name="rollouts-view", daemon=True)
 
-    def begin(self, state: FleetState, interactor: Interactor[Attempt]) -> None:
+    def begin(self, underway: Underway) -> None:
         """Take what is to be shown."""
-        self._state, self._interactor = state, interactor
+        self._underway = underway
+        if self._draining:
+            underway.interactor.drain()
 
     def drain(self) -> None:
         """Let what is being played come to its end."""
-        if self._interactor is not None:
-            self._interactor.drain()
-        click.echo("\nfinishing what is being played; Ctrl-C again leaves it to be played on later", err=True)
+        self._draining = True
+        if self._underway is not None:
+            self._underway.interactor.drain()
+        if not sys.stderr.isatty():
+            click.echo(f"{DRAINING}; Ctrl-C again leaves it to be played on later", err=True)
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -66,8 +77,9 @@ class FleetView:
 
     def _report(self) -> None:
         while not self._ended.wait(TOLD_EVERY_S):
-            if self._state is not None:
-                click.echo(self._line(self._state), err=True)
+            if self._underway is not None:
+                for line in self.lines(self._underway, time.monotonic()):
+                    click.echo(line, err=True)
 
     def _draw(self) -> None:
         try:
@@ -75,42 +87,124 @@ class FleetView:
             from rich.live import Live
         except ImportError:
             return self._report()
-        with Live(console=Console(stderr=True), refresh_per_second=4, transient=True) as live:
+        console = Console(stderr=True)
+        with Live(console=console, refresh_per_second=4, transient=True) as live:
             while not self._ended.wait(0.25):
-                if self._state is not None:
-                    live.update(self._picture(self._state))
+                if self._underway is not None:
+                    live.update(self.picture(self._underway, time.monotonic(), console.width))
 
-    def _line(self, state: FleetState) -> str:
-        failed = ", ".join(f"{count} {name}" for name, count in sorted(state.failures.items()))
-        rates = f"{self._rate(state):.2f} episodes/s, {self._turns_a_second(state):.0f} turns/s"
-        return f"{state.over} of {state.total} over, {rates}{', ' + failed if failed else ''}"
+    def lines(self, underway: Underway, now_s: float) -> list[str]:
+        """How far the run is, without the single episodes.
 
-    def _rate(self, state: FleetState) -> float:
-        return state.ended / max(1e-3, time.monotonic() - state.began_s)
+        Args:
+            underway: The run.
+            now_s: Now, by its clock.
+        """
+        state = underway.state
+        told = [_progress(state, now_s), *_sums(state), *_failed(state)]
+        if state.shortage is not None:
+            missing, halts = in_words(now_s - state.shortage.since_s), in_words(self._env_wait_s)
+            told.append(f"no environment for {missing} (halts after {halts}): {state.shortage.reason}")
+        told += _at_the_model(underway)
+        if self._draining:
+            told.append(f"{DRAINING}; Ctrl-C again leaves it to be played on later")
+        return told
 
-    def _turns_a_second(self, state: FleetState) -> float:
-        return state.turns / max(1e-3, time.monotonic() - state.began_s)
-
-    def _picture(self, state: FleetState) -> RenderableType:
+    def picture(self, underway: Underway, now_s: float, width: int) -> RenderableType:
+        """The run on a terminal of so many columns."""
         from rich.console import Group
         from rich.progress_bar import ProgressBar
-        from rich.table import Table
         from rich.text import Text
 
-        rate = self._rate(state)
-        left = (state.total - state.over) / rate if rate and state.ended else None
-        eta = "" if left is None else f", about {left / 60:.0f} min left"
-        mean = f", mean reward {sum(state.rewards) / len(state.rewards):.3f}" if state.rewards else ""
+        state, request = underway.state, self._request
+        head = f"{request.environment} · {request.model.model} · {underway.interactor.workers} at once"
         parts: list[RenderableType] = [
-            Text(f"{self._request.environment} · {self._request.model.model}", style="bold"),
-            ProgressBar(total=max(1, state.total), completed=state.over, width=60),
-            Text(self._line(state) + mean + eta),
+            Text(head, style="bold", overflow="ellipsis", no_wrap=True),
+            ProgressBar(total=max(1, state.total), completed=state.over, width=min(width, 60)),
         ]
-        flights = [] if self._interactor is None else self._interactor.in_flight[:SLOWEST]
+        parts += [Text(line, overflow="ellipsis", no_wrap=True) for line in self.lines(underway, now_s)]
+        flights = underway.interactor.in_flight
         if flights:
-            table = Table("oldest", "for", box=None, padding=(0, 2))
-            now = time.monotonic()
-            for flight in flights:
-                table.add_row(flight.episode_id, f"{now - flight.began_s:.0f} s")
-            parts.append(table)
+            parts.append(_table(flights, state, now_s, width))
         return Group(*parts)
+
+
+DRAINING: Final = "finishing what is being played"
+
+
+def _progress(state: FleetState, now_s: float) -> str:
+    took = max(1e-3, now_s - state.began_s)
+    left_s = state.left_s(now_s)
+    eta = "" if left_s is None or state.over >= state.total else f" · about {in_words(left_s)} left"
+    rates = f"{state.ended / took:.2g} episodes/s · {state.turns / took:.3g} turns/s"
+    return f"{state.over} of {state.total} over · {rates}{eta}"
+
+
+def _sums(state: FleetState) -> list[str]:
+    parts = []
+    if state.mean_reward is not None:
+        parts.append(f"mean reward {state.mean_reward:.4g} of {state.rewards}")
+    if state.turns:
+        parts.append(f"{100 * state.own / state.turns:.4g} % of decisions the model's own")
+    if state.tokens_in or state.tokens_out:
+        parts.append(f"{_many(state.tokens_in)} tokens in, {_many(state.tokens_out)} out")
+    return [" · ".join(parts)] if parts else []
+
+
+def _failed(state: FleetState) -> list[str]:
+    if not state.failures:
+        return []
+    counts = sorted(state.failures.items(), key=lambda one: (-one[1], one[0]))
+    again = f" · {state.again} tried again" if state.again else ""
+    return ["failed: " + ", ".join(f"{count} {name}" for name, count in counts) + again]
+
+
+def _at_the_model(underway: Underway) -> list[str]:
+    waiting = [flight.waiting_for for flight in underway.interactor.in_flight]
+    asked, queued, again = (waiting.count(name) for name in ("model", "place", "retry"))
+    if underway.model_limit is None or not waiting:
+        return []
+    held = f" · {queued} wait for a place" if queued else ""
+    held += f" · {again} to be sent again" if again else ""
+    return [f"at the model: {asked} requests of {underway.model_limit.places} it bears{held}"]
+
+
+def _table(flights: Sequence[InFlight], state: FleetState, now_s: float, width: int) -> RenderableType:
+    from rich.table import Table
+    from rich.text import Text
+
+    usual_s = state.usual_turn_s
+    slowest = sorted(flights, key=lambda flight: flight.moved_s)[:SLOWEST]
+    wide = width >= WIDE
+    table = Table(box=None, padding=(0, 1), pad_edge=False, header_style="dim")
+    for name in ("slowest", *(("attempt", "played for") if wide else ()), "turn", "idle", "", "waits for"):
+        table.add_column(name, no_wrap=True, overflow="ellipsis")
+    for flight in slowest:
+        standing = flight.standing(now_s, usual_s, state.deadline_s)
+        style = {"stalled": "red", "slow": "yellow", "playing": "green"}[standing]
+        more = (str(flight.attempt), in_words(now_s - flight.began_s)) if wide else ()
+        table.add_row(
+            flight.episode_id, *more, str(flight.turns), in_words(now_s - flight.moved_s),
+            Text(standing, style=style), Text(flight.reason(now_s)),
+        )  # fmt: skip
+    return table
+
+
+def in_words(seconds: float) -> str:
+    """A time that people can take in at a glance.
+
+    >>> [in_words(seconds) for seconds in (0.4, 59, 600, 36_000, 200_000)]
+    ['0 s', '59 s', '10 min', '10.0 h', '2.3 d']
+    """
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    if seconds < 7200:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.1f} h" if seconds < 48 * 3600 else f"{seconds / 86400:.1f} d"
+
+
+def _many(count: int) -> str:
+    for size, name in ((1_000_000, "M"), (10_000, "k")):
+        if count >= size:
+            return f"{count / (1000 if name == 'k' else size):.3g}{name}"
+    return str(count)

@@ -19,7 +19,7 @@ from spectator.events import Event, EventData, Fact
 from spectator.narration.base import Commentator, silent
 from spectator.observations import LegalAction, Observation
 from spectator.policies.base import Action, Preset
-from spectator.policies.prompting import Briefing, arguments_alone, tool_and_arguments
+from spectator.policies.prompting import Briefing, Conversation, arguments_alone, tool_and_arguments
 from spectator.profile import SCORE_AT_THE_END, Profile
 from spectator.steppers.base import Stepper
 
@@ -249,6 +249,8 @@ class World:
         profile: When the agent is rewarded, within which bounds, and what actions are.
         remote: Opens the environment of an episode, by its id, where it is on another server; ``None`` where
             ``environment`` makes it here.
+        conversation: Reads what a language model is sent out of an observation that holds a conversation of
+            the world's own; ``None`` where it is made from what is shown.
         step_cap: Turns after which an episode with these options is cut short; well beyond any real one.
         default_captain: Name of the captain that plays when none is asked for.
         default_opponent: The same for the other seats.
@@ -293,6 +295,7 @@ class World:
     meter: Callable[[], Meter] | None = None
     profile: Profile = SCORE_AT_THE_END
     remote: Callable[[str], Stepper] | None = None
+    conversation: Conversation | None = None
 
     @property
     def briefing(self) -> Briefing:
@@ -302,6 +305,7 @@ class World:
             as_action=tool_and_arguments if self.names_tools else arguments_alone,
             standing=self.standing,
             text_field=self.text_field,
+            conversation=self.conversation,
         )
 
     @property

@@ -109,8 +109,8 @@ class EpisodeFilter:
             raise ValueError(f"limit must be from 1 to 1000, not {self.limit}")
 
 
-class EpisodeLog(Protocol):
-    """As much of a journal as playing an episode needs.
+class Journal(Protocol):
+    """The source of truth.
 
     ``(episode_id, seq)`` is unique, so a second writer of an episode is fenced off.
     """
@@ -137,6 +137,10 @@ class EpisodeLog(Protocol):
         """Events of an episode with ``seq > after_seq``, in order, in the encoding they were recorded in."""
         ...
 
+    def stream(self, episode_id: str, *, after_seq: int = 0) -> AsyncIterator[RecordedEvent]:
+        """The same, a batch at a time, for long episodes."""
+        ...
+
     def calls(self, episode_id: str) -> AsyncIterator[RecordedCall]:
         """Its calls to models, in order, each with its whole prompt and reply, a batch at a time.
 
@@ -145,14 +149,6 @@ class EpisodeLog(Protocol):
         Raises:
             JournalError: One cannot be read, or is not as it was recorded.
         """
-        ...
-
-
-class Journal(EpisodeLog, Protocol):
-    """The source of truth."""
-
-    def stream(self, episode_id: str, *, after_seq: int = 0) -> AsyncIterator[RecordedEvent]:
-        """The same, a batch at a time, for long episodes."""
         ...
 
     async def truth(self, episode_id: str) -> str | None:

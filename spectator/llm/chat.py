@@ -51,6 +51,12 @@ DeltaKind = Literal["thought", "text", "tool", "restart"]
 OnDelta = Callable[[DeltaKind, str], None]
 """Hears an answer while it forms; called on the event loop and must return at once."""
 
+Wait = Literal["place", "model", "retry"]
+"""What a request waits for: its turn among those under way, an answer, the time to be sent again."""
+
+OnWait = Callable[[Wait, float | None, str], None]
+"""Hears what a request waits for from now on, until when by the clock where that is known, and why."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChatRequest:

@@ -25,7 +25,7 @@ from spectator.llm.adaptive_limit import AdaptiveLimit
 from spectator.llm.address import Address
 from spectator.llm.assembly import Assembly
 from spectator.llm.breaker import Breaker
-from spectator.llm.chat import ChatAnswer, ChatRequest, OnDelta
+from spectator.llm.chat import ChatAnswer, ChatRequest, OnDelta, OnWait
 from spectator.llm.retry import RetryPolicy, parse_retry_after
 from spectator.llm.secret import ApiKey, mask
 from spectator.llm.sse import EventReader
@@ -137,7 +137,8 @@ class ChatClient:
         self._limits = limits = limits or ClientLimits()
         self._retry = retry or RetryPolicy()
         self._breaker = breaker
-        self._adaptive = adaptive
+        self.adaptive = adaptive
+        """How many requests the endpoint bears at once, where that is found out."""
         self._places: asyncio.Semaphore | AdaptiveLimit | None = adaptive
         if adaptive is None and limits.concurrency:
             self._places = asyncio.Semaphore(limits.concurrency)
@@ -156,6 +157,7 @@ class ChatClient:
         deadline: float,
         session: str | None = None,
         on_delta: OnDelta | None = None,
+        on_wait: OnWait | None = None,
     ) -> ChatAnswer:
         """Ask until there is an answer, or trying again cannot help, or there is no time left.
 
@@ -166,6 +168,7 @@ class ChatClient:
             deadline: Seconds from now after which nobody waits for the answer; it wins over every retry.
             session: The session's name, for endpoints that route by it.
             on_delta: Hears the answer while it forms, when ``request.stream`` is set.
+            on_wait: Hears what is waited for.
 
         Raises:
             EndpointError: There is no answer; its class says why.
@@ -173,7 +176,7 @@ class ChatClient:
         """
         until = self._clock.monotonic() + deadline
         pending = _PendingRequest(
-            self._address.url(session), encode_request(request), request.stream, until, on_delta
+            self._address.url(session), encode_request(request), request.stream, until, on_delta, on_wait
         )
         attempts = self._retry.begin(self._rng)
         if self._limits.startup_jitter_s:
@@ -181,12 +184,12 @@ class ChatClient:
         while True:
             try:
                 answer = await self._attempt(pending, attempts.failed + 1)
-                if self._adaptive is not None:
-                    self._adaptive.succeeded()
+                if self.adaptive is not None:
+                    self.adaptive.succeeded()
                 return answer
             except EndpointError as error:
-                if self._adaptive is not None and isinstance(error, EndpointBusy):
-                    self._adaptive.refused()
+                if self.adaptive is not None and isinstance(error, EndpointBusy):
+                    self.adaptive.refused()
                 error.detail = mask(error.detail, self._key)
                 wait = attempts.wait_after(error)
                 severity = logging.DEBUG if isinstance(error, EndpointResting) else logging.WARNING
@@ -195,6 +198,8 @@ class ChatClient:
                 )
                 if wait is None or self._clock.monotonic() + wait >= until:
                     raise
+                if on_wait is not None:
+                    on_wait("retry", self._clock.monotonic() + wait, error.kind)
             if on_delta is not None:
                 on_delta("restart", "")
             await self._clock.sleep(wait)
@@ -220,6 +225,8 @@ class ChatClient:
         if self._places is not None:
             await self._take_place(self._places, pending)
         try:
+            if pending.on_wait is not None:
+                pending.on_wait("model", None, "")
             with _ALWAYS if self._breaker is None else self._breaker.request():
                 began = self._clock.monotonic()
                 limit = min(self._limits.request_s, pending.until - began)
@@ -239,6 +246,8 @@ class ChatClient:
         if not places.locked():
             await places.acquire()
             return
+        if pending.on_wait is not None:
+            pending.on_wait("place", None, "")
         try:
             async with asyncio.timeout(pending.until - self._clock.monotonic()):
                 await places.acquire()
@@ -280,6 +289,7 @@ class _PendingRequest:
     stream: bool
     until: float
     on_delta: OnDelta | None
+    on_wait: OnWait | None
 
 
 class _AnswerReader:

@@ -255,6 +255,8 @@ class ModelPolicy:
         asking.seen = situation(observation, self._texts)
         asking.shown = self._shown(observation, asking.seen)
         briefing, in_text = self._briefing, self._briefing.text_field is not None
+        if briefing.conversation is not None:
+            return self._edited(briefing.conversation(observation))
         legal = () if in_text else briefing.legal(observation)
         system = instructions(
             observation.actor or "",
@@ -267,8 +269,10 @@ class ModelPolicy:
         beside = 0
         if settings.style == "tools" and not in_text:
             asking.tools, beside = self._tools(legal)
-        messages = self._history.messages(system, shown, beside=beside)
-        return messages if self._edit is None else list(self._edit(messages))
+        return self._edited(self._history.messages(system, shown, beside=beside))
+
+    def _edited(self, messages: Sequence[Message]) -> list[Message]:
+        return list(messages if self._edit is None else self._edit(messages))
 
     def _shown(self, observation: Observation, seen: Mapping[str, str]) -> str:
         render = self._briefing.render

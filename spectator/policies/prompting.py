@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from spectator.events import encode_json
+from spectator.llm.chat import Message
 from spectator.llm.parsing import REASON
 from spectator.observations import LegalAction, Observation
 from spectator.policies.base import Action
@@ -17,6 +18,9 @@ Style = Literal["tools", "json", "xml"]
 
 Render = Callable[[Observation], str]
 """Turns what an actor sees into text for a model."""
+
+Conversation = Callable[[Observation], Sequence[Message]]
+"""Reads the whole conversation out of an observation, where the world keeps one itself."""
 
 AsAction = Callable[[str, Mapping[str, Any]], Action]
 """Makes a world's action of a tool's name and its arguments."""
@@ -85,6 +89,7 @@ class Briefing:
         as_action: Makes the world's action.
         standing: The one action that is always legal, in worlds whose observations list none.
         text_field: Its argument that takes free text: a whole answer is the action then.
+        conversation: Reads what is to be sent, word for word, where observations hold whole conversations.
     """
 
     task: str
@@ -92,6 +97,7 @@ class Briefing:
     as_action: AsAction = tool_and_arguments
     standing: Sequence[LegalAction] = ()
     text_field: str | None = None
+    conversation: Conversation | None = None
 
     def legal(self, observation: Observation) -> Sequence[LegalAction]:
         """What may be done now."""

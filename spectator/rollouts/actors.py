@@ -5,18 +5,20 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
+import random
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from dataclasses import dataclass
-from typing import Final, Generic, Literal, Protocol, TypeVar
+from typing import Any, Final, Generic, Literal, Protocol, TypeVar
 
 from spectator.clock import Clock
-from spectator.errors import ConfigurationError, SpectatorError
+from spectator.errors import ConfigurationError, EnvironmentUnavailable, SpectatorError
 from spectator.steppers.base import Stepper
 
 logger = logging.getLogger(__name__)
 
 Transport = Literal["inproc", "http", "openenv"]
+"""How an environment is reached: in this process, by the routes of a pooled rollout server, or by OpenEnv."""
 
 JobT = TypeVar("JobT")
 
@@ -32,6 +34,12 @@ TRIES: Final = 3
 PAUSE_S: Final = 1.0
 """Seconds between these attempts."""
 
+PATIENCE_S: Final = 300.0
+"""Seconds that a server may be gone, or have no room, while none of its environments is being played in."""
+
+LONGEST_PAUSE_S: Final = 10.0
+"""Longest time between attempts to reach such a server."""
+
 
 @dataclass(frozen=True, slots=True)
 class ActorHandle(Generic[JobT]):
@@ -45,6 +53,7 @@ class ActorHandle(Generic[JobT]):
         base_url: Address of its server; ``None`` in this process.
         stepper: Steps it.
         job: What is to be played in it.
+        attempt: Number of the attempt, from 1.
     """
 
     env_name: str
@@ -54,6 +63,7 @@ class ActorHandle(Generic[JobT]):
     base_url: str | None
     stepper: Stepper
     job: JobT
+    attempt: int = 1
 
     def url(self, operation: str) -> str:
         """Address of ``operation`` of an environment behind HTTP: base, name, id, operation.
@@ -86,9 +96,26 @@ class ActorPool(Protocol[JobT]):
         """Give an actor back, whatever became of it; ``again`` is played next, in a new one."""
         ...
 
+    def drain(self) -> None:
+        """Make no more actors: who waits for one gets what is ready, or ``None``."""
+        ...
+
     async def aclose(self) -> None:
         """Let go of every actor; nothing more is handed out."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class Shortage:
+    """Why no actor could be made when it was last tried.
+
+    Args:
+        reason: What its server said, or what became of the attempt.
+        since_s: When it began, or when an actor was last being played in, by the pool's clock.
+    """
+
+    reason: str
+    since_s: float
 
 
 Open = Callable[[JobT], Awaitable[ActorHandle[JobT]]]
@@ -98,7 +125,10 @@ Open = Callable[[JobT], Awaitable[ActorHandle[JobT]]]
 class RecyclingPool(Generic[JobT]):
     """Makes actors in the background, a few more than are leased, and never uses one twice.
 
-    A failed start is tried :data:`TRIES` times; then its job is given up and reported, and the next is made.
+    Where a server is gone or has no room (:class:`~spectator.errors.EnvironmentUnavailable`), it is asked
+    again with growing, jittered pauses: for as long as an actor is leased, which may free a place, and for
+    ``patience_s`` seconds after that. Any other failed start is tried :data:`TRIES` times. Then its job is
+    given up and reported, and the next is made.
 
     Args:
         jobs: What is to be played, in order; read as needed, so it may be long.
@@ -108,6 +138,9 @@ class RecyclingPool(Generic[JobT]):
         on_failed: Hears of a job whose actor could not be made.
         spare_factor: Actors ready or leased, as a multiple of ``size``, rounded up; at least 1.
         startup_concurrency: Actors that are made at once, at least 1.
+        patience_s: Seconds that a server may be gone while no actor is leased.
+        rng: Draws the pauses.
+        on_shortage: Hears when no actor can be made, and (``None``) when one could again.
 
     Raises:
         ValueError: A figure is out of its range.
@@ -123,9 +156,14 @@ class RecyclingPool(Generic[JobT]):
         on_failed: Callable[[JobT, SpectatorError], None],
         spare_factor: float = SPARE_FACTOR,
         startup_concurrency: int = STARTUP_CONCURRENCY,
+        patience_s: float = PATIENCE_S,
+        rng: random.Random | None = None,
+        on_shortage: Callable[[Shortage | None], None] = lambda shortage: None,
     ) -> None:
-        if size < 1 or spare_factor < 1 or startup_concurrency < 1:
-            raise ValueError("size, spare_factor and startup_concurrency are at least 1")
+        if size < 1 or spare_factor < 1 or startup_concurrency < 1 or patience_s < 0:
+            raise ValueError(
+                "size, spare_factor and startup_concurrency are at least 1, patience_s at least 0"
+            )
         self._jobs = iter(jobs)
         self._again: deque[JobT] = deque()
         self._open = open_actor
@@ -134,12 +172,18 @@ class RecyclingPool(Generic[JobT]):
         self._on_failed = on_failed
         self._aim = math.ceil(size * spare_factor)
         self._startup_concurrency = startup_concurrency
+        self._patience_s = patience_s
+        self._rng = rng or random.Random()
         self._ready: deque[ActorHandle[JobT]] = deque()
         self._leased: dict[str, ActorHandle[JobT]] = {}
         self._making: set[asyncio.Task[None]] = set()
+        self._closing: set[asyncio.Task[None]] = set()
         self._exhausted = False
+        self._draining = False
         self._closed = False
-        self._changed = asyncio.Condition()
+        self._changed = asyncio.Event()
+        self._on_shortage = on_shortage
+        self._shortage: Shortage | None = None
 
     @property
     def pool_size(self) -> int:
@@ -157,24 +201,34 @@ class RecyclingPool(Generic[JobT]):
 
     async def acquire(self) -> ActorHandle[JobT] | None:
         """The next actor that is ready; ``None`` only when nothing is left and nothing can come back."""
-        async with self._changed:
-            await self._changed.wait_for(lambda: self._closed or bool(self._ready) or self._spent())
-            if self._closed or not self._ready:
-                return None
-            handle = self._ready.popleft()
-            self._leased[handle.env_id] = handle
-            return handle
+        while not (self._closed or self._ready or self._spent()):
+            await self._changed.wait()
+        if self._closed or not self._ready:
+            return None
+        handle = self._ready.popleft()
+        self._leased[handle.env_id] = handle
+        return handle
 
     async def done(self, handle: ActorHandle[JobT], *, again: JobT | None = None) -> None:
-        """Give an actor back; it is closed, and another is made. Giving one back twice changes nothing."""
+        """Give an actor back; it is closed, and another is made. Giving one back twice changes nothing.
+
+        Returns at once; :meth:`aclose` waits until all are closed.
+        """
         if self._leased.pop(handle.env_id, None) is None:
             return
-        if again is not None:
+        if again is not None and not self._draining:
             self._again.append(again)
-        self._refill()
-        async with self._changed:
-            self._changed.notify_all()
-        await handle.stepper.aclose()
+        self._spawn(self._closing, self._recycle(handle))
+        self._notify()
+
+    def drain(self) -> None:
+        """Make no more actors: who waits for one gets what is ready, or ``None``."""
+        self._draining = self._exhausted = True
+        self._jobs = iter(())
+        self._again.clear()
+        for task in self._making:
+            task.cancel()
+        self._notify()
 
     async def aclose(self) -> None:
         """Let go of every actor; nothing more is handed out."""
@@ -183,16 +237,25 @@ class RecyclingPool(Generic[JobT]):
         for task in making:
             task.cancel()
         await asyncio.gather(*making, return_exceptions=True)
-        async with self._changed:
-            self._changed.notify_all()
-        for handle in [*self._ready, *self._leased.values()]:
-            await handle.stepper.aclose()
+        self._notify()
+        left = [*self._ready, *self._leased.values()]
         self._ready.clear()
         self._leased.clear()
+        await asyncio.gather(*(handle.stepper.aclose() for handle in left), *self._closing)
+
+    def _notify(self) -> None:
+        """Wake everybody who waits for a change."""
+        self._changed.set()
+        self._changed = asyncio.Event()
 
     def _spent(self) -> bool:
         """Whether nothing is left to make, and no leased actor can bring anything back."""
         return not (self._again or self._making or self._leased) and self._exhausted
+
+    def _spawn(self, tasks: set[asyncio.Task[None]], work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        tasks.add(task)
+        task.add_done_callback(tasks.discard)
 
     def _refill(self) -> None:
         while not self._closed and len(self._making) < self._startup_concurrency:
@@ -200,8 +263,7 @@ class RecyclingPool(Generic[JobT]):
                 return
             if (job := self._next_job()) is None:
                 return
-            task = asyncio.get_running_loop().create_task(self._make(job))
-            self._making.add(task)
+            self._spawn(self._making, self._make(job))
 
     def _next_job(self) -> JobT | None:
         if self._again:
@@ -210,12 +272,20 @@ class RecyclingPool(Generic[JobT]):
         self._exhausted = self._exhausted or job is None
         return job
 
+    async def _recycle(self, handle: ActorHandle[JobT]) -> None:
+        """Close an actor, and only then make another: its server may have no place for both."""
+        try:
+            await handle.stepper.aclose()
+        finally:
+            self._refill()
+            self._notify()
+
     async def _make(self, job: JobT) -> None:
         made: ActorHandle[JobT] | None = None
         try:
             made = await self._tried(job)
         except SpectatorError as error:
-            logger.warning("an environment could not be made in %d attempts: %s", TRIES, error)
+            logger.warning("an environment could not be made: %s", error)
             self._on_failed(job, error)
         finally:
             task = asyncio.current_task()
@@ -223,16 +293,37 @@ class RecyclingPool(Generic[JobT]):
             self._making.discard(task)
             if made is not None:
                 self._ready.append(made)
-        self._refill()
-        async with self._changed:
-            self._changed.notify_all()
+            self._refill()
+            self._notify()
 
     async def _tried(self, job: JobT) -> ActorHandle[JobT]:
-        for attempt in range(1, TRIES + 1):
+        failures = 0
+        while True:
             try:
-                return await self._open(job)
-            except SpectatorError:
-                if attempt == TRIES:
+                made = await self._open(job)
+            except EnvironmentUnavailable as error:
+                if not self._worth_waiting(error):
                     raise
-            await self._clock.sleep(PAUSE_S)
-        raise AssertionError("the last attempt returns or raises")
+                longest = min(LONGEST_PAUSE_S, PAUSE_S * 2.0 ** min(failures, 8))
+                pause_s = self._rng.uniform(longest / 2, longest)
+            except SpectatorError:
+                if failures + 1 == TRIES:
+                    raise
+                pause_s = PAUSE_S
+            else:
+                self._note(None)
+                return made
+            failures += 1
+            await self._clock.sleep(pause_s)
+
+    def _worth_waiting(self, error: EnvironmentUnavailable) -> bool:
+        """Whether a server that is gone or has no room is to be asked again."""
+        now = self._clock.monotonic()
+        since = now if self._shortage is None or self._leased else self._shortage.since_s
+        self._note(Shortage(str(error), since))
+        return now - since < self._patience_s
+
+    def _note(self, shortage: Shortage | None) -> None:
+        if shortage is not None or self._shortage is not None:
+            self._shortage = shortage
+            self._on_shortage(shortage)

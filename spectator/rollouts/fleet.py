@@ -4,66 +4,31 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Final
 
 from spectator.catalog import LoadWorld
 from spectator.clock import Clock
 from spectator.episodes.record.usage import spent_on
-from spectator.errors import FailureClass
-from spectator.journal.base import Journal
+from spectator.errors import EnvironmentUnavailable, SpectatorError
 from spectator.journal.stores.sqlite import SqlJournal
+from spectator.llm.adaptive_limit import AdaptiveLimit
 from spectator.llm.secret import ApiKey
 from spectator.policies.spending import Caps, SpendLedger, Spent
 from spectator.rollouts.actors import RecyclingPool
+from spectator.rollouts.addresses import EnvironmentAddress
+from spectator.rollouts.deadlines import Deadlines
 from spectator.rollouts.folder import JOURNAL, keep_request
 from spectator.rollouts.handlers.base import EpisodeHandler, NullHandler
 from spectator.rollouts.interactor import Interactor, RunReport
 from spectator.rollouts.model_seat import FleetSeat, fleet_client
-from spectator.rollouts.playing import AttemptPlayer, Result, attempt_after
+from spectator.rollouts.playing import AttemptPlayer, attempt_after
+from spectator.rollouts.progress import FleetState
 from spectator.rollouts.request import RolloutRequest, RolloutRun, plan_rollouts
 from spectator.runs.owed import Attempt, progress
 from spectator.steppers.opening import OpenStepper, inline
-
-STALLED_S: Final = 60.0
-"""Seconds without a turn after which an episode is called stalled."""
-
-
-@dataclass(slots=True)
-class FleetState:
-    """How far a run is; kept current while it runs, for whoever looks.
-
-    Args:
-        total: Episodes of the run.
-        over: Episodes that need not be played any more, earlier runs included.
-        ended: Attempts that ended in this run.
-        failures: How many of these had no verdict, by class of failure.
-        rewards: Rewards of those that had one, newest last.
-        turns: Actions in all of them.
-        began_s: When this run began, by its clock.
-    """
-
-    total: int
-    over: int
-    began_s: float
-    ended: int = 0
-    failures: dict[FailureClass, int] = field(default_factory=dict)
-    rewards: list[float] = field(default_factory=list)
-    turns: int = 0
-
-    def take(self, result: Result) -> None:
-        """Count the result of an attempt."""
-        self.ended += 1
-        self.turns += result.turns
-        if result.failure_class is not None:
-            self.failures[result.failure_class] = self.failures.get(result.failure_class, 0) + 1
-        if result.total_reward is not None:
-            self.rewards.append(result.total_reward)
-        if not result.again and result.end_reason is not None:
-            self.over += 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +48,22 @@ class FleetReport:
     halted: str | None = None
 
 
-OnBegin = Callable[[FleetState, Interactor[Attempt]], None]
+@dataclass(frozen=True, slots=True)
+class Underway:
+    """A run while it goes on.
+
+    Args:
+        state: How far it is.
+        interactor: Plays it.
+        model_limit: How many requests its model's endpoint bears at once.
+    """
+
+    state: FleetState
+    interactor: Interactor[Attempt]
+    model_limit: AdaptiveLimit | None = None
+
+
+OnBegin = Callable[[Underway], None]
 """Called once, when it is known what is owed."""
 
 
@@ -99,7 +79,8 @@ async def run_rollouts(
     handler: EpisodeHandler | None = None,
     ledger: SpendLedger | None = None,
     open_stepper: OpenStepper = inline,
-    on_begin: OnBegin = lambda state, interactor: None,
+    deadlines: Deadlines | None = None,
+    on_begin: OnBegin = lambda underway: None,
 ) -> FleetReport:
     """Play what is owed of ``request`` in ``folder``.
 
@@ -111,34 +92,47 @@ async def run_rollouts(
         folder: Where the run is kept; made when it is not there.
         concurrency: Episodes at once, at least 1.
         clock: Time.
-        load: Finds the world.
+        load: Finds the world, where it is no other server's.
         rng: Draws waits; what is played does not depend on it.
         key: The endpoint's key, where it needs one.
         handler: Adds to prompts and learns from ends.
         ledger: What asking the model may take; no limit when left out.
         open_stepper: Makes the stepper of each episode; in this thread when left out.
+        deadlines: How long anything may take.
         on_begin: Called once, when it is known what is owed.
 
     Raises:
         InvalidRequest: A field is wrong, or the folder holds another run.
-        ConfigurationError: Another process works in the folder.
+        ConfigurationError: Another process works in the folder, or the environment's server is not reached.
         JournalError: It cannot be written.
     """
-    client = fleet_client(request.model, key, concurrency, clock=clock, rng=rng)
+    address, deadlines = EnvironmentAddress.read(request.environment), deadlines or Deadlines()
+    address = await asyncio.to_thread(address.resolved)
+    world = await asyncio.to_thread(address.world, load)
+    client = fleet_client(
+        request.model, key, concurrency, clock=clock, rng=rng, startup_jitter_s=deadlines.startup_jitter_s
+    )
     seat = FleetSeat(request.model, client, clock, handler or NullHandler(), request.message_cut)
     try:
-        world = load(request.environment)
         now_ms = int(clock.now().timestamp() * 1000)
-        plan_rollouts(request, seat.preset(world), now_ms, load=load)  # before anything is written
+        plan_rollouts(request, world, seat.preset(world), now_ms)  # before anything is written
         began_ms = await asyncio.to_thread(keep_request, folder, request, now_ms)
-        planned = plan_rollouts(request, seat.preset(world), began_ms, load=load)
+        planned = plan_rollouts(request, world, seat.preset(world), began_ms)
         journal = await SqlJournal.open(f"sqlite:///{folder / JOURNAL}")
         try:
             ledger = ledger or SpendLedger(Caps(), Caps(), clock)
             before = await spent_on(journal, None) if ledger.limits_whole else Spent()
             ledger.begin(await spent_on(journal, ledger.today), before)
-            player = AttemptPlayer(planned, journal, clock, seat, ledger, open_stepper)
-            return await _Fleet(planned, journal, clock, player).run(concurrency, rng, on_begin)
+            due = await progress(journal, planned.run)
+            state = FleetState(
+                len(planned.run.jobs), len(due.over), clock.monotonic(), deadline_s=request.model.timeout_s
+            )
+            player = AttemptPlayer(
+                planned, journal, clock, seat, ledger, open_stepper,
+                address=address, deadlines=deadlines, state=state,
+            )  # fmt: skip
+            fleet = _Fleet(planned, clock, player, state, deadlines, client.adaptive)
+            return await fleet.run(due.owed, concurrency, rng, on_begin)
         finally:
             await journal.aclose()
     finally:
@@ -148,32 +142,48 @@ async def run_rollouts(
 class _Fleet:
     """One run in one folder."""
 
-    def __init__(self, planned: RolloutRun, journal: Journal, clock: Clock, player: AttemptPlayer) -> None:
+    def __init__(
+        self,
+        planned: RolloutRun,
+        clock: Clock,
+        player: AttemptPlayer,
+        state: FleetState,
+        deadlines: Deadlines,
+        model_limit: AdaptiveLimit | None,
+    ) -> None:
         self._run = planned.run
-        self._journal = journal
         self._clock = clock
         self._player = player
+        self._state = state
+        self._deadlines = deadlines
+        self._model_limit = model_limit
         self._halt = player.halt
 
-    async def run(self, concurrency: int, rng: random.Random, on_begin: OnBegin) -> FleetReport:
+    async def run(
+        self, owed: Sequence[Attempt], concurrency: int, rng: random.Random, on_begin: OnBegin
+    ) -> FleetReport:
         """Play what is owed."""
-        due = await progress(self._journal, self._run)
-        state = FleetState(len(self._run.jobs), len(due.over), self._clock.monotonic())
         pool = RecyclingPool(
-            due.owed, self._player.open, concurrency, clock=self._clock, on_failed=lambda attempt, error: None
-        )
+            owed, self._player.open, concurrency, clock=self._clock, on_failed=self._no_environment,
+            patience_s=self._deadlines.env_wait_s, rng=rng, on_shortage=self._state.note_shortage,
+        )  # fmt: skip
         interactor = Interactor(
-            pool, self._player.play, clock=self._clock, rng=rng, on_result=state.take, startup_jitter_s=0.0,
+            pool, self._player.play, clock=self._clock, rng=rng, on_result=self._state.take,
+            startup_jitter_s=0.0,  # the client spreads its first requests
             again=partial(attempt_after, self._run, self._halt),
         )  # fmt: skip
-        on_begin(state, interactor)
+        on_begin(Underway(self._state, interactor, self._model_limit))
         halting = asyncio.get_running_loop().create_task(self._drain_when_halted(interactor))
         try:
             report = await interactor.run()
         finally:
             halting.cancel()
-        return FleetReport(report, state.total, state.over, self._halt.reason)
+        return FleetReport(report, self._state.total, self._state.over, self._halt.reason)
 
     async def _drain_when_halted(self, interactor: Interactor[Attempt]) -> None:
         await self._halt.wait()
         interactor.drain()
+
+    def _no_environment(self, attempt: Attempt, error: SpectatorError) -> None:
+        waited = f" for {self._deadlines.env_wait_s:g} s" if isinstance(error, EnvironmentUnavailable) else ""
+        self._halt.because(f"no environment could be had{waited} (env_infra): {error}")

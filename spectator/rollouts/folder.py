@@ -44,8 +44,9 @@ def keep_request(folder: Path, request: RolloutRequest, now_ms: int) -> int:
     if differing:
         shown = "; ".join(f"{name} {then.get(name)!r}, now {now[name]!r}" for name in differing)
         raise _wrong(f"{folder} holds another run ({shown}); choose another folder")
-    if request.episodes > kept.episodes or request.model != kept.model:
-        _write(path, request, began_ms)
+    longer = request.model_copy(update={"episodes": max(request.episodes, kept.episodes)})
+    if longer != kept:
+        _write(path, longer, began_ms)
     return began_ms
 
 

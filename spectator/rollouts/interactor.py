@@ -12,6 +12,7 @@ from typing import Final, Generic, Protocol, TypeVar
 from spectator.clock import Clock
 from spectator.errors import FailureClass, SpectatorError
 from spectator.rollouts.actors import ActorHandle, ActorPool
+from spectator.rollouts.in_flight import InFlight
 
 logger = logging.getLogger(__name__)
 
@@ -37,6 +38,9 @@ class EpisodeResult(Generic[JobT]):
         terminated: Whether the world came to its own end.
         truncated: Whether it was cut short.
         again: Whether another attempt follows.
+        attempt: Number of the attempt, from 1.
+        decisions: Decisions of the agent that were recorded for it.
+        own: How many of these the model made itself; a fallback made the others.
     """
 
     job: JobT
@@ -50,33 +54,14 @@ class EpisodeResult(Generic[JobT]):
     terminated: bool = False
     truncated: bool = False
     again: bool = False
+    attempt: int = 1
+    decisions: int = 0
+    own: int = 0
 
-
-@dataclass(slots=True)
-class InFlight:
-    """An episode that is being played.
-
-    Args:
-        episode_id: Its id.
-        worker: Number of the worker that plays it.
-        began_s: When it began, by the run's clock.
-        turns: Actions taken or refused so far.
-        moved_s: When its turn last changed.
-        waiting_for: What it waits for now: ``model``, ``environment``, ``record`` or ``start``.
-    """
-
-    episode_id: str
-    worker: int
-    began_s: float
-    turns: int = 0
-    moved_s: float = 0.0
-    waiting_for: str = "start"
-
-    def moved(self, now_s: float, turns: int, waiting_for: str) -> None:
-        """Take in how far it has come."""
-        if turns != self.turns:
-            self.turns, self.moved_s = turns, now_s
-        self.waiting_for = waiting_for
+    @property
+    def own_share(self) -> float | None:
+        """The share of the decisions that the model made itself, 0 to 1; ``None`` where there was none."""
+        return self.own / self.decisions if self.decisions else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,6 +155,7 @@ class Interactor(Generic[JobT]):
     def drain(self) -> None:
         """Finish what is being played, and take no more."""
         self._draining = True
+        self._pool.drain()
 
     async def run(self) -> RunReport[JobT]:
         """Play until nothing is left, or, after :meth:`drain`, until what is being played has ended."""
@@ -187,6 +173,7 @@ class Interactor(Generic[JobT]):
         while not self._draining:
             handle = await self._pool.acquire()
             if handle is None:
+                self._left = self._left or self._draining
                 return
             if self._draining:
                 await self._pool.done(handle)
@@ -196,7 +183,9 @@ class Interactor(Generic[JobT]):
 
     async def _play_in(self, handle: ActorHandle[JobT], worker: int) -> None:
         now = self._clock.monotonic()
-        flight = self._in_flight[handle.env_id] = InFlight(handle.env_id, worker, now, moved_s=now)
+        flight = self._in_flight[handle.env_id] = InFlight(
+            handle.env_id, worker, now, handle.attempt, moved_s=now
+        )
         again: JobT | None = None
         try:
             result = await self._played(handle, flight)

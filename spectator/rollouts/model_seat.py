@@ -14,23 +14,33 @@ from spectator.errors import ConfigurationError
 from spectator.llm.adaptive_limit import AdaptiveLimit
 from spectator.llm.address import SessionAddress, StaticAddress
 from spectator.llm.breaker import Breaker
-from spectator.llm.chat import Message
+from spectator.llm.chat import ChatAnswer, ChatRequest, Message, OnDelta
 from spectator.llm.client import ChatClient, ClientLimits
 from spectator.llm.retry import RetryPolicy
 from spectator.llm.secret import ApiKey
 from spectator.policies.base import Policy, Preset, ScriptedPolicy
 from spectator.policies.captains import ModelCaptain
-from spectator.policies.model import ChatEndpoint, ModelPolicy
+from spectator.policies.model import ModelPolicy
 from spectator.rollouts.handlers.base import EpisodeContext, EpisodeHandler
+from spectator.rollouts.in_flight import InFlight
 from spectator.rollouts.request import ACTOR
 from spectator.rollouts.trimming import trim
 
 FAILURES: Final = 20
 """Failures in a row, over all episodes, after which the endpoint is left alone for a while."""
 
+STARTUP_JITTER_S: Final = 2.0
+"""Seconds over which the first requests of a run are spread, so that not all episodes ask at once."""
+
 
 def fleet_client(
-    model: ModelCaptain, key: ApiKey | None, concurrency: int, *, clock: Clock, rng: random.Random
+    model: ModelCaptain,
+    key: ApiKey | None,
+    concurrency: int,
+    *,
+    clock: Clock,
+    rng: random.Random,
+    startup_jitter_s: float = STARTUP_JITTER_S,
 ) -> ChatClient:
     """A client for all episodes of a run.
 
@@ -40,9 +50,12 @@ def fleet_client(
         concurrency: Episodes at once; it may ask less at once where the endpoint refuses for load.
         clock: Time.
         rng: Draws the waits.
+        startup_jitter_s: The first requests are spread over this time.
     """
     limits = replace(
-        ClientLimits.for_fleet(concurrency, by_session=model.by_session), request_s=max(1.0, model.timeout_s)
+        ClientLimits.for_fleet(concurrency, by_session=model.by_session),
+        request_s=max(1.0, model.timeout_s),
+        startup_jitter_s=startup_jitter_s,
     )
     address = SessionAddress if model.by_session else StaticAddress
     return ChatClient(
@@ -71,13 +84,20 @@ class FleetSeat:
     """
 
     model: ModelCaptain
-    client: ChatEndpoint
+    client: ChatClient
     clock: Clock
     handler: EpisodeHandler
     message_cut: int = 0
 
-    def preset(self, world: World, context: EpisodeContext | None = None) -> Preset:
+    def preset(
+        self, world: World, context: EpisodeContext | None = None, flight: InFlight | None = None
+    ) -> Preset:
         """Who takes the agent's seat: of any episode, or of the one that ``context`` names.
+
+        Args:
+            world: What is played.
+            context: The episode.
+            flight: Told what the model's request waits for.
 
         Raises:
             ConfigurationError: The world's default captain is not scripted, and cannot stand in.
@@ -87,17 +107,19 @@ class FleetSeat:
             label=self.model.label,
             summary=self.model.summary,
             source="model",
-            build=partial(self._policy, world, context),
+            build=partial(self._policy, world, context, flight),
             costs_money=True,
         )
 
-    def _policy(self, world: World, context: EpisodeContext | None, seed: int) -> Policy:
+    def _policy(
+        self, world: World, context: EpisodeContext | None, flight: InFlight | None, seed: int
+    ) -> Policy:
         fallback = world.captains[world.default_captain].build(seed)
         if not isinstance(fallback, ScriptedPolicy):
             raise ConfigurationError("the fallback of a model must be a scripted policy")
         member = 0 if context is None else context.member  # samples of one task are drawn apart
         return ModelPolicy(
-            self.client,
+            self.client if flight is None else _NotedClient(self.client, flight),
             self.model.settings(),
             world.briefing,
             fallback=fallback,
@@ -107,6 +129,33 @@ class FleetSeat:
             closes_client=False,
             edit=_Edit(self.handler, self.message_cut, context),
         )
+
+
+class _NotedClient:
+    """Asks the endpoint for one episode, and notes what its requests wait for."""
+
+    def __init__(self, client: ChatClient, flight: InFlight) -> None:
+        self._client = client
+        self._flight = flight
+
+    async def complete(
+        self,
+        request: ChatRequest,
+        *,
+        deadline: float,
+        session: str | None = None,
+        on_delta: OnDelta | None = None,
+    ) -> ChatAnswer:
+        flight = self._flight
+        try:
+            return await self._client.complete(
+                request, deadline=deadline, session=session, on_delta=on_delta, on_wait=flight.waits
+            )
+        finally:
+            flight.waits("journal")
+
+    async def aclose(self) -> None:
+        """The client is everybody's."""
 
 
 class _Edit:

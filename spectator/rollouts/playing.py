@@ -2,30 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 from spectator.clock import Clock
 from spectator.environments.base import World
 from spectator.episodes.host.recovery import interrupted
 from spectator.episodes.replay.restore import CannotRebuild
 from spectator.episodes.run.failing import FailureRule
-from spectator.episodes.run.plan import EpisodePlan
 from spectator.errors import StepTimeout
-from spectator.events import EpisodeEnded, OnFailure
-from spectator.failures import failure_of_end
-from spectator.journal.base import EpisodeLog
+from spectator.events import EpisodeEnded, OnFailure, RecordedEvent
+from spectator.failures import failure_of_end, reward_of_end
+from spectator.journal.base import Journal
 from spectator.policies.base import Decision
 from spectator.policies.spending import SpendLedger
 from spectator.rollouts.actors import ActorHandle
+from spectator.rollouts.addresses import EnvironmentAddress
+from spectator.rollouts.deadlines import Deadlines
 from spectator.rollouts.handlers.base import EpisodeContext, EpisodeOutcome
-from spectator.rollouts.interactor import EpisodeResult, InFlight
+from spectator.rollouts.in_flight import InFlight
+from spectator.rollouts.interactor import EpisodeResult
 from spectator.rollouts.model_seat import FleetSeat
+from spectator.rollouts.progress import FleetState
+from spectator.rollouts.readied import ReadiedStepper
 from spectator.rollouts.request import ACTOR, RolloutRun
 from spectator.runs.halting import UNREACHED, Halt, HaltingRule
 from spectator.runs.jobs import RunPlan
 from spectator.runs.owed import Attempt, next_attempt
 from spectator.runs.playing import Venue, play_here, play_on
+from spectator.steppers.inline import InlineStepper
 from spectator.steppers.opening import OpenStepper
 
 Handle = ActorHandle[Attempt]
@@ -41,17 +47,24 @@ class AttemptPlayer:
         clock: Time.
         seat: The model that plays.
         ledger: What asking it may take.
-        open_stepper: Makes the stepper of each episode.
+        open_stepper: Makes the stepper of each episode of a world of the catalogue.
+        address: Where the environments are.
+        deadlines: How long anything may take.
+        state: Counts the decisions.
     """
 
     def __init__(
         self,
         planned: RolloutRun,
-        journal: EpisodeLog,
+        journal: Journal,
         clock: Clock,
         seat: FleetSeat,
         ledger: SpendLedger,
         open_stepper: OpenStepper,
+        *,
+        address: EnvironmentAddress | None = None,
+        deadlines: Deadlines | None = None,
+        state: FleetState | None = None,
     ) -> None:
         self._planned = planned
         self._run = planned.run
@@ -60,43 +73,67 @@ class AttemptPlayer:
         self._seat = seat
         self.halt = Halt(ledger)
         self._open_stepper = open_stepper
+        self._address = address or EnvironmentAddress.read(planned.request.environment)
+        self._limits = (deadlines or Deadlines()).limits(planned.request.model.timeout_s)
+        self._state = state or FleetState(len(planned.run.jobs), 0, clock.monotonic())
 
     async def open(self, attempt: Attempt) -> Handle:
-        """Make the environment of an attempt ready."""
-        stepper = self._open_stepper(self._planned.world, attempt.episode_id)
-        job = self._run.jobs[attempt.number]
-        return ActorHandle(job.environment, attempt.episode_id, job.group, "inproc", None, stepper, attempt)
+        """Make the environment of an attempt ready; one on another server, or on a thread, is begun.
+
+        Raises:
+            EnvironmentUnavailable: Its server is gone, or has no room.
+        """
+        job, address = self._run.jobs[attempt.number], self._address
+        make = partial(self._open_stepper, self._planned.world, attempt.episode_id)
+        stepper = make()
+        if not isinstance(stepper, InlineStepper):
+            stepper = readied = ReadiedStepper(make, self._clock, stepper)
+            await readied.make_ready(
+                seed=job.seed,
+                episode_id=attempt.episode_id,
+                options=job.options,
+                limit_s=self._limits.reset_s,
+            )
+        return ActorHandle(
+            address.env_name, attempt.episode_id, job.group, address.transport, address.base_url, stepper,
+            attempt, attempt.attempt,
+        )  # fmt: skip
 
     async def play(self, handle: Handle, flight: InFlight) -> Result:
         """Play an attempt in its environment, from its beginning or from where its record stops."""
         attempt = handle.job
         member = self._run.jobs[attempt.number].member
         context = EpisodeContext(handle.env_name, handle.env_id, handle.group_id, member)
-        world = self._world_of(context)
+        world = self._world_of(context, flight)
+        if isinstance(handle.stepper, ReadiedStepper):
+            handle.stepper.waiting = lambda begun: flight.waits("environment" if begun else "journal")
+        own = OwnDecisions(self._state, flight, self._clock)
         venue = Venue(
             self._journal,
             self._clock,
             lambda name: world,
             self.halt.ledger,
-            self._rule_of,
+            lambda plan: _FleetRule(HaltingRule(plan, self.halt), plan.agent, own),
             lambda world, episode_id: handle.stepper,
+            self._limits,
         )
         if attempt.begun:
-            ended = await self._play_on(attempt, venue)
+            ended = await self._play_on(attempt, venue, own)
         else:
             plan = self._run.plan(self._run.jobs[attempt.number], attempt.attempt, world)
             ended = await play_here(plan, attempt.episode_id, venue)
-        result = _result(handle, ended)
+        result = replace(_result(handle, ended), decisions=own.decisions, own=own.own)
         self._seat.handler.on_episode_end(context, EpisodeOutcome(result.total_reward, result.failure_class))
         return result
 
-    def _world_of(self, context: EpisodeContext) -> World:
+    def _world_of(self, context: EpisodeContext, flight: InFlight) -> World:
         world = self._planned.world
-        return replace(world, captains={**world.captains, ACTOR: self._seat.preset(world, context)})
+        return replace(world, captains={**world.captains, ACTOR: self._seat.preset(world, context, flight)})
 
-    async def _play_on(self, attempt: Attempt, venue: Venue) -> EpisodeEnded | None:
+    async def _play_on(self, attempt: Attempt, venue: Venue, own: OwnDecisions) -> EpisodeEnded | None:
         """Play on what was left; what cannot be is ended, so that it is tried again from its beginning."""
         left = await self._journal.read(attempt.episode_id)
+        own.recall(left)
         try:
             return await play_on(left, venue)
         except (CannotRebuild, StepTimeout) as error:
@@ -104,8 +141,39 @@ class AttemptPlayer:
             await self._journal.append([end])
             return EpisodeEnded.model_validate(end.event.data)
 
-    def _rule_of(self, plan: EpisodePlan) -> FailureRule:
-        return _FleetRule(HaltingRule(plan, self.halt), plan.agent)
+
+class OwnDecisions:
+    """Counts the decisions of the agent in one episode, and how many of them the model made itself.
+
+    Args:
+        state: Counts those of the whole run.
+        flight: The episode.
+        clock: Time.
+    """
+
+    def __init__(self, state: FleetState, flight: InFlight, clock: Clock) -> None:
+        self._state = state
+        self._flight = flight
+        self._clock = clock
+        self.decisions = 0
+        self.own = 0
+
+    def recall(self, recorded: Sequence[RecordedEvent]) -> None:
+        """Count what was decided before this process played it on."""
+        agent = recorded[0].event.data.get("agent") if recorded else None
+        for one in recorded:
+            if one.event.type == "decision.made" and one.event.data["actor"] == agent:
+                self.decisions += 1
+                self.own += one.event.data["source"] == "model"
+
+    def take(self, decision: Decision) -> None:
+        """Count one."""
+        own = decision.source == "model"
+        self.decisions += 1
+        self.own += own
+        self._state.decided(
+            self._flight, self._clock.monotonic(), own, decision.tokens_in or 0, decision.tokens_out or 0
+        )
 
 
 class _FleetRule:
@@ -114,16 +182,22 @@ class _FleetRule:
     Args:
         halting: Suspends where the endpoint is given up or nothing more may be spent.
         agent: The actor whose decisions the run is for.
+        own: Counts them.
     """
 
-    def __init__(self, halting: FailureRule, agent: str) -> None:
+    def __init__(self, halting: FailureRule, agent: str, own: OwnDecisions) -> None:
         self._halting = halting
         self._agent = agent
+        self._own = own
 
     def __call__(self, actor: str, decision: Decision) -> OnFailure:
         reaction = self._halting(actor, decision)
-        if reaction == "fallback" and actor == self._agent and decision.failure_class in UNREACHED:
-            return "end"
+        if actor != self._agent:
+            return reaction
+        if reaction == "fallback" and decision.failure_class in UNREACHED:
+            reaction = "end"
+        if reaction == "fallback" or decision.failure_class is None:
+            self._own.take(decision)
         return reaction
 
 
@@ -131,21 +205,22 @@ def _result(handle: Handle, ended: EpisodeEnded | None) -> Result:
     """What an end says; a reward only where there is a verdict."""
     if ended is None:
         return EpisodeResult(
-            handle.job, handle.env_id, handle.group_id, None, failure_class="model_infra", detail="suspended"
-        )
+            handle.job, handle.env_id, handle.group_id, None, failure_class="model_infra", detail="suspended",
+            attempt=handle.attempt,
+        )  # fmt: skip
     data: Mapping[str, object] = ended.model_dump(mode="json")
-    failure = failure_of_end(data)
     return EpisodeResult(
         handle.job,
         handle.env_id,
         handle.group_id,
         ended.reason,
-        total_reward=ended.score,
-        failure_class=failure,
+        total_reward=reward_of_end(data),
+        failure_class=failure_of_end(data),
         detail=ended.detail,
         turns=ended.turns,
         terminated=ended.terminated,
         truncated=ended.truncated,
+        attempt=handle.attempt,
     )
 
 

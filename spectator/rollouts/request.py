@@ -8,13 +8,13 @@ from typing import Any, Final, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from spectator.catalog import LoadWorld
 from spectator.environments.base import SEALED_BIT, World, derive_seed
 from spectator.episodes.run.pacing import Pace
 from spectator.episodes.run.plan import EpisodeRequest, plan_episode
 from spectator.errors import FailureClass
 from spectator.policies.base import Preset
 from spectator.policies.captains import ModelCaptain
+from spectator.rollouts.addresses import EnvironmentAddress
 from spectator.runs.failure_policy import FailurePolicy
 from spectator.runs.jobs import Job, RunPlan
 
@@ -40,7 +40,7 @@ class RolloutRequest(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     format: Literal[1] = FORMAT
-    environment: str = Field(description="Name of the world")
+    environment: str = Field(description="Name of the world, or the address of another server's")
     options: dict[str, Any] = Field(default_factory=dict, description="The world's options")
     opponent: str | None = Field(default=None, description="Preset in the other seats")
     pack: str = Field(default="default", description="Evaluation pack, for its options and seeds")
@@ -61,6 +61,14 @@ class RolloutRequest(BaseModel):
     )
     model: ModelCaptain = Field(description="The model, as in a captains file")
 
+    @model_validator(mode="before")
+    @classmethod
+    def _nobody_stands_in_elsewhere(cls, given: Any) -> Any:
+        """No captain of ours knows an environment of another server: there a failed decision is the end."""
+        if isinstance(given, dict) and "on_failure" not in given and "://" in str(given.get("environment")):
+            return {**given, "on_failure": "end"}
+        return given
+
     @model_validator(mode="after")
     def _whole_groups(self) -> Self:
         if self.episodes % self.group_size:
@@ -68,6 +76,11 @@ class RolloutRequest(BaseModel):
                 f"episodes ({self.episodes}) must be a multiple of group_size ({self.group_size})"
             )
         return self
+
+    @property
+    def failure_policy(self) -> FailurePolicy:
+        """What becomes of an episode that failed."""
+        return FailurePolicy(retry=TRIED_AGAIN, attempts=self.attempts)
 
     def identity(self) -> Mapping[str, Any]:
         """What makes it this run and no other, as JSON."""
@@ -82,10 +95,8 @@ class RolloutRequest(BaseModel):
             "stream",
         }
         free |= {"label", "summary"}
-        return self.model_dump(
-            mode="json",
-            exclude={"episodes": True, "attempts": True, "model": free},
-        )
+        told = self.model_dump(mode="json", exclude={"episodes": True, "attempts": True, "model": free})
+        return {**told, "environment": EnvironmentAddress.read(self.environment).name}
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,19 +114,18 @@ class RolloutRun:
     run: RunPlan
 
 
-def plan_rollouts(request: RolloutRequest, seat: Preset, began_ms: int, *, load: LoadWorld) -> RolloutRun:
-    """Check ``request`` against the catalogue.
+def plan_rollouts(request: RolloutRequest, plain: World, seat: Preset, began_ms: int) -> RolloutRun:
+    """Check ``request`` against the world that it plays.
 
     Args:
         request: What is asked for.
+        plain: The world, as :meth:`~spectator.rollouts.addresses.EnvironmentAddress.world` finds it.
         seat: Who takes the agent's seat, under the name :data:`ACTOR`.
         began_ms: When the run began, Unix time in milliseconds.
-        load: Finds the world.
 
     Raises:
         InvalidRequest: Names every wrong field.
     """
-    plain = load(request.environment)
     cap = request.max_turns
     world = replace(
         plain,
@@ -141,5 +151,4 @@ def plan_rollouts(request: RolloutRequest, seat: Preset, began_ms: int, *, load:
         task, member = divmod(number, request.group_size)
         seed = seeds[task % len(seeds)] if seeds else derive_seed(request.seed, "rollouts", task) % SEALED_BIT
         jobs.append(replace(one, seed=seed, group=f"g-{task:06d}", member=member))
-    policy = FailurePolicy(retry=TRIED_AGAIN, attempts=request.attempts)
-    return RolloutRun(request, world, RunPlan(jobs, began_ms, "rollouts", policy))
+    return RolloutRun(request, world, RunPlan(jobs, began_ms, "rollouts", request.failure_policy))

@@ -5,33 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from spectator.errors import EnvironmentFault
-
 Message = Mapping[str, Any]
-
-
-def checked_prompt(prompt: object) -> list[Message]:
-    """``prompt`` if it is a conversation: a list of objects that each have a ``role``.
-
-    An empty list is a conversation too: it says that there is nothing more to decide.
-
-    Raises:
-        EnvironmentFault: It is anything else; the message says what.
-
-    Example:
-        >>> checked_prompt([{"role": "user", "content": "Go."}])
-        [{'role': 'user', 'content': 'Go.'}]
-        >>> checked_prompt("Go.")
-        Traceback (most recent call last):
-        ...
-        spectator.errors.EnvironmentFault: the prompt is no list of messages but str
-    """
-    if not isinstance(prompt, (list, tuple)):
-        raise EnvironmentFault(f"the prompt is no list of messages but {type(prompt).__name__}")
-    for place, message in enumerate(prompt):
-        if not isinstance(message, Mapping) or not isinstance(message.get("role"), str):
-            raise EnvironmentFault(f"message {place} of the prompt is no object with a role")
-    return list(prompt)
 
 
 def trim(messages: Sequence[Message], message_cut: int, *, keep_task: bool = True) -> list[Message]:

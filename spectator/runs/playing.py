@@ -18,14 +18,13 @@ from spectator.episodes.record.opening import Left, Stream, open_stream
 from spectator.episodes.replay.recorded_calls import with_whole_replies
 from spectator.episodes.replay.restore import CannotRebuild, rebuild
 from spectator.episodes.run.controls import EndRequest
-from spectator.episodes.run.driver import Past
+from spectator.episodes.run.driver import EpisodeLimits, Past
 from spectator.episodes.run.failing import FailureRule
-from spectator.episodes.run.limits import EpisodeLimits
 from spectator.episodes.run.pacing import Pace
 from spectator.episodes.run.plan import EpisodePlan
 from spectator.errors import StepTimeout
 from spectator.events import EpisodeEnded, EpisodeRecovered, EventData, RecordedEvent, core_fact
-from spectator.journal.base import EpisodeLog
+from spectator.journal.base import Journal
 from spectator.policies.spending import SpendLedger
 from spectator.steppers.base import Stepper
 from spectator.steppers.opening import OpenStepper, on_a_thread
@@ -52,14 +51,16 @@ class Venue:
         ledger: What asking models may take.
         rule_of: Makes the rule of one episode for decisions that fail.
         open_stepper: Makes the stepper of each episode's environment.
+        limits: How long an episode may wait for whom; as its plan's patience has it when left out.
     """
 
-    journal: EpisodeLog
+    journal: Journal
     clock: Clock
     load: LoadWorld
     ledger: SpendLedger
     rule_of: Callable[[EpisodePlan], FailureRule | None] = as_planned
     open_stepper: OpenStepper = on_a_thread
+    limits: EpisodeLimits | None = None
 
 
 async def play_here(plan: EpisodePlan, episode_id: str, venue: Venue) -> EpisodeEnded | None:
@@ -141,7 +142,7 @@ async def _play(
         stream,
         stepper,
         clock=venue.clock,
-        limits=EpisodeLimits.patient(plan.patience_s),
+        limits=venue.limits or EpisodeLimits.patient(plan.patience_s),
         ledger=venue.ledger,
         pace=Pace.MAX,
         past=past,

@@ -23,6 +23,7 @@ from spectator.steppers.remote import (
     CLOSE_S,
     MAX_ANSWER_BYTES,
     RemoteCalls,
+    checked_prompt,
     read_flag,
     read_json,
     read_object,
@@ -39,6 +40,9 @@ MAX_MESSAGE: Final = 300
 BUSY: Final = 429
 """The status of a request that was not looked at: it may be sent again."""
 
+NO_SUCH_ROUTE: Final = frozenset({404, 405, 501})
+"""Statuses of a server that gives environments back by ``DELETE`` and not by ``POST done``."""
+
 
 @dataclass(frozen=True, slots=True)
 class HttpEnvironment:
@@ -50,7 +54,8 @@ class HttpEnvironment:
         env_id: This one.
         text_field: The action's field that travels as the whole action; ``None`` sends the action as it is.
         resets: Whether ``POST reset`` begins an episode; else it begins with the first prompt.
-        step_ids: Whether the server takes a ``step_id`` and carries out each once, however often it is sent.
+        step_ids: Whether the server takes a ``step_id`` and carries out each once, however often it is sent;
+            one that answers ``reset`` with ``"step_ids": true`` says so itself.
         headers: Further headers, such as ``Authorization``.
     """
 
@@ -68,7 +73,7 @@ class HttpEnvironment:
         >>> HttpEnvironment("http://host:36663/", "qa", "7").url("step")
         'http://host:36663/qa/7/step'
         """
-        return f"{self.base_url.rstrip('/')}/{self.env_name}/{self.env_id}/{operation}"
+        return f"{self.base_url.rstrip('/')}/{self.env_name}/{self.env_id}/{operation}".rstrip("/")
 
 
 class HttpStepper:
@@ -76,7 +81,7 @@ class HttpStepper:
 
     ``GET get_task_prompt`` gives the chat messages that the agent sees: an empty list ends the episode, what
     is no list is a fault. ``POST step`` with ``{"action"}`` gives ``reward, terminated, truncated, info``.
-    ``POST done`` gives the environment back.
+    ``POST done`` gives the environment back, or ``DELETE`` where the server knows no ``done``.
 
     A prompt is asked for again after a failure, at most ``retries`` times and within the deadline. A step is
     sent again only where it cannot have arrived (no connection, or 429), or where the server takes step ids.
@@ -120,6 +125,7 @@ class HttpStepper:
         self._calls = RemoteCalls()
         self._episode_id = ""
         self._steps = 0
+        self._step_ids = where.step_ids
 
     @property
     def given_up(self) -> bool:
@@ -167,21 +173,30 @@ class HttpStepper:
         with suppress(Exception):
             async with asyncio.timeout(CLOSE_S):
                 if began:
-                    await self._send("POST", "done", {})
+                    await self._give_back()
         if self._owns_session:
             self._session = None
             await session.close()
 
-    async def _begin(self, seed: int, options: Mapping[str, Any]) -> list[Any]:
+    async def _begin(self, seed: int, options: Mapping[str, Any]) -> list[Mapping[str, Any]]:
         if self._where.resets:
-            await self._ask("POST", "reset", {"env_param": dict(options), "seed": seed}, again="undelivered")
+            asked = {"env_param": dict(options), "seed": seed}
+            said = await self._ask("POST", "reset", asked, again="undelivered")
+            self._step_ids = self._where.step_ids or _takes_step_ids(said)
         return await self._prompt()
+
+    async def _give_back(self) -> None:
+        try:
+            await self._send("POST", "done", {})
+        except _Refused as refused:
+            if refused.status in NO_SUCH_ROUTE:
+                await self._send("DELETE", "", None)
 
     async def _step(self, action: object) -> Stepped:
         self._steps += 1
         step_id = f"{self._episode_id}-{self._steps}"
-        body = {"action": action, **({"step_id": step_id} if self._where.step_ids else {})}
-        again: Literal["always", "undelivered"] = "always" if self._where.step_ids else "undelivered"
+        body = {"action": action, **({"step_id": step_id} if self._step_ids else {})}
+        again: Literal["always", "undelivered"] = "always" if self._step_ids else "undelivered"
         answer = read_object(await self._ask("POST", "step", body, again=again))
         if "reward" not in answer:
             raise EnvironmentMalformed("answered a step without a reward")
@@ -191,19 +206,17 @@ class HttpStepper:
         reward = read_reward(answer.get("reward"))
         terminated = read_flag("terminated", answer.get("terminated"))
         truncated = read_flag("truncated", answer.get("truncated"))
-        prompt = [] if terminated or truncated else await self._prompt()
+        prompt: list[Mapping[str, Any]] = [] if terminated or truncated else await self._prompt()
         info = answer.get("info")
         metadata = {} if terminated or not truncated else {"truncated": "the environment cut it short"}
         seen = _observation(prompt, reward, done=not prompt, info=info, metadata=metadata)
         return self._calls.went_on(seen, {"episode_id": self._episode_id} if seen.done else {})
 
-    async def _prompt(self) -> list[Any]:
+    async def _prompt(self) -> list[Mapping[str, Any]]:
         prompt = read_json(await self._ask("GET", "get_task_prompt", None, again="always"))
         if isinstance(prompt, dict):
             prompt = prompt.get("prompt", prompt.get("messages"))
-        if not isinstance(prompt, list):
-            raise EnvironmentMalformed(f"the prompt is {type(prompt).__name__}, not a list of chat messages")
-        return prompt
+        return checked_prompt(prompt)
 
     async def _ask(
         self,
@@ -257,8 +270,21 @@ class HttpStepper:
             raise _Failed(f"the server answers {answer.status}", undelivered=busy, wait_s=wait_s)
         if answer.status >= 300:
             said = clean_text(text.decode(errors="replace"), MAX_MESSAGE)
-            raise EnvironmentFault(f"{operation}: the server answers {answer.status}: {said}")
+            raise _Refused(f"{operation}: the server answers {answer.status}: {said}", answer.status)
         return text
+
+
+class _Refused(EnvironmentFault):
+    """The server answers that it will not.
+
+    Args:
+        message: Its words.
+        status: The HTTP status.
+    """
+
+    def __init__(self, message: str, status: int) -> None:
+        self.status = status
+        super().__init__(message)
 
 
 class _Failed(Exception):
@@ -276,8 +302,17 @@ class _Failed(Exception):
         super().__init__(message)
 
 
+def _takes_step_ids(said: bytes) -> bool:
+    """Whether the answer to ``reset`` says so; what it says besides is the server's own affair."""
+    try:
+        answer = read_json(said)
+    except EnvironmentMalformed:
+        return False
+    return isinstance(answer, dict) and answer.get("step_ids") is True
+
+
 def _observation(
-    prompt: list[Any],
+    prompt: list[Mapping[str, Any]],
     reward: float,
     *,
     done: bool,

@@ -140,6 +140,30 @@ def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not JSON")
 
 
+def checked_prompt(prompt: object) -> list[Mapping[str, Any]]:
+    """``prompt`` if it is a conversation: a list of objects that each have a ``role``.
+
+    An empty list is a conversation too: it says that there is nothing more to decide.
+
+    Raises:
+        EnvironmentMalformed: It is anything else; the message says what.
+
+    Example:
+        >>> checked_prompt([{"role": "user", "content": "Go."}])
+        [{'role': 'user', 'content': 'Go.'}]
+        >>> checked_prompt("Go.")
+        Traceback (most recent call last):
+        ...
+        spectator.errors.EnvironmentMalformed: the prompt is no list of messages but str
+    """
+    if not isinstance(prompt, (list, tuple)):
+        raise EnvironmentMalformed(f"the prompt is no list of messages but {type(prompt).__name__}")
+    for place, message in enumerate(prompt):
+        if not isinstance(message, Mapping) or not isinstance(message.get("role"), str):
+            raise EnvironmentMalformed(f"message {place} of the prompt is no object with a role")
+    return list(prompt)
+
+
 def read_reward(value: object) -> float:
     """A reward: a number or a truth value; ``null`` stands for none.
 

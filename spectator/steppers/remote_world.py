@@ -6,6 +6,7 @@ import random
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final, NoReturn
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
@@ -17,6 +18,7 @@ from spectator.narration.base import Line
 from spectator.observations import Observation
 from spectator.policies.base import Decision, Preset, ScriptedPolicy
 from spectator.policies.drawn_json import draw_json
+from spectator.policies.prompting import Conversation
 from spectator.profile import Profile
 from spectator.steppers.base import Stepper
 from spectator.steppers.http import HttpEnvironment, HttpStepper
@@ -107,11 +109,12 @@ def remote_world(url: str, *, headers: Mapping[str, str] | None = None, max_step
     )
 
 
-def http_world(where: HttpEnvironment, *, max_steps: int = 1000) -> World:
+def http_world(where: HttpEnvironment, *, own_ids: bool = False, max_steps: int = 1000) -> World:
     """The world of an environment on a pooled rollout server: chat messages in, text out.
 
     Args:
         where: The environment.
+        own_ids: Whether each episode has an environment of its own there, whose id is the episode's.
         max_steps: Steps after which an episode is cut short.
     """
     field = where.text_field
@@ -122,9 +125,16 @@ def http_world(where: HttpEnvironment, *, max_steps: int = 1000) -> World:
         version="unknown",
         action={"type": "object"} if field is None else {**text, "required": [field]},
         profile=UNKNOWN.model_copy(update={"actions": "schema" if field is None else "text"}),
-        open_remote=lambda episode_id: HttpStepper(where),
+        open_remote=lambda episode_id: HttpStepper(replace(where, env_id=episode_id) if own_ids else where),
         max_steps=max_steps,
+        conversation=_prompt_of if field is not None else None,
     )
+
+
+def _prompt_of(observation: Observation) -> Sequence[Mapping[str, Any]]:
+    """The chat messages that the server's environment shows: a model is sent just them."""
+    prompt: Sequence[Mapping[str, Any]] = observation.content["prompt"]
+    return prompt
 
 
 def _world(
@@ -136,6 +146,7 @@ def _world(
     profile: Profile,
     open_remote: Callable[[str], Stepper],
     max_steps: int,
+    conversation: Conversation | None = None,
 ) -> World:
     drawn = Preset(
         "random",
@@ -164,6 +175,7 @@ def _world(
         default_captain="random",
         profile=profile,
         remote=open_remote,
+        conversation=conversation,
     )
     return world
 

@@ -10,7 +10,8 @@ import pytest
 
 from spectator.errors import EnvironmentFault, JournalUnavailable
 from spectator.rollouts.actors import ActorHandle, RecyclingPool
-from spectator.rollouts.interactor import EpisodeResult, InFlight, Interactor
+from spectator.rollouts.in_flight import InFlight
+from spectator.rollouts.interactor import EpisodeResult, Interactor
 from tests.fakes import ManualClock, until
 from tests.rollouts.steppers import ClosingStepper
 

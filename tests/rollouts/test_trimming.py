@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spectator.errors import EnvironmentFault
-from spectator.rollouts.trimming import checked_prompt, trim
+from spectator.errors import EnvironmentMalformed
+from spectator.rollouts.trimming import trim
+from spectator.steppers.remote import checked_prompt
 
 SYSTEM = {"role": "system", "content": "rules"}
 
@@ -97,7 +98,7 @@ def test_trimming_any_conversation(kinds: list[str], cut: int, with_system: bool
     ],
 )
 def test_what_is_no_conversation_is_an_environments_fault(prompt: object, named: str) -> None:
-    with pytest.raises(EnvironmentFault, match=named):
+    with pytest.raises(EnvironmentMalformed, match=named):
         checked_prompt(prompt)
 
 

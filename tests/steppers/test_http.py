@@ -257,8 +257,8 @@ def test_a_prompt_is_asked_for_again_and_given_up_in_the_end() -> None:
         ("step", status(200, {"reward": "much"}), "not a finite number"),
         ("step", status(200, {"reward": 0, "terminated": "yes"}), "neither true nor false"),
         ("step", status(200, {"reward": 0, "step_id": "other"}), "answered step 'other'"),
-        ("get_task_prompt", status(200, '"say 1"'), "the prompt is str, not a list"),
-        ("get_task_prompt", status(200, "null"), "the prompt is NoneType, not a list"),
+        ("get_task_prompt", status(200, '"say 1"'), "the prompt is no list of messages but str"),
+        ("get_task_prompt", status(200, "null"), "the prompt is no list of messages but NoneType"),
     ],
 )
 def test_garbage_is_a_fault_of_its_own(operation: str, answer: Answer, said: str) -> None:

@@ -1,0 +1,113 @@
+"""The commands that look at a run of rollouts by its record: ``status`` and ``failures``."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import click
+
+if TYPE_CHECKING:
+    from spectator.rollouts.status import RunStatus
+
+FOLDER = click.Path(file_okay=False, path_type=Path)
+
+SHOWN: Final = 6
+"""Episodes without an end that are shown."""
+
+QUIET_S: Final = 60.0
+"""Seconds without an event after which it is said that perhaps nobody plays."""
+
+
+@click.command()
+@click.argument("folder", type=FOLDER)
+def status(folder: Path) -> None:
+    """Say how far a run is, by its record; safe while it runs.
+
+    \b
+    Exit code: 0 every episode came to a verdict, 1 all are over and some came to none, 3 some are still owed.
+    \b
+    Example: spectator rollouts status runs/first
+    """
+    found = _read(folder)
+    for line in _told(found):
+        click.echo(line)
+    if found.over < found.request.episodes:
+        sys.exit(3)
+    sys.exit(0 if found.verdicts == found.request.episodes else 1)
+
+
+@click.command()
+@click.argument("folder", type=FOLDER)
+@click.option("--class", "wanted", help="Only this class of failure, such as env_infra.")
+def failures(folder: Path, wanted: str | None) -> None:
+    """List the attempts that came to no verdict: class, what follows, episode, attempt, what happened.
+
+    \b
+    Example: spectator rollouts failures runs/first --class env_infra
+    """
+    failed = [one for one in _read(folder).failed if wanted in (None, one.failure_class)]
+    for one in failed:
+        follows = "tried again" if one.again else "kept"
+        summary = one.summary
+        what = summary.detail or summary.reason or ""
+        click.echo(
+            f"{one.failure_class:14} {follows:11} {summary.episode_id} attempt {summary.attempt or 1}: {what}"
+        )
+    if not failed:
+        click.echo("no attempt failed" if wanted is None else f"no attempt failed as {wanted}")
+
+
+def _read(folder: Path) -> RunStatus:
+    from spectator.cli.recordings import JOURNAL_FILE
+    from spectator.clock import SystemClock
+    from spectator.rollouts.folder import read_request
+    from spectator.rollouts.status import read_status
+
+    read_request(folder)
+    if not (folder / JOURNAL_FILE).exists():
+        raise click.ClickException(f"nothing was played yet in {folder}")
+    return asyncio.run(read_status(folder, SystemClock().now()))
+
+
+def _told(found: RunStatus) -> list[str]:
+    from spectator.cli.rollouts_view import in_words
+
+    request = found.request
+    told = [f"{request.environment} · {request.model.model}"]
+    rate = "" if not found.a_second else f" · {found.a_second:.2g} episodes/s of late"
+    quiet = found.idle_s is not None and found.idle_s > QUIET_S
+    eta = "" if found.left_s is None or quiet else f" · about {in_words(found.left_s)} left"
+    told.append(f"{found.over} of {request.episodes} over{rate}{eta}")
+    if found.verdicts:
+        told.append(f"mean reward {found.reward_sum / found.verdicts:.4g} of {found.verdicts}")
+    told += [f"{count:8} {reason}" for reason, count in sorted(found.ends.items(), key=lambda one: -one[1])]
+    classes = Counter(one.failure_class for one in found.failed)
+    if classes:
+        again = sum(one.again for one in found.failed)
+        counts = ", ".join(f"{count} {name}" for name, count in classes.most_common())
+        told.append(f"failed: {counts}" + (f" · {again} tried again" if again else ""))
+    if request.group_size > 1 and found.groups:
+        groups = Counter(group.standing for group in found.groups.values())
+        told.append("groups: " + ", ".join(f"{count} {name}" for name, count in groups.most_common()))
+    if found.unended:
+        told += _unended(found, quiet)
+    return told
+
+
+def _unended(found: RunStatus, quiet: bool) -> list[str]:
+    from spectator.cli.rollouts_view import in_words
+
+    told = []
+    if quiet and found.idle_s is not None:
+        told.append(
+            f"nothing was recorded for {in_words(found.idle_s)}: if no process plays it, the same command "
+            "plays on"
+        )
+    told.append(f"{'longest without a step':30} turn  idle")
+    return told + [
+        f"{one.summary.episode_id:30} {one.turn:4}  {in_words(one.idle_s)}" for one in found.unended[:SHOWN]
+    ]

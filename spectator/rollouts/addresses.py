@@ -1,0 +1,149 @@
+"""Where the environments of a run are: in this process, behind OpenEnv, or on a pooled rollout server."""
+
+from __future__ import annotations
+
+import urllib.error
+import urllib.request
+from dataclasses import dataclass, replace
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from spectator.catalog import LoadWorld
+from spectator.environments.base import World
+from spectator.errors import ConfigurationError, EnvironmentFault
+from spectator.rollouts.actors import Transport
+from spectator.steppers.http import HttpEnvironment
+from spectator.steppers.openenv import socket_url
+from spectator.steppers.remote import MAX_ANSWER_BYTES, read_json
+from spectator.steppers.remote_world import LOOK_S, http_world, remote_world
+
+OPENENV: Final = "openenv+"
+"""What an address begins with that would otherwise be a pooled rollout server's."""
+
+
+@dataclass(frozen=True, slots=True)
+class EnvironmentAddress:
+    """Where the environments of a run are.
+
+    Args:
+        transport: How they are reached.
+        url: Address of their server; ``None`` in this process.
+        name: What a run calls it, whichever host serves it.
+
+    >>> EnvironmentAddress.read("counting")
+    EnvironmentAddress(transport='inproc', url=None, name='counting')
+    >>> EnvironmentAddress.read("http://localhost:36663/qa")
+    EnvironmentAddress(transport='http', url='http://localhost:36663/qa', name='http:/qa')
+    >>> EnvironmentAddress.read("openenv+ws://localhost:8000/envs/counting").url
+    'ws://localhost:8000/envs/counting/ws'
+    """
+
+    transport: Transport
+    url: str | None
+    name: str
+
+    @classmethod
+    def read(cls, environment: str) -> EnvironmentAddress:
+        """What ``environment`` names: a world of the catalogue, or an address.
+
+        ``http://`` and ``https://`` are pooled rollout servers, up to the environment's name;
+        ``openenv+ws://``, ``openenv+http://``, ``ws://`` and the same with TLS are OpenEnv servers.
+
+        Raises:
+            ConfigurationError: It is an address of another kind, or one that names no host.
+        """
+        scheme, is_address, _ = environment.partition("://")
+        if not is_address:
+            return cls("inproc", None, environment)
+        if scheme.startswith(OPENENV) or scheme in ("ws", "wss"):
+            url = socket_url(environment.removeprefix(OPENENV))
+            return cls("openenv", url, f"openenv:{_path(url).removesuffix('/ws')}")
+        if scheme in ("http", "https"):
+            url = environment.rstrip("/")
+            return cls("http", url, f"http:{_path(url)}")
+        raise ConfigurationError(
+            f"{environment[:200]!r} is neither a world nor an address such as http://host:36663/ENV_NAME "
+            "or openenv+ws://host:8000"
+        )
+
+    def world(self, load: LoadWorld, *, max_steps: int = 1000) -> World:
+        """The world that is played there; blocks while its server is asked what it is.
+
+        Args:
+            load: Finds worlds of the catalogue.
+            max_steps: Steps after which an episode on another server is cut short.
+
+        Raises:
+            InvalidRequest: There is no such world in the catalogue.
+            ConfigurationError: Its server is not reached, or does not say what it is.
+        """
+        if self.url is None:
+            return load(self.name)
+        if self.transport == "openenv":
+            return remote_world(self.url, max_steps=max_steps)
+        found = self.resolved()
+        where = HttpEnvironment(found.base_url or "", found.env_name, "")
+        return http_world(where, own_ids=True, max_steps=max_steps)
+
+    @property
+    def env_name(self) -> str:
+        """Name of the environment: the world's, or the last part of the address; else ``remote``."""
+        if self.url is None:
+            return self.name
+        return _path(self.url).removesuffix("/ws").rpartition("/")[2] or "remote"
+
+    @property
+    def base_url(self) -> str | None:
+        """Address that the environment's name is appended to; ``None`` but for pooled rollout servers."""
+        return self.url.rpartition("/")[0] if self.url is not None and self.transport == "http" else None
+
+    def resolved(self) -> EnvironmentAddress:
+        """The same with the environment's name, which is asked for where the address has none; blocks.
+
+        Raises:
+            ConfigurationError: The server does not say, or has several.
+        """
+        if self.transport != "http" or self.url is None or _path(self.url):
+            return self
+        return replace(self, url=f"{self.url}/{_only_name(self.url)}")
+
+
+def _path(url: str) -> str:
+    try:
+        parts = urlsplit(url)
+        reachable = bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        reachable = False
+    if not reachable:
+        raise ConfigurationError(f"{url[:200]!r} names no host that can be reached")
+    return parts.path
+
+
+def _only_name(url: str) -> str:
+    """The name of the one environment of a pooled rollout server."""
+    names = [name for name in map(_name, _listed(f"{url}/envs")) if name]
+    if len(names) == 1:
+        return names[0]
+    known = f"there are {', '.join(names[:20])}" if names else "it lists none"
+    raise ConfigurationError(f"name an environment of {url} behind its address, {url}/ENV_NAME: {known}")
+
+
+def _listed(url: str) -> list[Any]:
+    try:
+        with urllib.request.urlopen(url, timeout=LOOK_S) as answer:
+            said = read_json(answer.read(MAX_ANSWER_BYTES))
+    except urllib.error.HTTPError:
+        return []  # it does not list what it has
+    except (OSError, ValueError) as error:
+        raise ConfigurationError(f"{url} cannot be read: {error}") from error
+    except EnvironmentFault as error:
+        raise ConfigurationError(f"{url}: {error}") from error
+    if isinstance(said, dict):
+        said = said.get("environments", said.get("envs"))
+    return said if isinstance(said, list) else []
+
+
+def _name(listed: object) -> str | None:
+    if isinstance(listed, dict):
+        listed = listed.get("env_name", listed.get("name"))
+    return listed if isinstance(listed, str) else None

@@ -1,0 +1,210 @@
+"""How far a run of rollouts is by its journal alone, also while it runs, and also after it died."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Final, Literal
+
+from spectator.errors import FailureClass
+from spectator.failures import failure_of_end, reward_of_end
+from spectator.journal.base import EpisodeFilter, EpisodeSummary, Journal
+from spectator.journal.stores.sqlite import SqlJournal
+from spectator.rollouts.folder import JOURNAL, read_request
+from spectator.rollouts.request import RolloutRequest
+from spectator.runs.failure_policy import FailurePolicy
+
+PAGE: Final = 1000
+"""Episodes of the index that are read at once."""
+
+RECENT_S: Final = 600.0
+"""Seconds before the newest event over which the rate is taken."""
+
+GroupStanding = Literal["under way", "complete", "partial", "empty"]
+"""What a group has come to: ``complete`` has a reward for every episode, ``partial`` for some."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """An attempt that came to no verdict.
+
+    Args:
+        summary: Its line of the index.
+        failure_class: Why it came to none.
+        again: Whether the run tries its episode again.
+    """
+
+    summary: EpisodeSummary
+    failure_class: FailureClass
+    again: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Unended:
+    """An episode that has no end yet.
+
+    Args:
+        summary: Its line of the index.
+        turn: How far it is.
+        idle_s: Seconds since its last event.
+    """
+
+    summary: EpisodeSummary
+    turn: int
+    idle_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class GroupStatus:
+    """The episodes of one task.
+
+    Args:
+        group_id: Its name.
+        size: Episodes that it is to have.
+        over: How many of them need not be played any more.
+        usable: How many of these have a reward.
+    """
+
+    group_id: str
+    size: int
+    over: int
+    usable: int
+
+    @property
+    def standing(self) -> GroupStanding:
+        """What it has come to."""
+        if self.over < self.size:
+            return "under way"
+        if self.usable == self.size:
+            return "complete"
+        return "partial" if self.usable else "empty"
+
+
+@dataclass(frozen=True, slots=True)
+class RunStatus:
+    """How far a run is.
+
+    Args:
+        request: What is played.
+        ends: How many attempts ended how.
+        over: Episodes that need not be played any more.
+        verdicts: How many of these have a reward.
+        reward_sum: The sum of their rewards.
+        failed: Attempts without a verdict, oldest first.
+        unended: Episodes without an end, longest idle first.
+        groups: The groups that were begun, by name.
+        a_second: Episodes that came to be over a second, of late; ``None`` where there were none.
+        idle_s: Seconds since the newest event; ``None`` where there is none.
+    """
+
+    request: RolloutRequest
+    ends: Mapping[str, int]
+    over: int
+    verdicts: int
+    reward_sum: float
+    failed: Sequence[Failed]
+    unended: Sequence[Unended]
+    groups: Mapping[str, GroupStatus]
+    a_second: float | None
+    idle_s: float | None
+
+    @property
+    def left_s(self) -> float | None:
+        """Seconds until the rest is over at the rate of late; ``None`` where nobody knows."""
+        left = self.request.episodes - self.over
+        return left / self.a_second if self.a_second and left else None
+
+
+async def read_status(folder: Path, now: datetime) -> RunStatus:
+    """How far the run in ``folder`` is.
+
+    Args:
+        folder: The run's folder.
+        now: The wall clock, aware.
+
+    Raises:
+        InvalidRequest: There is no run, or it is of another version.
+        JournalError: Its journal cannot be read.
+    """
+    request, _ = read_request(folder)
+    journal = await SqlJournal.open(f"sqlite:///{folder / JOURNAL}", writable=False)
+    try:
+        found = await _index(journal)
+        rewards, failed = await _verdicts(journal, request.failure_policy, found)
+        unended = [await _unended(journal, one, now) for one in found if one.reason is None]
+    finally:
+        await journal.aclose()
+    again = {one.summary.episode_id for one in failed if one.again}
+    over = [one for one in found if one.reason is not None and one.episode_id not in again]
+    ended = [datetime.fromisoformat(one.ended_at) for one in over if one.ended_at is not None]
+    times = [(now - max(ended)).total_seconds()] if ended else []
+    times += [one.idle_s for one in unended]
+    return RunStatus(
+        request,
+        Counter(one.reason or "under way" for one in found),
+        len(over),
+        len(rewards),
+        sum(rewards.values()),
+        failed,
+        sorted(unended, key=lambda one: -one.idle_s),
+        _groups(request, over, rewards),
+        _rate(ended),
+        min(times) if times else None,
+    )
+
+
+async def _index(journal: Journal) -> list[EpisodeSummary]:
+    found: list[EpisodeSummary] = []
+    before = None
+    while page := await journal.episodes(EpisodeFilter(before=before, limit=PAGE)):
+        found += page
+        before = page[-1].episode_id
+    return found[::-1]
+
+
+async def _verdicts(
+    journal: Journal, policy: FailurePolicy, found: Sequence[EpisodeSummary]
+) -> tuple[dict[str, float], list[Failed]]:
+    """The rewards by episode, and the attempts that came to none."""
+    rewards = {one.episode_id: one.score for one in found if one.score is not None}
+    failed = []
+    for summary in found:
+        if summary.reason in (None, "finished"):
+            continue
+        (last,) = await journal.read(summary.episode_id, after_seq=summary.head_seq - 1, limit=1)
+        reward = reward_of_end(last.event.data)
+        if reward is not None:
+            rewards[summary.episode_id] = reward
+            continue
+        failure = failure_of_end(last.event.data) or "unknown"
+        failed.append(Failed(summary, failure, policy.after(failure, summary.attempt or 1) != "keep"))
+    return rewards, failed
+
+
+async def _unended(journal: Journal, summary: EpisodeSummary, now: datetime) -> Unended:
+    (last,) = await journal.read(summary.episode_id, after_seq=summary.head_seq - 1, limit=1)
+    idle = now - datetime.fromisoformat(last.event.at)
+    return Unended(summary, last.event.turn, max(0.0, idle.total_seconds()))
+
+
+def _groups(
+    request: RolloutRequest, over: Sequence[EpisodeSummary], rewards: Mapping[str, float]
+) -> dict[str, GroupStatus]:
+    counts = Counter(one.group_id for one in over if one.group_id is not None)
+    usable = Counter(one.group_id for one in over if one.group_id is not None and one.episode_id in rewards)
+    return {
+        name: GroupStatus(name, request.group_size, counts[name], usable[name]) for name in sorted(counts)
+    }
+
+
+def _rate(ended: Sequence[datetime]) -> float | None:
+    """Episodes a second over the last :data:`RECENT_S` before the newest end."""
+    if len(ended) < 2:
+        return None
+    newest = max(ended)
+    recent = [one for one in ended if (newest - one).total_seconds() <= RECENT_S]
+    took = (newest - min(recent)).total_seconds()
+    return (len(recent) - 1) / took if took > 0 else None

@@ -3,7 +3,8 @@
 ``python -m tools.trips`` makes the trips that docs/architecture.md tells, in this process, over real sockets
 and a journal on the disk, each after a first time that is not counted. ``python -m tools.trips fork`` also
 lists what that trip enters, in order. Only functions of ``spectator`` and ``server`` count, each once;
-comprehensions and lambdas are part of the function that they stand in.
+comprehensions and lambdas are part of the function that they stand in. What other tasks of the server do
+meanwhile (:data:`ELSEWHERE`) is not part of a trip.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import CodeType, FrameType
@@ -38,6 +40,11 @@ TOKEN: Final = "-of-sixteen-or-more-"
 ENDLESS: Final = {"environment": "counting", "options": {"turns": 1_000_000}}
 COUNTER: Final = {"tool": "say", "arguments": {"text": "ACTION: 1"}}
 
+ELSEWHERE: Final = re.compile(r":(Housekeeper|Keepalive|Narration|Scorekeeper)\.|\b(open_services|lifespan)$")
+"""Functions that begin what is no part of a trip: the opening of the server's other rooms, and the tasks that
+tidy the record, keep the standings, speak, and ping viewers. What they call is not counted either, unless the
+beginning of the trip stands between: ``recover`` is called where the server opens."""
+
 Step = tuple[str, str]
 """File, from the root, and qualified name of a function."""
 
@@ -56,10 +63,11 @@ class Trip:
         self._begins, self._ends = begins, ends
         self._on = begins is None
 
-    def enter(self, code: CodeType) -> None:
+    def enter(self, frame: FrameType) -> None:
         """Take note that a function was entered."""
-        name = code.co_qualname if sys.version_info >= (3, 11) else code.co_name
-        step = (str(Path(code.co_filename).relative_to(ROOT)), name.replace(".<locals>", ""))
+        code = frame.f_code
+        name = _name_of(code)
+        step = _step_of(code)
         where = ":".join(step)
         if not self._on and self._begins is not None and re.search(self._begins, where):
             self._on = True
@@ -69,8 +77,20 @@ class Trip:
         is_function = code.co_flags & inspect.CO_OPTIMIZED and not name.endswith(
             ">"
         )  # no module, no class body
-        if self._on and is_function:
+        if self._on and is_function and not self._elsewhere(frame):
             self.steps[step] = None
+
+    def _elsewhere(self, frame: FrameType | None) -> bool:
+        """Whether one of :data:`ELSEWHERE` called it more nearly than the beginning of the trip, or is it."""
+        while frame is not None:
+            if frame.f_code.co_filename.startswith(OURS):
+                where = ":".join(_step_of(frame.f_code))
+                if self._begins is not None and re.search(self._begins, where):
+                    return False
+                if ELSEWHERE.search(where):
+                    return True
+            frame = frame.f_back
+        return False
 
     @property
     def files(self) -> list[str]:
@@ -78,12 +98,21 @@ class Trip:
         return list(dict.fromkeys(file for file, _ in self.steps))
 
 
+def _name_of(code: CodeType) -> str:
+    return code.co_qualname if sys.version_info >= (3, 11) else code.co_name
+
+
+@cache
+def _step_of(code: CodeType) -> Step:
+    return str(Path(code.co_filename).relative_to(ROOT)), _name_of(code).replace(".<locals>", "")
+
+
 _current: list[Trip] = []
 
 
 def _hook(frame: FrameType, event: str, _: Any) -> None:
     if event == "call" and _current and frame.f_code.co_filename.startswith(OURS):
-        _current[0].enter(frame.f_code)
+        _current[0].enter(frame)
 
 
 @contextmanager

@@ -6,6 +6,7 @@ import asyncio
 import difflib
 import json
 from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -38,6 +39,7 @@ class Body(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
 
 
+@dataclass(frozen=True, slots=True)
 class ParsedBody(Generic[_Model]):
     """What a body held.
 
@@ -46,9 +48,8 @@ class ParsedBody(Generic[_Model]):
         wrong: Every wrong field.
     """
 
-    def __init__(self, fields: _Model, wrong: list[FieldError]) -> None:
-        self.fields = fields
-        self.wrong = wrong
+    fields: _Model
+    wrong: list[FieldError]
 
 
 async def read_object(request: Request) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from spectator.bus.base import Overflow
 from spectator.bus.memory import MemoryBus
 from spectator.catalog import load_world, world_names
 from spectator.environments.base import World
-from spectator.episodes.record.view import FEED_LENGTH, fold, replay_state, without_nulls
+from spectator.episodes.record.view import FEED_LENGTH, replay_state, with_patch, without_nulls
 from spectator.errors import EpisodeNotFound, EpisodeOver
 from spectator.events import (
     CORE_EVENTS,
@@ -87,7 +87,8 @@ def test_the_recorded_patches_are_those_of_the_projection(
     state: Mapping[str, Any] = {}
     for one in events:
         bare = decode(encode_json({**json.loads(one.text), "patch": {}})).event
-        state, again = fold(state, bare, world.projection)
+        again = with_patch(state, bare, world.projection)
+        state = apply_patch(state, again.patch)
         assert canonical(again.patch) == canonical(one.event.patch), f"event {one.event.seq}"
 
 

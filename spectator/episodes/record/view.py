@@ -22,23 +22,14 @@ FEED_LENGTH: Final = 60
 State = Mapping[str, Any]
 
 
-def fold(state: State, event: Event, world: Projection) -> tuple[State, Event]:
-    """Fold one event.
+def with_patch(state: State, event: Event, world: Projection) -> Event:
+    """The event with the patch that turns ``state`` into what viewers see after it.
 
     Args:
         state: What viewers saw before; ``{}`` before the first event.
-        event: The next event, its patch still empty.
+        event: The next event; its own patch is ignored.
         world: The world's own projection.
-
-    Returns:
-        What viewers see after it, and the event with its patch.
     """
-    patched = with_patch(state, event, world)
-    return apply_patch(state, patched.patch), patched
-
-
-def with_patch(state: State, event: Event, world: Projection) -> Event:
-    """The event with the patch that turns ``state`` into what viewers see after it; see :func:`fold`."""
     core = _core_patch(state, event)
     own = world(apply_patch(state, core) if core else state, event)
     patch = {**core, "world": dict(own)} if own else core

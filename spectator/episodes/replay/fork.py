@@ -6,7 +6,7 @@ replayed, verified and recovered without the parent, which may be pruned or edit
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any
@@ -14,7 +14,7 @@ from typing import Any
 from spectator.catalog import LoadWorld, load_world
 from spectator.episodes.record.reader import ViewReader
 from spectator.episodes.record.stream import TurnFacts
-from spectator.episodes.replay.recorded_calls import attachments_of, calls_of, with_whole_replies
+from spectator.episodes.replay.recorded_calls import Calls, attachments_of, calls_of, with_replies
 from spectator.episodes.replay.replayer import FROM_OUTSIDE, Replay, ReplayDivergence
 from spectator.episodes.replay.restore import within
 from spectator.episodes.run.driver import Past
@@ -63,14 +63,14 @@ class Forked:
         past: Where its policies stand.
         stepper: Its environment, which stands where the fork begins.
         opening: What its record begins with.
-        attachments: The parent's model calls, to be recorded again beside the opening.
+        attachments: The parent's model calls, to be recorded again beside the opening; ``None`` without any.
     """
 
     plan: EpisodePlan
     past: Past
     stepper: Stepper
     opening: Sequence[TurnFacts]
-    attachments: Attachments
+    attachments: Attachments | None
 
 
 async def fork_off(
@@ -104,15 +104,20 @@ async def fork_off(
         JournalError: The parent cannot be read.
         StepTimeout: It took longer.
     """
-    reader = ViewReader(journal, load)
-    recorded = [one async for one in _up_to(reader, request.episode_id, request.seq)]
+    recorded: list[RecordedEvent] = []
+    async for one in ViewReader(journal, load).stream(request.episode_id):
+        if one.seq > request.seq:
+            break
+        recorded.append(one)
     if not recorded:
         raise EpisodeNotFound(request.episode_id)
     if len(recorded) < request.seq:
         raise _wrong("seq", f"must be from 1 to {len(recorded)}: that is how much is recorded")
     plan = _from_within(plan or plan_fork(recorded[0].event, request, load), request, recorded)
-    calls = await calls_of(journal, request.episode_id, until=recorded[-1].event.turn)
-    whole = await with_whole_replies(journal, recorded)
+    calls: Calls = {}
+    if any(one.event.data.get("exchanges") for one in recorded):
+        calls = await calls_of(journal, request.episode_id, until=recorded[-1].event.turn)
+    whole = [with_replies(one, calls.get(one.event.turn, ())) for one in recorded] if calls else recorded
     stepper = open_stepper(plan.world, episode_id)
     try:
         past = await within(limit_s, _replay(stepper, plan, whole, episode_id))
@@ -120,7 +125,7 @@ async def fork_off(
         await stepper.aclose()
         raise
     opening = [(0, [core_fact(plan.started())]), *_facts(recorded)]
-    return Forked(plan, past, stepper, opening, attachments_of(recorded, calls))
+    return Forked(plan, past, stepper, opening, attachments_of(recorded, calls) if calls else None)
 
 
 async def check_fork(journal: Journal, request: ForkRequest, *, load: LoadWorld | None = None) -> EpisodePlan:
@@ -226,7 +231,7 @@ async def _replay(
     assert stepped is not None
     if stepped.observation.done:
         raise _wrong("seq", f"the game is over at event {last.seq}: there is nothing left to play")
-    return Past(seats, dict(replay.refusals), last.turn, replay.total, replace(stepped, facts=[]))
+    return Past(seats, replay.refusals, last.turn, replay.total, replace(stepped, facts=[]))
 
 
 def _facts(recorded: Sequence[RecordedEvent]) -> list[TurnFacts]:
@@ -235,13 +240,6 @@ def _facts(recorded: Sequence[RecordedEvent]) -> list[TurnFacts]:
         (turn, [Fact(event.type, event.data) for event in events])
         for turn, events in groupby(kept, key=lambda event: event.turn)
     ]
-
-
-async def _up_to(reader: ViewReader, episode_id: str, seq: int) -> AsyncIterator[RecordedEvent]:
-    async for one in reader.stream(episode_id):
-        if one.event.seq > seq:
-            return
-        yield one
 
 
 def _wrong(field: str, rule: str) -> InvalidRequest:

@@ -91,7 +91,8 @@ async def rebuild_prompts(
     }
     for one in recorded:
         event = one.event
-        seen = None if replay is None else replay.observation
+        stepped = None if replay is None else replay.stepped
+        seen = None if stepped is None else stepped.observation
         if event.type == "decision.made" and _is_models(event.data):
             actor = event.data["actor"]
             own = parent is None or event.turn > parent.own_after(actor)

@@ -10,9 +10,11 @@ from typing import Any, Final
 
 from spectator.environments.base import World
 from spectator.episodes.record.derived import DerivedView
-from spectator.episodes.record.view import State, fold
+from spectator.episodes.record.view import State, with_patch
+from spectator.episodes.run.step_events import facts_of_step
 from spectator.errors import EnvironmentFault
 from spectator.events import Event, Fact, Parent, encode_json
+from spectator.merge_patch import apply_patch
 from spectator.narration.base import line_fact
 from spectator.observations import Observation
 from spectator.policies.base import Policy, Remembers, ScriptedPolicy
@@ -85,41 +87,16 @@ class Replay:
         self._seats = seats or {}
         self._episode_id = episode_id
         self._parent = parent
-        self._due: deque[Fact] = deque()
-        self._shown = Shown({}, 0)
-        self._stepped: Stepped | None = None
-        self._refusals: dict[str, int] = {}
-        self._total = 0.0
-
-    @property
-    def observation(self) -> Observation | None:
-        """What the world showed last; ``None`` before the beginning."""
-        return None if self._stepped is None else self._stepped.observation
-
-    @property
-    def stepped(self) -> Stepped | None:
-        """What the world answered last; ``None`` before the beginning."""
-        return self._stepped
-
-    @property
-    def shown(self) -> Shown:
-        """What viewers see where the record stops."""
-        return self._shown
-
-    @property
-    def refusals(self) -> Mapping[str, int]:
-        """Refused actions so far, by actor."""
-        return self._refusals
-
-    @property
-    def total(self) -> float:
-        """The sum of all rewards so far."""
-        return self._total
-
-    @property
-    def due(self) -> list[Fact]:
+        self.due: deque[Fact] = deque()
         """Facts that the replay has produced and the record does not hold yet."""
-        return list(self._due)
+        self.shown = Shown({}, 0)
+        """What viewers see where the record stops."""
+        self.stepped: Stepped | None = None
+        """What the world answered last; ``None`` before the beginning."""
+        self.refusals: dict[str, int] = {}
+        """Refused actions so far, by actor."""
+        self.total = 0.0
+        """The sum of all rewards so far."""
 
     async def compare(self, event: Event) -> list[str]:
         """Differences between ``event`` and what is due; then go on from what was recorded.
@@ -137,19 +114,20 @@ class Replay:
 
     def _compare_patch(self, event: Event) -> list[str]:
         differences = []
-        state, folded = fold(self._shown.state, replace(event, patch={}), self._world.projection)
-        self._shown = Shown(state, event.seq)
+        folded = with_patch(self.shown.state, replace(event, patch={}), self._world.projection)
+        state = apply_patch(self.shown.state, folded.patch)
+        self.shown = Shown(state, event.seq)
         if folded.patch != event.patch:
             differences.append(f"the patch of {event.type} is not the one that its data gives")
         lines = self._world.commentator(folded, state) if event.type != "narration.line" else ()
-        self._due.extendleft(line_fact(line, event.seq) for line in reversed(lines))
+        self.due.extendleft(line_fact(line, event.seq) for line in reversed(lines))
         return differences
 
     def _derive(self, event: Event, view: DerivedView) -> list[str]:
         differences = [f"{event.type} holds a patch, and the view is to be derived"] if event.patch else []
         before = view.fault
         view.show(replace(event, epoch=view.epoch, patch={}))
-        self._shown = Shown(view.state, view.seq)
+        self.shown = Shown(view.state, view.seq)
         if view.fault != before:
             differences.append(f"the world's view of it fails: {view.fault}")
         return differences
@@ -165,14 +143,14 @@ class Replay:
             self._expect(event)
 
     async def _begin(self, event: Event) -> None:
-        if self._stepped is not None:
+        if self.stepped is not None:
             raise ReplayDivergence("the episode starts again")
         version = event.data["environment_version"]
         if version != self._world.version:
             raise ReplayDivergence(
                 f"it was played in version {version} of {self._world.name}; here is {self._world.version}"
             )
-        self._stepped = await self._stepper.reset(
+        self.stepped = await self._stepper.reset(
             seed=event.data["seed"],
             episode_id=self._episode_id or event.episode_id,
             options=event.data["options"],
@@ -180,25 +158,25 @@ class Replay:
         )
         if self._parent is None and event.data.get("parent") is not None:
             self._parent = Parent.model_validate(event.data["parent"])
-        self._total += self._stepped.observation.reward
-        self._due.extend(self._stepped.facts)
+        self.total += self.stepped.observation.reward
+        self.due.extend(self.stepped.facts)
 
     async def _decide(self, event: Event) -> None:
-        if self._due:
-            raise ReplayDivergence(f"{self._due[0].type} is due before the next decision")
-        asked = None if self.observation is None else self.observation.actor
-        if event.data["actor"] != asked:
+        if self.due:
+            raise ReplayDivergence(f"{self.due[0].type} is due before the next decision")
+        observation = None if self.stepped is None else self.stepped.observation
+        asked = None if observation is None else observation.actor
+        if observation is None or event.data["actor"] != asked:
             raise ReplayDivergence(f"{event.data['actor']} decided where {asked} was asked")
-        self._ask_again(event)
-        self._stepped = await self._stepper.step(event.data["action"], limit_s=None)
-        self._total += self._stepped.observation.reward
-        self._due.extend(self._facts_of(event, self._stepped))
+        self._ask_again(event, observation)
+        self.stepped = await self._stepper.step(event.data["action"], limit_s=None)
+        self.total += self.stepped.observation.reward
+        decided = Fact(event.type, event.data)
+        self.due.extend(facts_of_step(decided.data["actor"], decided, self.stepped, 0.0, self.refusals)[1:])
 
-    def _ask_again(self, event: Event) -> None:
+    def _ask_again(self, event: Event, observation: Observation) -> None:
         actor, parent = event.data["actor"], self._parent
-        policy, observation = self._seats.get(actor), self.observation
-        if observation is None:
-            return
+        policy = self._seats.get(actor)
         if isinstance(policy, Remembers) and event.turn > (0 if parent is None else parent.own_after(actor)):
             policy.remember(observation, event.data)
         if not isinstance(policy, ScriptedPolicy):
@@ -209,31 +187,15 @@ class Replay:
         if _as_recorded(dict(again)) != event.data["action"]:
             raise ReplayDivergence(f"{actor} now decides otherwise than recorded")
 
-    def _facts_of(self, event: Event, stepped: Stepped) -> list[Fact]:
-        actor, observation = event.data["actor"], stepped.observation
-        if observation.refused is not None:
-            self._refusals[actor] = self._refusals.get(actor, 0) + 1
-            refused: dict[str, Any] = {"actor": actor, "action": event.data["action"]}
-            refused |= {**observation.refused.to_json(), "refusals": self._refusals[actor]}
-            return [Fact("action.refused", refused)]
-        taken = {
-            "actor": actor,
-            "next_actor": observation.actor,
-            "reward": observation.reward,
-            "done": observation.done,
-            "rubric": dict(observation.metadata.get("rubric", {})),
-        }
-        return [*stepped.facts, Fact("step.taken", taken)]
-
     def _expect(self, event: Event) -> None:
-        if not self._due:
+        if not self.due:
             raise ReplayDivergence(f"nothing is due where {event.type} is recorded")
-        due = self._due.popleft()
+        due = self.due.popleft()
         measured = MEASURED.get(event.type, frozenset())
         told = {name: value for name, value in event.data.items() if name not in measured}
         if event.type != due.type:
             raise ReplayDivergence(f"{due.type} is due where {event.type} is recorded")
-        expected = _as_recorded(due.data)
+        expected = {name: value for name, value in _as_recorded(due.data).items() if name not in measured}
         if told != expected:
             names = [name for name in {*told, *expected} if told.get(name) != expected.get(name)]
             raise ReplayDivergence(f"{event.type} differs in {', '.join(sorted(names))}")
@@ -241,15 +203,15 @@ class Replay:
     def _end(self, event: Event) -> None:
         self.ended = True
         total = event.data.get("total_reward")
-        if total is not None and total != self._total:
-            raise ReplayDivergence(f"the total reward is recorded as {total}, not {self._total}")
+        if total is not None and total != self.total:
+            raise ReplayDivergence(f"the total reward is recorded as {total}, not {self.total}")
         if event.data["reason"] != "finished":
             return
-        stepped = self._stepped
-        if self._due or stepped is None or not stepped.observation.done:
+        stepped = self.stepped
+        if self.due or stepped is None or not stepped.observation.done:
             raise ReplayDivergence("it is recorded as finished before the world came to its end")
-        if event.data["score"] != self._total:
-            raise ReplayDivergence(f"the score is recorded as {event.data['score']}, not {self._total}")
+        if event.data["score"] != self.total:
+            raise ReplayDivergence(f"the score is recorded as {event.data['score']}, not {self.total}")
         result = stepped.state.get("result")
         if event.data["result"] != result:
             raise ReplayDivergence(f"the result is recorded as {event.data['result']!r}, not {result!r}")

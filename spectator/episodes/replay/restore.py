@@ -142,7 +142,7 @@ async def _replay(
         with typed_as(partial(_cannot_replay, one.event.seq), passing=(EpisodeError,)):
             for difference in await replay.compare(one.event):
                 raise CannotRebuild(f"event {one.event.seq}: {difference}")
-    turn, due = recorded[-1].event.turn, replay.due
+    turn, due = recorded[-1].event.turn, list(replay.due)
     if due and turn:
         raise CannotRebuild(f"turn {turn} is told only in part: {due[0].type} is missing")
     stepped = replay.stepped

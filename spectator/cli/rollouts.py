@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from spectator.cli.environment import read_caps, read_key, read_worlds
+from spectator.cli.event_loop import run_busily
 from spectator.cli.options import parse_options
 from spectator.cli.rollouts_status import failures, status
 from spectator.cli.spending import spending_options
@@ -143,7 +144,7 @@ def run(**given: Any) -> None:
     key = read_key(request.model.api_key_env)
     whole = Caps(given["max_tokens"] or 0, given["max_cost"] or 0.0)
     ledger = read_caps().ledger(SystemClock(), whole=whole)
-    report, interrupted = asyncio.run(_carry_out(request, given, key, ledger))
+    report, interrupted = run_busily(_carry_out(request, given, key, ledger))
     _conclude(report, out)
     if interrupted:
         sys.exit(130)

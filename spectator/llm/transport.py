@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
 from types import TracebackType
-from typing import Protocol
+from typing import Final, Protocol
 
 import aiohttp
 
 from spectator.errors import EndpointError, EndpointTimeout, EndpointUnavailable
+from spectator.llm.plain_http import Destination, PlainConnections, destination_of
+
+KEPT_DESTINATIONS: Final = 4096
+"""URLs whose parts are kept."""
 
 
 class Reply(Protocol):
@@ -53,6 +57,9 @@ class Transport(Protocol):
 class HttpTransport:
     """Connections to endpoints, kept alive between requests; opened on first use, in the loop that uses it.
 
+    Without TLS, requests take the shorter way of :mod:`spectator.llm.plain_http`, except to endpoints that
+    answer in a way that it does not speak; those, and TLS, are aiohttp's.
+
     Redirects are not followed and cookies not kept, so that a key goes nowhere but where it was sent; proxies
     from the process environment are not used.
 
@@ -66,18 +73,32 @@ class HttpTransport:
         self, *, max_connections: int = 128, connect_s: float = 10.0, read_s: float | None = None
     ) -> None:
         self._max_connections = max_connections
+        self._plain = PlainConnections(max_connections, connect_s, read_s)
+        self._destinations: dict[str, Destination | None] = {}
         self._timeout = aiohttp.ClientTimeout(total=None, sock_connect=connect_s, sock_read=read_s)
         self._session: aiohttp.ClientSession | None = None
 
     def post(self, url: str, body: bytes, headers: Mapping[str, str]) -> AbstractAsyncContextManager[Reply]:
         """See :meth:`Transport.post`."""
+        destination = self._destination_of(url)
+        if destination is not None and self._plain.speaks(destination):
+            return self._plain.post(destination, body, headers)
         return _Exchange(self._open().post(url, data=body, headers=headers, allow_redirects=False))
 
     async def aclose(self) -> None:
         """Close every connection; a later request opens new ones."""
         session, self._session = self._session, None
+        await self._plain.aclose()
         if session is not None:
             await session.close()
+
+    def _destination_of(self, url: str) -> Destination | None:
+        """Where ``url`` leads; an endpoint that keeps sessions has a URL for each of them."""
+        if url not in self._destinations:
+            if len(self._destinations) >= KEPT_DESTINATIONS:
+                self._destinations.clear()
+            self._destinations[url] = destination_of(url)
+        return self._destinations[url]
 
     def _open(self) -> aiohttp.ClientSession:
         if self._session is None:

@@ -29,7 +29,8 @@
     │   └── JournalError                  the record could not be written or read
     │       ├── SequenceConflict          somebody else already wrote this seq
     │       ├── JournalUnavailable        it cannot be written now; later, it may be
-    │       └── JournalDamaged            its file is not a journal, or not all of one
+    │       ├── JournalDamaged            its file is not a journal, or not all of one
+    │       └── EpisodeDamaged            the record of one episode is not as it was recorded
     └── ProtocolError                     a peer broke the wire contract
 
 Worlds and policies raise plain Python errors; :func:`typed_as` names the boundary that they crossed.
@@ -319,6 +320,10 @@ class JournalUnavailable(JournalError):
 
 class JournalDamaged(JournalError):
     """The journal's file is not a journal, or not all of one; nothing was changed."""
+
+
+class EpisodeDamaged(JournalError):
+    """The record of one episode is short, or not as it was recorded; all others are as they were."""
 
 
 class ProtocolError(SpectatorError):

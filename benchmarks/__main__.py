@@ -15,6 +15,7 @@ from benchmarks import (
     kills,
     leaderboard,
     live,
+    rollouts,
     soak,
     turns,
     voice,
@@ -34,6 +35,7 @@ PARTS: Final[Mapping[str, Callable[[], Iterable[Figure]]]] = {
     "journal": journal.measure,
     "wall": wall.measure,
     "turns": turns.measure,
+    "rollouts": rollouts.measure,
 }
 
 LONG: Final = {"corruption", "kills", "soak"}

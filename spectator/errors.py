@@ -39,7 +39,8 @@ Worlds and policies raise plain Python errors; :func:`typed_as` names the bounda
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import AbstractContextManager
+from dataclasses import KW_ONLY, dataclass
 from types import TracebackType
 from typing import Any, ClassVar, Final, Literal
 
@@ -314,6 +315,10 @@ class SequenceConflict(JournalError):
     """Another writer already recorded this ``(episode_id, seq)``: this one is fenced off."""
 
 
+class LeaseLost(JournalError):
+    """The episode is somebody else's by now: whoever held it may not record anything of it any more."""
+
+
 class JournalUnavailable(JournalError):
     """The journal cannot be written now: a full disk, a lock, a protection; trying again later may help."""
 
@@ -354,7 +359,8 @@ def field_errors(problems: Iterable[Any], *, prefix: Sequence[str | int] = ()) -
     ]
 
 
-class typed_as:
+@dataclass(slots=True)
+class typed_as(AbstractContextManager[None]):
     """Around code that is not ours: whatever it raises leaves as the one typed error of that boundary.
 
     Args:
@@ -368,22 +374,12 @@ class typed_as:
     spectator.errors.EnvironmentFault: broke: 'missing'
     """
 
-    __slots__ = ("_error_of", "_passing")
-
-    def __init__(
-        self,
-        error_of: Callable[[Exception], SpectatorError],
-        *,
-        passing: tuple[type[Exception], ...] = (SpectatorError,),
-    ) -> None:
-        self._error_of = error_of
-        self._passing = passing
-
-    def __enter__(self) -> None:
-        return None
+    error_of: Callable[[Exception], SpectatorError]
+    _: KW_ONLY
+    passing: tuple[type[Exception], ...] = (SpectatorError,)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if isinstance(error, Exception) and not isinstance(error, self._passing):
-            raise self._error_of(error) from error
+        if isinstance(error, Exception) and not isinstance(error, self.passing):
+            raise self.error_of(error) from error

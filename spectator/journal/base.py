@@ -109,8 +109,8 @@ class EpisodeFilter:
             raise ValueError(f"limit must be from 1 to 1000, not {self.limit}")
 
 
-class Journal(Protocol):
-    """The source of truth.
+class EpisodeLog(Protocol):
+    """As much of a journal as playing an episode needs.
 
     ``(episode_id, seq)`` is unique, so a second writer of an episode is fenced off.
     """
@@ -145,10 +145,6 @@ class Journal(Protocol):
         """The same, not decoded: a hundredth of the work, for whoever only passes them on."""
         ...
 
-    def stream(self, episode_id: str, *, after_seq: int = 0) -> AsyncIterator[RecordedEvent]:
-        """The same, a batch at a time, for long episodes."""
-        ...
-
     def calls(self, episode_id: str) -> AsyncIterator[RecordedCall]:
         """Its calls to models, in order, each with its whole prompt and reply, a batch at a time.
 
@@ -157,6 +153,14 @@ class Journal(Protocol):
         Raises:
             JournalError: One cannot be read, or is not as it was recorded.
         """
+        ...
+
+
+class Journal(EpisodeLog, Protocol):
+    """The source of truth."""
+
+    def stream(self, episode_id: str, *, after_seq: int = 0) -> AsyncIterator[RecordedEvent]:
+        """The same, a batch at a time, for long episodes."""
         ...
 
     async def truth(self, episode_id: str) -> str | None:

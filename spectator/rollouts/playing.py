@@ -15,7 +15,7 @@ from spectator.episodes.run.failing import FailureRule
 from spectator.errors import EpisodeError, StepTimeout, typed_as
 from spectator.events import EpisodeEnded, OnFailure, RecordedEvent
 from spectator.failures import failure_of_end, reward_of_end
-from spectator.journal.base import Journal
+from spectator.journal.base import EpisodeLog
 from spectator.policies.base import Decision
 from spectator.policies.spending import SpendLedger
 from spectator.rollouts.actors import ActorHandle
@@ -59,7 +59,7 @@ class AttemptPlayer:
     def __init__(
         self,
         planned: RolloutRun,
-        journal: Journal,
+        journal: EpisodeLog,
         clock: Clock,
         seat: FleetSeat,
         ledger: SpendLedger,

@@ -83,7 +83,11 @@ class Anchor:
             raise OSError(
                 "its write-ahead log was moved or removed; put it back, or stop the server, which saves it"
             )
-        if self._log_identity is not None and _beginning(self._log) not in WAL_MAGIC:
+        if self._log_identity is None:
+            return
+        with open(self._log, "rb", buffering=0) as log:
+            beginning = log.read(4)
+        if beginning not in WAL_MAGIC:
             raise OSError(f"its write-ahead log was overwritten or cut off; {RESTART}")
 
 
@@ -94,14 +98,6 @@ def _look(path: str) -> tuple[tuple[int, int] | None, int]:
     except FileNotFoundError:
         return None, 0
     return (status.st_dev, status.st_ino), status.st_size
-
-
-def _beginning(path: str) -> bytes:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        return os.read(descriptor, 4)
-    finally:
-        os.close(descriptor)
 
 
 def _bytes_of(connection: Connection) -> int:

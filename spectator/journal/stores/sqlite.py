@@ -40,6 +40,7 @@ from spectator.journal.stores.database import (
     reason,
     run_to_its_end,
 )
+from spectator.journal.stores.leases import Lease, held
 from spectator.journal.stores.retention import Figures, Keep, Surplus
 from spectator.journal.stores.schema import episodes, events, schema, truths
 from spectator.journal.stores.writer import Writer
@@ -57,6 +58,9 @@ FILTERED: Final = (
 
 READ_BATCH: Final = 500
 """Events that a stream reads at once."""
+
+READ_ONLY: Final = "the journal was opened to be read only"
+"""Why nothing can be written, for people."""
 
 SUMMARY_FIELDS: Final = tuple(field.name for field in fields(EpisodeSummary))
 
@@ -115,9 +119,35 @@ class SqlJournal:
         self, events: Sequence[RecordedEvent], *, attachments: Attachments | None = None
     ) -> None:
         """Record ``events`` of one episode and what belongs to them, all or none."""
-        if not events:
-            return
-        await self._writing().append(events, attachments)
+        if self._writer is None:
+            raise JournalError(READ_ONLY)
+        if events:
+            await self._writer.append(events, attachments)
+
+    async def append_held(
+        self, fence: int, events: Sequence[RecordedEvent], attachments: Attachments | None = None
+    ) -> None:
+        """Record ``events`` of one episode while a lease of it is held; the lease is over with its end.
+
+        Args:
+            fence: Number of the lease, see :class:`~spectator.journal.stores.leases.Leases`; it is proved in
+                the same transaction.
+            events: At least one.
+            attachments: What belongs to them.
+
+        Raises:
+            LeaseLost: The lease is over; nothing is recorded.
+            JournalError: See :meth:`spectator.journal.base.EpisodeLog.append`.
+        """
+        await self._writing().append(events, attachments, fence)
+
+    async def transact(self, work: Callable[[Connection], _Result]) -> _Result:
+        """Do small ``work`` in one transaction, between two commits; appends wait meanwhile.
+
+        Raises:
+            JournalError: It could not be done, and nothing of it was.
+        """
+        return await self._writing().run(work)
 
     async def read(
         self, episode_id: str, *, after_seq: int = 0, limit: int | None = None
@@ -210,6 +240,10 @@ class SqlJournal:
             lambda connection: [_summary(row) for row in connection.execute(query).mappings()]
         )
 
+    async def leases(self) -> list[Lease]:
+        """The leases under which episodes are being recorded now; see :class:`.leases.Leases`."""
+        return await self._query(held)
+
     async def figures(self) -> Figures:
         """How large the journal is."""
         return await self._query(retention.figures)
@@ -253,7 +287,7 @@ class SqlJournal:
 
     def _writing(self) -> Writer:
         if self._writer is None:
-            raise JournalError("the journal was opened to be read only")
+            raise JournalError(READ_ONLY)
         if self._closed:
             raise JournalError("the journal is closed")
         return self._writer

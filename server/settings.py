@@ -207,6 +207,16 @@ class Settings(CapSettings, BaseSettings):
         default=False,
         description="Whether play at the broadcast pace waits up to 2.5 s for the words at big moments",
     )
+    voice_day_characters: int = Field(
+        default=200_000,
+        ge=0,
+        description="Characters that paid voices may be sent in a day, UTC, by this process; 0 = no limit",
+    )
+    voice_episode_characters: int = Field(
+        default=50_000,
+        ge=0,
+        description="Characters that paid voices may be sent for one episode; 0 = no limit",
+    )
     clips_mb: int = Field(
         default=64, ge=1, description="Most megabytes of spoken clips that are kept; the least used go first"
     )

@@ -16,6 +16,7 @@ from spectator.episodes.run.pacing import Pace
 from spectator.events import NarrationClip
 from spectator.narration.clips import ClipStore, StoredClip
 from spectator.narration.narrator import NarrationCounts, Narrator, NarratorPorts
+from spectator.narration.paid_voice import CharacterBudget, PaidVoice
 from spectator.narration.speech import Unspoken, Voice, plain_speech
 from spectator.narration.voices.espeak import EspeakVoice
 from spectator.narration.voices.selection import Chosen, choose_voices
@@ -59,14 +60,19 @@ class Narration:
         clips: Where clips lie.
         clock: Time.
         breathing: Whether play waits a little for big moments, at the broadcast pace.
+        budget: What paid voices may be sent.
     """
 
-    def __init__(self, chosen: Chosen, *, clips: ClipStore, clock: Clock, breathing: bool) -> None:
+    def __init__(
+        self, chosen: Chosen, *, clips: ClipStore, clock: Clock, breathing: bool, budget: CharacterBudget
+    ) -> None:
         self.tally = NarrationCounts(fault=chosen.missing)
         self.clips = clips
         self._voices = chosen.voices
         self._clock = clock
         self._breathing = breathing
+        self._budget = budget
+        self._paid_for: set[str] = set()
         self._asked = 0
 
     @property
@@ -76,6 +82,10 @@ class Narration:
         silent = isinstance(first, SilentVoice)
         speaks: Speaks = "nobody" if silent else "browser" if isinstance(first, BrowserVoice) else "clips"
         return VoiceState(first.name, speaks, self.tally.fault)
+
+    def pay_for(self, episode_id: str) -> None:
+        """Let paid voices speak at an episode, which somebody started who may spend money."""
+        self._paid_for.add(episode_id)
 
     async def attend(self, signals: EpisodeSignals, supervisor: Supervisor, audience: Audience) -> None:
         """Speak at every live episode that runs and asked for it, until cancelled.
@@ -91,7 +101,9 @@ class Narration:
                     if live.episode_id not in attended and _wants_speech(live):
                         attended.add(live.episode_id)
                         narrators.create_task(self._narrate(live, signals, audience))
-                attended &= {live.episode_id for live in supervisor.running()}
+                running = {live.episode_id for live in supervisor.running()}
+                attended &= running
+                self._paid_for &= running
                 await signals.next_start().wait()
 
     async def ask(self, text: str, spoken: Callable[[str], str]) -> StoredClip | Unspoken:
@@ -117,14 +129,14 @@ class Narration:
 
     async def _narrate(self, live: EpisodeHandle, signals: EpisodeSignals, audience: Audience) -> None:
         narrator = Narrator(
-            voices=self._voices,
+            voices=[PaidVoice(one, self._budget) if one.costs_money else one for one in self._voices],
             clips=self.clips,
             clock=self._clock,
             ports=NarratorPorts(
                 spoken=live.plan.world.spoken,
                 record=_recording(live),
                 on_air=lambda: live.pace is not Pace.MAX,
-                heard=lambda: audience.count(live.episode_id) > 0,
+                may_pay=lambda: live.episode_id in self._paid_for and audience.count(live.episode_id) > 0,
                 breathe=live.breathe if self._breathing else _carry_on,
                 address=AUDIO.__add__,
             ),
@@ -141,7 +153,8 @@ def open_narration(settings: Settings, clock: Clock) -> Narration:
     """The speech that ``settings`` ask for."""
     chosen = choose_voices(settings.voice, cartesia=_cartesia(settings, clock), espeak=_espeak(settings))
     clips = ClipStore(settings.data_dir / "clips", limit_bytes=settings.clips_mb * 1024 * 1024)
-    return Narration(chosen, clips=clips, clock=clock, breathing=settings.voice_breathing)
+    budget = CharacterBudget(settings.voice_day_characters, settings.voice_episode_characters, clock)
+    return Narration(chosen, clips=clips, clock=clock, breathing=settings.voice_breathing, budget=budget)
 
 
 def _espeak(settings: Settings) -> Callable[[str], Voice]:

@@ -121,6 +121,14 @@ class Guard:
             "loopback and is asked from its own machine.",
         )
 
+    def may_spend(self, connection: HTTPConnection) -> bool:
+        """Whether :meth:`require_spender` would let this one through."""
+        try:
+            self.require_spender(connection)
+        except Refused:
+            return False
+        return True
+
     def require_owner(self, connection: HTTPConnection) -> None:
         """Let whoever may read what seats were shown through; refuses as :meth:`require_spender` does."""
         self._require_owner(

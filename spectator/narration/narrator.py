@@ -59,7 +59,7 @@ class NarratorPorts:
         spoken: See :attr:`spectator.environments.base.World.spoken`.
         record: Records and publishes a clip; raises ``EpisodeOver`` once it is too late.
         on_air: Whether lines are to be spoken now.
-        heard: Whether anybody is there, for whom to spend money.
+        may_pay: Whether money may be spent on the next line.
         breathe: Lets play wait that many seconds.
         address: Where a clip of this name is served.
     """
@@ -67,7 +67,7 @@ class NarratorPorts:
     spoken: Callable[[str], str]
     record: Callable[[NarrationClip], Awaitable[None]]
     on_air: Callable[[], bool]
-    heard: Callable[[], bool]
+    may_pay: Callable[[], bool]
     breathe: Callable[[float], None]
     address: Callable[[str], str]
 
@@ -191,7 +191,7 @@ class Narrator:
 
     async def _clip(self, text: str) -> StoredClip | None:
         for voice in tuple(self._voices):
-            if voice.costs_money and not self._ports.heard():
+            if voice.costs_money and not self._ports.may_pay():
                 continue
             made = await self._clips.clip(voice, text)
             if isinstance(made, StoredClip):

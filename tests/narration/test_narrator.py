@@ -52,7 +52,7 @@ class Scene:
             "spoken": str,
             "record": self._record,
             "on_air": lambda: True,
-            "heard": lambda: True,
+            "may_pay": lambda: True,
             "breathe": self.breaths.append,
             "address": lambda name: f"/audio/{name}",
         }
@@ -204,7 +204,7 @@ def test_where_the_best_voice_fails_the_next_one_speaks_and_a_hopeless_one_is_no
 def test_no_money_is_spent_while_nobody_is_there(tmp_path: Path) -> None:
     async def scenario() -> None:
         paid, local = FakeVoice(name="paid", costs_money=True), FakeVoice(name="local")
-        scene = Scene(tmp_path, paid, local, heard=lambda: False)
+        scene = Scene(tmp_path, paid, local, may_pay=lambda: False)
         async with scene.on_air():
             scene.told.line("one", 0)
             await scene.hears("one")

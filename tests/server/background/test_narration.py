@@ -14,6 +14,7 @@ from tests.narration.voices import FakeVoice
 from tests.server.watching import watch
 from tests.serving import PATIENCE_S, Serving, serve, test_settings, without_errors
 
+TOKEN = "a-token-of-the-operator"
 SLOWLY = {"pace": "broadcast", "options": {"turns": 2}}
 
 
@@ -156,3 +157,19 @@ def test_nobody_listens_to_an_episode_whose_view_is_derived(
         serving.finish(derived)
         serving.finish(live)
     assert attended == [live]
+
+
+@pytest.mark.parametrize(("headers", "paid"), [({}, False), ({"Authorization": f"Bearer {TOKEN}"}, True)])
+def test_only_who_may_spend_money_is_spoken_to_by_a_paid_voice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, headers: dict[str, str], paid: bool
+) -> None:
+    dear, free = FakeVoice(name="dear", costs_money=True), FakeVoice(name="free")
+    monkeypatch.setattr(narration, "choose_voices", lambda *_, **__: Chosen([dear, free]))
+    settings = test_settings(tmp_path, voice="cartesia", operator_token=TOKEN)
+    with without_errors(), serve(settings) as serving:
+        answer = serving.client.post("/custom/start_episode", json=SLOWLY, headers=headers)
+        episode_id = answer.json()["episode_id"]
+        with watch(f"{serving.ws_url}/live/{episode_id}"):
+            serving.finish(episode_id)
+    assert bool(dear.asked) is paid
+    assert bool(free.asked) is not paid

@@ -1,6 +1,5 @@
 # The two commands of the README are `make run` and `make test`; each does its own set-up.
 PYTHON ?= python3
-WORKERS ?= 2
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := -m pip install --quiet --disable-pip-version-check --no-compile
@@ -22,13 +21,14 @@ $(VENV)/.test: pyproject.toml $(VENV)/.server
 	$(BIN)/python $(PIP) --editable '.[server,models,watch,voice,collider,test]'
 	touch $@
 
-# The official OpenEnv package brings over a hundred others, so its peers run in an environment of their own.
+# The official OpenEnv package and the readers of exports bring over a hundred others: they run in an environment of
+# their own.
 openenv-venv: .venv-openenv/.installed
 
 .venv-openenv/.installed: pyproject.toml
 	test -x .venv-openenv/bin/python || $(PYTHON) -m venv .venv-openenv
 	.venv-openenv/bin/python $(PIP) \
-	  $$($(PYTHON) -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["openenv"])')
+	  $$($(PYTHON) -c 'import tomllib; extras = tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]; print(*extras["openenv"], *extras["consumers"])')
 	touch $@
 
 # Both ends of the ranges of uvicorn and websockets, whose private names viewers' connections use.
@@ -48,7 +48,7 @@ check: install
 	$(BIN)/mypy
 
 test: check openenv-venv edges-venv
-	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile
+	$(BIN)/python -m pytest
 
 format: install
 	$(BIN)/ruff format .

@@ -17,7 +17,6 @@ FLOORS: tuple[tuple[str, ...], ...] = (
         "spectator",
         "spectator.errors",
         "spectator.clock",
-        "spectator.futures",
         "spectator.merge_patch",
         "spectator.prefix",
         "spectator.text",

@@ -10,6 +10,7 @@ from pydantic import BaseModel, Field
 from starlette.responses import StreamingResponse
 
 from spectator.journal.base import EpisodeSummary, Journal
+from spectator.journal.outline import outline_of
 from spectator.journal.packing import json_bytes
 from spectator.journal.training import row_of_call
 
@@ -78,6 +79,7 @@ async def get_calls(
 
 
 async def _lines(journal: Journal, summary: EpisodeSummary, after_seq: int) -> AsyncIterator[bytes]:
+    outline = await outline_of(journal, summary)
     async for one in journal.calls(summary.episode_id):
-        if one.decided.seq > after_seq:
-            yield json_bytes(row_of_call(summary, one)) + b"\n"
+        if one.decided.seq in outline.decisions and one.decided.seq > after_seq:
+            yield json_bytes(row_of_call(outline, one)) + b"\n"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -14,23 +13,11 @@ from pydantic import ValidationError
 
 from spectator.collector.records import EpisodeRecord
 from spectator.errors import ConfigurationError
+from spectator.journal.json_lines import BadLine, whole_file
 from spectator.prefix import common_length
 
 FORMAT: Final = "spectator.collector"
 VERSION: Final = 1
-
-
-@dataclass(frozen=True, slots=True)
-class BadLine:
-    """A line that holds no episode.
-
-    Args:
-        number: Number of the line, from 1.
-        reason: What is wrong with it.
-    """
-
-    number: int
-    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,28 +127,19 @@ def _dumps(value: Any) -> str:
 
 
 def _save(lines: Iterable[str], path: Path, *, append: bool) -> int:
-    if path.exists() and not path.is_file():
-        raise ConfigurationError(f"{path} is no ordinary file; it is not replaced")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    return _append(lines, path) if append else _replace(lines, path)
-
-
-def _replace(lines: Iterable[str], path: Path) -> int:
-    beside = path.with_name(f"{path.name}.{os.getpid()}.new")
-    try:
-        with beside.open("w", encoding="utf-8", newline="\n") as file:
-            written = _write(lines, file)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(beside, path)
-    except BaseException:
-        with contextlib.suppress(FileNotFoundError):
-            beside.unlink()
-        raise
+    if append and path.exists():
+        return _append(lines, path)
+    written = 0
+    with whole_file(path) as file:
+        for line in lines:
+            file.write(line + "\n")
+            written += 1
     return written
 
 
 def _append(lines: Iterable[str], path: Path) -> int:
+    if not path.is_file():
+        raise ConfigurationError(f"{path} is no ordinary file; nothing is added to it")
     with path.open("a+b") as raw:
         if raw.tell() and _last_byte(raw) != b"\n":
             raw.write(b"\n")
@@ -177,14 +155,6 @@ def _append(lines: Iterable[str], path: Path) -> int:
 def _last_byte(file: Any) -> bytes:
     file.seek(-1, os.SEEK_END)
     return bytes(file.read(1))
-
-
-def _write(lines: Iterable[str], file: Any) -> int:
-    written = 0
-    for line in lines:
-        file.write(line + "\n")
-        written += 1
-    return written
 
 
 __all__: Sequence[str] = (

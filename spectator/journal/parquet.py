@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import json
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
@@ -70,6 +71,46 @@ class ParquetFile:
         if self._rows:
             self._writer.write_table(self._arrow.Table.from_pylist(self._rows, schema=self._schema))
             self._rows, self._size = [], 0
+
+
+BYTES_A_NUMBER: Final = 32
+"""About what a number in a list takes while its row waits to be written."""
+
+
+class RowFile(ParquetFile):
+    """Writes rows of plain JSON, one at a time; in some columns the value is written as JSON text.
+
+    Args:
+        path: The file.
+        columns: Name and Arrow type of every column, in order.
+        as_json: Columns, of type ``string``, whose values are no text.
+        name: Key of the file's metadata that says which table it is.
+
+    Raises:
+        ConfigurationError: pyarrow is not installed.
+    """
+
+    def __init__(
+        self, path: Path, columns: Mapping[str, str], as_json: Collection[str], *, name: str
+    ) -> None:
+        super().__init__(path, columns, name=name)
+        self._as_json = as_json
+
+    def add(self, row: Mapping[str, Any]) -> None:
+        """Write a row, which has every column."""
+        told = {
+            name: None if row[name] is None else json.dumps(row[name], ensure_ascii=False)
+            for name in self._as_json
+        }
+        texts = {name: _encodable(text) for name, text in told.items()}
+        numbers = sum(len(value) for value in row.values() if isinstance(value, list))
+        size = sum(len(text or "") for text in texts.values()) + BYTES_A_NUMBER * numbers
+        self.extend([{**row, **texts}], size)
+
+
+def _encodable(text: str | None) -> str | None:
+    """``text`` with a question mark for every half of a surrogate pair, which has no UTF-8."""
+    return text if text is None else text.encode("utf-8", "replace").decode()
 
 
 def _type_of(arrow: Any, kind: str) -> Any:

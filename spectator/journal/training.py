@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
 from spectator.journal.attachments import RecordedCall
-from spectator.journal.base import EpisodeSummary
-from spectator.journal.parquet import ParquetFile
+from spectator.journal.chat_form import chat_message, reply_message
+from spectator.journal.outline import EpisodeOutline
+from spectator.journal.parquet import RowFile
 
 COLUMNS: Final[Mapping[str, str]] = {
     "episode_id": "string",
@@ -36,54 +36,60 @@ COLUMNS: Final[Mapping[str, str]] = {
     "weight_versions": "string",
     "sampling": "string",
     "measured": "string",
+    "completion": "string",
+    "trainable": "bool",
+    "reward": "double",
+    "source": "string",
+    "failure_class": "string",
+    "inherited": "bool",
+    "episode_reward": "double",
+    "terminated": "bool",
+    "truncated": "bool",
+    "episode_failure": "string",
 }
 """Name and Arrow type of every column; strings of what is no text hold JSON. New ones come at the end."""
 
-JSON_COLUMNS: Final = ("failure", "messages", "tools", "reply", "weight_versions", "sampling", "measured")
+JSON_COLUMNS: Final = (
+    "failure",
+    "messages",
+    "tools",
+    "reply",
+    "weight_versions",
+    "sampling",
+    "measured",
+    "completion",
+)
+"""Those that hold neither text nor numbers."""
 
-BYTES_A_TOKEN: Final = 64
-"""About what a token takes in a row while the row waits to be written."""
 
-
-class CallTable(ParquetFile):
-    """Writes model calls into one Parquet file, which is there once all of them are.
-
-    Args:
-        path: The file.
+def call_table(path: Path) -> RowFile:
+    """A Parquet file of rows of :func:`row_of_call`.
 
     Raises:
         ConfigurationError: pyarrow is not installed.
     """
-
-    def __init__(self, path: Path) -> None:
-        super().__init__(path, COLUMNS, name="spectator.calls")
-
-    def add(self, row: dict[str, Any]) -> None:
-        """Write a row of :func:`row_of_call`."""
-        told = {
-            name: None if row[name] is None else json.dumps(row[name], ensure_ascii=False)
-            for name in JSON_COLUMNS
-        }
-        texts = {name: _encodable(text) for name, text in told.items()}
-        tokens = sum(len(row[name] or ()) for name in ("prompt_token_ids", "token_ids", "mask"))
-        size = sum(len(text or "") for text in texts.values()) + BYTES_A_TOKEN * tokens
-        self.extend([{**row, **texts}], size)
+    return RowFile(path, COLUMNS, JSON_COLUMNS, name="spectator.calls")
 
 
-def row_of_call(summary: EpisodeSummary, recorded: RecordedCall) -> dict[str, Any]:
+def row_of_call(outline: EpisodeOutline, recorded: RecordedCall) -> dict[str, Any]:
     """One call as plain JSON.
 
     Args:
-        summary: Its episode.
+        outline: Its episode.
         recorded: The call.
 
     Returns:
-        ``mask`` has a number for each token of prompt and answer: 1 where the model wrote it, 0 where it was
-        shown it; ``None`` unless the tokens of both are known. ``decided`` says whether the answer became the
-        action. What the server did not give is ``None``; so is a log probability that is not finite.
+        ``mask`` has a number for each token of prompt and answer: 1 where the model wrote it and it may be
+        trained on, else 0; ``None`` unless the tokens of both are known. ``decided`` says whether the answer
+        became the action, ``trainable`` whether it did so in this episode and there is a verdict. ``reward``
+        is what the decision earned, for a trainable answer of the agent alone. What the server did not give
+        is ``None``; so is a log probability that is not finite.
     """
-    call, decided = recorded.call, recorded.decided
-    exchange, data = recorded.exchange, decided.data
+    summary, call, event = outline.summary, recorded.call, recorded.decided
+    exchange, decision = recorded.exchange, outline.decisions[event.seq]
+    decided = decision.by_model and recorded.place == len(event.data["exchanges"]) - 1
+    trainable = decided and outline.trainable(decision)
+    ended = outline.ended or {}
     return {
         "episode_id": summary.episode_id,
         "environment": summary.environment,
@@ -92,37 +98,42 @@ def row_of_call(summary: EpisodeSummary, recorded: RecordedCall) -> dict[str, An
         "attempt": summary.attempt,
         "episode_reason": summary.reason,
         "episode_score": summary.score,
-        "seq": decided.seq,
-        "turn": decided.turn,
+        "seq": event.seq,
+        "turn": event.turn,
         "call": recorded.place,
-        "actor": data["actor"],
-        "decided": data["source"] == "model" and recorded.place == len(data["exchanges"]) - 1,
+        "actor": event.data["actor"],
+        "decided": decided,
         "failure": exchange["failure"],
-        "messages": [dict(message) for message in call.messages],
+        "messages": [chat_message(message) for message in call.messages],
         "tools": [dict(tool) for tool in call.tools],
         "reply": None if call.reply is None else dict(call.reply),
         "prompt_token_ids": None if call.prompt_token_ids is None else call.prompt_token_ids.tolist(),
         "token_ids": None if call.token_ids is None else call.token_ids.tolist(),
-        "logprobs": _finite(recorded),
-        "mask": _mask(recorded),
+        "logprobs": finite(call.logprobs),
+        "mask": _mask(recorded, trainable),
         "weight_versions": [[version, tokens] for version, tokens in call.weight_versions],
         "sampling": dict(call.about),
         "measured": dict(call.measured),
+        "completion": None if call.reply is None else [reply_message(call.reply)],
+        "trainable": trainable,
+        "reward": outline.reward_of(decision) if trainable else None,
+        "source": decision.source,
+        "failure_class": decision.failure_class,
+        "inherited": decision.inherited,
+        "episode_reward": outline.reward,
+        "terminated": ended.get("terminated"),
+        "truncated": ended.get("truncated"),
+        "episode_failure": outline.failure,
     }
 
 
-def _encodable(text: str | None) -> str | None:
-    """``text`` with a question mark for every half of a surrogate pair, which has no UTF-8."""
-    return text if text is None else text.encode("utf-8", "replace").decode()
+def finite(logprobs: Iterable[float] | None) -> list[float | None] | None:
+    """Log probabilities as JSON has them: ``None`` for one that is not finite."""
+    return None if logprobs is None else [value if math.isfinite(value) else None for value in logprobs]
 
 
-def _mask(recorded: RecordedCall) -> list[int] | None:
+def _mask(recorded: RecordedCall, trainable: bool) -> list[int] | None:
     prompt, answer = recorded.call.prompt_token_ids, recorded.call.token_ids
-    return None if prompt is None or answer is None else [0] * len(prompt) + [1] * len(answer)
-
-
-def _finite(recorded: RecordedCall) -> list[float | None] | None:
-    logprobs = recorded.call.logprobs
-    if logprobs is None:
+    if prompt is None or answer is None:
         return None
-    return [value if math.isfinite(value) else None for value in logprobs]
+    return [0] * len(prompt) + [int(trainable)] * len(answer)

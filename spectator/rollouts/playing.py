@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -12,10 +11,10 @@ from spectator.environments.base import World
 from spectator.episodes.host.recovery import interrupted
 from spectator.episodes.replay.restore import CannotRebuild
 from spectator.episodes.run.failing import FailureRule
-from spectator.errors import EpisodeError, StepTimeout, typed_as
+from spectator.errors import StepTimeout
 from spectator.events import EpisodeEnded, OnFailure, RecordedEvent
 from spectator.failures import failure_of_end, reward_of_end
-from spectator.journal.base import EpisodeLog
+from spectator.journal.base import Journal
 from spectator.policies.base import Decision
 from spectator.policies.spending import SpendLedger
 from spectator.rollouts.actors import ActorHandle
@@ -34,8 +33,6 @@ from spectator.runs.owed import Attempt, next_attempt
 from spectator.runs.playing import Venue, play_here, play_on
 from spectator.steppers.inline import InlineStepper
 from spectator.steppers.opening import OpenStepper
-
-logger = logging.getLogger(__name__)
 
 Handle = ActorHandle[Attempt]
 Result = EpisodeResult[Attempt]
@@ -59,7 +56,7 @@ class AttemptPlayer:
     def __init__(
         self,
         planned: RolloutRun,
-        journal: EpisodeLog,
+        journal: Journal,
         clock: Clock,
         seat: FleetSeat,
         ledger: SpendLedger,
@@ -126,17 +123,8 @@ class AttemptPlayer:
             plan = self._run.plan(self._run.jobs[attempt.number], attempt.attempt, world)
             ended = await play_here(plan, attempt.episode_id, venue)
         result = replace(_result(handle, ended), decisions=own.decisions, own=own.own)
-        if ended is not None:
-            self._tell_handler(context, EpisodeOutcome(result.total_reward, result.failure_class))
+        self._seat.handler.on_episode_end(context, EpisodeOutcome(result.total_reward, result.failure_class))
         return result
-
-    def _tell_handler(self, context: EpisodeContext, outcome: EpisodeOutcome) -> None:
-        """Tell the handler how an episode ended; what it raises is logged and changes nothing."""
-        try:
-            with typed_as(lambda error: EpisodeError(f"{type(error).__name__}: {error}"), passing=()):
-                self._seat.handler.on_episode_end(context, outcome)
-        except EpisodeError:
-            logger.exception("the handler failed at the end of %s", context.env_id)
 
     def _world_of(self, context: EpisodeContext, flight: InFlight) -> World:
         world = self._planned.world

@@ -117,33 +117,56 @@ def token_rows(calls: Iterable[SampledCall], *, realign_tokens: int = REALIGN_TO
         >>> [row.joins for row in token_rows([first, SampledCall([9, 5], [6])])]
         [['first'], ['forked']]
     """
-    rows: list[TokenRow] = []
-    for place, call in enumerate(calls):
-        row, join = _joined(rows, list(call.prompt_ids), realign_tokens)
-        row._answer(call)
-        row.calls.append(place)
-        row.joins.append(join)
-    return rows
+    joiner = RowJoiner(realign_tokens)
+    rows = [row for call in calls if (row := joiner.add(call)) is not None]
+    return rows if (last := joiner.rest()) is None else [*rows, last]
 
 
-def _joined(rows: list[TokenRow], prompt: list[int], realign_tokens: int) -> tuple[TokenRow, Join]:
-    """The row that ``prompt`` continues, with the prompt's part of it appended."""
-    if rows:
-        row = rows[-1]
-        same = common_length(row.token_ids, prompt)
-        if same == len(row.token_ids):
-            row._context(prompt[same:])
-            return row, "clean"
-        if sum(row.loss_mask[same:]) <= realign_tokens and _only_the_last_answer(row, same):
-            row._cut(same)
-            row._context(prompt[same:])
-            return row, "realigned"
-    row = TokenRow()
-    row._context(prompt)
-    rows.append(row)
-    return row, "forked" if len(rows) > 1 else "first"
+class RowJoiner:
+    """Joins calls one at a time, so that no more than one row is held; see :func:`token_rows`.
+
+    Args:
+        realign_tokens: Most sampled tokens at the end of a row that may be given up to continue it.
+    """
+
+    def __init__(self, realign_tokens: int = REALIGN_TOKENS) -> None:
+        self._realign_tokens = realign_tokens
+        self._row: TokenRow | None = None
+        self._calls = 0
+
+    def add(self, call: SampledCall) -> TokenRow | None:
+        """Take in the next call; returns the row before it where the call begins another."""
+        before = self._row
+        join = self._joined(list(call.prompt_ids))
+        assert self._row is not None
+        self._row._answer(call)
+        self._row.calls.append(self._calls)
+        self._row.joins.append(join)
+        self._calls += 1
+        return before if before is not self._row else None
+
+    def rest(self) -> TokenRow | None:
+        """The row that no call followed; ``None`` where there was none."""
+        row, self._row = self._row, None
+        return row
+
+    def _joined(self, prompt: list[int]) -> Join:
+        """Continue the row with ``prompt``, or begin another."""
+        row = self._row
+        if row is not None:
+            same = common_length(row.token_ids, prompt)
+            if same == len(row.token_ids):
+                row._context(prompt[same:])
+                return "clean"
+            if sum(row.loss_mask[same:]) <= self._realign_tokens and _ends_the_last_answer(row, same):
+                row._cut(same)
+                row._context(prompt[same:])
+                return "realigned"
+        self._row = TokenRow()
+        self._row._context(prompt)
+        return "first" if row is None else "forked"
 
 
-def _only_the_last_answer(row: TokenRow, start: int) -> bool:
-    """Whether everything from ``start`` on belongs to the last answer; before it the two histories agree."""
-    return all(row.loss_mask[start:])
+def _ends_the_last_answer(row: TokenRow, start: int) -> bool:
+    """Whether what is from ``start`` on is the end, and not all, of the last answer."""
+    return start > 0 and all(row.loss_mask[start - 1 :])

@@ -80,13 +80,7 @@ class RemoteCalls:
             raise
 
     def began(self, observation: Observation) -> Stepped:
-        """The answer to ``reset``.
-
-        Raises:
-            EnvironmentMalformed: There is nothing to decide: a verdict on nobody.
-        """
-        if observation.done:
-            raise EnvironmentMalformed("began with an episode that is over")
+        """The answer to ``reset``."""
         self._total = 0.0
         return self._stepped(observation, {})
 

@@ -39,6 +39,15 @@ def test_a_long_answer_shown_in_another_form_begins_a_new_row_and_keeps_its_own(
     assert rows[1].loss_mask == [0, 0, 0, 0, 1]
 
 
+def test_a_short_answer_that_is_not_shown_again_keeps_its_own_row() -> None:
+    """However few its tokens are: given up are only those at the end of an answer, never all of it."""
+    rows = token_rows(
+        [SampledCall([1, 2, 3], [4]), SampledCall([1, 2, 3], [5]), SampledCall([1, 2, 3, 9], [6])]
+    )
+    assert [row.joins for row in rows] == [["first"], ["forked"], ["forked"]]
+    assert [row.loss_mask for row in rows] == [[0, 0, 0, 1], [0, 0, 0, 1], [0, 0, 0, 0, 1]]
+
+
 def test_a_trimmed_history_begins_a_new_row() -> None:
     rows = token_rows([SampledCall([1, 2, 3], [4]), SampledCall([1, 3, 4], [5])])
     assert [row.calls for row in rows] == [[0], [1]]

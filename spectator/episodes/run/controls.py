@@ -125,9 +125,8 @@ class Control:
         if self._end is not None:
             raise EndRequested
         try:
-            playing = self._playing.is_set()
-            self._left = None if playing else limit_s
-            async with asyncio.timeout(limit_s if playing else None) as scope:
+            self._left = limit_s if self.paused else None
+            async with asyncio.timeout(None if self.paused else limit_s) as scope:
                 self._wait = scope
                 yield scope
         except TimeoutError:
@@ -138,13 +137,14 @@ class Control:
             self._wait = self._left = None
 
     async def play_on(self) -> None:
-        """Wait until no pause holds.
+        """Return at once, or when a pause is over.
 
         Raises:
             EndRequested: The end was asked for meanwhile.
         """
-        async with self.waiting():
-            await self._playing.wait()
+        if self.held:
+            async with self.waiting():
+                await self._playing.wait()
 
     async def keep_pace(self, step_began: float, beats: float) -> None:
         """Wait until the next step is due, by whatever pace holds by then.

@@ -1,0 +1,105 @@
+"""The conversation of a whole episode: what the agent was shown at each decision, and what it answered.
+
+A model is often shown less than all of it: earlier turns shortened, old ones left out. The transcript puts
+each question as it was asked and each answer as it was given in one line, so that nothing is missing and
+nothing stands in it twice. Answers that were sent back, and answers that a stand-in replaced, are left out:
+the form ``messages`` has them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from spectator.journal.attachments import RecordedCall
+from spectator.journal.base import Journal
+from spectator.journal.chat_form import ChatMessage, chat_message, reply_message, tools_by_name
+from spectator.journal.outline import EpisodeOutline, OutlinedDecision
+
+
+@dataclass(slots=True)
+class Transcript:
+    """The conversation of an episode.
+
+    Args:
+        messages: All messages, oldest first; empty where no model decided.
+        asked: How many of them stand before the first answer.
+        tools: Every tool that was offered.
+        answers: For each answer of a model, its place among the messages and the number of its decision.
+        model: The model by its endpoint's account.
+    """
+
+    messages: list[ChatMessage] = field(default_factory=list)
+    asked: int = 0
+    tools: list[Mapping[str, Any]] = field(default_factory=list)
+    answers: list[tuple[int, int]] = field(default_factory=list)
+    model: str | None = None
+
+    @property
+    def prompt(self) -> list[ChatMessage]:
+        """What stands before the first answer."""
+        return self.messages[: self.asked]
+
+    @property
+    def completion(self) -> list[ChatMessage]:
+        """Everything from the first answer on."""
+        return self.messages[self.asked :]
+
+    def take(self, asked: Sequence[Mapping[str, Any]], reply: Mapping[str, Any], seq: int) -> None:
+        """Add what the decision ``seq`` was asked with and the answer that became its action."""
+        if not self.messages:
+            self.messages += [chat_message(message) for message in asked]
+            self.asked = len(self.messages)
+        else:
+            self._add_question(asked)
+        self.answers.append((len(self.messages), seq))
+        self.messages.append(reply_message(reply))
+        self.model = reply.get("model") or self.model
+
+    def _add_question(self, asked: Sequence[Mapping[str, Any]]) -> None:
+        """Add what of ``asked`` follows the answer before it."""
+        said = [place for place, message in enumerate(asked) if message["role"] == "assistant"]
+        if not said:
+            self.messages.append(chat_message(asked[-1]))
+            return
+        _keep_carried_out(self.messages[-1], asked[said[-1]])
+        self.messages += [chat_message(message) for message in asked[said[-1] + 1 :]]
+
+
+def _keep_carried_out(answer: ChatMessage, remembered: Mapping[str, Any]) -> None:
+    """Leave those tool calls in ``answer`` that were carried out, under the ids that the outcomes name."""
+    written, kept = answer.get("tool_calls"), remembered.get("tool_calls")
+    if written and kept:
+        answer["tool_calls"] = [{**call, "id": one["id"]} for call, one in zip(written, kept, strict=False)]
+
+
+async def calls_by_decision(
+    journal: Journal, outline: EpisodeOutline
+) -> AsyncIterator[tuple[OutlinedDecision, Sequence[RecordedCall]]]:
+    """The agent's decisions that a model was asked for, in order, each with all its calls."""
+    behind: list[RecordedCall] = []
+    async for one in journal.calls(outline.summary.episode_id):
+        if one.decided.data["actor"] != outline.agent or one.decided.seq not in outline.decisions:
+            continue  # somebody else's, or made since the outline was read
+        if behind and behind[-1].decided.seq != one.decided.seq:
+            yield outline.decisions[behind[-1].decided.seq], behind
+            behind = []
+        behind.append(one)
+    if behind:
+        yield outline.decisions[behind[-1].decided.seq], behind
+
+
+async def transcript_of(journal: Journal, outline: EpisodeOutline) -> Transcript:
+    """Read the conversation of an episode; one call at a time is held, however long it is.
+
+    Raises:
+        JournalError: A call cannot be read.
+    """
+    transcript = Transcript()
+    async for decision, behind in calls_by_decision(journal, outline):
+        reply = behind[-1].call.reply
+        if decision.by_model and reply is not None:
+            transcript.take(behind[0].call.messages, reply, decision.seq)
+            transcript.tools = tools_by_name((transcript.tools, behind[0].call.tools))
+    return transcript

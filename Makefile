@@ -1,5 +1,6 @@
 # The two commands of the README are `make run` and `make test`; each does its own set-up.
 PYTHON ?= python3
+WORKERS ?= 2
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := -m pip install --quiet --disable-pip-version-check --no-compile
@@ -48,7 +49,7 @@ check: install
 	$(BIN)/mypy
 
 test: check openenv-venv edges-venv
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile
 
 format: install
 	$(BIN)/ruff format .

@@ -7,7 +7,20 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
-from benchmarks import fanout, holding, journal, kills, leaderboard, live, soak, turns, voice, wall
+from benchmarks import (
+    corruption,
+    fanout,
+    holding,
+    journal,
+    kills,
+    leaderboard,
+    live,
+    rollouts,
+    soak,
+    turns,
+    voice,
+    wall,
+)
 from benchmarks.figures import HEADER, Figure
 
 PARTS: Final[Mapping[str, Callable[[], Iterable[Figure]]]] = {
@@ -17,13 +30,15 @@ PARTS: Final[Mapping[str, Callable[[], Iterable[Figure]]]] = {
     "voice": lambda: asyncio.run(voice.measure()),
     "leaderboard": leaderboard.measure,
     "kills": kills.measure,
+    "corruption": corruption.measure,
     "soak": soak.measure,
     "journal": journal.measure,
     "wall": wall.measure,
     "turns": turns.measure,
+    "rollouts": rollouts.measure,
 }
 
-LONG: Final = {"kills", "soak"}
+LONG: Final = {"corruption", "kills", "soak"}
 """Parts that run only when they are named, for they take many minutes."""
 
 

@@ -16,9 +16,8 @@ from typing import Any
 
 from benchmarks import nursery
 from spectator.environments.base import Environment
-from spectator.episodes.host import supervisor
+from spectator.episodes.host import preparing
 from spectator.episodes.run.driver import Driver
-from spectator.episodes.run.time_budget import Budget
 from spectator.events import Fact
 from spectator.journal.attachments import Attachments
 from spectator.observations import Observation
@@ -82,10 +81,10 @@ def noting(note: Callable[[str], object]) -> type[Driver]:
             super().__init__(*arguments, **named)
             self._emit_plainly, self._emit = self._emit, self._emit_and_note
 
-        async def _take_turn(self, observation: Observation, budget: Budget) -> tuple[Stepped, list[Fact]]:
+        async def _take_turn(self, observation: Observation) -> Any:
             self._began = time.perf_counter()
-            turn = Metered(super()._take_turn(observation, budget))
-            taken: tuple[Stepped, list[Fact]] = await turn
+            turn = Metered(super()._take_turn(observation))
+            taken = await turn
             self._loop_s = turn.cpu_s
             return taken
 
@@ -106,7 +105,7 @@ def main() -> None:
     """Be a nursery; the first argument is the file of the notes."""
     notes = Path(sys.argv[1]).open("a", buffering=1)
     vars(local)["step"] = metered_step
-    vars(supervisor)["Driver"] = noting(notes.write)
+    vars(preparing)["Driver"] = noting(notes.write)
     nursery.main()
 
 

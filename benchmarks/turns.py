@@ -32,7 +32,7 @@ from spectator.clock import SystemClock
 from spectator.environments.base import World
 from spectator.episodes.host.supervisor import Supervisor
 from spectator.episodes.run.contract_checks import check_contract, checked_decision
-from spectator.episodes.run.driver import EpisodeLimits
+from spectator.episodes.run.limits import EpisodeLimits
 from spectator.episodes.run.pacing import Pace
 from spectator.episodes.run.plan import EpisodeRequest
 from spectator.episodes.run.step_events import facts_of_step

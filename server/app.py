@@ -29,6 +29,7 @@ from .openenv import register_openenv
 from .process.logs import configure_logging
 from .process.serving import Server, listen, raise_open_files, server_of
 from .security.bodies import Body
+from .security.client_address import ForwardedAddress
 from .security.faults import Problem, install_faults
 from .security.shield import BodyLimit, OriginShield, SecurityHeaders
 from .services import Services
@@ -76,6 +77,8 @@ def create_app(settings: Settings) -> FastAPI:
     app.add_middleware(BodyLimit)
     app.add_middleware(OriginShield, settings=settings)
     app.add_middleware(SecurityHeaders, settings=settings)
+    if settings.trusted_hops:
+        app.add_middleware(ForwardedAddress, hops=settings.trusted_hops)
     for module in (health, control, seats, catalogue, archive, training, leaderboard, audio, live, publish):
         app.include_router(module.router)
     app.include_router(pages_router())

@@ -21,6 +21,7 @@ class Close(Enum):
     FOREIGN_ORIGIN = (4003, False, "a page of another site may not watch from here")
     TOO_SLOW = (4008, True, "too slow; come back and resume")
     FULL = (4029, True, "too many viewers; come back later")
+    DAMAGED = (4500, False, "its record is damaged")
     BAD_MESSAGE = (4400, False, "bad message")
 
     def __init__(self, code: int, reconnect: bool, reason: str) -> None:

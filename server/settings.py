@@ -17,6 +17,7 @@ from pydantic import (
     PrivateAttr,
     SecretStr,
     ValidationError,
+    ValidationInfo,
     field_validator,
 )
 from pydantic_settings import (
@@ -35,6 +36,9 @@ from spectator.policies.caps import CapSettings
 
 PREFIX: Final = "SPECTATOR_"
 """What the name of every variable of ours begins with."""
+
+ALLOWED_PROXIES: Final = "FORWARDED_ALLOW_IPS"
+"""uvicorn's name for the proxies that are trusted."""
 
 ORIGIN: Final = re.compile(r"https?://[A-Za-z0-9.\-]+(:\d{1,5})?|https?://\[[0-9A-Fa-f:]+\](:\d{1,5})?")
 FRAME_SOURCE: Final = re.compile(r"'self'|'none'|https?://[A-Za-z0-9.*\-]+(:\d{1,5})?")
@@ -104,6 +108,14 @@ class Settings(CapSettings, BaseSettings):
         ge=0,
         description="Episodes that all visitors together may start in an hour; 0 = no limit",
     )
+    publishes_per_minute: int = Field(
+        default=30,
+        ge=0,
+        description="Episodes of its own that one address may show here in a minute; 0 = no limit",
+    )
+    publishes_per_hour: int = Field(
+        default=600, ge=0, description="Episodes that all may show here in an hour; 0 = no limit"
+    )
     decision_timeout_s: float = Field(default=120.0, gt=0, description="Longest wait for one decision")
     person_decision_s: float = Field(
         default=DEFAULT_PERSON_S,
@@ -144,6 +156,19 @@ class Settings(CapSettings, BaseSettings):
         default=True,
         description="Whether one compiled loop writes to many viewers, where it was built; if not, each "
         "connection's transport writes",
+    )
+    trusted_hops: int = Field(
+        default=0,
+        ge=0,
+        le=16,
+        description="Proxies between server and internet, each of which appends to `X-Forwarded-For`: "
+        "the client's address is the entry that many from the right; 0 = there are none, or "
+        "`SPECTATOR_TRUSTED_PROXIES` names them",
+    )
+    trusted_proxies: WordList = Field(
+        default=(),
+        description="Addresses or networks, such as 10.0.0.0/8, of the proxies whose `X-Forwarded-*` are "
+        "believed: the client is the last entry that is not one of them",
     )
     max_viewers: int = Field(default=10_000, ge=0, description="Viewers that may be connected at once")
     max_viewers_per_address: int = Field(
@@ -243,6 +268,18 @@ class Settings(CapSettings, BaseSettings):
                 raise ValueError(f"{source!r} is not 'self', 'none' or a host such as https://*.example.org")
         return sources
 
+    @field_validator("trusted_proxies")
+    @classmethod
+    def _networks(cls, proxies: tuple[str, ...], others: ValidationInfo) -> tuple[str, ...]:
+        if proxies and others.data.get("trusted_hops"):
+            raise ValueError("contradicts SPECTATOR_TRUSTED_HOPS; set one of them")
+        for proxy in proxies:
+            try:
+                ipaddress.ip_network(proxy)
+            except ValueError as error:
+                raise ValueError(f"{proxy!r} is no address and no network such as 10.0.0.0/8") from error
+        return proxies
+
     @property
     def on_loopback(self) -> bool:
         """Whether the server listens only to its own machine."""
@@ -286,8 +323,15 @@ class Settings(CapSettings, BaseSettings):
         names = {f"{PREFIX}{name}".upper(): name for name in cls.model_fields}
         ours = [name for name in environ if name.startswith(PREFIX)]
         problems = [_unknown(name.removeprefix(PREFIX)) for name in ours if name not in names]
+        if "*" in environ.get(ALLOWED_PROXIES, ""):
+            problems.append(
+                f"{ALLOWED_PROXIES}: * would believe any address that a client claims; set "
+                f"{PREFIX}TRUSTED_HOPS to the number of proxies in front of the server"
+            )
         source.env_vars = {name.lower(): environ[name] for name in ours if name in names}
         known = source()
+        if proxies := environ.get(ALLOWED_PROXIES):
+            known.setdefault("trusted_proxies", proxies)
         if key := environ.get("CARTESIA_API_KEY"):
             known.setdefault("cartesia_api_key", key)
         if host := environ.get("SPACE_HOST"):
@@ -352,7 +396,7 @@ def settings_page() -> str:
     lines += [
         "",
         "The other commands read only `SPECTATOR_CAPTAINS_FILE`, `SPECTATOR_LLM_LIVE`, `SPECTATOR_MODEL_*`.",
-        "`FORWARDED_ALLOW_IPS` is uvicorn's own: the proxies whose `X-Forwarded-*` are believed.",
+        "`FORWARDED_ALLOW_IPS` is uvicorn's own name for `SPECTATOR_TRUSTED_PROXIES`; `*` is refused.",
         "`SPACE_HOST` is set by Hugging Face; its origin is allowed too.",
         "",
     ]

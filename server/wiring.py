@@ -22,7 +22,7 @@ from spectator.episodes.host.recovery import recover
 from spectator.episodes.host.supervisor import Supervisor
 from spectator.episodes.record.reader import ViewReader
 from spectator.episodes.record.usage import spent_on
-from spectator.episodes.run.driver import EpisodeLimits
+from spectator.episodes.run.limits import EpisodeLimits
 from spectator.errors import ConfigurationError, JournalDamaged, JournalError
 from spectator.evaluation.scorekeeping import Scorekeeper
 from spectator.evaluation.store import FILE as FIGURES_FILE

@@ -29,7 +29,8 @@
     │   └── JournalError                  the record could not be written or read
     │       ├── SequenceConflict          somebody else already wrote this seq
     │       ├── JournalUnavailable        it cannot be written now; later, it may be
-    │       └── JournalDamaged            its file is not a journal, or not all of one
+    │       ├── JournalDamaged            its file is not a journal, or not all of one
+    │       └── EpisodeDamaged            the record of one episode is not as it was recorded
     └── ProtocolError                     a peer broke the wire contract
 
 Worlds and policies raise plain Python errors; :func:`typed_as` names the boundary that they crossed.
@@ -38,7 +39,8 @@ Worlds and policies raise plain Python errors; :func:`typed_as` names the bounda
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import AbstractContextManager
+from dataclasses import KW_ONLY, dataclass
 from types import TracebackType
 from typing import Any, ClassVar, Final, Literal
 
@@ -313,12 +315,20 @@ class SequenceConflict(JournalError):
     """Another writer already recorded this ``(episode_id, seq)``: this one is fenced off."""
 
 
+class LeaseLost(JournalError):
+    """The episode is somebody else's by now: whoever held it may not record anything of it any more."""
+
+
 class JournalUnavailable(JournalError):
     """The journal cannot be written now: a full disk, a lock, a protection; trying again later may help."""
 
 
 class JournalDamaged(JournalError):
     """The journal's file is not a journal, or not all of one; nothing was changed."""
+
+
+class EpisodeDamaged(JournalError):
+    """The record of one episode is short, or not as it was recorded; all others are as they were."""
 
 
 class ProtocolError(SpectatorError):
@@ -349,7 +359,8 @@ def field_errors(problems: Iterable[Any], *, prefix: Sequence[str | int] = ()) -
     ]
 
 
-class typed_as:
+@dataclass(slots=True)
+class typed_as(AbstractContextManager[None]):
     """Around code that is not ours: whatever it raises leaves as the one typed error of that boundary.
 
     Args:
@@ -363,22 +374,12 @@ class typed_as:
     spectator.errors.EnvironmentFault: broke: 'missing'
     """
 
-    __slots__ = ("_error_of", "_passing")
-
-    def __init__(
-        self,
-        error_of: Callable[[Exception], SpectatorError],
-        *,
-        passing: tuple[type[Exception], ...] = (SpectatorError,),
-    ) -> None:
-        self._error_of = error_of
-        self._passing = passing
-
-    def __enter__(self) -> None:
-        return None
+    error_of: Callable[[Exception], SpectatorError]
+    _: KW_ONLY
+    passing: tuple[type[Exception], ...] = (SpectatorError,)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if isinstance(error, Exception) and not isinstance(error, self._passing):
-            raise self._error_of(error) from error
+        if isinstance(error, Exception) and not isinstance(error, self.passing):
+            raise self.error_of(error) from error

@@ -10,7 +10,7 @@ import json
 import json.encoder
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -109,20 +109,14 @@ class RecordedEvent:
         text: The envelope as JSON text; what the journal keeps and every reader gets.
     """
 
-    __slots__ = ("_event", "episode_id", "seq", "text", "type")
-
     def __init__(self, event: Event, text: str) -> None:
-        self.text = text
+        self.event, self.text = event, text
         self.episode_id, self.seq, self.type = event.episode_id, event.seq, event.type
-        self._event: Event | None = event
 
-    @property
+    @cached_property
     def event(self) -> Event:
         """The decoded event; decoded when it is first asked for, where nobody has needed it before."""
-        if self._event is None:
-            self._event = decode(self.text)._event
-        assert self._event is not None
-        return self._event
+        return decode(self.text).event
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, RecordedEvent) and (self.text, self.event) == (other.text, other.event)
@@ -163,7 +157,7 @@ class EventEncoder:
             data: Its data as :func:`encode_json` writes them.
         """
         recorded = RecordedEvent.__new__(RecordedEvent)
-        recorded.episode_id, recorded.seq, recorded.type, recorded._event = self._episode_id, seq, kind, None
+        recorded.episode_id, recorded.seq, recorded.type = self._episode_id, seq, kind
         recorded.text = (
             f'{self._head},"seq":{seq},"at":{_quoted(at)},"turn":{turn},"type":{_quoted(kind)},'
             f'"data":{data},"patch":{{}}}}'
@@ -182,12 +176,7 @@ def record(event: Event) -> RecordedEvent:
     >>> record(event).text
     '{"v":1,"episode_id":"ep-1","epoch":"e","seq":1,...,"data":{"number":7},"patch":{}}'
     """
-    return RecordedEvent(event, encode_json(envelope(event)))
-
-
-def envelope(event: Event) -> dict[str, Any]:
-    """The envelope's fields in the order in which they travel."""
-    return {
+    in_order = {
         "v": event.v,
         "episode_id": event.episode_id,
         "epoch": event.epoch,
@@ -198,6 +187,7 @@ def envelope(event: Event) -> dict[str, Any]:
         "data": event.data,
         "patch": event.patch,
     }
+    return RecordedEvent(event, encode_json(in_order))
 
 
 def decode(text: str) -> RecordedEvent:

@@ -17,6 +17,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
         "spectator",
         "spectator.errors",
         "spectator.clock",
+        "spectator.futures",
         "spectator.merge_patch",
         "spectator.prefix",
         "spectator.text",

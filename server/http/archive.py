@@ -73,7 +73,7 @@ class EpisodePage(BaseModel):
     next: str | None = Field(description="`before` of the next page; null on the last")
 
 
-PROBLEMS: Final = documented(faults.NO_EPISODE, faults.INVALID, faults.NO_JOURNAL)
+PROBLEMS: Final = documented(faults.NO_EPISODE, faults.INVALID, faults.NO_JOURNAL, faults.DAMAGED)
 STREAMED: Final = {
     **PROBLEMS,
     200: {"description": "One event envelope a line", "content": {NDJSON: {"schema": {"type": "string"}}}},
@@ -145,11 +145,7 @@ async def get_events(
 ) -> StreamingResponse:
     """What viewers see of an episode: its event envelopes, one a line, byte for byte."""
     await summary_of(services, episode_id)
-    return StreamingResponse(
-        _lines(services.records, episode_id, after_seq),
-        media_type=NDJSON,
-        headers={"Cache-Control": "no-cache"},
-    )
+    return await _streamed(services.records, episode_id, after_seq, {"Cache-Control": "no-cache"})
 
 
 @router.get("/{episode_id}/export", response_class=StreamingResponse, responses=STREAMED)
@@ -173,8 +169,7 @@ async def export_events(
     }
     if plain and summary.ended_at is not None and summary.digest is not None:
         headers[DIGEST_HEADER] = summary.digest
-    lines = _lines(services.journal if recorded else services.records, episode_id, 0)
-    return StreamingResponse(lines, media_type=NDJSON, headers=headers)
+    return await _streamed(services.journal if recorded else services.records, episode_id, 0, headers)
 
 
 async def summary_of(services: Services, episode_id: str) -> EpisodeSummary:
@@ -189,10 +184,28 @@ async def summary_of(services: Services, episode_id: str) -> EpisodeSummary:
     return summary
 
 
+async def _streamed(
+    records: EpisodeReader, episode_id: str, after_seq: int, headers: dict[str, str]
+) -> StreamingResponse:
+    """The events after ``after_seq``; where the first of them are damaged, nothing is begun.
+
+    What is damaged further on breaks the answer off: a client sees that it is short.
+    """
+    lines = _lines(records, episode_id, after_seq)
+    first = await anext(lines, "")
+
+    async def whole() -> AsyncIterator[str]:
+        yield first
+        async for batch in lines:
+            yield batch
+
+    return StreamingResponse(whole(), media_type=NDJSON, headers=headers)
+
+
 async def _lines(records: EpisodeReader, episode_id: str, after_seq: int) -> AsyncIterator[str]:
-    while batch := await records.read(episode_id, after_seq=after_seq, limit=READ_EVENTS):
-        yield "".join(f"{recorded.text}\n" for recorded in batch)
-        after_seq = batch[-1].event.seq
+    while batch := await records.texts(episode_id, after_seq=after_seq, limit=READ_EVENTS):
+        yield "\n".join((*batch, ""))
+        after_seq += len(batch)
 
 
 def _entry(summary: EpisodeSummary) -> EpisodeEntry:

@@ -122,11 +122,11 @@ OperatorDep = Annotated[str, Depends(operator)]
 )
 async def start_episode(request: Request, response: Response, services: ServicesDep) -> StartedEpisode:
     """Start an episode; the answer comes once its first event is recorded."""
-    services.guard.admit_start(request)
-    sent, default = await read_object(request), services.settings.environment
-    plan = await wanted_episode(sent, default, services.cast.load, services.supervisor.plan)
-    _may_play(plan, request, services)
-    return await _started(services.supervisor.start(plan), request, response, services)
+    with services.guard.start(request):
+        sent, default = await read_object(request), services.settings.environment
+        plan = await wanted_episode(sent, default, services.cast.load, services.supervisor.plan)
+        _may_play(plan, request, services)
+        return await _started(services.supervisor.start(plan), request, response, services)
 
 
 @router.post(
@@ -137,11 +137,11 @@ async def start_episode(request: Request, response: Response, services: Services
 )
 async def fork_episode(request: Request, response: Response, services: ServicesDep) -> StartedEpisode:
     """Play on from within an episode with other captains; the answer comes once its past is recorded."""
-    services.guard.admit_start(request)
-    wanted = wanted_fork(await read_object(request))
-    plan = await check_fork(services.journal, wanted, load=services.cast.load)
-    _may_play(plan, request, services)
-    return await _started(services.supervisor.fork(wanted, plan), request, response, services)
+    with services.guard.start(request):
+        wanted = wanted_fork(await read_object(request))
+        plan = await check_fork(services.journal, wanted, load=services.cast.load)
+        _may_play(plan, request, services)
+        return await _started(services.supervisor.fork(wanted, plan), request, response, services)
 
 
 def _may_play(plan: EpisodePlan, request: Request, services: Services) -> None:

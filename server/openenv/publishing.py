@@ -64,28 +64,46 @@ class Publisher:
         self._supervisor = supervisor
         self._guard = guard
 
-    def lets(self, connection: HTTPConnection) -> bool:
-        """Whether the client behind ``connection`` may have its episodes shown."""
-        if self._guard is None:
-            return False
+    def for_client(self, connection: HTTPConnection) -> ClientPublisher | None:
+        """What shows the episodes of the client behind ``connection``; ``None`` where it may not ask."""
+        if self._guard is None or self._supervisor is None:
+            return None
         try:
             self._guard.require_operator(connection)
         except Refused:
-            return False
-        return True
+            return None
+        return ClientPublisher(self._supervisor, self._guard, connection, self._limit)
+
+
+class ClientPublisher:
+    """Shows the private episodes of one client.
+
+    Args:
+        supervisor: Through which they are shown.
+        guard: Counts them.
+        connection: The client's.
+        limit: How many episodes of all clients may be shown at once.
+    """
+
+    def __init__(self, supervisor: Supervisor, guard: Guard, connection: HTTPConnection, limit: int) -> None:
+        self._supervisor = supervisor
+        self._guard = guard
+        self._connection = connection
+        self._limit = limit
 
     def place(self) -> Mapping[str, Any]:
         """Where the next episode can be watched, or why it cannot be."""
-        if self._supervisor is None:
-            return {"refused": "nothing is shown here"}
         if len(self._supervisor.external()) >= self._limit:
             return {"refused": f"{self._limit} such episodes are shown already; this one stays private"}
+        try:
+            self._guard.admit_publishing(self._connection)
+        except Refused as error:
+            return {"refused": f"{error.detail} This one stays private."}
         episode_id = self._supervisor.new_id()
         return {"episode_id": episode_id, "watch_url": f"/watch/{episode_id}"}
 
     async def show(self, episode_id: str, plan: EpisodePlan, label: str | None) -> PublishedEpisode | None:
         """Begin to show an episode; ``None`` when it cannot be recorded."""
-        assert self._supervisor is not None
         name = clean_text(label or "", MAX_LABEL) or "OpenEnv client"
         captain = Preset("remote", name, "Decides elsewhere.", "remote", _nobody)
         try:

@@ -22,7 +22,7 @@ from spectator.steppers.thread import OwnThread
 
 from ..security.bodies import LARGE
 from .compute_slots import ComputeSlots
-from .publishing import PublishedEpisode, Publisher, not_allowed
+from .publishing import ClientPublisher, PublishedEpisode, not_allowed
 from .wire import MAX_TOLD, ResetRequest
 from .worlds import WireWorld, encode_answer, encode_observation, tool
 
@@ -96,7 +96,7 @@ class Session:
         self.session_id = session_id
         self.wire = wire
         self.kept = kept
-        self.publisher: Publisher | None = None
+        self.publisher: ClientPublisher | None = None
         """Who shows its episodes, where its client may ask for that."""
         self._published: PublishedEpisode | None = None
         self._limits = limits

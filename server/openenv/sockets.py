@@ -137,8 +137,8 @@ async def _open(websocket: WebSocket, sessions: Sessions, worlds: WireWorlds, na
         raise WireError(Code.CAPACITY_REACHED, str(error), extra=extra) from error
     except SpectatorError as error:
         raise WireError(Code.FACTORY_ERROR, str(error), extra={"factory_name": name}) from error
-    if sessions.publisher is not None and sessions.publisher.lets(websocket):
-        session.publisher = sessions.publisher
+    if sessions.publisher is not None:
+        session.publisher = sessions.publisher.for_client(websocket)
     return session
 
 

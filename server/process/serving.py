@@ -20,6 +20,9 @@ try:
 except ImportError:  # there is no such limit on Windows
     resource = None  # type: ignore[assignment]
 
+LOOPBACK: Final = "127.0.0.1"
+"""The proxy that is trusted where none is named: one on the same machine."""
+
 LEAVING_S: Final = 1.0
 """How long viewers may take to leave once the server must go."""
 
@@ -53,6 +56,8 @@ def server_of(app: FastAPI, settings: Settings) -> Server:
         ws_per_message_deflate=False,
         timeout_graceful_shutdown=max(1, round(settings.shutdown_grace_s)),
         limit_concurrency=settings.max_viewers + SPARE_CONNECTIONS,
+        proxy_headers=settings.trusted_hops == 0,
+        forwarded_allow_ips=list(settings.trusted_proxies) or [LOOPBACK],
         access_log=False,
         log_config=None,
         server_header=False,

@@ -18,6 +18,7 @@ from starlette.responses import JSONResponse, Response
 from spectator.errors import (
     ConfigurationError,
     EpisodeBusy,
+    EpisodeDamaged,
     EpisodeElsewhere,
     EpisodeNotFound,
     EpisodeOver,
@@ -126,6 +127,7 @@ TOO_MANY: Final = Kind("too-many-requests", 429, "Too many requests")
 SPENT: Final = Kind("allowance-spent", 429, "What models may use up today is spent")
 INTERNAL: Final = Kind("internal-error", 500, "The server failed")
 NO_JOURNAL: Final = Kind("journal-unavailable", 503, "The journal cannot be used now")
+DAMAGED: Final = Kind("record-damaged", 500, "The record of this episode is damaged")
 TIMED_OUT: Final = Kind("step-timeout", 504, "The environment did not answer in time")
 NO_VOICE: Final = Kind("no-voice", 503, "Nobody can speak this line now")
 FULL: Final = Kind("too-many-viewers", 503, "There is no room for another viewer")
@@ -138,6 +140,7 @@ FAULTS: Final[Mapping[type[SpectatorError], Kind]] = {
     EpisodeElsewhere: ELSEWHERE,
     NotAsked: NOT_ASKED,
     TruthSealed: SEALED,
+    EpisodeDamaged: DAMAGED,
     JournalError: NO_JOURNAL,
     StepTimeout: TIMED_OUT,
     ConfigurationError: INTERNAL,
@@ -146,6 +149,7 @@ FAULTS: Final[Mapping[type[SpectatorError], Kind]] = {
 """What answers each error of the library; the nearest class in its ancestry decides."""
 
 CLOSES: Final[Mapping[type[SpectatorError], Close]] = {
+    EpisodeDamaged: Close.DAMAGED,
     EpisodeNotFound: Close.NOT_FOUND,
     ProtocolError: Close.BAD_MESSAGE,
     SpectatorError: Close.RESTARTING,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hmac
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from ipaddress import IPv6Address, IPv6Network
 from typing import Final
 from urllib.parse import urlsplit
@@ -55,6 +56,11 @@ class RateLimit:
         taken.append(now)
         return 0.0
 
+    def give_back(self, key: str) -> None:
+        """Undo the newest :meth:`take` of ``key``: what it was for did not come about."""
+        if taken := self._taken.get(key):
+            taken.pop()
+
 
 class Guard:
     """Decides who may do what.
@@ -70,6 +76,8 @@ class Guard:
         self._on_loopback = settings.on_loopback
         self._starts_by_address = RateLimit(settings.starts_per_minute, 60.0, clock)
         self._starts_by_all = RateLimit(settings.starts_per_hour, 3600.0, clock)
+        self._publishing_by_address = RateLimit(settings.publishes_per_minute, 60.0, clock)
+        self._publishing_by_all = RateLimit(settings.publishes_per_hour, 3600.0, clock)
         self._failures = RateLimit(10, 60.0, clock)
 
     def is_operator(self, connection: HTTPConnection) -> bool:
@@ -135,16 +143,42 @@ class Guard:
         elif not (self._on_loopback and _is_local(connection)):
             raise Refused(NOT_HERE, otherwise)
 
-    def admit_start(self, connection: HTTPConnection) -> None:
-        """Count a request to start an episode; the operator's are not counted.
+    @contextmanager
+    def start(self, connection: HTTPConnection) -> Iterator[None]:
+        """Count a start of an episode, given back if it fails; the operator's are not counted.
 
         Raises:
             Refused: There were too many lately.
         """
         if self.is_operator(connection):
+            yield
             return
-        self._refuse_after(self._starts_by_address.take(address_of(connection)), "starts from this address")
-        self._refuse_after(self._starts_by_all.take(""), "starts")
+        address = address_of(connection)
+        self._take(self._starts_by_address, self._starts_by_all, address, "starts")
+        try:
+            yield
+        except BaseException:
+            self._starts_by_address.give_back(address)
+            self._starts_by_all.give_back("")
+            raise
+
+    def admit_publishing(self, connection: HTTPConnection) -> None:
+        """Count an episode that is played elsewhere and shown here; the operator's are not counted.
+
+        Raises:
+            Refused: There were too many lately.
+        """
+        if not self.is_operator(connection):
+            address = address_of(connection)
+            self._take(self._publishing_by_address, self._publishing_by_all, address, "published episodes")
+
+    def _take(self, by_address: RateLimit, by_all: RateLimit, address: str, what: str) -> None:
+        self._refuse_after(by_address.take(address), f"{what} from this address")
+        try:
+            self._refuse_after(by_all.take(""), what)
+        except Refused:
+            by_address.give_back(address)
+            raise
 
     def _refuse_after(self, wait_s: float, what: str) -> None:
         if wait_s > 0:

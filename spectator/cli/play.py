@@ -159,7 +159,7 @@ async def _play(
     from spectator.clock import SystemClock
     from spectator.episodes.host.supervisor import Supervisor
     from spectator.episodes.record.reader import ViewReader
-    from spectator.episodes.run.driver import EpisodeLimits
+    from spectator.episodes.run.limits import EpisodeLimits
     from spectator.journal.stores.sqlite import SqlJournal
 
     with TemporaryDirectory(prefix="spectator-") as scratch:

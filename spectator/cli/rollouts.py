@@ -18,10 +18,11 @@ from spectator.cli.event_loop import run_busily
 from spectator.cli.options import parse_options
 from spectator.cli.rollouts_export import export_rollouts
 from spectator.cli.rollouts_status import failures, status
+from spectator.cli.run_log import RunLog
 from spectator.cli.spending import spending_options
 
 if TYPE_CHECKING:
-    from spectator.rollouts.fleet import FleetReport
+    from spectator.rollouts.fleet import FleetReport, Underway
     from spectator.rollouts.handlers import EpisodeHandler, Experience
     from spectator.rollouts.handlers.experience import TallyFile
     from spectator.rollouts.request import RolloutRequest
@@ -213,9 +214,14 @@ async def _carry_out(
     from spectator.steppers.opening import inline, on_a_thread
 
     clock, view, interrupted = SystemClock(), FleetView(request, given["env_wait_s"]), False
+    log = RunLog(given["out"] / "rollouts.log")
     times = ("episode_s", "env_s", "env_start_s", "env_wait_s", "startup_jitter_s")
     task = asyncio.current_task()
     assert task is not None
+
+    def begin(underway: Underway) -> None:
+        log.begin()
+        view.begin(underway)
 
     def interrupt() -> None:
         nonlocal interrupted
@@ -240,13 +246,16 @@ async def _carry_out(
                 ledger=ledger,
                 open_stepper=on_a_thread if given["stepper"] == "thread" else inline,
                 deadlines=Deadlines(**{name: given[name] for name in times}),
-                on_begin=view.begin,
+                on_begin=begin,
             )
     except asyncio.CancelledError:
         click.echo("interrupted; what was under way is played on by the same command", err=True)
         sys.exit(130)
     finally:
         loop.remove_signal_handler(signal.SIGINT)
+        log.end()
+        if log.taken:
+            click.echo(f"{log.taken} warnings are in {log.baseFilename}", err=True)
     return report, interrupted
 
 

@@ -113,6 +113,7 @@ class FleetView:
     def picture(self, underway: Underway, now_s: float, width: int) -> RenderableType:
         """The run on a terminal of so many columns."""
         from rich.console import Group
+        from rich.padding import Padding
         from rich.progress_bar import ProgressBar
         from rich.text import Text
 
@@ -120,9 +121,9 @@ class FleetView:
         head = f"{request.environment} · {request.model.model} · {underway.interactor.workers} at once"
         parts: list[RenderableType] = [
             Text(head, style="bold", overflow="ellipsis", no_wrap=True),
-            ProgressBar(total=max(1, state.total), completed=state.over, width=min(width, 60)),
+            Padding(ProgressBar(total=max(1, state.total), completed=state.over, width=min(width, 60)), 0),
         ]
-        parts += [Text(line, overflow="ellipsis", no_wrap=True) for line in self.lines(underway, now_s)]
+        parts += [Text(line) for line in self.lines(underway, now_s)]
         flights = underway.interactor.in_flight
         if flights:
             parts.append(_table(flights, state, now_s, width))
@@ -166,7 +167,7 @@ def _at_the_model(underway: Underway) -> list[str]:
         return []
     held = f" · {queued} wait for a place" if queued else ""
     held += f" · {again} to be sent again" if again else ""
-    return [f"at the model: {asked} requests of {underway.model_limit.places} it bears{held}"]
+    return [f"at the model: {asked} of at most {underway.model_limit.places} requests{held}"]
 
 
 def _table(flights: Sequence[InFlight], state: FleetState, now_s: float, width: int) -> RenderableType:

@@ -13,7 +13,7 @@ from typing import Any, Final
 from spectator.catalog import load_world
 from spectator.environments.base import MAX_SEED, Environment, World
 from spectator.episodes.record.stream import TurnFacts
-from spectator.episodes.run.contract_checks import check_beginning, check_contract, checked_decision, sealed
+from spectator.episodes.run.contract_checks import check_contract, checked_decision, sealed
 from spectator.episodes.run.pacing import Pace
 from spectator.episodes.run.plan import EpisodePlan, EpisodeRequest, plan_episode
 from spectator.episodes.run.step_events import cut_short, facts_of_step, finished, with_total
@@ -165,8 +165,7 @@ class SingleAgent:
         game = self._game = _Game(plan, episode_id, environment, others, told=[] if tell else None)
         try:
             first = local.reset(environment, plan.seed, episode_id, plan.options)
-            check_beginning(first)
-            opened = self._take(game, first)
+            opened = self._take(game, first, beginning=True)
             if game.told is not None:
                 game.told.append(((0, list(self._facts)), ()))
             shown = self._play_on(game, opened)
@@ -315,8 +314,8 @@ class SingleAgent:
         game.told.append(((game.turn, facts), decision.calls))
         return answer
 
-    def _take(self, game: _Game, stepped: Stepped) -> Observation:
-        check_contract(stepped, self._world)
+    def _take(self, game: _Game, stepped: Stepped, *, beginning: bool = False) -> Observation:
+        check_contract(stepped, self._world, beginning=beginning)
         game.total += stepped.observation.reward
         self._facts.extend(stepped.facts)
         return stepped.observation

@@ -83,27 +83,15 @@ async def run_evaluation(
             before = await spent_on(journal, None) if ledger.limits_whole else Spent()
             ledger.begin(await spent_on(journal, ledger.today), before)
         found = _Found(schedule, FigureStore(folder / FILE), report)
-        return await _play(schedule, began_ms, venue, halt, found, jobs, worlds)
+        run = schedule.run(began_ms)
+        due = await progress(journal, run)
+        await found.recall(due.over, journal)
+        await Runner(run, venue, halt, found.take, worlds=worlds).play(due.owed, jobs)
+        return Played(found.figures, halt.reason)
     except* SpectatorError as failures:
         raise failures.exceptions[0] from None
     finally:
         await journal.aclose()
-
-
-async def _play(
-    schedule: Schedule,
-    began_ms: int,
-    venue: Venue,
-    halt: Halt,
-    found: _Found,
-    jobs: int,
-    worlds: MakeWorlds | None,
-) -> Played:
-    run = schedule.run(began_ms)
-    state = await progress(venue.journal, run)
-    await found.recall(state.over, venue.journal)
-    await Runner(run, venue, halt, found.take, worlds=worlds).play(state.owed, jobs)
-    return Played(found.figures, halt.reason)
 
 
 class _Found:

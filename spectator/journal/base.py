@@ -109,8 +109,8 @@ class EpisodeFilter:
             raise ValueError(f"limit must be from 1 to 1000, not {self.limit}")
 
 
-class Journal(Protocol):
-    """The source of truth.
+class EpisodeLog(Protocol):
+    """As much of a journal as playing an episode needs.
 
     ``(episode_id, seq)`` is unique, so a second writer of an episode is fenced off.
     """
@@ -134,11 +134,15 @@ class Journal(Protocol):
     async def read(
         self, episode_id: str, *, after_seq: int = 0, limit: int | None = None
     ) -> list[RecordedEvent]:
-        """Events of an episode with ``seq > after_seq``, in order, in the encoding they were recorded in."""
+        """Events of an episode with ``seq > after_seq``, in order, in the encoding they were recorded in.
+
+        Raises:
+            EpisodeDamaged: One is missing, or not as it was recorded.
+        """
         ...
 
-    def stream(self, episode_id: str, *, after_seq: int = 0) -> AsyncIterator[RecordedEvent]:
-        """The same, a batch at a time, for long episodes."""
+    async def texts(self, episode_id: str, *, after_seq: int = 0, limit: int | None = None) -> list[str]:
+        """The same, not decoded: a hundredth of the work, for whoever only passes them on."""
         ...
 
     def calls(self, episode_id: str) -> AsyncIterator[RecordedCall]:
@@ -149,6 +153,14 @@ class Journal(Protocol):
         Raises:
             JournalError: One cannot be read, or is not as it was recorded.
         """
+        ...
+
+
+class Journal(EpisodeLog, Protocol):
+    """The source of truth."""
+
+    def stream(self, episode_id: str, *, after_seq: int = 0) -> AsyncIterator[RecordedEvent]:
+        """The same, a batch at a time, for long episodes."""
         ...
 
     async def truth(self, episode_id: str) -> str | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from spectator.episodes.run.driver import EpisodeLimits
+from spectator.episodes.run.limits import EpisodeLimits
 from spectator.episodes.run.plan import SPARE_S
 from spectator.rollouts.actors import PATIENCE_S
 from spectator.rollouts.model_seat import STARTUP_JITTER_S

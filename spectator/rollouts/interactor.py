@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final, Generic, Protocol, TypeVar
 
 from spectator.clock import Clock
-from spectator.errors import FailureClass, SpectatorError
+from spectator.errors import EpisodeError, FailureClass, SpectatorError, typed_as
 from spectator.rollouts.actors import ActorHandle, ActorPool
 from spectator.rollouts.in_flight import InFlight
 
@@ -200,10 +200,20 @@ class Interactor(Generic[JobT]):
 
     async def _played(self, handle: ActorHandle[JobT], flight: InFlight) -> EpisodeResult[JobT]:
         try:
-            return await self._play(handle, flight)
+            with typed_as(_unforeseen):
+                return await self._play(handle, flight)
         except SpectatorError as error:
-            logger.warning("episode %s could not be played: %s", handle.env_id, error)
+            unforeseen = error.__cause__ if isinstance(error, _Unforeseen) else None
+            logger.warning("episode %s could not be played: %s", handle.env_id, error, exc_info=unforeseen)
             failure: FailureClass = getattr(error, "failure_class", "unknown")
             return EpisodeResult(
                 handle.job, handle.env_id, handle.group_id, None, failure_class=failure, detail=str(error)
             )
+
+
+class _Unforeseen(EpisodeError):
+    """Something failed that should not be able to."""
+
+
+def _unforeseen(error: Exception) -> _Unforeseen:
+    return _Unforeseen(f"{type(error).__name__}: {error}")

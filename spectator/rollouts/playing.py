@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -11,10 +12,10 @@ from spectator.environments.base import World
 from spectator.episodes.host.recovery import interrupted
 from spectator.episodes.replay.restore import CannotRebuild
 from spectator.episodes.run.failing import FailureRule
-from spectator.errors import StepTimeout
+from spectator.errors import EpisodeError, StepTimeout, typed_as
 from spectator.events import EpisodeEnded, OnFailure, RecordedEvent
 from spectator.failures import failure_of_end, reward_of_end
-from spectator.journal.base import Journal
+from spectator.journal.base import EpisodeLog
 from spectator.policies.base import Decision
 from spectator.policies.spending import SpendLedger
 from spectator.rollouts.actors import ActorHandle
@@ -33,6 +34,8 @@ from spectator.runs.owed import Attempt, next_attempt
 from spectator.runs.playing import Venue, play_here, play_on
 from spectator.steppers.inline import InlineStepper
 from spectator.steppers.opening import OpenStepper
+
+logger = logging.getLogger(__name__)
 
 Handle = ActorHandle[Attempt]
 Result = EpisodeResult[Attempt]
@@ -56,7 +59,7 @@ class AttemptPlayer:
     def __init__(
         self,
         planned: RolloutRun,
-        journal: Journal,
+        journal: EpisodeLog,
         clock: Clock,
         seat: FleetSeat,
         ledger: SpendLedger,
@@ -123,8 +126,17 @@ class AttemptPlayer:
             plan = self._run.plan(self._run.jobs[attempt.number], attempt.attempt, world)
             ended = await play_here(plan, attempt.episode_id, venue)
         result = replace(_result(handle, ended), decisions=own.decisions, own=own.own)
-        self._seat.handler.on_episode_end(context, EpisodeOutcome(result.total_reward, result.failure_class))
+        if ended is not None:
+            self._tell_handler(context, EpisodeOutcome(result.total_reward, result.failure_class))
         return result
+
+    def _tell_handler(self, context: EpisodeContext, outcome: EpisodeOutcome) -> None:
+        """Tell the handler how an episode ended; what it raises is logged and changes nothing."""
+        try:
+            with typed_as(lambda error: EpisodeError(f"{type(error).__name__}: {error}"), passing=()):
+                self._seat.handler.on_episode_end(context, outcome)
+        except EpisodeError:
+            logger.exception("the handler failed at the end of %s", context.env_id)
 
     def _world_of(self, context: EpisodeContext, flight: InFlight) -> World:
         world = self._planned.world

@@ -18,13 +18,14 @@ from spectator.episodes.record.opening import Left, Stream, open_stream
 from spectator.episodes.replay.recorded_calls import with_whole_replies
 from spectator.episodes.replay.restore import CannotRebuild, rebuild
 from spectator.episodes.run.controls import EndRequest
-from spectator.episodes.run.driver import EpisodeLimits, Past
+from spectator.episodes.run.driver import Past
 from spectator.episodes.run.failing import FailureRule
+from spectator.episodes.run.limits import EpisodeLimits
 from spectator.episodes.run.pacing import Pace
 from spectator.episodes.run.plan import EpisodePlan
 from spectator.errors import StepTimeout
 from spectator.events import EpisodeEnded, EpisodeRecovered, EventData, RecordedEvent, core_fact
-from spectator.journal.base import Journal
+from spectator.journal.base import EpisodeLog
 from spectator.policies.spending import SpendLedger
 from spectator.steppers.base import Stepper
 from spectator.steppers.opening import OpenStepper, on_a_thread
@@ -54,7 +55,7 @@ class Venue:
         limits: How long an episode may wait for whom; as its plan's patience has it when left out.
     """
 
-    journal: Journal
+    journal: EpisodeLog
     clock: Clock
     load: LoadWorld
     ledger: SpendLedger

@@ -80,7 +80,13 @@ class RemoteCalls:
             raise
 
     def began(self, observation: Observation) -> Stepped:
-        """The answer to ``reset``."""
+        """The answer to ``reset``.
+
+        Raises:
+            EnvironmentMalformed: There is nothing to decide: a verdict on nobody.
+        """
+        if observation.done:
+            raise EnvironmentMalformed("began with an episode that is over")
         self._total = 0.0
         return self._stepped(observation, {})
 

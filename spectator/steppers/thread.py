@@ -11,6 +11,7 @@ from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 
 from spectator.environments.base import Environment
 from spectator.errors import EnvironmentFault, StepTimeout
+from spectator.futures import answer
 from spectator.policies.base import Action
 from spectator.steppers import local
 from spectator.steppers.base import Stepped
@@ -22,8 +23,7 @@ _Arguments = ParamSpec("_Arguments")
 
 @dataclass(frozen=True, slots=True)
 class _Call:
-    run: Callable[[], Any]
-    loop: asyncio.AbstractEventLoop
+    run: Callable[[Any], Any]
     answer: asyncio.Future[Any]
 
 
@@ -72,7 +72,7 @@ class OwnThread(Generic[_Object]):
                 ``Exception`` (``SystemExit``, say) and would have ended the caller's event loop.
             Exception: Whatever the function, or the first time the factory, raises.
         """
-        return await self._submit(lambda: function(self._living(), *arguments, **named))
+        return await self._submit(lambda living: function(living, *arguments, **named))
 
     async def call_within(
         self,
@@ -89,7 +89,7 @@ class OwnThread(Generic[_Object]):
         """
         try:
             async with asyncio.timeout(limit_s) as scope:
-                return await self._submit(lambda: function(self._living(), *arguments, **named))
+                return await self._submit(lambda living: function(living, *arguments, **named))
         except TimeoutError as error:
             if not scope.expired():
                 raise
@@ -101,26 +101,36 @@ class OwnThread(Generic[_Object]):
         self._given_up = True
         self._calls.put(None)
 
-    def _submit(self, run: Callable[[], _Result]) -> asyncio.Future[_Result]:
-        loop = asyncio.get_running_loop()
-        answer: asyncio.Future[_Result] = loop.create_future()
+    def _submit(self, run: Callable[[_Object], _Result]) -> asyncio.Future[_Result]:
+        coming: asyncio.Future[_Result] = asyncio.get_running_loop().create_future()
         if self._given_up:
-            answer.set_exception(_gone())
+            coming.set_exception(_gone())
         else:
             if self._thread.ident is None:
                 self._thread.start()
-            self._calls.put(_Call(run, loop, answer))
-        return answer
+            self._calls.put(_Call(run, coming))
+        return coming
 
-    def _living(self) -> _Object:
-        if self._given_up:
-            raise _gone()
-        if self._object is None:
-            self._object = self._build()
-        return self._object
+    def _carry_out(self, call: _Call) -> bool:
+        """Answer ``call``; false when nobody can be answered any more."""
+        result: Any = None
+        failure: Exception | None = None
+        try:
+            if self._given_up:
+                raise _gone()
+            if self._object is None:
+                self._object = self._build()
+            result = call.run(self._object)
+        except StopIteration as error:  # no future can carry it
+            failure = EnvironmentFault(f"StopIteration: {error}")
+        except Exception as error:  # noqa: BLE001 - carried to the caller, whoever that is, untouched
+            failure = error
+        except BaseException as error:  # noqa: BLE001 - must end neither this thread nor the caller's loop
+            failure = EnvironmentFault(f"{type(error).__name__}: {error}")
+        return answer(call.answer, result, failure)
 
     def _work(self) -> None:
-        while (call := self._calls.get()) is not None and _answer(call):
+        while (call := self._calls.get()) is not None and self._carry_out(call):
             del call
         self._given_up = True
         held, self._object = self._object, None
@@ -130,36 +140,6 @@ class OwnThread(Generic[_Object]):
 
 def _gone() -> EnvironmentFault:
     return EnvironmentFault("the environment was given up")
-
-
-def _answer(call: _Call) -> bool:
-    """Carry out ``call`` and answer it; false when nobody can be answered any more."""
-    result, error = _attempt(call.run)
-    try:
-        call.loop.call_soon_threadsafe(_deliver, call.answer, result, error)
-    except RuntimeError:  # the loop is closed
-        return False
-    return True
-
-
-def _attempt(run: Callable[[], Any]) -> tuple[Any, Exception | None]:
-    try:
-        return run(), None
-    except StopIteration as error:  # no future can carry it
-        return None, EnvironmentFault(f"StopIteration: {error}")
-    except Exception as error:  # noqa: BLE001 - carried to the caller, whoever that is, untouched
-        return None, error
-    except BaseException as error:  # noqa: BLE001 - must end neither this thread nor the caller's loop
-        return None, EnvironmentFault(f"{type(error).__name__}: {error}")
-
-
-def _deliver(answer: asyncio.Future[Any], result: Any, error: Exception | None) -> None:
-    if answer.done():
-        return
-    if error is None:
-        answer.set_result(result)
-    else:
-        answer.set_exception(error)
 
 
 class ThreadStepper:

@@ -20,7 +20,8 @@ from spectator.episodes.record.stream import EpisodeStream
 from spectator.episodes.record.view import State, replay_state
 from spectator.episodes.run import plan as requests
 from spectator.episodes.run.controls import Control
-from spectator.episodes.run.driver import Driver, EpisodeLimits
+from spectator.episodes.run.driver import Driver
+from spectator.episodes.run.limits import EpisodeLimits
 from spectator.episodes.run.pacing import Pace
 from spectator.episodes.run.plan import EpisodePlan, EpisodeRequest
 from spectator.events import EpisodeEnded, RecordedEvent, core_fact

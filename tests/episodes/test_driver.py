@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from spectator.environments.counting.environment import CountingEnvironment
-from spectator.episodes.run import driver as drivers
+from spectator.episodes.run import seated
 from spectator.episodes.run.controls import EndRequest
-from spectator.episodes.run.driver import EpisodeLimits
+from spectator.episodes.run.limits import EpisodeLimits
 from spectator.episodes.run.pacing import Pace
 from spectator.errors import JournalError
 from spectator.events import Fact
@@ -177,7 +177,7 @@ def test_a_policy_that_fails_to_close_hides_no_end() -> None:
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(drivers, "LET_GO_S", 0.05)
+    monkeypatch.setattr(seated, "LET_GO_S", 0.05)
 
 
 @pytest.mark.usefixtures("impatient")

@@ -24,10 +24,9 @@ def test_a_view_asks_for_nothing_that_only_its_player_has() -> None:
 
 def test_an_episode_that_runs_here_is_one() -> None:
     for name in asked_of_a_view():
-        assert hasattr(EpisodeHandle, name), name
-        asked, here = getattr(EpisodeView, name), getattr(EpisodeHandle, name)
+        asked = getattr(EpisodeView, name)
         if inspect.isfunction(asked):
-            assert inspect.signature(asked) == inspect.signature(here), name
+            assert inspect.signature(asked) == inspect.signature(getattr(EpisodeHandle, name)), name
 
 
 def test_viewers_know_nothing_of_what_drives_an_episode() -> None:
@@ -41,6 +40,7 @@ def test_state_and_subscription_belong_together() -> None:
     async def scenario() -> None:
         async with supervising() as stage:
             view: EpisodeView = await stage.start(options={"turns": 3})
+            assert all(hasattr(view, name) for name in asked_of_a_view())
             await view.open()
             head, subscription = view.head_seq, view.subscribe(Overflow.CLOSE)
             await view.wait()

@@ -11,7 +11,7 @@ import pytest
 from spectator.environments.base import MAX_SEED, Pack, World
 from spectator.environments.counting import WORLD as COUNTING
 from spectator.episodes.run import plan as requests
-from spectator.episodes.run.driver import EpisodeLimits
+from spectator.episodes.run.limits import EpisodeLimits
 from spectator.episodes.run.pacing import Pace, beats_in, step_duration
 from spectator.episodes.run.plan import EpisodeRequest, plan_episode
 from spectator.errors import InvalidRequest

@@ -19,9 +19,9 @@ from spectator.bus.memory import MemoryBus
 from spectator.catalog import load_world
 from spectator.episodes.host.supervisor import Supervisor
 from spectator.episodes.record.view import replay_state
-from spectator.episodes.run import driver as drivers
 from spectator.episodes.run import plan as requests
-from spectator.episodes.run.driver import EpisodeLimits
+from spectator.episodes.run import seated
+from spectator.episodes.run.limits import EpisodeLimits
 from spectator.episodes.run.pacing import Pace
 from spectator.episodes.run.plan import EpisodeRequest
 from spectator.errors import (
@@ -311,7 +311,7 @@ def test_cancelled_before_its_beginning_was_recorded() -> None:
 
 
 def test_closing_takes_no_longer_than_a_policy_may_dawdle(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(drivers, "LET_GO_S", 0.05)
+    monkeypatch.setattr(seated, "LET_GO_S", 0.05)
 
     async def scenario() -> None:
         policy = FakePolicy(forever, forever)

@@ -21,7 +21,7 @@ from spectator.bus.base import Overflow
 from spectator.bus.memory import MemoryBus
 from spectator.catalog import load_world
 from spectator.episodes.record.view import replay_state
-from spectator.episodes.run.driver import EpisodeLimits
+from spectator.episodes.run.limits import EpisodeLimits
 from spectator.episodes.run.pacing import Pace
 from spectator.errors import EpisodeBusy, InvalidRequest
 from spectator.events import RecordedEvent

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from spectator.errors import ConfigurationError
+from spectator.errors import ConfigurationError, JournalDamaged
 from spectator.journal.base import EpisodeFilter
 from spectator.journal.chain import GENESIS, extend
 from spectator.journal.stores.schema import SCHEMA_VERSION
@@ -240,15 +240,20 @@ def test_a_process_killed_in_the_middle_of_a_migration_changes_nothing(tmp_path:
     assert rows(path, "SELECT count(*) FROM events WHERE digest IS NULL") == [(0,)]
 
 
-@pytest.mark.parametrize("version", [SCHEMA_VERSION + 1, 0, -3])
-def test_a_version_from_nowhere_is_refused_and_left_alone(tmp_path: Path, version: int) -> None:
+@pytest.mark.parametrize(
+    ("version", "error"),
+    [(SCHEMA_VERSION + 1, ConfigurationError), (0, JournalDamaged), (-3, JournalDamaged)],
+)
+def test_a_version_from_nowhere_is_refused_and_left_alone(
+    tmp_path: Path, version: int, error: type[Exception]
+) -> None:
     path = make_version_1(tmp_path)
     with sqlite3.connect(path) as connection:
         connection.execute("UPDATE schema SET version = ?", (version,))
     connection.close()
     size = os.stat(path).st_size
     for writable in (True, False):
-        with pytest.raises(ConfigurationError, match=f"schema version {version} and this software writes"):
+        with pytest.raises(error, match=f"schema version {version}"):
             run(SqlJournal.open(url_of(tmp_path), writable=writable))
     assert rows(path, "SELECT version FROM schema") == [(version,)]
     assert os.stat(path).st_size == size

@@ -21,3 +21,9 @@ test("the largest swings come first, and what hardly moved is not named", () => 
   assert.deepEqual(swings([]), []);
   assert.deepEqual(swings([{ innings: 1, home: 1 }]), []);
 });
+
+test("a change within the error of its two forecasts is no turning point", () => {
+  const points = [{ innings: 1, home: 0.5, se: 0.03 }, { innings: 1, home: 0.6, se: 0.03 }];
+  assert.deepEqual(swings(points), []);
+  assert.equal(swings(points.map((point) => ({ ...point, se: 0.01 }))).length, 1);
+});

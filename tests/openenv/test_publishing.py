@@ -189,3 +189,14 @@ def test_whoever_uses_the_official_package_is_seen(tmp_path: Path, run_peer: Run
         decisions = [one["data"] for one in map(json.loads, lines) if one["type"] == "decision.made"]
         assert decisions[0]["reasoning"] == "halfway from 1 to 100"
         assert serving.client.get(f"/replay/{guess['episode_id']}").status_code == 200
+
+
+def test_one_address_publishes_only_so_often(tmp_path: Path) -> None:
+    with serve(test_settings(tmp_path, publishes_per_minute=2)) as serving:
+        client = open_client(serving)
+        with client.socket:
+            places = [published(client.ask("reset", {"turns": 5, "publish": True})) for _ in range(4)]
+            assert ["episode_id" in place for place in places] == [True, True, False, False]
+            assert "published episodes from this address" in places[2]["refused"]
+            assert "again in" in places[2]["refused"] and "stays private" in places[2]["refused"]
+            assert not play(client, 1)["done"]

@@ -25,6 +25,7 @@ from spectator.environments.counting.environment import CountingEnvironment
 from spectator.errors import ConfigurationError, InvalidRequest
 from spectator.journal.base import EpisodeFilter, EpisodeSummary
 from spectator.journal.stores.sqlite import SqlJournal
+from spectator.rollouts.deadlines import Deadlines
 from spectator.rollouts.fleet import FleetReport, run_rollouts
 from spectator.rollouts.handlers import EpisodeContext, EpisodeOutcome
 from spectator.rollouts.request import RolloutRequest
@@ -46,7 +47,8 @@ def request(fake: FakeModelServer | str, **changes: Any) -> RolloutRequest:
 
 def run(asked: RolloutRequest, folder: Path, **changes: Any) -> FleetReport:
     settings: dict[str, Any] = {
-        "concurrency": 4, "clock": SystemClock(), "load": load_world, "rng": random.Random(1), **changes,
+        "concurrency": 4, "clock": SystemClock(), "load": load_world, "rng": random.Random(1),
+        "deadlines": Deadlines(startup_jitter_s=0.0), **changes,
     }  # fmt: skip
     return asyncio.run(run_rollouts(asked, folder, **settings))
 
@@ -121,11 +123,13 @@ import asyncio, random, sys
 from pathlib import Path
 from spectator.catalog import load_world
 from spectator.clock import SystemClock
+from spectator.rollouts.deadlines import Deadlines
 from spectator.rollouts.fleet import run_rollouts
 from spectator.rollouts.request import RolloutRequest
 request = RolloutRequest.model_validate_json(sys.argv[1])
 report = asyncio.run(run_rollouts(
-    request, Path(sys.argv[2]), concurrency=8, clock=SystemClock(), load=load_world, rng=random.Random(1)
+    request, Path(sys.argv[2]), concurrency=8, clock=SystemClock(), load=load_world, rng=random.Random(1),
+    deadlines=Deadlines(startup_jitter_s=0.0),
 ))
 sys.exit(0 if report.report.succeeded and report.over == report.total else 1)
 """

@@ -180,15 +180,21 @@ def test_first_episodes_are_spread_over_the_jitter() -> None:
     asyncio.run(scenario())
 
 
-def test_a_programmers_error_is_not_hidden() -> None:
+def test_a_programmers_error_ends_its_own_episode_and_is_not_hidden(caplog: pytest.LogCaptureFixture) -> None:
     async def scenario() -> None:
         fleet = Fleet(3)
 
         async def play(handle: Handle, flight: InFlight) -> Result:
-            raise ZeroDivisionError
+            if handle.job == 1:
+                raise ZeroDivisionError("sides of a point")
+            return result(handle)
 
-        with pytest.raises(ExceptionGroup):
-            await fleet.interactor(play).run()
+        report = await fleet.interactor(play).run()
         assert fleet.closed()
+        (failed,) = [one for one in report.results if one.failure_class is not None]
+        assert (failed.job, failed.failure_class, failed.end_reason) == (1, "unknown", None)
+        assert failed.detail == "ZeroDivisionError: sides of a point"
+        assert not report.succeeded
+        assert "Traceback" in caplog.text, "with all that finds the mistake"
 
     asyncio.run(scenario())

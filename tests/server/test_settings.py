@@ -36,6 +36,17 @@ def test_variables_are_read_by_type() -> None:
     assert "0123456789abcdef" not in repr(settings)
 
 
+def test_only_one_kind_of_proxy_is_trusted() -> None:
+    assert Settings.from_environ({"FORWARDED_ALLOW_IPS": "10.0.0.1,10.1.0.0/16"}).trusted_proxies == (
+        "10.0.0.1",
+        "10.1.0.0/16",
+    )
+    with pytest.raises(
+        ConfigurationError, match="SPECTATOR_TRUSTED_PROXIES: contradicts SPECTATOR_TRUSTED_H"
+    ):
+        Settings.from_environ({"SPECTATOR_TRUSTED_HOPS": "1", "SPECTATOR_TRUSTED_PROXIES": "10.0.0.1"})
+
+
 def test_the_host_of_a_space_is_an_allowed_origin() -> None:
     settings = Settings.from_environ(
         {"SPACE_HOST": "me-app.hf.space", "SPECTATOR_ALLOWED_ORIGINS": "https://a.example"}
@@ -57,6 +68,14 @@ def test_the_host_of_a_space_is_an_allowed_origin() -> None:
         ("SPECTATOR_STEP_TIMEOUT_S", "-1", "SPECTATOR_STEP_TIMEOUT_S: Input should be greater than 0"),
         ("SPECTATOR_OPERATOR_TOKEN", "", "SPECTATOR_OPERATOR_TOKEN: must be 16 to 512"),
         ("SPECTATOR_OPERATOR_TOKEN", "too short", "SPECTATOR_OPERATOR_TOKEN: must be 16 to 512"),
+        (
+            "SPECTATOR_TRUSTED_PROXIES",
+            "10.0.0.0/33",
+            "SPECTATOR_TRUSTED_PROXIES: '10.0.0.0/33' is no address",
+        ),
+        ("SPECTATOR_TRUSTED_HOPS", "-1", "SPECTATOR_TRUSTED_HOPS: Input should be greater"),
+        ("FORWARDED_ALLOW_IPS", "*", "FORWARDED_ALLOW_IPS: * would believe any address"),
+        ("FORWARDED_ALLOW_IPS", "nobody", "SPECTATOR_TRUSTED_PROXIES: 'nobody' is no address"),
         ("SPECTATOR_ALLOWED_ORIGINS", "*", "SPECTATOR_ALLOWED_ORIGINS: '*' is not an origin"),
         ("SPECTATOR_ALLOWED_ORIGINS", "https://a.example/path", "SPECTATOR_ALLOWED_ORIGINS: 'https://a.ex"),
         ("SPECTATOR_FRAME_ANCESTORS", "x;script-src *", "SPECTATOR_FRAME_ANCESTORS: 'x;script-src' is not"),

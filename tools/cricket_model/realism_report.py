@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from spectator.environments.cricket.ball.model_file import MODEL_FILE
+from spectator.environments.cricket.forecast.bowling_plan import BowlingAttack, bowl_out
 from spectator.environments.cricket.forecast.monte_carlo import ForecastState, forecast
 from spectator.environments.cricket.people.players import Player
 from spectator.environments.cricket.people.squads import Squad, draw_fixture
@@ -75,11 +76,15 @@ def chances(futures: int, seed: int) -> list[tuple[float, float, int]]:
             for name in ("balls_left", "wickets_in_hand", "runs_required")
         )
         lost = 10 - round(wickets)
+        attack = BowlingAttack.of(away, 20, 4)
+        for bowler in bowl_out(attack.copy(), None)[: (120 - int(balls)) // 6]:
+            attack.take(bowler)
         state = ForecastState(
             innings_balls=120, powerplay_balls=36, balls=120 - int(balls), runs=0, wickets=lost,
             target=round(required), striker=lost, striker_balls=8, partner=min(10, lost + 1), partner_balls=8,
             to_come=tuple(range(lost + 2, 11)), batting=home, bowling=away, bowler=None,
-            overs_left=tuple(4 if player.bowls else 0 for player in away),
+            overs_left=tuple(attack.left), attack=attack,
+            last_bowler=attack.starters[-1] if attack.starters else None,
         )  # fmt: skip
         rows.append((forecast(state, futures, rng).p_win, float(row["p_win"]), int(row["n_states"])))
     return rows

@@ -49,6 +49,10 @@ class CricketOptions(OptionsModel):
     )
     toss_caller: Literal["home", "away"] = Field(default="home", description="Who calls the toss")
     super_over: bool = Field(default=True, description="Whether a tie is decided by super overs")
+    decisions: Literal["ball", "over", "session"] = Field(
+        default="ball",
+        description="How much one decision covers: a ball, an over, or all of powerplay, middle or death",
+    )
     forecast_futures: int = Field(
         default=0,
         ge=0,
@@ -80,7 +84,9 @@ class CricketOptions(OptionsModel):
 class CricketObservation(ObservationModel):
     """What a captain sees; rates are runs an over, null where there is none."""
 
-    phase: Literal["toss", "elect", "openers", "batter", "bowler", "bowl", "bat", "over"]
+    phase: Literal[
+        "toss", "elect", "openers", "batter", "bowler", "bowl", "bat", "bowling_plan", "batting_plan", "over"
+    ]
     task: str = Field(description="What is to be decided, in a sentence")
     side: Side | None = Field(description="Which side this captain leads")
     squads: dict[str, Any] = Field(description="{home, away: {name, short, players: [...]}}")
@@ -113,7 +119,9 @@ class CricketObservation(ObservationModel):
     you: dict[str, Any] | None = Field(
         default=None, description="This captain's plan, strategies, notes and calls"
     )
-    choices: dict[str, Any] | None = Field(default=None, description="Who may bowl or come in")
+    choices: dict[str, Any] | None = Field(
+        default=None, description="Who may bowl or come in; the overs that orders cover"
+    )
 
 
 class CricketState(StateModel):
@@ -131,7 +139,7 @@ class CricketState(StateModel):
 class CricketEnvironment:
     """A limited-overs match between two captains.
 
-    Description: both captains decide every ball with fourteen tools; a fitted model says what comes of it.
+    Description: both captains decide every ball, over or session; a fitted model says what comes of it.
     Action Space: ``{"tool": name, "arguments": {...}}``; every argument has a default.
     Observation Space: see :class:`CricketObservation`; legal tools come with JSON schemas.
     Starting State: before the toss, or where the pack says.
@@ -139,7 +147,7 @@ class CricketEnvironment:
     Episode End: the match is decided.
     Arguments: see :class:`CricketOptions`.
     References: Laws of Cricket 2017 Code, ICC T20I playing conditions, see docs/cricket-laws.md.
-    Version History: 1.0 first.
+    Version History: 1.0 first; 2.0 orders for an over or a session, rewards to choose from.
     """
 
     def __init__(self) -> None:
@@ -292,6 +300,7 @@ def _fresh(seed: int, options: Mapping[str, Any]) -> Game:
         random.Random(derive_seed(seed, "balls")),
         caller=options["toss_caller"],
         super_over=options["super_over"],
+        decisions=options.get("decisions", "ball"),
         futures=options["forecast_futures"],
         forecast_seed=partial(derive_seed, seed, "forecast"),
     )

@@ -51,11 +51,30 @@ class OracleCaptain:
     def _decide(self, observation: Observation) -> Decision:
         usual = self._usual.choose(observation)
         phase = observation.content["phase"]
+        if phase == "batting_plan":
+            return self._order(usual)
         if phase == "bat":
             return self._intend(observation, "set_strategy", "aggression", "play_delivery", _to_batters)
         if phase == "bowl" and usual.action["tool"] != "set_field":
             return self._intend(observation, "set_bowling_strategy", "attack", "bowl_delivery", _to_bowlers)
         return Decision(usual.action, "oracle", usual.reasoning)
+
+    def _order(self, usual: Decision) -> Decision:
+        """The orders to bat by under which the balls until the next decision come out best."""
+        worth: dict[float, tuple[float, int, int]] = {}
+        for level in sorted(LEVELS, key=lambda level: abs(level - usual.action["arguments"]["aggression"])):
+            world = CricketEnvironment()
+            world.restore(self._snapshot)
+            world.facts()
+            world.step({**usual.action, "arguments": {**usual.action["arguments"], "aggression": level}})
+            balls = [fact.data for fact in world.facts() if fact.type == _BALL]
+            lost = sum(ball["dismissal"] is not None for ball in balls)
+            runs = sum(ball["runs"] for ball in balls)
+            worth[level] = (sum(map(_to_batters, balls)), runs, lost)
+        best = max(worth, key=lambda level: worth[level][0])
+        arguments = {**usual.action["arguments"], "aggression": best}
+        reason = f"At {best:g} the balls to come bring {worth[best][1]} for {worth[best][2]}."
+        return Decision({**usual.action, "arguments": arguments}, "oracle", reason)
 
     def _intend(
         self,

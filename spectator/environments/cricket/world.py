@@ -43,15 +43,16 @@ TASK = (
     "real sides do in the same situation: hitting harder brings runs and wickets, attacking harder "
     "brings wickets and runs. Declare a plan, keep to it while it is right, and change it when the "
     "match has changed. The call that plays or bowls the ball is what makes the match go on; a few "
-    "other calls an over are free, further ones cost part of your score."
+    "other calls an over are free, further ones cost part of your score. Where you give orders for an over "
+    "or for several, they are played out before you are asked again, unless you say when to ask sooner."
 )
 """What a language model is told before it captains a side."""
 
 WORLD = World(
     name="cricket",
-    version="1.1",
+    version="2.0",
     title="T20 cricket",
-    summary="Captain a side through both innings with fourteen tools; the balls come from a fitted model.",
+    summary="Captain a side through both innings, ball by ball or by the over; a fitted model bowls.",
     actors=("home", "away"),
     environment=CricketEnvironment,
     action_type=CricketAction,

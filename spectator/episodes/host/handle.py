@@ -63,24 +63,21 @@ class EpisodeHandle:
         started_at: datetime,
     ) -> None:
         self.plan = plan
-        self._thinking = thinking
-        self._started_at = started_at
+        """What is played."""
+        self.episode_id = stream.episode_id
+        """Its one id, everywhere."""
+        self.epoch = stream.epoch
+        """Identity of its numbering."""
+        self.thinking = thinking
+        """What its captains think at the moment; never recorded."""
+        self.started_at = started_at
+        """When it began."""
         self._stream = stream
         self._control = control
         self._driver = driver
         self._started: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._ended: asyncio.Future[EpisodeEnded] = asyncio.get_running_loop().create_future()
         self._order = asyncio.Lock()
-
-    @property
-    def episode_id(self) -> str:
-        """Its one id, everywhere."""
-        return self._stream.episode_id
-
-    @property
-    def epoch(self) -> str:
-        """Identity of its numbering."""
-        return self._stream.epoch
 
     @property
     def head_seq(self) -> int:
@@ -91,16 +88,6 @@ class EpisodeHandle:
     def state(self) -> State:
         """What viewers see after event ``head_seq``; never changed in place."""
         return self._stream.state
-
-    @property
-    def thinking(self) -> Thinking:
-        """What its captains think at the moment; never recorded."""
-        return self._thinking
-
-    @property
-    def started_at(self) -> datetime:
-        """When it began."""
-        return self._started_at
 
     @property
     def usage(self) -> Mapping[str, Any]:

@@ -8,8 +8,9 @@ from spectator.clock import Clock
 from spectator.episodes.record.opening import Stream
 from spectator.episodes.record.usage import spent_before
 from spectator.episodes.run.controls import Control
-from spectator.episodes.run.driver import Driver, EpisodeLimits, Past
+from spectator.episodes.run.driver import Driver, Past
 from spectator.episodes.run.failing import FailureRule
+from spectator.episodes.run.limits import EpisodeLimits
 from spectator.episodes.run.pacing import Pace
 from spectator.episodes.run.partial_decision import Thinking
 from spectator.episodes.run.plan import EpisodePlan

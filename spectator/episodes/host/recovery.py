@@ -13,7 +13,7 @@ from spectator.episodes.record.view import replay_state, unchanged, with_patch
 from spectator.episodes.replay.recorded_calls import with_whole_replies
 from spectator.episodes.replay.restore import rebuild
 from spectator.episodes.run.step_events import cut_short
-from spectator.errors import EpisodeError, JournalError
+from spectator.errors import EpisodeDamaged, EpisodeError, JournalError, SequenceConflict
 from spectator.events import RecordedEvent, core_fact, record
 from spectator.journal.base import EpisodeFilter, Journal
 
@@ -54,18 +54,35 @@ async def recover(
         for summary in unended:
             before = summary.episode_id
             try:
-                recorded = await with_whole_replies(journal, await journal.read(before))
-            except JournalError:
+                recorded = await _recorded(journal, before)
+            except (JournalError, ValueError, LookupError, TypeError):
                 logger.exception("episode %s was left without an end and cannot be read", before)
                 continue
             why = await _play_on(recorded, supervisor, limit_s)
             if why is None:
                 recovered.playing.append(before)
                 continue
-            await journal.append([interrupted(recorded, clock, why)])
+            try:
+                await journal.append([interrupted(recorded, clock, why)])
+            except SequenceConflict:
+                logger.exception("episode %s was left without an end and its record is damaged", before)
+                continue
             logger.warning("episode %s was left without an end: interrupted: %s", before, why)
             recovered.interrupted.append(before)
     return recovered
+
+
+async def _recorded(journal: Journal, episode_id: str) -> Sequence[RecordedEvent]:
+    """All events of an episode.
+
+    Raises:
+        EpisodeDamaged: They do not begin with its start.
+        JournalError: They cannot be read.
+    """
+    recorded = await with_whole_replies(journal, await journal.read(episode_id))
+    if not recorded or recorded[0].type != "episode.started":
+        raise EpisodeDamaged(f"the record of {episode_id} does not begin with its start")
+    return recorded
 
 
 async def _play_on(

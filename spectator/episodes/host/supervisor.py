@@ -17,7 +17,8 @@ from spectator.episodes.record.stream import TurnFacts
 from spectator.episodes.replay.fork import ForkRequest, fork_off
 from spectator.episodes.replay.restore import Rebuilt
 from spectator.episodes.run.controls import Control, EndRequest
-from spectator.episodes.run.driver import EpisodeLimits, Past
+from spectator.episodes.run.driver import Past
+from spectator.episodes.run.limits import EpisodeLimits
 from spectator.episodes.run.pacing import Pace
 from spectator.episodes.run.partial_decision import Thinking
 from spectator.episodes.run.plan import EpisodePlan, EpisodeRequest, plan_episode

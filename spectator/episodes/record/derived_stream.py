@@ -36,7 +36,7 @@ from spectator.errors import (
 )
 from spectator.events import Event, EventEncoder, Fact, RecordedEvent, Warned, core_fact, encode_json
 from spectator.journal.attachments import Attachments
-from spectator.journal.base import Journal
+from spectator.journal.base import EpisodeLog
 from spectator.merge_patch import apply_patch
 from spectator.model_calls import ModelCall
 
@@ -98,7 +98,7 @@ class DerivedStream:
         epoch: str,
         *,
         world: World,
-        journal: Journal,
+        journal: EpisodeLog,
         bus: Bus,
         clock: Clock,
         commit: Commit,

@@ -10,7 +10,7 @@ from spectator.episodes.record.derived_stream import DerivedStream
 from spectator.episodes.record.stream import EpisodeStream
 from spectator.episodes.record.view import State
 from spectator.episodes.run.plan import EpisodePlan
-from spectator.journal.base import Journal
+from spectator.journal.base import EpisodeLog
 
 Stream = EpisodeStream | DerivedStream
 
@@ -35,7 +35,7 @@ def open_stream(
     episode_id: str,
     epoch: str,
     *,
-    journal: Journal,
+    journal: EpisodeLog,
     bus: Bus,
     clock: Clock,
     patience_s: float = 0.0,

@@ -32,6 +32,10 @@ class EpisodeReader(Protocol):
         """Events of an episode with ``seq > after_seq``, in order."""
         ...
 
+    async def texts(self, episode_id: str, *, after_seq: int = 0, limit: int | None = None) -> Sequence[str]:
+        """The same, not decoded."""
+        ...
+
     async def episode(self, episode_id: str) -> EpisodeSummary | None:
         """Summary of one episode."""
         ...
@@ -68,8 +72,14 @@ class ViewReader:
         derived = await self._open(episode_id)
         if derived is None:
             return await self._journal.read(episode_id, after_seq=after_seq, limit=limit)
-        first = max(0, after_seq)
-        return [decode(text) for text in derived.texts[first : None if limit is None else first + limit]]
+        return [decode(text) for text in derived.after(after_seq, limit)]
+
+    async def texts(self, episode_id: str, *, after_seq: int = 0, limit: int | None = None) -> list[str]:
+        """The same, not decoded; raises as :meth:`read` does."""
+        derived = await self._open(episode_id)
+        if derived is None:
+            return await self._journal.texts(episode_id, after_seq=after_seq, limit=limit)
+        return derived.after(after_seq, limit)
 
     async def stream(self, episode_id: str, *, after_seq: int = 0) -> AsyncIterator[RecordedEvent]:
         """The same, a batch at a time; nothing is kept."""
@@ -144,6 +154,11 @@ class _Derived:
         self._journal = journal
         self._episode_id = episode_id
         self._order = asyncio.Lock()
+
+    def after(self, seq: int, limit: int | None) -> list[str]:
+        """The events after ``seq``, as far as they were derived."""
+        first = max(0, seq)
+        return self.texts[first : None if limit is None else first + limit]
 
     async def catch_up(self) -> None:
         """Derive what was recorded meanwhile."""

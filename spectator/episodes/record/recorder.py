@@ -14,7 +14,7 @@ from spectator.clock import Clock, first_of
 from spectator.errors import EpisodeError, JournalError, JournalUnavailable, typed_as
 from spectator.events import RecordedEvent
 from spectator.journal.attachments import Attachments
-from spectator.journal.base import Journal
+from spectator.journal.base import EpisodeLog
 
 logger = logging.getLogger(__name__)
 
@@ -46,25 +46,21 @@ class Recorder:
         patience_s: Seconds to wait for the journal before a step is given up; 0 gives up at once.
     """
 
-    def __init__(self, episode_id: str, journal: Journal, clock: Clock, patience_s: float) -> None:
+    def __init__(self, episode_id: str, journal: EpisodeLog, clock: Clock, patience_s: float) -> None:
         self._episode_id = episode_id
         self._journal = journal
         self._clock = clock
         self._patience_s = patience_s
-        self._trouble: Trouble | None = None
+        self.trouble: Trouble | None = None
+        """What keeps the record from being written now; ``None`` when nothing does."""
         self._changed = asyncio.Event()
         self._hurried = asyncio.Event()
         self._closed = False
 
-    @property
-    def trouble(self) -> Trouble | None:
-        """What keeps the record from being written now; ``None`` when nothing does."""
-        return self._trouble
-
     async def news(self) -> Trouble | None:
         """Wait until another attempt has failed, or the first has succeeded again."""
         await self._changed.wait()
-        return self._trouble
+        return self.trouble
 
     def give_up_waiting(self, *, for_good: bool) -> None:
         """Give up what waits now; with ``for_good``, wait for nothing from here on."""
@@ -98,7 +94,8 @@ class Recorder:
         pause_s, began = FIRST_PAUSE_S, self._clock.monotonic()
         while True:
             try:
-                await self._append(events, attachments)
+                with typed_as(_not_recorded, passing=(EpisodeError,)):
+                    await self._journal.append(events, attachments=attachments)
                 break
             except JournalUnavailable as error:
                 stood_s = self._clock.monotonic() - began
@@ -107,28 +104,22 @@ class Recorder:
                 self._stand_still(error)
             await first_of(self._clock.sleep(pause_s), self._hurried.wait())
             pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
-        return self._recovered(began)
-
-    async def _append(self, events: Sequence[RecordedEvent], attachments: Attachments | None) -> None:
-        with typed_as(_not_recorded, passing=(EpisodeError,)):
-            await self._journal.append(events, attachments=attachments)
+        return 0.0 if self.trouble is None else self._recovered(began)
 
     def _stand_still(self, error: JournalUnavailable) -> None:
-        if self._trouble is None:
+        if self.trouble is None:
             logger.error("episode %s stands still: %s", self._episode_id, error)
-        since = self._clock.now() if self._trouble is None else self._trouble.since
+        since = self._clock.now() if self.trouble is None else self.trouble.since
         self._set(Trouble(str(error), since))
 
     def _recovered(self, began: float) -> float:
-        if self._trouble is None:
-            return 0.0
         stood_s = self._clock.monotonic() - began
         logger.warning("episode %s goes on: recorded again after %.1f s", self._episode_id, stood_s)
         self._set(None)
         return stood_s
 
     def _set(self, trouble: Trouble | None) -> None:
-        self._trouble = trouble
+        self.trouble = trouble
         changed, self._changed = self._changed, asyncio.Event()
         changed.set()
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
@@ -17,7 +16,7 @@ from spectator.episodes.record.view import State, ViewFold, unchanged
 from spectator.errors import EnvironmentFault, EpisodeNotFound, EpisodeOver, JournalUnavailable, typed_as
 from spectator.events import Event, Fact, RecordedEvent, Warned, core_fact
 from spectator.journal.attachments import Attachments
-from spectator.journal.base import Journal
+from spectator.journal.base import EpisodeLog
 from spectator.narration.base import Commentator, silent
 
 logger = logging.getLogger(__name__)
@@ -29,15 +28,6 @@ TurnFacts = tuple[int, Sequence[Fact]]
 
 LONG: Final = 64
 """Facts, beyond which they are folded and encoded on a thread."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Batch:
-    """What one emission comes to."""
-
-    events: Sequence[RecordedEvent]
-    state: State
-    seq: int
 
 
 class EpisodeStream:
@@ -64,7 +54,7 @@ class EpisodeStream:
         epoch: str,
         *,
         world: World,
-        journal: Journal,
+        journal: EpisodeLog,
         bus: Bus,
         clock: Clock,
         patience_s: float = 0.0,
@@ -77,20 +67,13 @@ class EpisodeStream:
         self._recorder = Recorder(episode_id, journal, clock, patience_s)
         self._bus = bus
         self._clock = clock
-        self._state: State = state or {}
-        self._head_seq = head_seq
-        self._ended = False
-        self._order = asyncio.Lock()
-
-    @property
-    def state(self) -> State:
+        self.state: State = state or {}
         """What viewers see after event ``head_seq``."""
-        return self._state
-
-    @property
-    def head_seq(self) -> int:
+        self.head_seq = head_seq
         """Number of the last recorded event; 0 before the first."""
-        return self._head_seq
+        self.ended = False
+        """Whether the end is recorded."""
+        self._order = asyncio.Lock()
 
     @property
     def trouble(self) -> Trouble | None:
@@ -98,14 +81,9 @@ class EpisodeStream:
         return self._recorder.trouble
 
     @property
-    def ended(self) -> bool:
-        """Whether the end is recorded."""
-        return self._ended
-
-    @property
     def usage(self) -> Mapping[str, Any]:
         """What models took so far, by actor."""
-        used: Mapping[str, Any] = self._state.get("usage", {})
+        used: Mapping[str, Any] = self.state.get("usage", {})
         return used
 
     async def open(self) -> None:
@@ -159,8 +137,9 @@ class EpisodeStream:
         """
         facts = [(turn, fact) for turn, of_turn in steps for fact in of_turn]
         if facts:
-            if self.trouble is not None and not patient:
-                raise JournalUnavailable(self.trouble.message)
+            trouble = self._recorder.trouble
+            if trouble is not None and not patient:
+                raise JournalUnavailable(trouble.message)
             try:
                 await asyncio.shield(
                     asyncio.get_running_loop().create_task(self._emit(facts, patient, attachments))
@@ -174,43 +153,41 @@ class EpisodeStream:
         self, facts: Sequence[tuple[int, Fact]], patient: bool, attachments: Attachments | None
     ) -> None:
         async with self._order:
-            if self._ended:
+            if self.ended:
                 raise EpisodeOver(self.episode_id)
-            if self._head_seq == 0 and facts[0][1].type != "episode.started":
+            if self.head_seq == 0 and facts[0][1].type != "episode.started":
                 raise EpisodeNotFound(self.episode_id)
-            ends = facts[-1][1].type == "episode.ended"
-            try:
-                batch = await self._made(facts)
-            except EnvironmentFault:
-                if not ends:
-                    raise
-                logger.exception("episode %s: the world's view of the end failed", self.episode_id)
-                batch = self._fold(facts, unchanged, silent)
-            stood_s = await self._record(batch, patient=patient, ends=ends, attachments=attachments)
-            if stood_s and not ends:
+            stood_s = await self._record(facts, patient, attachments)
+            if stood_s and not self.ended:
                 warned = Warned(message=f"The record could not be written for {stood_s:.0f} s. {KEPT}")
-                warning = await self._made([(facts[-1][0], core_fact(warned))])
-                await self._record(warning, patient=patient)
-
-    async def _made(self, facts: Sequence[tuple[int, Fact]]) -> _Batch:
-        """The events that ``facts`` come to; large batches are made on a worker thread."""
-        fold = partial(self._fold, facts, self._world.projection, self._world.commentator)
-        return await asyncio.to_thread(fold) if len(facts) > LONG else fold()
+                await self._record([(facts[-1][0], core_fact(warned))], patient)
 
     async def _record(
-        self, batch: _Batch, *, patient: bool, ends: bool = False, attachments: Attachments | None = None
+        self, facts: Sequence[tuple[int, Fact]], patient: bool, attachments: Attachments | None = None
     ) -> float:
-        stood_s = await self._recorder.record(
-            batch.events, patient=patient, last=ends, attachments=attachments
-        )
-        self._state, self._head_seq, self._ended = batch.state, batch.seq, ends
-        self._bus.publish(batch.events)
+        """Fold ``facts``, large batches on a worker thread, record and publish what they come to.
+
+        Returns:
+            Seconds that the journal could not be written.
+        """
+        ends = facts[-1][1].type == "episode.ended"
+        fold = partial(self._fold, facts, self._world.projection, self._world.commentator)
+        try:
+            events, view = await asyncio.to_thread(fold) if len(facts) > LONG else fold()
+        except EnvironmentFault:
+            if not ends:
+                raise
+            logger.exception("episode %s: the world's view of the end failed", self.episode_id)
+            events, view = self._fold(facts, unchanged, silent)
+        stood_s = await self._recorder.record(events, patient=patient, last=ends, attachments=attachments)
+        self.state, self.head_seq, self.ended = view.state, view.seq, ends
+        self._bus.publish(events)
         return stood_s
 
     def _fold(
         self, facts: Sequence[tuple[int, Fact]], projection: Projection, commentator: Commentator
-    ) -> _Batch:
-        fold = ViewFold(projection, commentator, state=self._state, seq=self._head_seq)
+    ) -> tuple[list[RecordedEvent], ViewFold]:
+        fold = ViewFold(projection, commentator, state=self.state, seq=self.head_seq)
         at, name = timestamp(self._clock.now()), self._world.name
         events: list[RecordedEvent] = []
         with typed_as(
@@ -218,4 +195,4 @@ class EpisodeStream:
         ):
             for turn, fact in facts:
                 events += fold.add(Event(self.episode_id, self.epoch, 0, at, turn, fact.type, fact.data))
-        return _Batch(events, fold.state, fold.seq)
+        return events, fold

@@ -6,8 +6,9 @@ import logging
 from datetime import UTC, date, datetime, timedelta
 from typing import Final
 
+from spectator.clock import timestamp
 from spectator.episodes.record.view import State
-from spectator.errors import JournalError
+from spectator.errors import EpisodeDamaged, JournalError
 from spectator.events import Event
 from spectator.journal.base import EpisodeFilter, EpisodeSummary, Journal
 from spectator.policies.spending import Spent
@@ -46,19 +47,21 @@ async def spent_on(journal: Journal, day: date | None) -> Spent:
     while page := await journal.episodes(EpisodeFilter(before=before, limit=PAGE)):
         for summary in page:
             before = summary.episode_id
-            if earliest is not None and datetime.fromisoformat(summary.started_at) < earliest:
+            if earliest is not None and summary.started_at < timestamp(earliest):
                 return spent
             try:
                 if await _asks_a_model(journal, summary):
                     spent += await _spent_by(journal, summary, day)
-            except JournalError:
+            except (JournalError, ValueError, LookupError, TypeError):
                 logger.exception("what episode %s spent cannot be read", before)
     return spent
 
 
 async def _asks_a_model(journal: Journal, summary: EpisodeSummary) -> bool:
-    (first,) = await journal.read(summary.episode_id, limit=1)
-    return any(seat["source"] == "model" for seat in first.event.data["seats"].values())
+    first = await journal.read(summary.episode_id, limit=1)
+    if not first or first[0].event.type != "episode.started":
+        raise EpisodeDamaged(f"the record of {summary.episode_id} does not begin with its start")
+    return any(seat["source"] == "model" for seat in first[0].event.data["seats"].values())
 
 
 async def _spent_by(journal: Journal, summary: EpisodeSummary, day: date | None) -> Spent:

@@ -8,14 +8,14 @@ from typing import Any
 
 from spectator.events import RecordedEvent
 from spectator.journal.attachments import Attachments
-from spectator.journal.base import Journal
+from spectator.journal.base import EpisodeLog
 from spectator.model_calls import ModelCall
 
 Calls = Mapping[int, Sequence[ModelCall]]
 """The calls behind each decision, by its turn, which is the same in a record and in its derived view."""
 
 
-async def calls_of(journal: Journal, episode_id: str, *, until: int | None = None) -> Calls:
+async def calls_of(journal: EpisodeLog, episode_id: str, *, until: int | None = None) -> Calls:
     """The calls of an episode; it is empty where none were recorded.
 
     Args:
@@ -34,7 +34,9 @@ async def calls_of(journal: Journal, episode_id: str, *, until: int | None = Non
     return calls
 
 
-async def with_whole_replies(journal: Journal, recorded: Sequence[RecordedEvent]) -> Sequence[RecordedEvent]:
+async def with_whole_replies(
+    journal: EpisodeLog, recorded: Sequence[RecordedEvent]
+) -> Sequence[RecordedEvent]:
     """``recorded`` with every reply in its event, whatever its length, for policies that remember.
 
     Reads the calls only where an event lacks a reply. The texts stay as they are recorded.

@@ -78,11 +78,11 @@ def checked_decision(
                 action=action,
                 legal=[clean_text(str(one.get("tool", "")), MAX_NAME) for one in offered[:MAX_OFFERED]],
                 reasoning=clean_text(decision.reasoning, MAX_REASONING),
-                raw_text=_cleaned(decision.raw_text, MAX_RAW_TEXT),
+                raw_text=decision.raw_text and clean_text(decision.raw_text, MAX_RAW_TEXT),
                 parse=decision.parse,
-                fallback_reason=_cleaned(decision.fallback_reason, MAX_NAME),
+                fallback_reason=decision.fallback_reason and clean_text(decision.fallback_reason, MAX_NAME),
                 failure_class=failure_of(decision),
-                model=_cleaned(decision.model, MAX_NAME),
+                model=decision.model and clean_text(decision.model, MAX_NAME),
                 latency_s=latency_s,
                 tokens_in=decision.tokens_in,
                 tokens_out=decision.tokens_out,
@@ -117,12 +117,13 @@ def _deeper_than(limit: int, value: Any) -> bool:
     return limit == 0 or any(_deeper_than(limit - 1, item) for item in items)
 
 
-def _cleaned(text: str | None, limit: int) -> str | None:
-    return None if text is None else clean_text(text, limit)
-
-
-def check_contract(stepped: Stepped, world: World) -> None:
+def check_contract(stepped: Stepped, world: World, *, beginning: bool = False) -> None:
     """Check what ``world`` answered.
+
+    Args:
+        stepped: Its answer.
+        world: What it declares.
+        beginning: Whether nothing was done yet that could be rewarded.
 
     Raises:
         EnvironmentFault: It broke its contract.
@@ -140,6 +141,8 @@ def check_contract(stepped: Stepped, world: World) -> None:
         raise EnvironmentFault(f"refused an action by {observation.refused.rule} and yet rewarded it")
     if observation.done:
         return
+    if beginning and observation.reward != 0.0:
+        raise EnvironmentFault(f"gave the reward {observation.reward} before the first action")
     if observation.actor not in actors:
         raise EnvironmentFault(f"asks {observation.actor!r}, which is none of {', '.join(actors)}")
     actions = world.profile.actions
@@ -147,14 +150,3 @@ def check_contract(stepped: Stepped, world: World) -> None:
         raise EnvironmentFault(f"leaves {observation.actor} nothing legal to do")
     if actions != "tools" and observation.legal_actions:
         raise EnvironmentFault(f"lists legal actions, although its profile says that actions are {actions}")
-
-
-def check_beginning(stepped: Stepped) -> None:
-    """Check the answer to ``reset`` beyond :func:`check_contract`: nothing was done that could be rewarded.
-
-    Raises:
-        EnvironmentFault: It was rewarded, although the episode goes on.
-    """
-    observation = stepped.observation
-    if observation.reward != 0.0 and not observation.done:
-        raise EnvironmentFault(f"gave the reward {observation.reward} before the first action")

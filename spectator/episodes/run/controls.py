@@ -125,8 +125,9 @@ class Control:
         if self._end is not None:
             raise EndRequested
         try:
-            self._left = limit_s if self.paused else None
-            async with asyncio.timeout(None if self.paused else limit_s) as scope:
+            playing = self._playing.is_set()
+            self._left = None if playing else limit_s
+            async with asyncio.timeout(limit_s if playing else None) as scope:
                 self._wait = scope
                 yield scope
         except TimeoutError:
@@ -137,14 +138,13 @@ class Control:
             self._wait = self._left = None
 
     async def play_on(self) -> None:
-        """Return at once, or when a pause is over.
+        """Wait until no pause holds.
 
         Raises:
             EndRequested: The end was asked for meanwhile.
         """
-        if self.held:
-            async with self.waiting():
-                await self._playing.wait()
+        async with self.waiting():
+            await self._playing.wait()
 
     async def keep_pace(self, step_began: float, beats: float) -> None:
         """Wait until the next step is due, by whatever pace holds by then.

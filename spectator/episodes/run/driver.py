@@ -8,21 +8,23 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from collections.abc import Awaitable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final, Protocol, Self
+from typing import Any, Protocol
 
 from spectator.clock import Clock
-from spectator.episodes.run.contract_checks import check_beginning, check_contract, checked_decision, sealed
+from spectator.episodes.run.contract_checks import check_contract, sealed
 from spectator.episodes.run.controls import Control, EndRequest, EndRequested
 from spectator.episodes.run.failing import FailureRule, Suspending
+from spectator.episodes.run.limits import EpisodeLimits
 from spectator.episodes.run.pacing import beats_in
 from spectator.episodes.run.partial_decision import Thinking
 from spectator.episodes.run.plan import EpisodePlan
+from spectator.episodes.run.seated import SeatedPolicies
 from spectator.episodes.run.step_events import DETAIL_LENGTH, cut_short, facts_of_step, finished, with_total
-from spectator.episodes.run.time_budget import Budget
 from spectator.errors import (
     DecisionTimeout,
     EnvironmentFault,
@@ -43,38 +45,13 @@ from spectator.events import (
 from spectator.journal.attachments import Attachments
 from spectator.model_calls import ModelCall
 from spectator.observations import Observation
-from spectator.policies.base import Action, Decision, KeepsTime, Policy, ScriptedPolicy, SeesTruth
-from spectator.policies.spending import EpisodeBudget, Spends
+from spectator.policies.base import Policy
+from spectator.policies.spending import EpisodeBudget
 from spectator.steppers.base import Stepped, Stepper
 from spectator.steppers.inline import InlineStepper
 from spectator.text import clean_text
 
 logger = logging.getLogger(__name__)
-
-LET_GO_S: Final = 2.0
-"""Seconds that a policy has to stop thinking, and to close, before nobody waits for it any more."""
-
-
-@dataclass(frozen=True, slots=True)
-class EpisodeLimits:
-    """How long an episode may wait for whom.
-
-    Args:
-        decision_s: Seconds for one decision.
-        step_s: Seconds for one step of the world.
-        reset_s: Seconds for its beginning, which may load data.
-        episode_s: Seconds for all of it, pauses left out.
-    """
-
-    decision_s: float = 120.0
-    step_s: float = 30.0
-    reset_s: float = 60.0
-    episode_s: float = 6 * 3600.0
-
-    @classmethod
-    def patient(cls, decision_s: float) -> Self:
-        """The usual limits, but at least ``decision_s`` for a decision."""
-        return cls(decision_s=max(cls().decision_s, decision_s))
 
 
 class Emit(Protocol):
@@ -139,26 +116,31 @@ class Driver:
         rule: FailureRule | None = None,
     ) -> None:
         self._plan = plan
-        self._rule = rule or (lambda actor, decision: plan.on_failure)
         self._episode_id = episode_id
         self._emit = emit
         self._control = control
         self._clock = clock
         self._limits = limits
-        self._thinking = thinking or Thinking(clock)
-        self._budget = budget
         self._past = past
         self._stepper = stepper
         self._at_once = isinstance(stepper, InlineStepper)  # its answers are never waited for
-        self._seats: dict[str, Policy] = {} if past is None else dict(past.seats)
-        self._scripted: dict[str, ScriptedPolicy] = {}  # those of the seats that are never waited for
+        self._policies = SeatedPolicies(
+            plan,
+            episode_id,
+            {} if past is None else past.seats,
+            stepper=stepper,
+            control=control,
+            clock=clock,
+            limits=limits,
+            thinking=thinking or Thinking(clock),
+            budget=budget,
+            rule=rule or (lambda actor, decision: plan.on_failure),
+        )
         self._refusals: dict[str, int] = {} if past is None else dict(past.refusals)
         self._ended: EpisodeEnded | None = None
         self._turn = 0 if past is None else past.turn
         self._total = 0.0 if past is None else past.total
-        self._asked: str | None = None
-        self._deciding: str | None = None
-        self._calls: Sequence[ModelCall] = ()
+        self._until = math.inf
         self._truth: str | None = None
 
     @property
@@ -174,17 +156,15 @@ class Driver:
     @property
     def deciding(self) -> str | None:
         """The actor whose decision is waited for now, if any is."""
-        return self._deciding
+        return self._policies.deciding
 
     def policy(self, actor: str) -> Policy | None:
         """Who decides for ``actor``; ``None`` before the seats are taken."""
-        return self._seats.get(actor)
+        return self._policies.by_actor.get(actor)
 
     def hold(self, held: bool) -> None:
         """Let the clocks of the policies stand still while play does, or run on."""
-        for policy in self._seats.values():
-            if isinstance(policy, KeepsTime):
-                policy.hold(held)
+        self._policies.hold(held)
 
     async def run(self) -> EpisodeEnded | None:
         """Play. Emits everything after ``episode.started``, the end event included, and cleans up.
@@ -263,18 +243,14 @@ class Driver:
         return cut_short(reason, str(error), self._turn, error.failure_class)
 
     def _suspended(self, error: PolicyError) -> Fact:
-        actor, detail = self._asked or self._plan.agent, clean_text(str(error), DETAIL_LENGTH)
+        actor, detail = self._policies.asked or self._plan.agent, clean_text(str(error), DETAIL_LENGTH)
         return core_fact(EpisodeSuspended(actor=actor, failure_class=error.failure_class, detail=detail))
 
     async def _play(self) -> EpisodeEnded:
-        budget = Budget(self._clock, self._limits.episode_s)
         began = self._clock.monotonic()
+        self._until = began + self._limits.episode_s
+        self._policies.seat()
         stepped = await self._begin() if self._past is None else self._past.stepped
-        for actor, policy in self._seats.items():
-            if self._budget is not None and isinstance(policy, Spends):
-                policy.spend_from(self._budget)
-            if isinstance(policy, ScriptedPolicy) and type(policy).decide is ScriptedPolicy.decide:
-                self._scripted[actor] = policy
         await self._emit(self._turn, stepped.facts)
         beats = beats_in(stepped.facts, self._plan.world.beats)
         step_cap = self._plan.world.step_cap(self._plan.options)
@@ -282,17 +258,16 @@ class Driver:
             if self._control.paced:
                 await self._control.keep_pace(began, beats)
             if self._control.held:
-                with budget.standing_still():
-                    await self._control.play_on()
+                await self._stand_still(self._control.play_on())
             if self._turn >= step_cap:
                 return cut_short("step_cap", f"cut short after {step_cap} turns", self._turn)
-            if budget.spent():
+            began = self._clock.monotonic()
+            if began > self._until:
                 longer = f"longer than {self._limits.episode_s:g} s of play"
                 return cut_short("timeout", longer, self._turn)
-            began = self._clock.monotonic()
-            stepped, facts = await self._take_turn(stepped.observation, budget)
-            with budget.standing_still():
-                await self._emit(self._turn, facts, attachments=self._behind_the_decision())
+            stepped, facts, calls = await self._take_turn(stepped.observation)
+            attachments = Attachments(calls=[calls]) if calls else None
+            await self._stand_still(self._emit(self._turn, facts, attachments=attachments))
             beats = beats_in(facts, self._plan.world.beats)
         await self._control.keep_pace(began, beats)
         if cut := stepped.observation.metadata.get("truncated"):
@@ -300,8 +275,11 @@ class Driver:
         self._truth = await self._unsealed()
         return finished(self._total, stepped.state, self._turn, self._plan.world.profile, self._truth)
 
-    def _behind_the_decision(self) -> Attachments | None:
-        return Attachments(calls=[self._calls]) if self._calls else None
+    async def _stand_still(self, wait: Awaitable[None]) -> None:
+        """Wait for what takes no time of play."""
+        began = self._clock.monotonic()
+        await wait
+        self._until += self._clock.monotonic() - began
 
     async def _unsealed(self) -> str | None:
         """What the world hid until now, to be recorded together with the end."""
@@ -314,74 +292,34 @@ class Driver:
 
     async def _begin(self) -> Stepped:
         plan = self._plan
-        self._take_seats()
         stepped = await self._in_world(
             self._stepper.reset(
                 seed=plan.seed,
                 episode_id=self._episode_id,
                 options=plan.options,
                 limit_s=self._limits.reset_s,
-            )
+            ),
+            beginning=True,
         )
-        check_beginning(stepped)
         self._total += stepped.observation.reward
         return stepped
 
-    async def _take_turn(self, observation: Observation, budget: Budget) -> tuple[Stepped, list[Fact]]:
-        actor = self._asked = observation.actor
+    async def _take_turn(
+        self, observation: Observation
+    ) -> tuple[Stepped, Sequence[Fact], Sequence[ModelCall]]:
+        actor = observation.actor
         assert actor is not None
-        action, decided = await self._decide(actor, observation)
+        action, decided, calls = await self._policies.decide(actor, observation, self._turn + 1)
         began = self._clock.monotonic()
         stepped = await self._in_world(self._stepper.step(action, limit_s=self._limits.step_s))
         took = self._clock.monotonic() - began
         if self._control.held:
-            with budget.standing_still():
-                await self._control.play_on()
+            await self._stand_still(self._control.play_on())
         self._turn += 1
         self._total += stepped.observation.reward
-        return stepped, facts_of_step(actor, decided, stepped, took, self._refusals)
+        return stepped, facts_of_step(actor, decided, stepped, took, self._refusals), calls
 
-    async def _decide(self, actor: str, observation: Observation) -> tuple[Action, Fact]:
-        began = self._clock.monotonic()
-        scripted = self._scripted.get(actor)
-        if scripted is not None:
-            with typed_as(self._could_not_decide, passing=()):
-                decision = scripted.choose(observation)
-        else:
-            sees = isinstance(self._seats[actor], SeesTruth)
-            truth = await self._stepper.snapshot(limit_s=self._limits.step_s) if sees else None
-            with typed_as(self._could_not_decide, passing=(EndRequested, DecisionTimeout)):
-                decision = await self._ask(actor, observation, truth)
-        took = self._clock.monotonic() - began
-        action, decided = checked_decision(actor, decision, took, observation.legal_actions)
-        self._calls = decision.calls
-        reaction = self._rule(actor, decision)
-        if "failure_class" in decided.data and reaction != "fallback":
-            kind = Suspending if reaction == "suspend" else PolicyError
-            why = f"{actor} could not decide: {decision.fallback_reason}"
-            raise kind(why, failure_class=decided.data["failure_class"])
-        return action, decided
-
-    async def _ask(self, actor: str, observation: Observation, truth: bytes | None) -> Decision:
-        policy, limit = self._seats[actor], self._limits.decision_s
-        if truth is not None and isinstance(policy, SeesTruth):
-            policy.see(truth)
-        self._deciding = actor
-        with self._thinking.deciding(actor, self._turn + 1, policy):
-            deciding = asyncio.get_running_loop().create_task(policy.decide(observation, deadline=limit))
-            try:
-                async with self._control.waiting(limit):
-                    await asyncio.wait([deciding])
-            except TimeoutError as error:
-                raise DecisionTimeout(f"{actor} did not decide within {limit:g} s") from error
-            finally:
-                self._deciding = None
-                await _let_go(deciding)
-        if deciding.cancelled():
-            raise PolicyError("what it waited for was cancelled")
-        return deciding.result()
-
-    async def _in_world(self, answer: Coroutine[Any, Any, Stepped]) -> Stepped:
+    async def _in_world(self, answer: Coroutine[Any, Any, Stepped], *, beginning: bool = False) -> Stepped:
         try:
             if self._at_once:
                 stepped = await answer
@@ -393,61 +331,13 @@ class Driver:
             raise
         finally:
             answer.close()
-        check_contract(stepped, self._plan.world)
+        check_contract(stepped, self._plan.world, beginning=beginning)
         return stepped
-
-    def _take_seats(self) -> None:
-        with typed_as(partial(self._policy_failed, "a policy could not be built"), passing=()):
-            for actor in self._plan.world.actors:
-                self._seats[actor] = self._plan.policy(actor)
-
-    def _could_not_decide(self, error: Exception) -> PolicyError:
-        return self._policy_failed(f"{self._asked} could not decide", error)
-
-    def _policy_failed(self, what: str, error: Exception) -> PolicyError:
-        logger.error("episode %s: %s", self._episode_id, what, exc_info=error)
-        failure_class = error.failure_class if isinstance(error, PolicyError) else None
-        return PolicyError(f"{what}: {type(error).__name__}: {error}", failure_class=failure_class)
 
     async def let_go(self) -> None:
         """Close the environment and the policies; :meth:`run` does so itself."""
         await self._stepper.aclose()
-        loop = asyncio.get_running_loop()
-        closing = {actor: loop.create_task(_close(policy)) for actor, policy in self._seats.items()}
-        if closing:
-            await asyncio.wait(closing.values(), timeout=LET_GO_S)
-        for actor, task in closing.items():
-            await _let_go(task)
-            if task.done() and not task.cancelled() and task.exception() is None:
-                continue
-            logger.error(
-                "episode %s: the policy of %s could not be closed",
-                self._episode_id,
-                actor,
-                exc_info=task.exception() if task.done() and not task.cancelled() else None,
-            )
-
-
-async def _close(policy: Policy) -> None:
-    await policy.aclose()
-
-
-async def _let_go(task: asyncio.Task[Any]) -> None:
-    """Cancel ``task``; stop waiting after :data:`LET_GO_S` for one that will not be cancelled."""
-    if not task.done():
-        task.cancel()
-        await asyncio.wait([task], timeout=LET_GO_S)
-    if not task.done():
-        logger.warning("%r ignores its cancellation and is given up", task.get_coro())
-        task.add_done_callback(_forget)
-    else:
-        _forget(task)
-
-
-def _forget(task: asyncio.Task[Any]) -> None:
-    """Take note of an error that nobody else will."""
-    if not task.cancelled():
-        task.exception()
+        await self._policies.aclose()
 
 
 def _unrecorded(episode_id: str, error: Exception) -> JournalError:

@@ -83,7 +83,11 @@ class Anchor:
             raise OSError(
                 "its write-ahead log was moved or removed; put it back, or stop the server, which saves it"
             )
-        if self._log_identity is not None and _beginning(self._log) not in WAL_MAGIC:
+        if self._log_identity is None:
+            return
+        with open(self._log, "rb", buffering=0) as log:
+            beginning = log.read(4)
+        if beginning not in WAL_MAGIC:
             raise OSError(f"its write-ahead log was overwritten or cut off; {RESTART}")
 
 
@@ -94,14 +98,6 @@ def _look(path: str) -> tuple[tuple[int, int] | None, int]:
     except FileNotFoundError:
         return None, 0
     return (status.st_dev, status.st_ino), status.st_size
-
-
-def _beginning(path: str) -> bytes:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        return os.read(descriptor, 4)
-    finally:
-        os.close(descriptor)
 
 
 def _bytes_of(connection: Connection) -> int:
@@ -262,10 +258,13 @@ def _prepared(engine: Engine, url: str, writable: bool) -> Engine:
                 version = SCHEMA_VERSION
             if version == SCHEMA_VERSION and writable:
                 prove_writable(connection)
-    except (SQLAlchemyError, OSError) as error:
+    except (SQLAlchemyError, OSError, UnicodeDecodeError) as error:
         engine.dispose()
         raise _unopened(where, error) from error
     readable = {SCHEMA_VERSION, *(OLD_VIEWS if engine.dialect.name == "sqlite" and not writable else ())}
+    if version is None or version < 1:
+        engine.dispose()
+        raise JournalDamaged(f"the journal at {where} is damaged: it says schema version {version}")
     if version not in readable:
         engine.dispose()
         raise ConfigurationError(
@@ -275,10 +274,17 @@ def _prepared(engine: Engine, url: str, writable: bool) -> Engine:
     return engine
 
 
+NOT_OURS: Final = ("no such column", "no such table")
+"""What SQLite says of a journal whose own schema was overwritten."""
+
+
 def is_damage(error: BaseException) -> bool:
-    """Whether SQLite says that the file itself is wrong."""
-    name = str(getattr(getattr(error, "orig", None), "sqlite_errorname", ""))
-    return name.startswith(DAMAGED)
+    """Whether SQLite says that the file itself is wrong, if only in bytes that are no text."""
+    if isinstance(error, UnicodeDecodeError):
+        return True
+    origin = getattr(error, "orig", None)
+    name = str(getattr(origin, "sqlite_errorname", ""))
+    return name.startswith(DAMAGED) or str(origin).startswith(NOT_OURS)
 
 
 def _unopened(where: str, error: Exception) -> JournalError:

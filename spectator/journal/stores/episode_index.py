@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import update
-
 from spectator.events import Event
-from spectator.journal.stores.schema import episodes
 
 
 def row_of_start(started: Event) -> dict[str, Any]:
@@ -33,20 +30,17 @@ def row_of_start(started: Event) -> dict[str, Any]:
     }
 
 
-def end_of(ended: Event, seq: int, digest: bytes) -> Any:
-    """The statement that notes the end of an episode, with the number and the digest of its last event."""
+def row_of_end(ended: Event, seq: int, digest: bytes) -> dict[str, Any]:
+    """What notes the end of ``episode`` in its row, with the number and the digest of its last event."""
     data = ended.data
-    return (
-        update(episodes)
-        .where(episodes.c.episode_id == ended.episode_id)
-        .values(
-            ended_at=ended.at,
-            reason=data["reason"],
-            score=data["score"],
-            result=data["result"],
-            turns=data["turns"],
-            detail=data.get("detail"),
-            end_seq=seq,
-            end_digest=digest,
-        )
-    )
+    return {
+        "episode": ended.episode_id,
+        "ended_at": ended.at,
+        "reason": data["reason"],
+        "score": data["score"],
+        "result": data["result"],
+        "turns": data["turns"],
+        "detail": data.get("detail"),
+        "end_seq": seq,
+        "end_digest": digest,
+    }

@@ -1,18 +1,32 @@
-"""The statements that add rows to the journal's tables, compiled once."""
+"""The statements that write the journal's tables, compiled once."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
-from sqlalchemy import Connection, Dialect, Table, insert
+from sqlalchemy import Connection, Dialect, Row, bindparam, func, insert, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
 from spectator.events import Event
 from spectator.journal.attachments import truth_digest
 from spectator.journal.packing import compressed
 from spectator.journal.stores.call_rows import CallRows
-from spectator.journal.stores.schema import calls, events, messages, truths
+from spectator.journal.stores.schema import calls, episodes, events, messages, truths
+
+EventRow = tuple[str, int, str, bytes]
+"""Episode, number, text and digest of an event."""
+
+EVENT_COLUMNS: Final = ("episode_id", "seq", "text", "digest")
+"""What an :data:`EventRow` holds."""
+
+ENDED: Final = (
+    "ended_at", "reason", "score", "result", "turns", "detail", "end_seq", "end_digest",
+)  # fmt: skip
+"""What the row of an episode holds only once it ended."""
+
+STARTED: Final = tuple(column.name for column in episodes.c if column.name not in ENDED)
+"""What it holds from its start."""
 
 
 class Insertion:
@@ -24,21 +38,33 @@ class Insertion:
 
     def __init__(self, dialect: Dialect) -> None:
         own: Any = postgresql.insert if dialect.name == "postgresql" else sqlite.insert
-        self._events = _Statement(insert(events), dialect)
-        self._calls = _Statement(insert(calls), dialect)
-        self._truths = _Statement(insert(truths), dialect)
-        self._messages = _Statement(own(messages).on_conflict_do_nothing(), dialect)
+        whose: Any = bindparam("episode")
+        newest = select(func.max(events.c.seq)).where(events.c.episode_id == whose).scalar_subquery()
+        last = select(events.c.seq, events.c.digest).where(
+            events.c.episode_id == whose, events.c.seq == newest
+        )
+        end = update(episodes).where(episodes.c.episode_id == whose)
+        self.events = _Statement(insert(events), dialect, EVENT_COLUMNS)
+        """Adds events; takes each :data:`EventRow` as it is."""
+        self.start = _Statement(insert(episodes), dialect, STARTED)
+        """Adds the row of an episode that begins."""
+        self.end = _Statement(end.values({name: bindparam(name) for name in ENDED}), dialect)
+        """Notes the end of ``episode``."""
+        self._last = _Statement(last, dialect)
+        self._calls = _Statement(insert(calls), dialect, calls.c.keys())
+        self._truths = _Statement(insert(truths), dialect, truths.c.keys())
+        self._messages = _Statement(own(messages).on_conflict_do_nothing(), dialect, messages.c.keys())
 
-    def events(self, connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Add events."""
-        self._events.run(connection, rows)
+    def last(self, connection: Connection, episode_id: str) -> Row[Any] | None:
+        """Number and digest of the last event of an episode; ``None`` where there is none."""
+        return self._last.found(connection, {"episode": episode_id})
 
     def calls(self, connection: Connection, rows: CallRows) -> None:
         """Add calls, and those of their messages that are not there yet."""
         if rows.messages:
-            self._messages.run(connection, rows.message_rows())
+            self._messages(connection, rows.message_rows())
         if rows.calls:
-            self._calls.run(connection, rows.calls)
+            self._calls(connection, rows.calls)
 
     def truth(self, connection: Connection, ended: Event, truth: str) -> None:
         """Add the sealed truth of an episode.
@@ -48,18 +74,39 @@ class Insertion:
         """
         if ended.type != "episode.ended" or ended.data.get("truth") != truth_digest(truth):
             raise ValueError(f"event {ended.seq} is not the end that states this truth")
-        self._truths.run(connection, [{"episode_id": ended.episode_id, "body": compressed(truth.encode())}])
+        self._truths(connection, [{"episode_id": ended.episode_id, "body": compressed(truth.encode())}])
 
 
 class _Statement:
-    def __init__(self, statement: Any, dialect: Dialect) -> None:
-        table: Table = statement.table
-        compiled = statement.compile(dialect=dialect, column_keys=[column.name for column in table.c])
-        self._text = str(compiled)
-        self._order = compiled.positiontup
+    """A statement, and the order in which the database's driver takes its values.
 
-    def run(self, connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Add ``rows``."""
-        order = self._order
-        values: Any = rows if order is None else [tuple(row[name] for name in order) for row in rows]
-        connection.exec_driver_sql(self._text, values)
+    Args:
+        statement: What is run.
+        dialect: The database's.
+        columns: Those that it sets, where it inserts.
+    """
+
+    def __init__(self, statement: Any, dialect: Dialect, columns: Sequence[str] | None = None) -> None:
+        compiled = statement.compile(dialect=dialect, column_keys=columns)
+        order = compiled.positiontup
+        self._text = str(compiled)
+        self._order = None if order is None else tuple(order)  # None: the driver takes values by name
+        self._columns = columns
+
+    def __call__(self, connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Run it for each of ``rows``."""
+        connection.exec_driver_sql(self._text, [self._in_order(row) for row in rows])
+
+    def of_tuples(self, connection: Connection, rows: Sequence[tuple[Any, ...]]) -> None:
+        """Run it for each of ``rows``, whose values are in the order of its columns."""
+        if self._order == self._columns:
+            connection.exec_driver_sql(self._text, list(rows))
+        else:
+            self(connection, [dict(zip(self._columns or (), row, strict=True)) for row in rows])
+
+    def found(self, connection: Connection, row: Mapping[str, Any]) -> Row[Any] | None:
+        """The first row that it finds with the values of ``row``."""
+        return connection.exec_driver_sql(self._text, self._in_order(row)).first()
+
+    def _in_order(self, row: Mapping[str, Any]) -> Any:
+        return row if self._order is None else tuple([row[name] for name in self._order])

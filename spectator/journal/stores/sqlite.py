@@ -8,20 +8,27 @@ corrupt, while a power cut may lose the last commits; that spares an fsync for e
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import fields
 from datetime import datetime
 from typing import Any, Final, Self, TypeVar
 
-from sqlalchemy import Connection, func, or_, select
+from sqlalchemy import Connection, Select, func, or_, select
 from sqlalchemy.exc import DatabaseError
 
-from spectator.errors import EpisodeNotFound, JournalDamaged, JournalError, JournalUnavailable, TruthSealed
+from spectator.errors import (
+    EpisodeDamaged,
+    EpisodeNotFound,
+    JournalDamaged,
+    JournalError,
+    JournalUnavailable,
+    TruthSealed,
+)
 from spectator.events import RecordedEvent, decode
 from spectator.journal.attachments import Attachments, RecordedCall
 from spectator.journal.base import EpisodeFilter, EpisodeSummary, Synchronous
-from spectator.journal.chain import Link
+from spectator.journal.chain import GENESIS, Link, extend
 from spectator.journal.packing import expanded
 from spectator.journal.stores import retention
 from spectator.journal.stores.call_reading import CallReader
@@ -33,6 +40,7 @@ from spectator.journal.stores.database import (
     reason,
     run_to_its_end,
 )
+from spectator.journal.stores.leases import Lease, held
 from spectator.journal.stores.retention import Figures, Keep, Surplus
 from spectator.journal.stores.schema import episodes, events, schema, truths
 from spectator.journal.stores.writer import Writer
@@ -50,6 +58,9 @@ FILTERED: Final = (
 
 READ_BATCH: Final = 500
 """Events that a stream reads at once."""
+
+READ_ONLY: Final = "the journal was opened to be read only"
+"""Why nothing can be written, for people."""
 
 SUMMARY_FIELDS: Final = tuple(field.name for field in fields(EpisodeSummary))
 
@@ -108,25 +119,49 @@ class SqlJournal:
         self, events: Sequence[RecordedEvent], *, attachments: Attachments | None = None
     ) -> None:
         """Record ``events`` of one episode and what belongs to them, all or none."""
-        if not events:
-            return
-        await self._writing().append(events, attachments)
+        if self._writer is None:
+            raise JournalError(READ_ONLY)
+        if events:
+            await self._writer.append(events, attachments)
+
+    async def append_held(
+        self, fence: int, events: Sequence[RecordedEvent], attachments: Attachments | None = None
+    ) -> None:
+        """Record ``events`` of one episode while a lease of it is held; the lease is over with its end.
+
+        Args:
+            fence: Number of the lease, see :class:`~spectator.journal.stores.leases.Leases`; it is proved in
+                the same transaction.
+            events: At least one.
+            attachments: What belongs to them.
+
+        Raises:
+            LeaseLost: The lease is over; nothing is recorded.
+            JournalError: See :meth:`spectator.journal.base.EpisodeLog.append`.
+        """
+        await self._writing().append(events, attachments, fence)
+
+    async def transact(self, work: Callable[[Connection], _Result]) -> _Result:
+        """Do small ``work`` in one transaction, between two commits; appends wait meanwhile.
+
+        Raises:
+            JournalError: It could not be done, and nothing of it was.
+        """
+        return await self._writing().run(work)
 
     async def read(
         self, episode_id: str, *, after_seq: int = 0, limit: int | None = None
     ) -> list[RecordedEvent]:
         """Events of an episode with ``seq > after_seq``, in order."""
-        wanted = (
-            select(events.c.text)
-            .where(events.c.episode_id == episode_id, events.c.seq > after_seq)
-            .order_by(events.c.seq)
-            .limit(limit)
-        )
-        texts = await self._query(lambda connection: connection.scalars(wanted).all())
+        texts = await self.texts(episode_id, after_seq=after_seq, limit=limit)
         try:
             return [decode(text) for text in texts]
         except ValueError as error:
-            raise JournalError(f"an event of {episode_id} cannot be read: {error}") from error
+            raise EpisodeDamaged(f"an event of {episode_id} cannot be read: {error}") from error
+
+    async def texts(self, episode_id: str, *, after_seq: int = 0, limit: int | None = None) -> list[str]:
+        """The same, not decoded."""
+        return await self._query(lambda connection: _texts(connection, episode_id, after_seq, limit))
 
     async def stream(self, episode_id: str, *, after_seq: int = 0) -> AsyncIterator[RecordedEvent]:
         """The same, a batch at a time."""
@@ -205,6 +240,10 @@ class SqlJournal:
             lambda connection: [_summary(row) for row in connection.execute(query).mappings()]
         )
 
+    async def leases(self) -> list[Lease]:
+        """The leases under which episodes are being recorded now; see :class:`.leases.Leases`."""
+        return await self._query(held)
+
     async def figures(self) -> Figures:
         """How large the journal is."""
         return await self._query(retention.figures)
@@ -248,7 +287,7 @@ class SqlJournal:
 
     def _writing(self) -> Writer:
         if self._writer is None:
-            raise JournalError("the journal was opened to be read only")
+            raise JournalError(READ_ONLY)
         if self._closed:
             raise JournalError("the journal is closed")
         return self._writer
@@ -295,7 +334,7 @@ class SqlJournal:
             raise JournalError("the journal is closed")
         try:
             return await asyncio.get_running_loop().run_in_executor(self._readers, run)
-        except DatabaseError as error:
+        except (DatabaseError, UnicodeDecodeError) as error:
             kind = JournalDamaged if is_damage(error) else JournalError
             raise kind(f"the journal cannot be read: {reason(error)}") from error
 
@@ -303,6 +342,56 @@ class SqlJournal:
 def _rewrite(connection: Connection) -> None:
     for statement in ("PRAGMA auto_vacuum=INCREMENTAL", "VACUUM", "PRAGMA wal_checkpoint(TRUNCATE)"):
         run_to_its_end(connection, statement)
+
+
+def _texts(connection: Connection, episode_id: str, after_seq: int, limit: int | None) -> list[str]:
+    """The events after ``after_seq``, none missing and each as it was recorded.
+
+    Raises:
+        EpisodeDamaged: One is missing, or does not fit its digest.
+    """
+    known = connection.execute(_ends(episode_id)).first()  # before the events: more may come meanwhile
+    wanted = (
+        select(events.c.seq, events.c.text, events.c.digest)
+        .where(events.c.episode_id == episode_id, events.c.seq >= after_seq)
+        .order_by(events.c.seq)
+        .limit(None if limit is None else limit + (after_seq > 0))
+    )
+    rows = connection.execute(wanted).all()
+    if rows and rows[0].seq == after_seq:
+        digest, rows = rows[0].digest, rows[1:]
+    else:
+        digest = GENESIS if after_seq <= 0 else None
+    seq, wrong = _followed(rows, max(after_seq, 0), digest)
+    if known is not None:  # else it is being removed
+        head = max(known.end_seq or 0, known.head_seq or 0)
+        if not wrong and seq < head and (limit is None or len(rows) < limit):
+            wrong = f"events {seq + 1} to {head} are missing from the record"
+        if wrong:
+            raise EpisodeDamaged(f"{episode_id}: {wrong}")
+    return [row.text for row in rows]
+
+
+def _ends(episode_id: str) -> Select[tuple[int, int]]:
+    """Where an episode ended, and the last of its events that the table's index knows."""
+    head = select(func.max(events.c.seq)).where(events.c.episode_id == episode_id).scalar_subquery()
+    return select(episodes.c.end_seq, head.label("head_seq")).where(episodes.c.episode_id == episode_id)
+
+
+def _followed(rows: Iterable[Any], seq: int, digest: bytes | None) -> tuple[int, str]:
+    """The number of the last of ``rows``, and what is wrong with the first that does not follow."""
+    for row in rows:
+        if row.seq != seq + 1:
+            return seq, f"event {seq + 1} is missing from the record"
+        if not isinstance(row.text, str) or _broken(row, digest):
+            return seq, f"event {row.seq} is not as it was recorded"
+        seq, digest = row.seq, row.digest
+    return seq, ""
+
+
+def _broken(row: Any, before: bytes | None) -> bool:
+    """Whether an event does not fit its digest, where there is one."""
+    return bool(row.digest is not None and before is not None and row.digest != extend(before, row.text))
 
 
 def _links(episode_id: str, after_seq: int) -> Callable[[Connection], list[Link]]:
@@ -319,7 +408,9 @@ def _summaries() -> Any:
     own = events.c.episode_id == episodes.c.episode_id
     head_seq = select(func.max(events.c.seq)).where(own).scalar_subquery()
     digest = select(events.c.digest).where(own).order_by(events.c.seq.desc()).limit(1).scalar_subquery()
-    return select(*episodes.c, head_seq.label("head_seq"), digest.label("digest"))
+    return select(
+        *episodes.c, func.coalesce(episodes.c.end_seq, head_seq).label("head_seq"), digest.label("digest")
+    )
 
 
 def _summary(row: Any) -> EpisodeSummary:

@@ -12,18 +12,26 @@ from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any, Final, TypeVar
 
-from sqlalchemy import Connection, insert, select
+from sqlalchemy import Connection
 from sqlalchemy.exc import IntegrityError, OperationalError
 
-from spectator.errors import JournalError, JournalUnavailable, SequenceConflict, SpectatorError, typed_as
+from spectator.errors import (
+    JournalError,
+    JournalUnavailable,
+    LeaseLost,
+    SequenceConflict,
+    SpectatorError,
+    typed_as,
+)
 from spectator.events import RecordedEvent
+from spectator.futures import answer, settle
 from spectator.journal.attachments import Attachments
 from spectator.journal.chain import GENESIS, extend
 from spectator.journal.stores.call_rows import CallRows, Prompt
 from spectator.journal.stores.database import RESTART, Database, is_damage, reason
-from spectator.journal.stores.episode_index import end_of, row_of_start
-from spectator.journal.stores.insertion import Insertion
-from spectator.journal.stores.schema import episodes, events
+from spectator.journal.stores.episode_index import row_of_end, row_of_start
+from spectator.journal.stores.insertion import EventRow, Insertion
+from spectator.journal.stores.leases import NotHeld, let_go, prove_held
 
 logger = logging.getLogger(__name__)
 
@@ -40,7 +48,7 @@ KEPT_HEADS: Final = 4096
 class _Append:
     events: Sequence[RecordedEvent]
     attachments: Attachments | None
-    loop: asyncio.AbstractEventLoop
+    fence: int | None
     done: asyncio.Future[None]
 
 
@@ -48,7 +56,6 @@ class _Append:
 class _Job:
     work: Callable[[Connection], Any]
     within: bool
-    loop: asyncio.AbstractEventLoop
     done: asyncio.Future[Any]
 
 
@@ -73,6 +80,9 @@ class Writer:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._insertion = Insertion(database.engine.dialect)
+        self._hold: Callable[[Connection], None] = (
+            (lambda connection: None) if database.anchor is None else database.anchor.hold
+        )
         self._appends: SimpleQueue[_Append | _Job | None] = SimpleQueue()
         self._heads: OrderedDict[str, _Head] = OrderedDict()
         self._over = False
@@ -82,20 +92,24 @@ class Writer:
     @property
     def alive(self) -> bool:
         """Whether it still writes."""
-        return not self._over and self._thread.is_alive()
+        return not self._over
 
-    async def append(self, events: Sequence[RecordedEvent], attachments: Attachments | None = None) -> None:
+    async def append(
+        self,
+        events: Sequence[RecordedEvent],
+        attachments: Attachments | None = None,
+        fence: int | None = None,
+    ) -> None:
         """Record ``events`` of one episode and what belongs to them, all or none.
 
         Raises:
+            LeaseLost: ``fence`` is given, and no lease of the episode has this number.
             SequenceConflict: One of the numbers is taken.
             JournalUnavailable: The database cannot be written now.
             JournalError: They could not be written.
         """
-        loop = asyncio.get_running_loop()
-        append = _Append(events, attachments, loop, loop.create_future())
-        self._hand_over(append)
-        await append.done
+        done = asyncio.get_running_loop().create_future()
+        await self._hand_over(_Append(events, attachments, fence, done))
 
     async def run(self, work: Callable[[Connection], _Result], *, within: bool = True) -> _Result:
         """Do other small work between two commits; appends wait meanwhile.
@@ -108,16 +122,15 @@ class Writer:
             JournalUnavailable: The database cannot be written now.
             JournalError: It could not be done.
         """
-        loop = asyncio.get_running_loop()
-        job = _Job(work, within, loop, loop.create_future())
-        self._hand_over(job)
-        result: _Result = await job.done
+        job = _Job(work, within, asyncio.get_running_loop().create_future())
+        result: _Result = await self._hand_over(job)
         return result
 
-    def _hand_over(self, item: _Append | _Job) -> None:
+    def _hand_over(self, item: _Append | _Job) -> asyncio.Future[Any]:
         self._appends.put(item)  # before the look: the thread says that it is over, then empties the queue
-        if not self.alive:
-            _deliver(item.done, JournalError("the journal is closed"))
+        if self._over:
+            settle(item.done, None, JournalError("the journal is closed"))
+        return item.done
 
     def close(self) -> None:
         """Commit what waits and end the thread; blocks until then."""
@@ -136,7 +149,7 @@ class Writer:
         finally:
             self._over = True
             for item in (*group, *self._left()):
-                _answer(item, JournalError("the journal is closed"))
+                answer(item.done, None, JournalError("the journal is closed"))
 
     def _groups(self) -> Iterator[list[_Append | _Job]]:
         while (first := self._appends.get()) is not None:
@@ -170,9 +183,9 @@ class Writer:
                 else:
                     result = job.work(connection)
         except SpectatorError as failure:
-            _answer(job, failure)
+            answer(job.done, None, failure)
         else:
-            _answer(job, None, result)
+            answer(job.done, result)
 
     def _commit(self, connection: Connection, group: Sequence[_Append]) -> None:
         if not group:
@@ -192,36 +205,40 @@ class Writer:
             error = failure
             self._heads.pop(group[0].events[0].episode_id, None)
         else:
-            self._keep(heads)
+            for episode_id, head in heads.items():
+                self._heads[episode_id] = head
+                self._heads.move_to_end(episode_id)
+            while len(self._heads) > KEPT_HEADS:
+                self._heads.popitem(last=False)
         for append in group:
-            _answer(append, error)
-
-    def _hold(self, connection: Connection) -> None:
-        if self._database.anchor is not None:
-            self._database.anchor.hold(connection)
+            answer(append.done, None, error)
 
     def _insert(self, connection: Connection, append: _Append, heads: dict[str, _Head]) -> None:
         batch = append.events
         episode_id = batch[0].episode_id
-        head = heads.get(episode_id) or self._heads.get(episode_id) or _read_head(connection, episode_id)
-        rows = []
-        for recorded in batch:
-            head = _following(episode_id, head, recorded)
-            rows.append(
-                {"episode_id": episode_id, "seq": head.seq, "text": recorded.text, "digest": head.digest}
-            )
-        self._insertion.events(connection, rows)
+        if append.fence is not None:
+            prove_held(connection, append.fence, episode_id)
+        head = heads.get(episode_id) or self._heads.get(episode_id) or self._read_head(connection, episode_id)
+        rows = _following(head, batch)
+        self._insertion.events.of_tuples(connection, rows)
+        head = _Head(rows[-1][1], rows[-1][3], head.prompts)
         if append.attachments:
             head = self._attach(connection, append, head)
         heads[episode_id] = head if batch[-1].type != "episode.ended" else replace(head, prompts={})
         for recorded in batch:
             if recorded.type == "episode.started":
-                connection.execute(insert(episodes).values(row_of_start(recorded.event)))
+                self._insertion.start(connection, [row_of_start(recorded.event)])
             elif recorded.type == "episode.ended":
-                connection.execute(end_of(recorded.event, head.seq, head.digest))
+                self._insertion.end(connection, [row_of_end(recorded.event, head.seq, head.digest)])
+                if append.fence is not None:
+                    let_go(connection, append.fence)
                 logger.info(
                     "episode %s is recorded: %d events, digest %s", episode_id, head.seq, head.digest.hex()
                 )
+
+    def _read_head(self, connection: Connection, episode_id: str) -> _Head:
+        found = self._insertion.last(connection, episode_id)
+        return _Head() if found is None else _Head(found.seq, found.digest or GENESIS)
 
     def _attach(self, connection: Connection, append: _Append, head: _Head) -> _Head:
         """Write what belongs to the events of ``append``; the head with the new prompts.
@@ -242,38 +259,30 @@ class Writer:
             self._insertion.truth(connection, batch[-1], attachments.truth)
         return replace(head, prompts=rows.prompts)
 
-    def _keep(self, heads: dict[str, _Head]) -> None:
-        for episode_id, head in heads.items():
-            self._heads[episode_id] = head
-            self._heads.move_to_end(episode_id)
-        while len(self._heads) > KEPT_HEADS:
-            self._heads.popitem(last=False)
 
-
-def _read_head(connection: Connection, episode_id: str) -> _Head:
-    last = select(events.c.seq, events.c.digest).where(events.c.episode_id == episode_id)
-    found = connection.execute(last.order_by(events.c.seq.desc()).limit(1)).first()
-    return _Head() if found is None else _Head(found.seq, found.digest or GENESIS)
-
-
-def _following(episode_id: str, head: _Head, recorded: RecordedEvent) -> _Head:
-    """The head once ``recorded`` is written.
+def _following(head: _Head, batch: Sequence[RecordedEvent]) -> list[EventRow]:
+    """The rows of ``batch``, which is written after ``head``.
 
     Raises:
-        _Taken: Its number is.
-        ValueError: It is not the next one of this episode, or its text has no UTF-8.
-        TypeError: Its text is none.
+        _Taken: One of the numbers is.
+        ValueError: One is not the next one of the episode, or its text has no UTF-8.
+        TypeError: A text is none.
     """
-    seq = recorded.seq
-    if recorded.episode_id != episode_id:
-        raise ValueError(f"the append holds event {seq} of {recorded.episode_id} too")
-    if seq <= head.seq:
-        raise _Taken(f"the last one is {head.seq}")
-    if seq != head.seq + 1:
-        raise ValueError(f"event {seq} does not follow event {head.seq}")
-    if not isinstance(recorded.text, str):
-        raise TypeError(f"the text of event {seq} is {type(recorded.text).__name__}")
-    return _Head(seq, extend(head.digest, recorded.text), head.prompts)
+    episode_id, last, digest = batch[0].episode_id, head.seq, head.digest
+    rows: list[EventRow] = []
+    for recorded in batch:
+        seq, text = recorded.seq, recorded.text
+        if recorded.episode_id != episode_id:
+            raise ValueError(f"the append holds event {seq} of {recorded.episode_id} too")
+        if seq <= last:
+            raise _Taken(f"the last one is {last}")
+        if seq != last + 1:
+            raise ValueError(f"event {seq} does not follow event {last}")
+        if not isinstance(text, str):
+            raise TypeError(f"the text of event {seq} is {type(text).__name__}")
+        last, digest = seq, extend(digest, text)
+        rows.append((episode_id, seq, text, digest))
+    return rows
 
 
 class _Taken(ValueError):
@@ -286,7 +295,7 @@ def _failed(append: _Append, failure: Exception) -> JournalError:
         return SequenceConflict(
             f"event {first.seq} of {first.episode_id} or a later one is taken: {reason(failure)}"
         )
-    return _unwritten(failure)
+    return LeaseLost(str(failure)) if isinstance(failure, NotHeld) else _unwritten(failure)
 
 
 def _unwritten(failure: Exception) -> JournalError:
@@ -294,19 +303,3 @@ def _unwritten(failure: Exception) -> JournalError:
     if is_damage(failure):
         return JournalUnavailable(f"{says}; {RESTART}")
     return JournalUnavailable(says) if isinstance(failure, OperationalError | OSError) else JournalError(says)
-
-
-def _answer(item: _Append | _Job, error: SpectatorError | None, result: Any = None) -> None:
-    try:
-        item.loop.call_soon_threadsafe(_deliver, item.done, error, result)
-    except RuntimeError:  # the loop is closed: nobody waits any more
-        return
-
-
-def _deliver(done: asyncio.Future[Any], error: SpectatorError | None, result: Any = None) -> None:
-    if done.done():
-        return
-    if error is None:
-        done.set_result(result)
-    else:
-        done.set_exception(error)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from spectator.events import decode
@@ -142,3 +145,36 @@ def test_the_history_is_searched_and_filtered_by_what_people_know(serving: Servi
     assert found(text="%") == [] and found(text="_x_") == []
     assert serving.client.get(f"/api/episodes/{forked}").json()["parent"] == plain
     assert serving.client.get("/api/episodes", params={"reason": "boredom"}).status_code == 422
+
+
+@pytest.mark.parametrize(
+    "damage", ["DELETE FROM events WHERE seq > 5", "UPDATE events SET text = '{}' WHERE seq = 2"]
+)
+def test_a_damaged_record_says_so_and_leaves_the_others_alone(tmp_path: Path, damage: str) -> None:
+    with serve(test_settings(tmp_path)) as serving:
+        hurt, whole = serving.start(options={"turns": 3}), ""
+        serving.finish(hurt)
+        whole = serving.start(options={"turns": 3})
+        serving.finish(whole)
+    with closing(sqlite3.connect(tmp_path / "journal.db")) as journal, journal:
+        journal.execute(f"{damage} AND episode_id = ?", [hurt])
+    with serve(test_settings(tmp_path)) as serving:
+        for path in ("events", "export", "export?recorded=true"):
+            answer = serving.client.get(f"/api/episodes/{hurt}/{path}")
+            assert (answer.status_code, answer.json()["type"]) == (500, "/problems/record-damaged")
+            assert hurt in answer.json()["detail"]
+        with watch(f"{serving.ws_url}/live/{hurt}?from_seq=0") as viewer:
+            while viewer.next()["frame"] != "bye":
+                continue
+            assert viewer.frames[-1]["code"] == 4500 and not viewer.frames[-1]["reconnect"]
+        assert serving.events(whole)[-1]["type"] == "episode.ended"
+
+
+def test_what_is_damaged_further_on_breaks_the_answer_off(tmp_path: Path) -> None:
+    with serve(test_settings(tmp_path)) as serving:
+        episode_id = serving.start(options={"turns": 60})
+        serving.finish(episode_id)
+    with closing(sqlite3.connect(tmp_path / "journal.db")) as journal, journal:
+        journal.execute("UPDATE events SET text = replace(text, '1', '2') WHERE seq = 150")
+    with serve(test_settings(tmp_path)) as serving, pytest.raises(httpx.RemoteProtocolError):
+        serving.client.get(f"/api/episodes/{episode_id}/events")

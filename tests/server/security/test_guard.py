@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from starlette.requests import HTTPConnection
 
+from server.security.client_address import forwarded_for
 from server.security.guard import MAX_TRACKED, Origins, RateLimit, address_of
 from server.settings import Settings
 from tests.fakes import ManualClock
@@ -139,6 +140,62 @@ def test_starts_are_limited_for_all_together(tmp_path: Path) -> None:
     with serve(test_settings(tmp_path, starts_per_hour=1)) as serving:
         serving.finish(serving.start(options={"turns": 1}))
         assert serving.client.post("/custom/start_episode", json={}).status_code == 429
+
+
+def test_refused_starts_use_up_nobodys(tmp_path: Path) -> None:
+    with serve(test_settings(tmp_path, starts_per_minute=2, starts_per_hour=2)) as serving:
+        for body in ({"captain_preset": "nobody"}, {"options": {"turns": "x"}}, {"nonsense": 1}):
+            assert serving.client.post("/custom/start_episode", json=body).status_code == 422
+        assert serving.client.post("/custom/start_episode", content=b"{").status_code in (400, 415)
+        assert serving.client.post("/custom/fork", json={"episode_id": "none", "seq": 1}).status_code == 404
+        for _ in range(2):
+            serving.finish(serving.start(options={"turns": 1}, pace="max"))
+        assert serving.client.post("/custom/start_episode", json={}).status_code == 429
+
+
+def test_behind_proxies_the_stated_hop_is_counted_and_never_what_the_client_wrote(tmp_path: Path) -> None:
+    body = {"pace": "max", "options": {"turns": 1}}
+    with serve(test_settings(tmp_path, starts_per_minute=1, trusted_hops=1)) as serving:
+
+        def start(forwarded: str) -> int:
+            headers = {"X-Forwarded-For": forwarded}
+            answer = serving.client.post("/custom/start_episode", json=body, headers=headers)
+            if answer.status_code == 202:
+                serving.finish(answer.json()["episode_id"])
+            return answer.status_code
+
+        assert start("203.0.113.1") == 202
+        assert [start(f"198.51.100.{forged}, 203.0.113.1") for forged in range(12)] == [429] * 12
+        assert start("203.0.113.1, 203.0.113.2") == 202, "another visitor is another address"
+
+
+def test_networks_of_proxies_may_be_named(tmp_path: Path) -> None:
+    settings = test_settings(tmp_path, starts_per_minute=1, trusted_proxies=("127.0.0.0/8", "10.0.0.0/8"))
+    body = {"pace": "max", "options": {"turns": 1}}
+    with serve(settings) as serving:
+        for forwarded, status in [("6.6.6.6, 203.0.113.1, 10.0.0.7", 202), ("7.7.7.7, 203.0.113.1", 429)]:
+            headers = {"X-Forwarded-For": forwarded}
+            answer = serving.client.post("/custom/start_episode", json=body, headers=headers)
+            assert answer.status_code == status
+
+
+@pytest.mark.parametrize(
+    ("values", "hops", "client"),
+    [
+        ([], 1, None),
+        ([""], 1, None),
+        (["203.0.113.9"], 2, None),
+        (["203.0.113.9:4711"], 1, "203.0.113.9"),
+        (["[2001:db8::1]:4711"], 1, "2001:db8::1"),
+        (["2001:db8::1"], 1, "2001:db8::1"),
+        (["a, b", "c"], 2, "b"),
+        (["203.0.113.9, "], 1, None),
+    ],
+)
+def test_the_address_is_that_many_entries_from_the_right(
+    values: list[str], hops: int, client: str | None
+) -> None:
+    assert forwarded_for(values, hops) == client
 
 
 def test_a_rate_limit_is_a_moving_window() -> None:

@@ -1,4 +1,4 @@
-"""The arguments of the captain's fourteen tools, with their ranges and JSON schemas."""
+"""The arguments of the captain's tools, with their ranges and JSON schemas."""
 
 from __future__ import annotations
 
@@ -141,6 +141,75 @@ class PlanDelivery(ToolArguments):
     pace: Literal[PACES] | None = Field(None, description="Default: the bowler's habit")  # type: ignore[valid-type]  # the model's own list
 
 
+class AskSooner(ToolArguments):
+    """When to ask again before these orders run out."""
+
+    wicket: bool = Field(False, description="A wicket has fallen")
+    boundary: bool = Field(False, description="A ball reached the rope")
+    new_batter: bool = Field(False, description="A batter comes on strike who was not in when you ordered")
+    rate_above: Annotated[float, Field(ge=0.0, le=36.0)] | None = Field(
+        None, description="The required rate of a chase, else the run rate, rose above this: runs an over"
+    )
+
+
+class BatterIntent(ToolArguments):
+    """The intent of one batter."""
+
+    batter: Name = Field(description="Who")
+    aggression: Share = Field(description=AGGRESSION)
+
+
+class _BattingOrders(ToolArguments):
+    aggression: Share = Field(0.5, description=AGGRESSION)
+    by_batter: list[BatterIntent] = Field([], max_length=11, description="Batters who are to play otherwise")
+    shot: Literal[tuple(SHOTS)] | None = Field(  # type: ignore[valid-type]  # the model's own list
+        None, description="Stroke to every ball; default: the batters' own choice"
+    )
+    next_batters: list[Name] = Field(
+        [], max_length=9, description="Who comes in at the fall of wickets; default: the natural order"
+    )
+    ask: AskSooner = Field(AskSooner(), description="When to ask again before these orders run out")
+    note: Note = Field("", description="Why, in words")
+
+
+class _BowlingOrders(ToolArguments):
+    attack: Share = Field(0.5, description=ATTACK)
+    preset: str | None = Field(None, max_length=40, description="Field; default: it stays as it is")
+    fielders: list[PlacedFielder] | None = Field(
+        None,
+        min_length=9,
+        max_length=9,
+        description="Nine fielders beside bowler and keeper; instead of a preset",
+    )
+    length: Literal[PLANNED_LENGTHS] | None = Field(None, description="Default: the bowler's habit")  # type: ignore[valid-type]  # the model's own list
+    line: Literal[LINES] | None = Field(None, description="Default: the bowler's habit")  # type: ignore[valid-type]  # the model's own list
+    pace: Literal[PACES] | None = Field(None, description="Default: the bowler's habit")  # type: ignore[valid-type]  # the model's own list
+    ask: AskSooner = Field(AskSooner(), description="When to ask again before these orders run out")
+    note: Note = Field("", description="Why, in words")
+
+
+class PlayOver(_BattingOrders):
+    """Say how the side bats until the over ends: it is then played by both captains' orders."""
+
+
+class BowlOver(_BowlingOrders):
+    """Say who bowls the over and how; it is played once the batting captain has given orders too."""
+
+    bowler: Name | None = Field(None, description="Default: the side's usual choice for this over")
+
+
+class PlaySession(_BattingOrders):
+    """Say how the side bats until the powerplay, the middle or the death overs end."""
+
+
+class BowlSession(_BowlingOrders):
+    """Say who bowls the overs of the powerplay, the middle or the death, and how."""
+
+    bowlers: list[Name] = Field(
+        [], max_length=50, description="Who bowls each of them, in order; default: the side's usual choices"
+    )
+
+
 TOOLS: Final[dict[str, type[ToolArguments]]] = {
     "call_toss": CallToss,
     "set_match_plan": SetMatchPlan,
@@ -156,6 +225,10 @@ TOOLS: Final[dict[str, type[ToolArguments]]] = {
     "set_bowling_strategy": SetBowlingStrategy,
     "plan_delivery": PlanDelivery,
     "bowl_delivery": BowlDelivery,
+    "play_over": PlayOver,
+    "bowl_over": BowlOver,
+    "play_session": PlaySession,
+    "bowl_session": BowlSession,
 }
 """The arguments of each tool, by its name."""
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from spectator.environments.cricket.captaincy.reasons import (
+    STEEP_RATE,
     batter_reason,
     batting_reason,
     bowler_reason,
@@ -168,6 +169,30 @@ class StyledCaptain(ScriptedPolicy):
                 return "plan_delivery", planned[0], planned[1]
         return "bowl_delivery", {}, play_reason(view, attack, batting=False)
 
+    def _order_bowling(self, view: Mapping[str, Any], legal: list[str]) -> ToolChoice:
+        """Orders for an over or a session: the bowlers usual for the style, its field and its attack."""
+        part = SEGMENTS.index(view["segment"])
+        attack, preset = self.style.bowling[part], self.style.fields[part]
+        orders: dict[str, Any] = {"attack": attack}
+        bowler, reason = view["bowler"], bowling_reason(view, attack)
+        if "usual" in view["choices"]:
+            _, chosen, reason = self._select_bowler(view, legal)
+            orders |= chosen if legal[0] == "bowl_over" else {"bowlers": [chosen["bowler"]]}
+            bowler = next(one for one in view["choices"]["bowlers"] if one["name"] == chosen["bowler"])
+        pace = "pace" in bowler["kind"]
+        orders["preset"] = STANDARD_FIELD if preset == "spin" and pace else preset
+        if self.style.plans_balls and view["segment"] == "death" and pace:
+            orders |= {"length": "yorker", "line": "stumps"}
+        return legal[0], orders, reason
+
+    def _order_batting(self, view: Mapping[str, Any], legal: list[str]) -> ToolChoice:
+        """Orders for an over or a session: the style's intent, to be asked again when the rate runs away."""
+        aggression = self._aggression(view)
+        orders: dict[str, Any] = {"aggression": aggression}
+        if aggression < 0.5 and view.get("need"):
+            orders["ask"] = {"rate_above": STEEP_RATE}
+        return legal[0], orders, batting_reason(view, aggression)
+
     def _bat(self, view: Mapping[str, Any], legal: list[str]) -> ToolChoice:
         aggression = self._aggression(view)
         own = view["you"]
@@ -199,6 +224,8 @@ _BY_PHASE: Final[dict[str, Callable[[StyledCaptain, Mapping[str, Any], list[str]
     "bowler": StyledCaptain._select_bowler,
     "bowl": StyledCaptain._bowl,
     "bat": StyledCaptain._bat,
+    "bowling_plan": StyledCaptain._order_bowling,
+    "batting_plan": StyledCaptain._order_batting,
 }
 
 

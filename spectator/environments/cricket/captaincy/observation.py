@@ -14,7 +14,9 @@ from spectator.environments.cricket.laws.scorer import may_bat, overs_left
 from spectator.environments.cricket.match.advice import usual_bowler
 from spectator.environments.cricket.match.captain_state import CaptainState
 from spectator.environments.cricket.match.engine import Match
-from spectator.environments.cricket.match.game import Game, Phase, segment_of
+from spectator.environments.cricket.match.game import Game, Phase
+from spectator.environments.cricket.match.orders import overs_ahead
+from spectator.environments.cricket.match.segments import segment_of
 from spectator.environments.cricket.people.team import Team
 
 PHASE_TASKS = {
@@ -25,6 +27,8 @@ PHASE_TASKS = {
     "bowler": "Choose who bowls the next over.",
     "bowl": "Set field and bowling as you wish, then bowl the ball.",
     "bat": "Plan the stroke as you wish, then play the ball.",
+    "bowling_plan": "Order how the overs in `choices.overs` are bowled, and when to be asked sooner.",
+    "batting_plan": "Order how the side bats in `choices.overs`, and when to be asked sooner.",
     "over": "The match is over.",
 }
 
@@ -64,6 +68,9 @@ def observation_content(
             view["choices"] = _bowling_choices(game)
         elif phase in ("batter", "openers"):
             view["choices"] = _batting_choices(game)
+        elif phase in ("bowling_plan", "batting_plan"):
+            view["you"] |= {"asked": game.captains[side].asked, "since": [*game.captains[side].retold]}
+            view["choices"] = _choices_ahead(game, phase)
     return view
 
 
@@ -169,6 +176,17 @@ def _own(captain: CaptainState) -> dict[str, Any]:
         if delivery is None
         else {"length": delivery.length, "line": delivery.line, "pace": delivery.pace},
     }
+
+
+def _choices_ahead(game: Game, phase: Phase) -> dict[str, Any]:
+    """What orders may name: the overs that they cover, and who may bowl the next or come in."""
+    match = game.playing
+    found: dict[str, Any] = {"overs": overs_ahead(match, game.decisions)}
+    if phase == "batting_plan":
+        team = match.teams[match.batting_side]
+        waiting = [player.name for index, player in enumerate(team.players) if may_bat(match.current, index)]
+        return {**found, "batters": waiting}
+    return found if match.current.bowler is not None else {**found, **_bowling_choices(game)}
 
 
 def _bowling_choices(game: Game) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The captain's fourteen tools: which are legal now, and what each does."""
+"""The captain's tools: which are legal now, and what each does."""
 
 from __future__ import annotations
 
@@ -25,6 +25,8 @@ from spectator.environments.cricket.captaincy.arguments import (
     UpdateMatchPlan,
     argument_schema,
 )
+from spectator.environments.cricket.captaincy.fields import chosen_field
+from spectator.environments.cricket.captaincy.ordering import order_batting, order_bowling
 from spectator.environments.cricket.laws.deliveries import Side
 from spectator.environments.cricket.laws.innings import LawBroken
 from spectator.environments.cricket.laws.result import other
@@ -32,15 +34,9 @@ from spectator.environments.cricket.laws.scorer import may_bat
 from spectator.environments.cricket.match import event_data
 from spectator.environments.cricket.match.advice import analyze, usual_bowler
 from spectator.environments.cricket.match.captain_state import CALLS_A_TURN, CaptainState
-from spectator.environments.cricket.match.field import (
-    PRESET_NAMES,
-    STANDARD,
-    check_field,
-    custom_field,
-    legal_presets,
-    preset_field,
-)
+from spectator.environments.cricket.match.field import check_field, legal_presets
 from spectator.environments.cricket.match.game import Game, Phase
+from spectator.environments.cricket.match.orders import play_on
 from spectator.observations import LegalAction
 from spectator.text import clean_text
 
@@ -56,12 +52,20 @@ _BY_PHASE: Final[dict[Phase, tuple[str, ...]]] = {
     "bowler": ("select_bowler", *_PLANNING),
     "bowl": ("bowl_delivery", "plan_delivery", "set_bowling_strategy", "set_field", *_PLANNING),
     "bat": ("play_delivery", "plan_shot", "set_strategy", *_PLANNING),
+    "bowling_plan": ("bowl_over", *_PLANNING),
+    "batting_plan": ("play_over", *_PLANNING),
     "over": (),
 }
 """The tools of each phase, the one that goes on with the game first."""
 
+_SESSION: Final = {"bowl_over": "bowl_session", "play_over": "play_session"}
+
+BOWLING_ORDERS: Final = frozenset({"bowl_over", "bowl_session"})
+
 ADVANCING: Final = frozenset(
     {"call_toss", "select_batter", "select_bowler", "bowl_delivery", "play_delivery"}
+    | _SESSION.keys()
+    | {*_SESSION.values()}
 )
 """Tools that go on with the game."""
 
@@ -78,9 +82,10 @@ def legal_tools(game: Game, phase: Phase, actor: Side | None) -> tuple[str, ...]
         return ()
     captain = game.captains[actor]
     frozen = phase == "bowl" and game.field_frozen
-    return _legal(
+    tools = _legal(
         phase, captain.turn_calls >= CALLS_A_TURN, captain.plan is not None, captain.reflected, frozen
     )
+    return (_SESSION.get(tools[0], tools[0]), *tools[1:]) if game.decisions == "session" else tools
 
 
 @cache
@@ -110,6 +115,8 @@ def legal_actions(game: Game, tools: tuple[str, ...]) -> Sequence[LegalAction]:
     if first in ("select_batter", "select_bowler"):
         names = batters(game) if first == "select_batter" else bowlers(game)
         return [_choice(first, tuple(names), game.phase == "openers"), *_fixed(tools[1:])]
+    if first in BOWLING_ORDERS:
+        return [_bowling_orders(first, tuple(bowlers(game)), game.outside_limit), *_fixed(tools[1:])]
     if "set_field" in tools:
         return _with_presets(tools, game.outside_limit)
     return _fixed(tools)
@@ -154,6 +161,18 @@ def _choice(tool: str, names: tuple[str, ...], openers: bool) -> LegalAction:
     return LegalAction(tool=tool, arguments=_narrowed(tool, fields, names))
 
 
+@cache
+def _bowling_orders(tool: str, names: tuple[str, ...], outside_limit: int) -> LegalAction:
+    """Who may bowl the next over, and which presets are lawful; nobody is to be named within an over."""
+    schema = _narrowed(tool, ("preset",), legal_presets(outside_limit))
+    if tool == "bowl_over":
+        if names:
+            schema["properties"]["bowler"] = {**schema["properties"]["bowler"], "enum": list(names)}
+        else:
+            del schema["properties"]["bowler"]
+    return LegalAction(tool=tool, arguments=schema)
+
+
 def _narrowed(tool: str, fields: tuple[str, ...], names: tuple[str, ...]) -> dict[str, Any]:
     schema = _schema(tool)
     properties = dict(schema["properties"])
@@ -175,6 +194,8 @@ def use(game: Game, side: Side, tool: str, arguments: ToolArguments) -> None:
     captain.calls += 1
     if tool in ADVANCING:
         captain.turn_calls = 0
+        if game.decisions != "ball" and game.match is not None:
+            play_on(game)
         return
     captain.turn_calls += 1
     if tool in OVERHEAD and game.match is not None:
@@ -312,19 +333,7 @@ def _play_delivery(game: Game, side: Side, captain: CaptainState, arguments: Too
 
 
 def _set_field(game: Game, side: Side, captain: CaptainState, arguments: SetField) -> None:
-    if arguments.fielders is not None:
-        if arguments.preset is not None:
-            raise LawBroken("arguments.set_field", "Name a preset or place nine fielders, not both.")
-        field = custom_field([(clean_text(man.name, NAME_LIMIT), man.x, man.y) for man in arguments.fielders])
-    else:
-        preset = STANDARD if arguments.preset is None else arguments.preset
-        if preset not in PRESET_NAMES:
-            known = ", ".join(PRESET_NAMES)
-            raise LawBroken(
-                "arguments.preset", f"No preset {clean_text(preset, NAME_LIMIT)!r}. Known: {known}."
-            )
-        field = preset_field(preset, game.outside_limit)
-    check_field(field, game.outside_limit)
+    field = chosen_field(arguments.preset, arguments.fielders, game.outside_limit)
     if field != captain.field:
         captain.field = field
         game.emit("field_set", {"side": side, **field.shown})
@@ -364,6 +373,10 @@ _USE: Final[dict[str, Callable[[Game, Side, CaptainState, Any], None]]] = {
     "set_bowling_strategy": _set_bowling_strategy,
     "plan_delivery": _plan_delivery,
     "bowl_delivery": _bowl_delivery,
+    "play_over": order_batting,
+    "bowl_over": order_bowling,
+    "play_session": order_batting,
+    "bowl_session": order_bowling,
 }
 
 assert set(_USE) == set(TOOLS)  # a tool without arguments, or the reverse, is a mistake of ours

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from spectator.environments.cricket.ball.model_file import load_tables
 from spectator.environments.cricket.ball.sampler import BallModel
 from spectator.environments.cricket.ball.situation import Situation
-from spectator.environments.cricket.ball.tables import CATEGORIES, STYLES, over_like
+from spectator.environments.cricket.ball.tables import CATEGORIES, STYLES
 from spectator.environments.cricket.forecast.arrays import (
     Floats,
     InningsArrays,
@@ -22,11 +22,8 @@ from spectator.environments.cricket.forecast.arrays import (
     model_arrays,
 )
 from spectator.environments.cricket.forecast.batch_innings import play
+from spectator.environments.cricket.forecast.bowling_plan import BowlingAttack, bowl_out
 from spectator.environments.cricket.people.players import Player
-
-_SPIN_SHARE: Final = (0.2, 0.2, 0.2, 0.2, 0.25, 0.3) + (0.65,) * 6 + (0.5,) * 3 + (0.3, 0.2, 0.15, 0.1, 0.1)
-"""Share of spin by over, rounded from ``bowler_kind_share_by_over.csv``; it orders the bowlers who are
-left."""
 
 
 class ForecastState(NamedTuple):
@@ -52,8 +49,11 @@ class ForecastState(NamedTuple):
         bowler_overs: Overs that a bowler may bowl in a whole innings, for the innings to come.
         free_hit: Whether the next ball is one.
         wickets_limit: Dismissals that end an innings.
-        effect_mean: What is known of the match and innings effect: the model's level when nothing is.
+        effect_mean: What is expected of the match and innings effect beside the model's level: 0 when nothing
+            is known.
         effect_sd: How uncertain that is; ``None`` takes the model's own spread.
+        attack: The bowling side's bowling so far; made from ``bowling`` and ``overs_left`` when left out.
+        reply: The batting side's bowling in the innings to come; made from ``batting`` when left out.
     """
 
     innings_balls: int
@@ -77,6 +77,8 @@ class ForecastState(NamedTuple):
     wickets_limit: int = 10
     effect_mean: float = 0.0
     effect_sd: float | None = None
+    attack: BowlingAttack | None = None
+    reply: BowlingAttack | None = None
 
 
 class Forecast(NamedTuple):
@@ -257,12 +259,8 @@ class _Futures:
         """The other side's whole innings."""
         at, n = self.state, self.n
         nought = np.zeros(n, dtype=np.int64)
-        overs = plan_overs(
-            at._replace(
-                balls=0, bowling=at.batting, bowler=None, last_bowler=None,
-                overs_left=tuple(at.bowler_overs if player.bowls else 0 for player in at.batting),
-            )
-        )  # fmt: skip
+        attack = at.reply or BowlingAttack.of(at.batting, _overs(at), at.bowler_overs)
+        overs = bowl_out(attack.copy(), None)
         innings = InningsArrays(
             innings_balls=at.innings_balls,
             powerplay_balls=at.powerplay_balls,
@@ -285,31 +283,32 @@ class _Futures:
 
 
 def plan_overs(state: ForecastState) -> list[int]:
-    """Who bowls each over of the innings, past ones filled with anybody: those with most overs left first, by
-    kind.
+    """Who bowls each over of the innings: past ones filled with anybody, the rest as `choose_bowler` has it.
 
-    A bowler with the most overs left always comes before the end, so that the plan can be bowled.
+    Nobody bowls twice in a row, nor more than he may.
     """
-    overs = (state.innings_balls + 5) // 6
     now = state.balls // 6
-    left = list(state.overs_left)
-    last = state.last_bowler
+    attack = state.attack.copy() if state.attack is not None else _attack(state, now)
     plan = [0] * now
-    if state.bowler is not None and now < overs:
+    last = state.last_bowler
+    if state.bowler is not None:
         plan.append(state.bowler)
         last = state.bowler
-    for over in range(len(plan), overs):
-        share = _SPIN_SHARE[over_like(state.innings_balls, 6 * over, 6 * over < state.powerplay_balls)]
-        wanted = "spin" if share > 0.4 else "pace"
-        able = [place for place in range(len(left)) if left[place] > 0 and place != last]
-        if not able:
-            able = [place for place in range(len(left)) if place != last]
-        last = max(
-            able, key=lambda place: (left[place] + 0.9 * (state.bowling[place].bowls == wanted), place)
-        )
-        left[last] -= 1
-        plan.append(last)
-    return plan
+        if len(attack.starters) == now:
+            attack.starters.append(state.bowler)
+    return plan + bowl_out(attack, last)
+
+
+def _attack(state: ForecastState, now: int) -> BowlingAttack:
+    """The bowling of a state that does not tell who bowled so far: those who usually would."""
+    attack = BowlingAttack.of(state.bowling, _overs(state), state.bowler_overs)
+    attack.starters = bowl_out(attack.copy(), None)[:now]
+    attack.left = list(state.overs_left)
+    return attack
+
+
+def _overs(state: ForecastState) -> int:
+    return (state.innings_balls + 5) // 6
 
 
 def _check(state: ForecastState) -> None:

@@ -11,7 +11,7 @@ from spectator.environments.base import OUTCOME, Measure
 from spectator.environments.cricket.laws.deliveries import SIDES, Side
 from spectator.environments.cricket.laws.result import other
 from spectator.environments.cricket.match.engine import NEUTRAL
-from spectator.environments.cricket.match.game import segment_at
+from spectator.environments.cricket.match.segments import segment_at
 from spectator.events import Event
 
 DECLARED_WEIGHT: Final = 0.5

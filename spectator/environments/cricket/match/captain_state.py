@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from spectator.environments.cricket.ball.vocabulary import DeliveryPlan
 from spectator.environments.cricket.laws.formats import RING_LIMIT
 from spectator.environments.cricket.match.engine import NEUTRAL, BattingIntent, BowlingIntent
 from spectator.environments.cricket.match.field import Field, standard_field
+
+if TYPE_CHECKING:
+    from spectator.environments.cricket.match.orders import Orders
 
 FREE_CALLS: Final = 3
 """Overhead calls an over that cost nothing."""
@@ -50,6 +53,9 @@ class CaptainState:
         closeness: Sum over balls of how coherent the deed was, each 0 .. 1; see :meth:`judge`.
         balls: Balls this captain had an intent for.
         analysis: Answer of the analyst, until the next ball.
+        orders: What stands until the next decision, where captains give orders for an over or a session.
+        asked: Why the captain is asked for new ones.
+        retold: Balls since the captain's last decision, in words.
     """
 
     plan: dict[str, Any] | None = None
@@ -71,6 +77,9 @@ class CaptainState:
     closeness: float = 0.0
     balls: int = 0
     analysis: dict[str, Any] | None = None
+    orders: Orders | None = None
+    asked: str = "innings"
+    retold: list[str] = dataclasses.field(default_factory=list)
 
     def batting_intent(self) -> BattingIntent:
         """Intent of the next ball as the batting side."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from spectator.environments.cricket.ball.tables import CATEGORIES
+from spectator.environments.cricket.forecast.bowling_plan import BowlingAttack, spin_habit
 from spectator.environments.cricket.forecast.monte_carlo import (
     ForecastState,
     decision_value,
@@ -14,6 +16,7 @@ from spectator.environments.cricket.forecast.monte_carlo import (
     next_ball_values,
 )
 from spectator.environments.cricket.laws import scorer as laws
+from spectator.environments.cricket.match.advice import bowling_attack
 from spectator.environments.cricket.match.engine import BattingIntent, BowlingIntent, Match
 from spectator.environments.cricket.match.field import standard_field
 
@@ -33,7 +36,7 @@ def forecast_state(match: Match) -> ForecastState | None:
     partner = innings.non_striker if innings.non_striker is not None else waiting.pop(0)
     faced = {player: line.balls for player, line in innings.batting.items()}
     left = laws.overs_left_of_all(innings)
-    left[bowling.keeper] = 0
+    left = [overs if bowls else 0 for overs, bowls in zip(left, bowling.bowls, strict=True)]
     last = innings.previous_bowlers[-1] if innings.previous_bowlers else None
     return ForecastState(
         innings_balls=innings.format.balls,
@@ -55,8 +58,16 @@ def forecast_state(match: Match) -> ForecastState | None:
         bowler_overs=innings.format.bowler_overs,
         free_hit=innings.free_hit,
         wickets_limit=innings.limit,
-        effect_mean=match.model.level,
+        attack=replace(bowling_attack(match), left=left),
+        reply=_reply(match),
     )
+
+
+def _reply(match: Match) -> BowlingAttack:
+    """The bowling of the side that bats now, in the innings to come."""
+    team, format = match.teams[match.batting_side], match.format
+    habit = spin_habit(team.name, match.number + 1)
+    return BowlingAttack.of(team.players, format.overs, format.bowler_overs, format.extra_overs, habit)
 
 
 def forecast_data(match: Match, futures: int, seed: int) -> dict[str, Any] | None:

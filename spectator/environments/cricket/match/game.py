@@ -9,36 +9,23 @@ from typing import Any, Final, Literal
 from spectator.environments.cricket.ball.sampler import BallModel
 from spectator.environments.cricket.laws.deliveries import SIDES, Side, mark
 from spectator.environments.cricket.laws.formats import Format
-from spectator.environments.cricket.laws.innings import Innings, LawBroken
+from spectator.environments.cricket.laws.innings import LawBroken
 from spectator.environments.cricket.match import event_data
 from spectator.environments.cricket.match.captain_state import CaptainState
 from spectator.environments.cricket.match.engine import BattingIntent, BowlingIntent, Match, PlayedBall
 from spectator.environments.cricket.match.field import STANDARD, Field, standard_field
 from spectator.environments.cricket.match.forecasting import decision_values, forecast_data
 from spectator.environments.cricket.match.milestones import milestones
+from spectator.environments.cricket.match.orders import Decisions, planned_turn
+from spectator.environments.cricket.match.segments import Segment, segment_of
 from spectator.environments.cricket.people.team import Team
 from spectator.events import Fact
 
-Phase = Literal["toss", "elect", "openers", "batter", "bowler", "bowl", "bat", "over"]
+Phase = Literal[
+    "toss", "elect", "openers", "batter", "bowler", "bowl", "bat", "bowling_plan", "batting_plan", "over"
+]
 
 RECENT_BALLS: Final = 12
-DEATH_SHARE: Final = 0.25
-"""Last part of an innings that counts as its death: 5 of 20 overs, as in the tables."""
-
-
-Segment = Literal["powerplay", "middle", "death"]
-
-
-def segment_of(innings: Innings) -> Segment:
-    """The part of an innings that its next ball is in."""
-    return segment_at(innings.balls, innings.format.powerplay_balls, innings.format.balls)
-
-
-def segment_at(bowled: int, powerplay_balls: int, innings_balls: int) -> Segment:
-    """The part of an innings that the ball after ``bowled`` valid ones is in."""
-    if bowled < powerplay_balls:
-        return "powerplay"
-    return "death" if innings_balls - bowled <= DEATH_SHARE * innings_balls else "middle"
 
 
 class Game:
@@ -51,6 +38,7 @@ class Game:
         rng: Source of the toss and of every ball.
         caller: Who calls the toss.
         super_over: Whether a tie is decided by super overs.
+        decisions: How much one decision of a captain covers.
         futures: How many futures to play for the forecast after each ball; 0 for no forecast.
         forecast_seed: Makes the seed of a forecast from its number.
     """
@@ -64,6 +52,7 @@ class Game:
         *,
         caller: Side,
         super_over: bool,
+        decisions: Decisions = "ball",
         futures: int = 0,
         forecast_seed: Callable[[int], int] = int,
     ) -> None:
@@ -73,6 +62,7 @@ class Game:
         self.rng = rng
         self.caller = caller
         self.super_over = super_over
+        self.decisions: Decisions = decisions
         self.futures = futures
         self.forecast_seed = forecast_seed
         self.toss_winner: Side | None = None
@@ -92,6 +82,8 @@ class Game:
         match = self.match
         if match is None:
             return ("toss", self.caller) if self.toss_winner is None else ("elect", self.toss_winner)
+        if self.decisions != "ball":
+            return planned_turn(match, self.captains)
         awaited = match.awaited
         if awaited == "ball":
             return ("bat", match.batting_side) if self.bowler_ready else ("bowl", match.fielding_side)

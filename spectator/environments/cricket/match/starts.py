@@ -13,8 +13,9 @@ from spectator.environments.cricket.match import event_data
 from spectator.environments.cricket.match.advice import usual_bowler
 from spectator.environments.cricket.match.engine import BattingIntent, BowlingIntent, Match
 from spectator.environments.cricket.match.field import standard_field
-from spectator.environments.cricket.match.game import DEATH_SHARE, Game
+from spectator.environments.cricket.match.game import Game
 from spectator.environments.cricket.match.scorecard import scorecards
+from spectator.environments.cricket.match.segments import DEATH_SHARE
 
 START_NAMES: Final = ("toss", "bat_first", "chase", "defend", "death", "collapse", "super_over")
 """Where play may begin, the home side being the agent's:

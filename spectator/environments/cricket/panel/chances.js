@@ -6,6 +6,8 @@ const HEIGHT = 140;
 const TURNS = 3;
 /** Least change, of 1, that is named. */
 const LEAST = 0.04;
+/** Standard errors that a change must exceed to be named. */
+const SURE = 3;
 
 /** @param {any} ctx */
 export function mountChances({ ui: { h, svg, setText, replace, clip, plain }, charts }) {
@@ -102,8 +104,8 @@ export function pointsOf(chances) {
 /** The balls that moved the chance most, the largest first. @param {any[]} points */
 export function swings(points) {
   return points.slice(1)
-    .map((point, index) => ({ index: index + 1, home: point.home, innings: point.innings, at: point.at ?? "", mark: point.mark ?? "", change: point.home - points[index].home }))
-    .filter((swing) => Math.abs(swing.change) >= LEAST)
+    .map((point, index) => ({ index: index + 1, home: point.home, innings: point.innings, at: point.at ?? "", mark: point.mark ?? "", change: point.home - points[index].home, error: Math.hypot(point.se ?? 0, points[index].se ?? 0) }))
+    .filter((swing) => Math.abs(swing.change) >= Math.max(LEAST, SURE * swing.error))
     .sort((a, b) => Math.abs(b.change) - Math.abs(a.change))
     .slice(0, TURNS);
 }

@@ -48,7 +48,6 @@ class Team:
     def of(side: Side, squad: Squad, *, not_short: str = "") -> Team:
         """The team of a squad; its short name is not ``not_short``."""
         players = squad.players
-        quick = [index for index, player in enumerate(players) if player.bowls == "pace"]
         return Team(
             side=side,
             name=squad.name,
@@ -56,8 +55,8 @@ class Team:
             players=players,
             bowlers=tuple(_as_bowler(player) for player in players),
             keeper=players.index(squad.keeper),
-            bowling_worth=tuple(_worth(player) for player in players),
-            death_bowlers=tuple(sorted(quick, key=lambda index: -_worth(players[index]))[:2]),
+            bowling_worth=tuple(bowling_worth(player) for player in players),
+            death_bowlers=best_quick(players),
             bowls=tuple(player.bowls is not None for player in players),
             bowls_spin=tuple(player.bowls != "pace" for player in players),
         )
@@ -112,10 +111,17 @@ def _short(name: str, taken: str) -> str:
     return short if short != taken else (name[:3].upper() if name[:3].upper() != taken else name[:4].upper())
 
 
-def _worth(player: Player) -> float:
+def bowling_worth(player: Player) -> float:
+    """Worth of a player as a bowler: about 0 for the average, far less for one who does not bowl."""
     if player.bowls is None:
         return -6.0
     return 2.0 * math.log(player.bowl_wickets / player.bowl_runs**2)
+
+
+def best_quick(players: Sequence[Player]) -> tuple[int, ...]:
+    """Indices of the two best quick bowlers, the best first."""
+    quick = [index for index, player in enumerate(players) if player.bowls == "pace"]
+    return tuple(sorted(quick, key=lambda index: -bowling_worth(players[index]))[:2])
 
 
 def _as_bowler(player: Player) -> Player:

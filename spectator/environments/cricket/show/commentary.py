@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
@@ -16,8 +17,10 @@ Data = Mapping[str, Any]
 
 MAX_LINE: Final = 300
 
-SWING: Final = 0.15
-"""Change of the chance to win from which a ball is called a turning point."""
+SWING: Final = 0.1
+"""Least change of the chance to win that is called a turning point, however sure it is."""
+SURE: Final = 3.0
+"""Standard errors of the change, from both forecasts' own, that it must exceed besides."""
 
 _BIG: Final = {"six": 1, "four": 1, "wicket": 0}
 _ROUND: Final = {50: "fifty", 100: "a hundred", 150: "a hundred and fifty", 200: "two hundred"}
@@ -194,7 +197,8 @@ def _forecast(data: Data, state: Data) -> Sequence[Line]:
     if not before or not data["futures"] or int(now) != data["delivery"]:
         return ()
     swing = chances[now]["home"] - chances[before[0]]["home"]
-    if abs(swing) < SWING:
+    error = math.hypot(*(chances[key].get("se", 0.0) for key in (now, before[0])))
+    if abs(swing) < max(SWING, SURE * error):
         return ()
     side = "home" if swing > 0 else "away"
     was, is_now = (

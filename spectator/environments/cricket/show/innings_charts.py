@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from spectator.environments.cricket.forecast.par import OVERS, par, percentile
-from spectator.environments.cricket.match.game import segment_at
+from spectator.environments.cricket.match.segments import segment_at
 
 Patch = dict[str, Any]
 

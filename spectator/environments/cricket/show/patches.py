@@ -16,18 +16,28 @@ def zero_extras() -> Patch:
     return {"wides": 0, "noballs": 0, "byes": 0, "legbyes": 0, "penalties": 0, "total": 0}
 
 
-def replace(old: Mapping[str, Any] | None, new: Patch) -> Patch:
-    """A patch that leaves exactly ``new`` where ``old`` was."""
-    return {**{key: None for key in old or () if key not in new}, **new}
+def replace(old: Mapping[str, Any] | None, new: Patch, *, keep: tuple[str, ...] = ()) -> Patch:
+    """A patch that leaves exactly ``new`` where ``old`` was, and of ``old`` what ``keep`` names."""
+    return {**{key: None for key in old or () if key not in new and key not in keep}, **new}
 
 
 def equation(
-    target: int | None, runs: int, balls: int, left: int, super_over: bool, wickets: int = 0
+    target: int | None,
+    runs: int,
+    balls: int,
+    left: int,
+    super_over: bool,
+    wickets: int = 0,
+    *,
+    forecast: bool = False,
 ) -> Patch:
-    """What is wanted and what is made: runs an over, and the rest by what is being played for."""
+    """What is wanted and what is made: runs an over, and the rest by what is being played for.
+
+    A match with a forecast takes its projection from there (see :func:`foretold`), so that there is one.
+    """
     current = round(6.0 * runs / balls, 2) if balls else 0.0
     if target is None:
-        if super_over:
+        if super_over or forecast:
             return {"current": current}
         return {"current": current, "projected": round(runs + runs_to_come(left, wickets))}
     need = max(0, target - runs)
@@ -35,6 +45,13 @@ def equation(
     if left:
         chase["required"] = round(6.0 * need / left, 2)
     return chase
+
+
+def foretold(world: Mapping[str, Any], data: Mapping[str, Any]) -> Patch:
+    """The projection of the equation of a first innings, from the data of ``cricket.forecast``."""
+    if world.get("target") or not data["futures"]:
+        return {}
+    return {"equation": {"projected": data["total_median"]}}
 
 
 def field_patch(field: Mapping[str, Any]) -> Patch:

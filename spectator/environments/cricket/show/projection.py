@@ -15,6 +15,7 @@ from spectator.environments.cricket.show.patches import (
     bowler,
     equation,
     field_patch,
+    foretold,
     opening_field,
     replace,
     zero_extras,
@@ -80,7 +81,8 @@ def _innings_started(state: Mapping[str, Any], event: Event) -> Patch:
         "partnership": {"runs": 0, "balls": 0},
         "extras": zero_extras(),
         "equation": replace(
-            world.get("equation"), equation(data["target"], 0, 0, data["balls"], data["super_over"])
+            world.get("equation"),
+            equation(data["target"], 0, 0, data["balls"], data["super_over"], forecast="forecast" in world),
         ),
         "field": opening_field(2 if data["powerplay_balls"] else 5),
         "scorecards": {
@@ -154,8 +156,11 @@ def _field_set(state: Mapping[str, Any], event: Event) -> Patch:
 
 def _plan_changed(state: Mapping[str, Any], event: Event) -> Patch:
     data = event.data
+    side, part = data["side"], data["part"]
     plan = {key: value for key, value in data["plan"].items() if value is not None}
-    return {"plans": {data["side"]: {data["part"]: plan}}}
+    told = state.get("world", {}).get("plans", {}).get(side, {}).get(part)
+    patch: Patch = make_patch(told or {}, plan)
+    return {"plans": {side: {part: patch}}}
 
 
 _FORECAST: Final = (
@@ -167,10 +172,15 @@ _FORECAST: Final = (
 def _forecast(state: Mapping[str, Any], event: Event) -> Patch:
     data = event.data
     ball = state["world"].get("last_ball", {})
-    chance = {"home": data["home"], **{key: ball[key] for key in ("at", "mark") if key in ball}}
+    chance = {
+        "home": data["home"],
+        "se": data["se"],
+        **{key: ball[key] for key in ("at", "mark") if key in ball},
+    }
     patch: Patch = {
         "forecast": {key: data[key] for key in _FORECAST},
         "chances": {str(data["innings"]): {f"{data['delivery']:03d}": chance}},
+        **foretold(state["world"], data),
     }
     if ball:
         patch["last_ball"] = {"values": {"batting": data["batting_value"], "bowling": data["bowling_value"]}}

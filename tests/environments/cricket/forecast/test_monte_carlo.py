@@ -21,6 +21,7 @@ from spectator.environments.cricket.forecast.arrays import (
     model_arrays,
 )
 from spectator.environments.cricket.forecast.batch_innings import play
+from spectator.environments.cricket.forecast.bowling_plan import BowlingAttack, bowl_out
 from spectator.environments.cricket.forecast.monte_carlo import (
     ForecastState,
     decision_value,
@@ -151,21 +152,31 @@ def test_the_forecast_agrees_with_the_fitted_logistic() -> None:
         balls, lost, required = (
             int(middle["balls_left"]), 10 - round(middle["wickets_in_hand"]), round(middle["runs_required"]),
         )  # fmt: skip
+        attack, last = usual_attack(120 - balls)
         at = state(
             20, balls=120 - balls, wickets=lost, target=required, striker=lost, striker_balls=8,
             partner=min(10, lost + 1), partner_balls=8, to_come=tuple(range(lost + 2, 11)),
+            attack=attack, last_bowler=last,
         )  # fmt: skip
         seen[k] = forecast(at, 500, rng).p_win
         logistic[k] = chance_by_logistic(balls / 6, lost, required)
         real[k], weight[k] = float(row["p_win"]), float(row["n_states"])
     assert len(cells) > 80
-    assert abs(np.average(seen - real, weights=weight)) < 0.025
+    assert abs(np.average(seen - real, weights=weight)) < 0.015
     ours, theirs = (np.average((guess - real) ** 2, weights=weight) for guess in (seen, logistic))
     assert ours < 1.15 * theirs
     assert np.sqrt(np.average((seen - logistic) ** 2, weights=weight)) < 0.07
     for low in np.arange(0.0, 1.0, 0.2):
         band = (seen >= low) & (seen <= low + 0.2)
         assert np.average(seen[band] - real[band], weights=weight[band]) == pytest.approx(0.0, abs=0.06)
+
+
+def usual_attack(balls: int) -> tuple[BowlingAttack, int | None]:
+    """The bowling of average bowlers after so many balls of 20 overs, and who bowled last."""
+    attack = BowlingAttack.of(average(AWAY.players), 20, 4)
+    for bowler in bowl_out(attack.copy(), None)[: balls // 6]:
+        attack.take(bowler)
+    return attack, attack.starters[-1] if attack.starters else None
 
 
 def chance_by_logistic(overs: float, lost: int, required: int) -> float:

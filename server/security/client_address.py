@@ -1,0 +1,58 @@
+"""The address of a client behind proxies, taken from the hop that the server was told to trust."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+SCHEMES: Final = frozenset({"http", "https"})
+
+
+class ForwardedAddress:
+    """Puts the client's own address and scheme where the connection's stood.
+
+    Each proxy appends the address that it was asked from to ``X-Forwarded-For``. Behind ``hops`` proxies of
+    ours the client is the entry that many from the right: what stands left of it was sent by the client and
+    may be anything. A header with fewer entries did not come through all of them and is not believed.
+
+    Args:
+        app: The application behind it.
+        hops: Proxies between the server and the internet, 1 or more.
+    """
+
+    def __init__(self, app: ASGIApp, hops: int) -> None:
+        self._app = app
+        self._hops = hops
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the request on under its client's address."""
+        if scope["type"] in ("http", "websocket"):
+            headers = Headers(scope=scope)
+            if client := forwarded_for(headers.getlist("x-forwarded-for"), self._hops):
+                scope["client"] = (client, 0)
+                proto = headers.get("x-forwarded-proto", "").rpartition(",")[2].strip().lower()
+                if proto in SCHEMES:
+                    scope["scheme"] = proto if scope["type"] == "http" else proto.replace("http", "ws")
+        await self._app(scope, receive, send)
+
+
+def forwarded_for(values: list[str], hops: int) -> str | None:
+    """The entry of ``X-Forwarded-For`` that the outermost of ``hops`` trusted proxies wrote, portless.
+
+    >>> forwarded_for(["6.6.6.6, 203.0.113.9"], 1)
+    '203.0.113.9'
+    >>> forwarded_for(["6.6.6.6", "203.0.113.9, 10.0.0.2"], 2)
+    '203.0.113.9'
+    >>> forwarded_for(["203.0.113.9"], 2) is None
+    True
+    """
+    entries = [entry.strip() for entry in ",".join(values).split(",")]
+    return _without_port(entries[-hops]) or None if len(entries) >= hops else None
+
+
+def _without_port(entry: str) -> str:
+    if entry.startswith("["):
+        return entry[1:].partition("]")[0]
+    return entry.partition(":")[0] if entry.count(":") == 1 else entry

@@ -1,0 +1,191 @@
+"""The policies of one episode: seated, asked, held and let go."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from spectator.clock import Clock
+from spectator.episodes.run.contract_checks import checked_decision
+from spectator.episodes.run.controls import Control, EndRequested
+from spectator.episodes.run.failing import FailureRule, Suspending
+from spectator.episodes.run.limits import EpisodeLimits
+from spectator.episodes.run.partial_decision import Thinking
+from spectator.episodes.run.plan import EpisodePlan
+from spectator.errors import DecisionTimeout, PolicyError, typed_as
+from spectator.events import Fact
+from spectator.model_calls import ModelCall
+from spectator.observations import Observation
+from spectator.policies.base import Action, Decision, KeepsTime, Policy, ScriptedPolicy, SeesTruth
+from spectator.policies.spending import EpisodeBudget, Spends
+from spectator.steppers.base import Stepper
+
+logger = logging.getLogger(__name__)
+
+LET_GO_S: Final = 2.0
+"""Seconds that a policy has to stop thinking, and to close, before nobody waits for it any more."""
+
+Decided = tuple[Action, Fact, Sequence[ModelCall]]
+"""The action, the fact that it was decided on, and the calls to models behind it."""
+
+
+class SeatedPolicies:
+    """Asks the policies of one episode, and lets go of them.
+
+    Args:
+        plan: What is played, by whom.
+        episode_id: Its id.
+        seated: The policies by actor, where another process left the episode; :meth:`seat` builds them else.
+        stepper: Its environment, of which some policies see everything.
+        control: Its end and its pause, as asked for from outside.
+        clock: Measures.
+        limits: How long it may wait.
+        thinking: Hears what is thought.
+        budget: What asking models may take; no limit when left out.
+        rule: What a decision that failed does to the episode.
+    """
+
+    def __init__(
+        self,
+        plan: EpisodePlan,
+        episode_id: str,
+        seated: Mapping[str, Policy],
+        *,
+        stepper: Stepper,
+        control: Control,
+        clock: Clock,
+        limits: EpisodeLimits,
+        thinking: Thinking,
+        budget: EpisodeBudget | None,
+        rule: FailureRule,
+    ) -> None:
+        self.by_actor: dict[str, Policy] = dict(seated)
+        """The policies; none before they are seated."""
+        self.asked: str | None = None
+        """The actor that was asked last."""
+        self.deciding: str | None = None
+        """The actor whose decision is waited for now, if any is."""
+        self._plan = plan
+        self._episode_id = episode_id
+        self._stepper = stepper
+        self._control = control
+        self._clock = clock
+        self._limits = limits
+        self._thinking = thinking
+        self._budget = budget
+        self._rule = rule
+        self._scripted: dict[str, ScriptedPolicy] = {}  # those that are never waited for
+
+    def seat(self) -> None:
+        """Build the policies that are not there yet, and give all of them what they may spend.
+
+        Raises:
+            PolicyError: One could not be built.
+        """
+        with typed_as(lambda error: self._failed("a policy could not be built", error), passing=()):
+            for actor in self._plan.world.actors:
+                policy = self.by_actor.get(actor) or self._plan.policy(actor)
+                self.by_actor[actor] = policy
+                if self._budget is not None and isinstance(policy, Spends):
+                    policy.spend_from(self._budget)
+                if isinstance(policy, ScriptedPolicy) and type(policy).decide is ScriptedPolicy.decide:
+                    self._scripted[actor] = policy
+
+    def hold(self, held: bool) -> None:
+        """Let the clocks of the policies stand still while play does, or run on."""
+        for policy in self.by_actor.values():
+            if isinstance(policy, KeepsTime):
+                policy.hold(held)
+
+    async def decide(self, actor: str, observation: Observation, turn: int) -> Decided:
+        """Ask the policy of ``actor``.
+
+        Args:
+            actor: Whose turn it is.
+            observation: What it sees.
+            turn: The turn that it will be.
+
+        Raises:
+            PolicyError: It failed, or its decision did and the episode's rule is not to fall back.
+            EnvironmentFault: The environment could not show itself to a policy that sees everything.
+            EndRequested: The end was asked for meanwhile.
+        """
+        self.asked = actor
+        began = self._clock.monotonic()
+        scripted = self._scripted.get(actor)
+        if scripted is not None:
+            with typed_as(self._could_not_decide, passing=()):
+                decision = scripted.choose(observation)
+        else:
+            sees = isinstance(self.by_actor[actor], SeesTruth)
+            truth = await self._stepper.snapshot(limit_s=self._limits.step_s) if sees else None
+            with typed_as(self._could_not_decide, passing=(EndRequested, DecisionTimeout)):
+                decision = await self._ask(actor, observation, turn, truth)
+        took = self._clock.monotonic() - began
+        action, decided = checked_decision(actor, decision, took, observation.legal_actions)
+        reaction = self._rule(actor, decision)
+        if "failure_class" in decided.data and reaction != "fallback":
+            kind = Suspending if reaction == "suspend" else PolicyError
+            why = f"{actor} could not decide: {decision.fallback_reason}"
+            raise kind(why, failure_class=decided.data["failure_class"])
+        return action, decided, decision.calls
+
+    async def _ask(self, actor: str, observation: Observation, turn: int, truth: bytes | None) -> Decision:
+        policy, limit_s = self.by_actor[actor], self._limits.decision_s
+        if truth is not None and isinstance(policy, SeesTruth):
+            policy.see(truth)
+        self.deciding = actor
+        with self._thinking.deciding(actor, turn, policy):
+            deciding = asyncio.get_running_loop().create_task(policy.decide(observation, deadline=limit_s))
+            try:
+                async with self._control.waiting(limit_s):
+                    await asyncio.wait([deciding])
+            except TimeoutError as error:
+                raise DecisionTimeout(f"{actor} did not decide within {limit_s:g} s") from error
+            finally:
+                self.deciding = None
+                await _let_go(deciding)
+        if deciding.cancelled():
+            raise PolicyError("what it waited for was cancelled")
+        return deciding.result()
+
+    def _could_not_decide(self, error: Exception) -> PolicyError:
+        return self._failed(f"{self.asked} could not decide", error)
+
+    def _failed(self, what: str, error: Exception) -> PolicyError:
+        logger.error("episode %s: %s", self._episode_id, what, exc_info=error)
+        failure_class = error.failure_class if isinstance(error, PolicyError) else None
+        return PolicyError(f"{what}: {type(error).__name__}: {error}", failure_class=failure_class)
+
+    async def aclose(self) -> None:
+        """Close the policies; one that takes longer than :data:`LET_GO_S` is given up."""
+        loop = asyncio.get_running_loop()
+        closing = {actor: loop.create_task(_close(policy)) for actor, policy in self.by_actor.items()}
+        if closing:
+            await asyncio.wait(closing.values(), timeout=LET_GO_S)
+        for actor, task in closing.items():
+            await _let_go(task)
+            if task.done() and not task.cancelled() and task.exception() is None:
+                continue
+            logger.error(
+                "episode %s: the policy of %s could not be closed",
+                self._episode_id,
+                actor,
+                exc_info=task.exception() if task.done() and not task.cancelled() else None,
+            )
+
+
+async def _close(policy: Policy) -> None:
+    await policy.aclose()
+
+
+async def _let_go(task: asyncio.Task[Any]) -> None:
+    """Cancel ``task``; stop waiting after :data:`LET_GO_S` for one that will not be cancelled."""
+    if not task.done():
+        task.cancel()
+        await asyncio.wait([task], timeout=LET_GO_S)
+    if not task.done():
+        logger.warning("%r ignores its cancellation and is given up", task.get_coro())
+    task.add_done_callback(lambda over: over.cancelled() or over.exception())  # nobody else may ask for it

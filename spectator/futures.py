@@ -1,0 +1,34 @@
+"""Answers to a future of an event loop from another thread."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+
+def answer(future: asyncio.Future[Any], result: Any, error: Exception | None = None) -> bool:
+    """Settle ``future`` from a thread other than that of its event loop.
+
+    Args:
+        future: Somebody may wait for it, or may have given up.
+        result: What it comes to, where ``error`` is none.
+        error: Why it failed.
+
+    Returns:
+        False when its event loop is closed, so that nobody can be answered.
+    """
+    try:
+        future.get_loop().call_soon_threadsafe(settle, future, result, error)
+    except RuntimeError:
+        return False
+    return True
+
+
+def settle(future: asyncio.Future[Any], result: Any, error: Exception | None = None) -> None:
+    """The same on its own event loop; one that nobody waits for any more is left as it is."""
+    if future.done():
+        return
+    if error is None:
+        future.set_result(result)
+    else:
+        future.set_exception(error)

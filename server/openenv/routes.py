@@ -23,11 +23,12 @@ from spectator.errors import FieldError, InvalidRequest
 
 from ..security import faults
 from ..security.bodies import in_thread_if_large, read_object
-from ..security.faults import Kind, Problem, Refused, documented, install_faults, problem
+from ..security.faults import Problem, Refused, documented, install_faults, problem
 from ..security.guard import Guard
 from ..settings import Settings
 from . import sockets
 from .mcp import McpHandler
+from .pooled_routes import CROWDED, PooledRoutes
 from .publishing import Publisher
 from .session import Session, SessionLimits
 from .sessions import Sessions, SessionsFull
@@ -46,7 +47,6 @@ from .worlds import WireWorld, WireWorlds
 
 _Model = TypeVar("_Model", bound=BaseModel)
 
-CROWDED: Final = Kind("too-many-environments", 503, "No further environment can be opened now")
 TAGS: Final = ["openenv"]
 NOT_OF_MCP: Final = ("GET", "HEAD", "OPTIONS", "PATCH", "PUT")
 MCP_ANSWERS: Final[dict[int | str, dict[str, Any]]] = {
@@ -227,6 +227,7 @@ def register_openenv(app: FastAPI, settings: Settings, clock: Clock | None = Non
     for name in world_names():
         app.mount(f"/envs/{name}", _world_app(service, name), name=f"openenv-{name}")
     app.include_router(_listing(service))
+    app.include_router(PooledRoutes(sessions, service.worlds).router())
     app.add_api_route("/envs/{name}/{rest:path}", _no_world, methods=list(METHODS), include_in_schema=False)
     app.add_api_websocket_route("/envs/{name}/{rest:path}", _no_world_socket)
     return service

@@ -160,6 +160,8 @@ def start_and_play(folder: Path) -> Trip:
 
 
 class _Endpoint(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"  # endpoints of models keep connections alive
+
     def do_POST(self) -> None:
         self.rfile.read(int(self.headers["Content-Length"]))
         message = {"role": "assistant", "content": json.dumps(COUNTER)}
@@ -324,12 +326,12 @@ def ball(_: Path) -> tuple[Trip, Trip]:
 
 def evaluate(folder: Path) -> Trip:
     """An evaluation of two matches: the whole command."""
-    trip = Trip()
-    with taking(trip):
-        command(
-            *("evaluate", "counting", "--captains", "heuristic,random", "--matches", "2", "--jobs", "1"),
-            *("--out", str(folder / "out")),
-        )
+    for trip in (Trip(), Trip()):
+        with taking(trip), TemporaryDirectory(dir=folder) as out:
+            command(
+                *("evaluate", "counting", "--captains", "heuristic,random", "--matches", "2", "--jobs", "1"),
+                *("--out", out),
+            )
     return trip
 
 

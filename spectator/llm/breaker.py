@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final
 
 from spectator.clock import Clock
@@ -41,13 +42,20 @@ class Breaker:
         self._probing = False
         self._why = ""
 
-    def request(self) -> AbstractContextManager[None]:
+    @contextmanager
+    def request(self) -> Iterator[None]:
         """Around one request.
 
         Raises:
             EndpointResting: On entry: it is turned away.
         """
-        return _Request(self)
+        probe = self.admit()
+        try:
+            yield
+        except BaseException as error:
+            self.judge(error, probe)
+            raise
+        self.judge(None, probe)
 
     def admit(self) -> bool:
         """Let a request in; says whether it is the one that tries the endpoint after a rest."""
@@ -90,19 +98,3 @@ class Breaker:
         self._until = None
         self._probing = False
         self._rest_s = self._first_rest_s
-
-
-class _Request:
-    """One request, as the breaker sees it."""
-
-    __slots__ = ("_breaker", "_probe")
-
-    def __init__(self, breaker: Breaker) -> None:
-        self._breaker = breaker
-        self._probe = False
-
-    def __enter__(self) -> None:
-        self._probe = self._breaker.admit()
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        self._breaker.judge(error, self._probe)

@@ -64,16 +64,14 @@ class Attempts:
         self._policy = policy
         self._rng = rng
         self._busy = self._unavailable = 0
-
-    @property
-    def failed(self) -> int:
-        """Failed attempts so far."""
-        return self._busy + self._unavailable
+        self.failed = 0
+        """Failed attempts so far that may be made again."""
 
     def wait_after(self, error: EndpointError) -> float | None:
         """Seconds to wait before the next attempt; ``None`` when there is to be none."""
         if not error.retryable:
             return None
+        self.failed += 1
         policy = self._policy
         if isinstance(error, EndpointBusy):
             self._busy, failures, allowed = self._busy + 1, self._busy, policy.busy

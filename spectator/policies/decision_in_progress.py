@@ -11,9 +11,17 @@ from spectator.clock import Clock
 from spectator.errors import FailureClass
 from spectator.llm.chat import ChatAnswer, Message, Usage
 from spectator.llm.loose_json import MAX_TEXT
-from spectator.llm.parsing import CallRefused, ParsedCall, WrittenCall, find_calls, unjudged, written_form
+from spectator.llm.parsing import (
+    CallRefused,
+    ParsedCall,
+    WrittenCall,
+    check_call,
+    find_calls,
+    unjudged,
+    written_form,
+)
 from spectator.model_calls import ModelCall
-from spectator.observations import Observation
+from spectator.observations import LegalAction, Observation
 from spectator.policies.base import Decision
 from spectator.policies.history import answer_message, tool_messages
 from spectator.policies.prompting import correction
@@ -91,6 +99,38 @@ class DecisionInProgress:
             exchanges=self.exchanges,
             calls=self.calls,
         )
+
+
+def read_calls(
+    answer: ChatAnswer, legal: Sequence[LegalAction], text_field: str | None, most: int
+) -> list[ParsedCall]:
+    """The calls of an answer: the first is legal, the others are judged when they are due.
+
+    Args:
+        answer: What the model wrote.
+        legal: What may be done now.
+        text_field: The argument that takes the whole answer as it is, in worlds that are played in free text.
+        most: How many calls may be taken.
+
+    Raises:
+        CallRefused: There is none, or the first is not legal.
+        UnsupportedSchema: What is legal cannot be told from its schema.
+    """
+    try:
+        if text_field is not None:
+            written = [free_text(answer, legal[0]["tool"], text_field)]
+        else:
+            written = find_calls(answer, legal)
+        if not written:
+            raise no_call(answer)
+        if most > 1:
+            return [check_call(written[0], legal), *map(unjudged, written[1:most])]
+        # A text may weigh several actions before it ends with one; tool calls are meant to be carried out.
+        return [check_call(written[0] if answer.tool_calls else written[-1], legal)]
+    except CallRefused as broken:
+        if answer.finish_reason == "length":
+            broken.failure_class = "truncated"
+        raise
 
 
 def no_call(answer: ChatAnswer) -> CallRefused:

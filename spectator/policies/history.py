@@ -129,7 +129,7 @@ class History:
         """Remember ``turn``; from now on no outcome of those before it changes."""
         if self._turns:
             turn.changed = changes(self._turns[-1].seen, turn.seen)
-            turn.asked = [SettledMessage(said) for said in _said(self._turns[-1], turn.changed)]
+            turn.asked = [SettledMessage(said) for said in self._turns[-1].reply(turn.changed)]
             self._settled += _characters(self._turns[-1])
         else:
             self._begin_with(turn)
@@ -151,12 +151,12 @@ class History:
         if self._rules.get("content") != system:
             self._rules = SettledMessage({"role": "system", "content": system})
         if not self._turns:
-            return [self._rules, *_said(None, shown)]
+            return [self._rules, {"role": "user", "content": shown}]
         conversation = [self._rules, self._first, self._turns[0].answer]
         for turn in islice(self._turns, 1, None):
             conversation += turn.asked
             conversation.append(turn.answer)
-        return conversation + _said(self._turns[-1], shown)
+        return conversation + self._turns[-1].reply(shown)
 
     def _begin_with(self, turn: Turn) -> None:
         """Show ``turn``, the oldest that is kept, in full."""
@@ -182,7 +182,3 @@ class History:
 
 def _characters(turn: Turn) -> int:
     return turn.weight + sum(map(len, turn.outcomes))
-
-
-def _said(before: Turn | None, shown: str) -> list[Message]:
-    return [{"role": "user", "content": shown}] if before is None else before.reply(shown)

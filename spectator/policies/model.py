@@ -10,39 +10,29 @@ from typing import Any, Final, Protocol
 from spectator.clock import Clock
 from spectator.errors import EndpointError, EndpointResting, FailureClass
 from spectator.events import encode_json
-from spectator.llm.chat import ChatAnswer, ChatRequest, DeltaKind, Message, OnDelta, SettledTools, Usage
+from spectator.llm.chat import ChatAnswer, ChatRequest, DeltaKind, Message, OnDelta, Usage
 from spectator.llm.exchange import answered, call_answered, call_failed, failed
 from spectator.llm.parsing import (
     CallRefused,
     ParsedCall,
     WrittenCall,
     check_call,
-    find_calls,
-    unjudged,
     written_form,
 )
 from spectator.llm.schema import UnsupportedSchema
-from spectator.observations import LegalAction, Observation
+from spectator.observations import Observation
 from spectator.policies.base import Decision, ScriptedPolicy
 from spectator.policies.decision_in_progress import (
     DecisionInProgress,
-    free_text,
-    no_call,
+    read_calls,
     rejected,
     stated_reasoning,
     with_ids,
 )
-from spectator.policies.history import History, TokenEstimate, Turn
+from spectator.policies.history import Turn
 from spectator.policies.model_settings import ModelSettings
-from spectator.policies.prompting import (
-    Briefing,
-    TextCache,
-    as_json,
-    instructions,
-    question,
-    situation,
-    tools,
-)
+from spectator.policies.prompt_builder import PromptBuilder
+from spectator.policies.prompting import Briefing, situation
 from spectator.policies.recorded_endpoint import PATIENCE_S, RecordedEndpoint, at_once
 from spectator.policies.spending import SpendLimit, Spent
 from spectator.policies.thoughts import THOUGHT_LIMIT, Thought
@@ -130,15 +120,10 @@ class ModelPolicy:
         self._clock = clock
         self._session = session
         self._closes_client = closes_client
-        self._edit = edit
-        self._estimate = TokenEstimate()
-        self._history = History(max(1, settings.context_tokens - settings.max_tokens), self._estimate)
-        self._offered: tuple[Sequence[LegalAction], Sequence[Mapping[str, Any]], int] | None = None
-        self._texts = TextCache()
+        self._prompts = PromptBuilder(settings, briefing, edit)
         self._planned: deque[WrittenCall] = deque()
         self._turn: Turn | None = None
         self._refused = 0
-        self._note = ""
         self._decisions = 0
         self._listener: Callable[[Thought], None] | None = None
         self._budget: SpendLimit | None = None
@@ -155,8 +140,7 @@ class ModelPolicy:
         """See :meth:`Policy.decide`. Cancelling closes the request at once."""
         self._decisions += 1
         self._hear_outcome(observation)
-        planned = self._next_planned(observation)
-        if planned is not None:
+        if self._planned and (planned := self._next_planned(observation)) is not None:
             return planned
         limit = min(deadline - min(MARGIN_S, deadline / 5), self._settings.timeout_s)
         asking = DecisionInProgress(observation, self._clock.monotonic(), limit)
@@ -201,11 +185,11 @@ class ModelPolicy:
     def _remember_text(self, observation: Observation, text: str) -> None:
         """Remember a decision of which no more is known than what was written."""
         seen = situation(observation)
-        shown = self._shown(observation, seen)
+        shown = self._prompts.shown(observation, seen)
         self._turn = Turn(seen=seen, shown=shown, text=text, outcomes=["carried out"])
-        self._history.add(self._turn)
+        self._prompts.history.add(self._turn)
         self._planned.clear()
-        self._note = ""
+        self._prompts.note = ""
 
     async def aclose(self) -> None:
         """Close the client, where nobody else uses it."""
@@ -222,8 +206,6 @@ class ModelPolicy:
             self._turn.outcomes[-1] = f"refused: {refused.message}"
 
     def _next_planned(self, observation: Observation) -> Decision | None:
-        if not self._planned:
-            return None
         try:
             call = check_call(self._planned.popleft(), self._briefing.legal(observation))
         except (CallRefused, UnsupportedSchema):
@@ -232,58 +214,25 @@ class ModelPolicy:
         if self._turn is not None:
             self._turn.outcomes.append("carried out")
         reasoning = call.reason or "Planned in the answer before."
-        return Decision(self._action(call), "model", reasoning, parse="ok", model=self._settings.model)
+        action = self._briefing.as_action(call.tool, call.arguments)
+        return Decision(action, "model", reasoning, parse="ok", model=self._settings.model)
 
     async def _ask(self, asking: DecisionInProgress) -> list[ParsedCall]:
         """The calls of the model's answer: the first is legal, the others are judged when they are due."""
         legal = self._briefing.legal(asking.observation)
-        messages = self._messages(asking)
+        in_text, most = self._briefing.text_field, self._settings.actions_per_answer
+        messages = self._prompts.messages(asking)
         answer = await self._complete(asking, messages)
         try:
-            return self._read(answer, legal)
+            return read_calls(answer, legal, in_text, most)
         except CallRefused as broken:
             rule = str(broken)
             if asking.left(self._clock) < SHORTEST_ASK_S:
                 raise
         answer = await self._complete(asking, [*messages, *rejected(answer, rule)])
-        calls = self._read(answer, legal)
+        calls = read_calls(answer, legal, in_text, most)
         asking.parse = "repaired"
         return calls
-
-    def _messages(self, asking: DecisionInProgress) -> list[Message]:
-        settings, observation = self._settings, asking.observation
-        asking.seen = situation(observation, self._texts)
-        asking.shown = self._shown(observation, asking.seen)
-        briefing, in_text = self._briefing, self._briefing.text_field is not None
-        if briefing.conversation is not None:
-            return self._edited(briefing.conversation(observation))
-        legal = () if in_text else briefing.legal(observation)
-        system = instructions(
-            observation.actor or "",
-            briefing.task,
-            settings.style,
-            settings.actions_per_answer,
-            free_text=in_text,
-        )
-        shown = question(asking.shown, legal, settings.style, self._note)
-        beside = 0
-        if settings.style == "tools" and not in_text:
-            asking.tools, beside = self._tools(legal)
-        return self._edited(self._history.messages(system, shown, beside=beside))
-
-    def _edited(self, messages: Sequence[Message]) -> list[Message]:
-        return list(messages if self._edit is None else self._edit(messages))
-
-    def _shown(self, observation: Observation, seen: Mapping[str, str]) -> str:
-        render = self._briefing.render
-        return as_json(seen) if render is None else render(observation)
-
-    def _tools(self, legal: Sequence[LegalAction]) -> tuple[Sequence[Mapping[str, Any]], int]:
-        """The tools and their size; worlds often offer the very same ones again."""
-        if self._offered is None or self._offered[0] is not legal:
-            made = SettledTools(tools(legal))
-            self._offered = (legal, made, len(encode_json(made)))
-        return self._offered[1:]
 
     async def _complete(self, asking: DecisionInProgress, messages: Sequence[Message]) -> ChatAnswer:
         settings = self._settings
@@ -322,13 +271,14 @@ class ModelPolicy:
         used = answer.usage or self._guess(len(written_form(answer)) + len(answer.thought))
         self._count(asking, began, used, guessed=answer.usage is None)
         if answer.usage is not None and not asking.answers:
-            self._estimate.learn(self._history.characters, answer.usage.tokens_in)
+            self._prompts.estimate.learn(self._prompts.history.characters, answer.usage.tokens_in)
         asking.answers.append(answer)
         return answer
 
     def _guess(self, written: int) -> Usage:
         """Tokens of the last prompt and of an answer of so many characters, where nobody counts them."""
-        return Usage(self._estimate.of(self._history.characters), self._estimate.of(written))
+        estimate = self._prompts.estimate
+        return Usage(estimate.of(self._prompts.history.characters), estimate.of(written))
 
     def _count(self, asking: DecisionInProgress, began: float, used: Usage | None, *, guessed: bool) -> None:
         """Count what a request took, for the decision and from the budget."""
@@ -356,28 +306,6 @@ class ModelPolicy:
 
         return hear
 
-    def _read(self, answer: ChatAnswer, legal: Sequence[LegalAction]) -> list[ParsedCall]:
-        try:
-            return self._calls(answer, legal)
-        except CallRefused as broken:
-            if answer.finish_reason == "length":
-                broken.failure_class = "truncated"
-            raise
-
-    def _calls(self, answer: ChatAnswer, legal: Sequence[LegalAction]) -> list[ParsedCall]:
-        if self._briefing.text_field is not None:
-            written = [free_text(answer, legal[0]["tool"], self._briefing.text_field)]
-        else:
-            written = find_calls(answer, legal)
-        if not written:
-            raise no_call(answer)
-        if self._settings.actions_per_answer > 1:
-            several = written[: self._settings.actions_per_answer]
-            first = check_call(several[0], legal)
-            return [first, *map(unjudged, several[1:])]
-        # A text may weigh several actions before it ends with one; tool calls are meant to be carried out.
-        return [check_call(written[0] if answer.tool_calls else written[-1], legal)]
-
     def _decided(self, asking: DecisionInProgress, calls: Sequence[ParsedCall]) -> Decision:
         first, answer = calls[0], asking.answers[-1]
         self._planned = deque(
@@ -390,11 +318,11 @@ class ModelPolicy:
             calls=with_ids(calls) if answer.tool_calls else (),
             outcomes=["carried out"],
         )
-        self._history.add(self._turn)
-        self._note = ""
+        self._prompts.history.add(self._turn)
+        self._prompts.note = ""
         return asking.decision(
             self._clock,
-            self._action(first),
+            self._briefing.as_action(first.tool, first.arguments),
             "model",
             stated_reasoning(first, answer) if self._briefing.text_field is None else answer.thought,
             model=clean_text(answer.model or self._settings.model, NAME_LIMIT),
@@ -410,7 +338,7 @@ class ModelPolicy:
         self._refused = 0
         own = self._fallback.choose(asking.observation)
         reason = own.fallback_reason or clean_text(reason, REASON_LIMIT)
-        self._note = (
+        self._prompts.note = (
             f"Your last turn could not be used ({reason}); this was done in your place: "
             f"{encode_json(dict(own.action))}"
         )
@@ -425,6 +353,3 @@ class ModelPolicy:
             fallback_reason=reason,
             failure_class=own.failure_class or failure_class,
         )
-
-    def _action(self, call: ParsedCall) -> Mapping[str, Any]:
-        return self._briefing.as_action(call.tool, call.arguments)

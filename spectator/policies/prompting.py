@@ -5,6 +5,7 @@ from __future__ import annotations
 import marshal
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final, Literal
 
 from spectator.events import encode_json
@@ -110,6 +111,7 @@ _TEXT_ALONE: Final = (
 )
 
 
+@lru_cache(maxsize=64)
 def instructions(
     actor: str, task: str, style: Style, actions_per_answer: int, *, free_text: bool = False
 ) -> str:

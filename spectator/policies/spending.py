@@ -69,7 +69,8 @@ class SpendLedger:
         self._day_caps = day
         self._episode_caps = episode
         self._whole_caps = whole or Caps()
-        self._whole = Spent()
+        self.whole = Spent()
+        """What was spent in all, as far as the caps of the whole are concerned."""
         self._clock = clock
         self._day = clock.now().date()
         self._spent = Spent()
@@ -82,14 +83,10 @@ class SpendLedger:
     @property
     def spent(self) -> Spent:
         """What was spent today."""
-        if self._day != self.today:
-            self._day, self._spent = self.today, Spent()
+        today = self._clock.now().astimezone(UTC).date()
+        if self._day != today:
+            self._day, self._spent = today, Spent()
         return self._spent
-
-    @property
-    def whole(self) -> Spent:
-        """What was spent in all, as far as the caps of the whole are concerned."""
-        return self._whole
 
     @property
     def limits_whole(self) -> bool:
@@ -103,12 +100,12 @@ class SpendLedger:
     def begin(self, today: Spent, whole: Spent) -> None:
         """Take over what was spent before: today, and in all."""
         self.add(today)
-        self._whole += whole
+        self.whole += whole
 
     def pay(self, spent: Spent) -> None:
         """Count ``spent`` today and in all."""
-        self.add(spent)
-        self._whole += spent
+        self._spent = self.spent + spent
+        self.whole += spent
 
     def refusal(self) -> str | None:
         """Why nothing more may be spent; ``None`` when something may."""

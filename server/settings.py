@@ -129,6 +129,11 @@ class Settings(CapSettings, BaseSettings):
     episode_timeout_s: float = Field(
         default=6 * 3600.0, gt=0, description="Longest play of one episode, pauses left out"
     )
+    episode_mb: float = Field(
+        default=256,
+        gt=0,
+        description="Million characters of one episode's record after which it is cut short (`step_cap`)",
+    )
     keep_episodes: int = Field(
         default=0, ge=0, description="Ended episodes that are kept, the newest ones; 0 = all of them"
     )

@@ -219,4 +219,5 @@ def _limits(settings: Settings) -> EpisodeLimits:
         step_s=settings.step_timeout_s,
         reset_s=settings.reset_timeout_s,
         episode_s=settings.episode_timeout_s,
+        characters=settings.episode_mb * 1e6,
     )

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from spectator.clock import Clock
 from spectator.episodes.record.opening import Stream
 from spectator.episodes.record.usage import spent_before
-from spectator.episodes.run.controls import Control
-from spectator.episodes.run.driver import Driver, Past
+from spectator.episodes.run.controls import Control, EndRequest
+from spectator.episodes.run.driver import Driver, Emit, Past
 from spectator.episodes.run.failing import FailureRule
 from spectator.episodes.run.limits import EpisodeLimits
 from spectator.episodes.run.pacing import Pace
 from spectator.episodes.run.partial_decision import Thinking
 from spectator.episodes.run.plan import EpisodePlan
+from spectator.events import Fact
+from spectator.journal.attachments import Attachments
 from spectator.policies.spending import SpendLedger
 from spectator.steppers.base import Stepper
 
@@ -68,7 +72,7 @@ def prepare(
         plan,
         stream.episode_id,
         stepper=stepper,
-        emit=stream.emit,
+        emit=stream.emit if limits.characters == math.inf else _bounded(stream, control, limits.characters),
         control=control,
         clock=clock,
         limits=limits,
@@ -78,3 +82,16 @@ def prepare(
         rule=rule,
     )
     return PreparedEpisode(driver, control, thinking)
+
+
+def _bounded(stream: Stream, control: Control, characters: float) -> Emit:
+    """``stream.emit``, which asks for the end once the record is too long."""
+
+    async def emit(turn: int, facts: Sequence[Fact], *, attachments: Attachments | None = None) -> None:
+        await stream.emit(turn, facts, attachments=attachments)
+        if stream.characters > characters:
+            control.request_end(
+                EndRequest("step_cap", f"cut short: its record reached {characters / 1e6:g} MB")
+            )
+
+    return emit

@@ -95,6 +95,7 @@ class Supervisor:
         self._draw_seed = draw_seed
         self._patience_s = patience_s
         self._running: dict[str, EpisodeHandle] = {}
+        self._forking = 0  # forks that are replayed, each of which is going to take a slot
         self._external: dict[str, EpisodeHandle] = {}
         self._closing = False
 
@@ -174,15 +175,19 @@ class Supervisor:
         """
         self._need_slot()
         episode_id = self._new_id()
-        forked = await fork_off(
-            self._journal,
-            request,
-            episode_id,
-            limit_s=self._limits.reset_s,
-            load=self.load,
-            open_stepper=self.open_stepper,
-            plan=plan,
-        )
+        self._forking += 1
+        try:
+            forked = await fork_off(
+                self._journal,
+                request,
+                episode_id,
+                limit_s=self._limits.reset_s,
+                load=self.load,
+                open_stepper=self.open_stepper,
+                plan=plan,
+            )
+        finally:
+            self._forking -= 1
         try:
             self._need_slot()
         except EpisodeBusy:
@@ -308,7 +313,7 @@ class Supervisor:
         await asyncio.gather(*(episode.end(request) for episode in self.showing()), return_exceptions=True)
 
     def _need_slot(self) -> None:
-        if self._closing or len(self._running) >= self.slots:
+        if self._closing or len(self._running) + self._forking >= self.slots:
             raise EpisodeBusy(list(self._running), self.slots)
 
     def _unended(self, episode_id: str | None) -> EpisodeHandle:

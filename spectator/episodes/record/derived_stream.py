@@ -154,6 +154,11 @@ class DerivedStream:
     def _watched(self) -> bool:
         return self._bus.listeners(self.episode_id) > 0
 
+    @property
+    def characters(self) -> int:
+        """Characters recorded by this process."""
+        return self._recorder.characters
+
     async def news(self) -> Trouble | None:
         """Wait until another attempt to record has failed, or the first has succeeded again."""
         return await self._recorder.news()

@@ -53,6 +53,8 @@ class Recorder:
         self._patience_s = patience_s
         self.trouble: Trouble | None = None
         """What keeps the record from being written now; ``None`` when nothing does."""
+        self.characters = 0
+        """Characters recorded by this process."""
         self._changed = asyncio.Event()
         self._hurried = asyncio.Event()
         self._closed = False
@@ -104,6 +106,7 @@ class Recorder:
                 self._stand_still(error)
             await first_of(self._clock.sleep(pause_s), self._hurried.wait())
             pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+        self.characters += sum(len(event.text) for event in events)
         return 0.0 if self.trouble is None else self._recovered(began)
 
     def _stand_still(self, error: JournalUnavailable) -> None:

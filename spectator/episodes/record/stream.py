@@ -96,6 +96,11 @@ class EpisodeStream:
         """Every event after ``head_seq`` as it is published."""
         return self._bus.subscribe(self.episode_id, overflow, capacity=capacity)
 
+    @property
+    def characters(self) -> int:
+        """Characters recorded by this process."""
+        return self._recorder.characters
+
     async def news(self) -> Trouble | None:
         """Wait until another attempt to record has failed, or the first has succeeded again."""
         return await self._recorder.news()

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
-from typing import Any
+from typing import Any, Final
 
 from spectator.catalog import LoadWorld, load_world
 from spectator.episodes.record.reader import ViewReader
@@ -29,6 +29,9 @@ from spectator.steppers.opening import OpenStepper, on_a_thread
 
 NOT_COPIED = FROM_OUTSIDE | {"episode.started", "narration.line", "episode.ended"}
 """Event types that are not taken over: they are the parent's own, or follow from the others."""
+
+LONGEST_PAST: Final = 64_000_000
+"""Characters of a parent's record that a fork may take over: it is replayed in memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,15 +107,7 @@ async def fork_off(
         JournalError: The parent cannot be read.
         StepTimeout: It took longer.
     """
-    recorded: list[RecordedEvent] = []
-    async for one in ViewReader(journal, load).stream(request.episode_id):
-        if one.seq > request.seq:
-            break
-        recorded.append(one)
-    if not recorded:
-        raise EpisodeNotFound(request.episode_id)
-    if len(recorded) < request.seq:
-        raise _wrong("seq", f"must be from 1 to {len(recorded)}: that is how much is recorded")
+    recorded = await _past(journal, request, load)
     plan = _from_within(plan or plan_fork(recorded[0].event, request, load), request, recorded)
     calls: Calls = {}
     if any(one.event.data.get("exchanges") for one in recorded):
@@ -126,6 +121,33 @@ async def fork_off(
         raise
     opening = [(0, [core_fact(plan.started())]), *_facts(recorded)]
     return Forked(plan, past, stepper, opening, attachments_of(recorded, calls) if calls else None)
+
+
+async def _past(journal: Journal, request: ForkRequest, load: LoadWorld | None) -> list[RecordedEvent]:
+    """The parent's events up to where the fork begins; what cannot be forked is refused before it is read."""
+    records = ViewReader(journal, load)
+    summary = await journal.episode(request.episode_id)
+    if summary is None:
+        raise EpisodeNotFound(request.episode_id)
+    if request.seq > summary.head_seq and not await records.derives(request.episode_id):
+        raise _beyond(summary.head_seq)
+    recorded: list[RecordedEvent] = []
+    size = 0
+    async for one in records.stream(request.episode_id):
+        if one.seq > request.seq:
+            break
+        size += len(one.text)
+        if size > LONGEST_PAST:
+            much = f"{LONGEST_PAST / 1e6:g} MB"
+            raise _wrong("seq", f"lies beyond the first {much} of the record; fork up to event {one.seq - 1}")
+        recorded.append(one)
+    if len(recorded) < request.seq:
+        raise _beyond(len(recorded))
+    return recorded
+
+
+def _beyond(head_seq: int) -> InvalidRequest:
+    return _wrong("seq", f"must be from 1 to {head_seq}: that is how much is recorded")
 
 
 async def check_fork(journal: Journal, request: ForkRequest, *, load: LoadWorld | None = None) -> EpisodePlan:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
-from tests.serving import Serving
+from tests.serving import Serving, serve, test_settings
 
 LONG = {"pace": "broadcast", "options": {"turns": 1000}}
 
@@ -280,3 +281,15 @@ def test_the_interface_is_explained_to_people_without_a_script(serving: Serving)
             assert f"<code>{method.upper()} {path}</code>" in answer.text
     assert "<code>captain_preset</code>" in answer.text
     assert "<script>" not in answer.text and "http://" not in answer.text.replace("http://www.w3.org", "")
+
+
+def test_an_episode_whose_record_grows_too_long_is_cut_short(tmp_path: Path) -> None:
+    with serve(test_settings(tmp_path, episode_mb=0.1)) as serving:
+        for view in ("live", "derived"):
+            options = {"turns": 1_000_000, "payload_bytes": 4096}
+            ended = serving.finish(serving.start(options=options, view=view))
+            assert (ended["reason"], ended["detail"]) == (
+                "step_cap",
+                "cut short: its record reached 0.1 MB",
+            )
+            assert 10 < ended["turns"] < 200

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from spectator.episodes.record.reader import ViewReader
 from tests.server.http.test_control import refused
 from tests.serving import Serving, serve, test_settings
 
@@ -74,3 +75,15 @@ def test_forks_are_limited_as_starts_are(tmp_path: Path) -> None:
         parent = serving.start(options={"turns": 3})
         serving.finish(parent)
         refused(fork(serving, episode_id=parent, seq=1), 429)
+
+
+def test_what_lies_too_far_into_a_long_record_is_refused_before_it_is_replayed(
+    serving: Serving, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("spectator.episodes.replay.fork.LONGEST_PAST", 3000)
+    parent = serving.start(options={"turns": 40})
+    serving.finish(parent)
+    document = refused(fork(serving, episode_id=parent, seq=100), 422)
+    assert "beyond the first 0.003 MB" in document["errors"][0]["rule"]
+    monkeypatch.setattr(ViewReader, "stream", None)  # a number that is not recorded is refused unread
+    assert "from 1 to" in refused(fork(serving, episode_id=parent, seq=10_000), 422)["errors"][0]["rule"]

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Final, cast
 from urllib.parse import urlsplit
 
@@ -37,26 +37,19 @@ class Destination:
     """Where a URL leads.
 
     Args:
-        host: Name or address, without brackets.
-        port: Its port.
+        place: Name or address, without brackets, and port.
         head: The first lines of a request to it, up to and with the host.
     """
 
-    host: str
-    port: int
+    place: tuple[str, int]
     head: bytes
-
-    @property
-    def place(self) -> tuple[str, int]:
-        """Host and port."""
-        return self.host, self.port
 
 
 def destination_of(url: str) -> Destination | None:
     """Where ``url`` leads; ``None`` where it is not for this module.
 
     >>> destination_of("http://localhost:8000/v1/chat")
-    Destination(host='localhost', port=8000, head=b'POST /v1/chat HTTP/1.1\\r\\nHost: localhost:8000\\r\\n')
+    Destination(place=('localhost', 8000), head=b'POST /v1/chat HTTP/1.1\\r\\nHost: localhost:8000\\r\\n')
     >>> destination_of("https://localhost/v1/chat") is destination_of("http://me:word@localhost/") is None
     True
     """
@@ -66,7 +59,7 @@ def destination_of(url: str) -> Destination | None:
         return None
     path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     head = f"POST {path} HTTP/1.1\r\nHost: {parts.netloc}\r\n".encode()
-    return Destination(parts.hostname, parts.port or 80, head)
+    return Destination((parts.hostname, parts.port or 80), head)
 
 
 class PlainConnections:
@@ -84,16 +77,18 @@ class PlainConnections:
         self._read_s = read_s
         self._loop: asyncio.AbstractEventLoop | None = None
         self._places = asyncio.Semaphore(max_connections)
-        self._idle: dict[tuple[str, int], list[_Connection]] = {}
-        self._open: set[_Connection] = set()
-        self._unspoken: set[tuple[str, int]] = set()
+        self._idle: dict[tuple[str, int], list[PlainConnection]] = {}
+        self._open: set[PlainConnection] = set()
+        self.unspoken: set[tuple[str, int]] = set()
+        """Places that answered in a way that has to be left to aiohttp."""
 
-    def speaks(self, destination: Destination) -> bool:
-        """Whether nothing that came from ``destination`` so far has to be left to aiohttp."""
-        return destination.place not in self._unspoken
+    @asynccontextmanager
+    async def post(
+        self, destination: Destination, body: bytes, headers: Mapping[str, str]
+    ) -> AsyncIterator[PlainConnection]:
+        """A request; gives the connection once the head of the answer is here.
 
-    def post(self, destination: Destination, body: bytes, headers: Mapping[str, str]) -> PlainExchange:
-        """A request, to be entered; leaving it early closes its connection.
+        Leaving it before the body is read closes the connection.
 
         Raises:
             EndpointError: On entry or while the body is read.
@@ -103,9 +98,16 @@ class PlainConnections:
             destination.head
             + f"{named}Accept-Encoding: identity\r\nContent-Length: {len(body)}\r\n\r\n".encode("latin-1")
         )
-        return PlainExchange(self, destination, head, body, self._read_s)
+        connection = await self._take(destination.place)
+        try:
+            connection.send(head + body)
+            while not connection.status:
+                await connection.wait()
+            yield connection
+        finally:
+            self._give_back(connection, destination.place)
 
-    async def take(self, destination: Destination) -> _Connection:
+    async def _take(self, place: tuple[str, int]) -> PlainConnection:
         """A connection for one request.
 
         Raises:
@@ -116,24 +118,24 @@ class PlainConnections:
             self._begin_in(loop)
         await self._places.acquire()
         try:
-            idle = self._idle.get(destination.place)
+            idle = self._idle.get(place)
             while idle:
                 connection = idle.pop()
                 if connection.usable(loop.time()):
                     return connection
                 connection.abort()
-            return await self._connect(loop, destination)
+            return await self._connect(loop, place)
         except BaseException:
             self._places.release()
             raise
 
-    def give_back(self, connection: _Connection, destination: Destination) -> None:
+    def _give_back(self, connection: PlainConnection, place: tuple[str, int]) -> None:
         """End the use of a connection; one whose answer was not read to its end is closed."""
         self._places.release()
         if connection.unspoken:
-            self._unspoken.add(destination.place)
+            self.unspoken.add(place)
         if self._loop is not None and connection.rest(self._loop.time()):
-            self._idle.setdefault(destination.place, []).append(connection)
+            self._idle.setdefault(place, []).append(connection)
         else:
             connection.abort()
 
@@ -144,20 +146,16 @@ class PlainConnections:
             await asyncio.gather(*[connection.closed() for connection in self._open])
         self._open.clear()
 
-    def lost(self, connection: _Connection) -> None:
-        """Forget a connection that is closed."""
-        self._open.discard(connection)
-
     def _begin_in(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop, self._places = loop, asyncio.Semaphore(self._max_connections)
         self._idle.clear()
         self._open.clear()
 
-    async def _connect(self, loop: asyncio.AbstractEventLoop, destination: Destination) -> _Connection:
+    async def _connect(self, loop: asyncio.AbstractEventLoop, place: tuple[str, int]) -> PlainConnection:
         try:
             async with asyncio.timeout(self._connect_s):
                 _, connection = await loop.create_connection(
-                    lambda: _Connection(self), destination.host, destination.port
+                    lambda: PlainConnection(self._open, self._read_s), *place
                 )
         except TimeoutError:
             raise EndpointUnavailable("the endpoint could not be reached in time") from None
@@ -172,11 +170,17 @@ class PlainConnections:
         raise failure
 
 
-class _Connection(asyncio.Protocol):
-    """A connection, and the answer that is read from it; the callbacks are those of httptools too."""
+class PlainConnection(asyncio.Protocol):
+    """A connection, and the answer that is read from it; the callbacks are those of httptools too.
 
-    def __init__(self, pool: PlainConnections) -> None:
-        self._pool = pool
+    Args:
+        among: The open connections, which it leaves when it is closed.
+        read_s: Longest silence of an endpoint that is answering, seconds; ``None`` for no limit.
+    """
+
+    def __init__(self, among: set[PlainConnection], read_s: float | None) -> None:
+        self._among = among
+        self._read_s = read_s
         self._transport: asyncio.Transport | None = None
         self._parser = HttpResponseParser(self)
         self._closed: asyncio.Future[None] | None = None
@@ -186,10 +190,10 @@ class _Connection(asyncio.Protocol):
 
     def _begin(self) -> None:
         self.status = 0
-        self.headers: dict[bytes, bytes] = {}
-        self.pieces: list[bytes] = []
-        self.done = False
-        self.error: EndpointError | None = None
+        self._headers: dict[bytes, bytes] = {}
+        self._pieces: list[bytes] = []
+        self._done = False
+        self._error: EndpointError | None = None
         self._asked = False
         self._ahead = self._head_bytes = 0
         self._keeps = self._paused = False
@@ -200,37 +204,55 @@ class _Connection(asyncio.Protocol):
         transport = self._transport
         return transport is not None and not transport.is_closing() and now - self._rested_at < IDLE_S
 
-    def send(self, head: bytes, body: bytes) -> None:
+    def send(self, request: bytes) -> None:
         """Send a request."""
         self._asked = True
         if self._transport is None:
             self._fail("the endpoint broke off")
         else:
-            self._transport.write(head + body)
+            self._transport.write(request)
 
-    async def wait(self, limit_s: float | None) -> None:
+    async def wait(self) -> None:
         """Wait for anything new.
 
         Raises:
-            EndpointTimeout: Nothing came within ``limit_s`` seconds.
+            EndpointError: It broke off, or nothing came in time.
         """
+        if self._error is not None:
+            raise self._error
         self._waiter = asyncio.get_running_loop().create_future()
         try:
-            if limit_s is None:
+            if self._read_s is None:
                 await self._waiter
                 return
             try:
-                async with asyncio.timeout(limit_s):
+                async with asyncio.timeout(self._read_s):
                     await self._waiter
             except TimeoutError:
                 raise EndpointTimeout("the endpoint fell silent") from None
         finally:
             self._waiter = None
 
-    def take(self) -> bytes:
-        """What has come of the body; empty when nothing new has."""
-        piece = self.pieces[0] if len(self.pieces) == 1 else b"".join(self.pieces)
-        self.pieces.clear()
+    @property
+    def at_end(self) -> bool:
+        """Whether the whole body is read."""
+        return self._done and not self._pieces
+
+    def header(self, name: str) -> str | None:
+        """A header by its name, in any case."""
+        value = self._headers.get(name.lower().encode("latin-1"))
+        return None if value is None else value.decode("latin-1")
+
+    async def read(self) -> bytes:
+        """The next piece of the body; empty at its end.
+
+        Raises:
+            EndpointError: It broke off, or nothing came in time.
+        """
+        while not self._pieces and not self._done:
+            await self.wait()
+        piece = self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)
+        self._pieces.clear()
         self._ahead = 0
         if self._paused and self._transport is not None:
             self._paused = False
@@ -239,7 +261,7 @@ class _Connection(asyncio.Protocol):
 
     def rest(self, now: float) -> bool:
         """Make it ready for another request, ``now``; ``False`` where it cannot be."""
-        if not (self.done and self._keeps and self.error is None) or self._paused:
+        if not (self._done and self._keeps and self._error is None) or self._paused:
             return False
         self._begin()
         self._rested_at = now
@@ -263,7 +285,7 @@ class _Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Parse what came."""
-        if not self._asked or self.done:
+        if not self._asked or self._done:
             return self.abort()  # nobody asked
         if not self.status:
             self._head_bytes += len(data)
@@ -283,7 +305,7 @@ class _Connection(asyncio.Protocol):
     def connection_lost(self, error: Exception | None) -> None:
         """Tell whoever waits."""
         self._transport = None
-        self._pool.lost(self)
+        self._among.discard(self)
         self._end_at_eof()
         if self._closed is not None and not self._closed.done():
             self._closed.set_result(None)
@@ -292,27 +314,27 @@ class _Connection(asyncio.Protocol):
         """Keep the few that matter."""
         name = name.lower()
         if name in _HEADERS_THAT_MATTER:
-            self.headers[name] = value
+            self._headers[name] = value
 
     def on_headers_complete(self) -> None:
         """The answer begins."""
-        if self.done:
+        if self._done:
             self._keeps = False  # a second answer, which nobody asked for
             return
         status = self._parser.get_status_code()
         if status < 200:
-            self.headers.clear()
+            self._headers.clear()
             return
-        if self.headers.get(b"content-encoding", b"identity").lower() != b"identity":
+        if self._headers.get(b"content-encoding", b"identity").lower() != b"identity":
             self.unspoken = True
             return self._fail("the endpoint compresses its answers unasked")
         self.status = status
 
     def on_body(self, piece: bytes) -> None:
         """A part of the body."""
-        if self.done or self.error is not None:
+        if self._done or self._error is not None:
             return
-        self.pieces.append(piece)
+        self._pieces.append(piece)
         self._ahead += len(piece)
         if self._ahead > MAX_AHEAD and not self._paused and self._transport is not None:
             self._paused = True
@@ -320,101 +342,25 @@ class _Connection(asyncio.Protocol):
 
     def on_message_complete(self) -> None:
         """The answer is whole; what merely announces one (100 Continue) is none."""
-        if self.status and not self.done:
-            self.done, self._keeps = True, self._parser.should_keep_alive()
+        if self.status and not self._done:
+            self._done, self._keeps = True, self._parser.should_keep_alive()
 
     def _end_at_eof(self) -> None:
-        if self.done or not self._asked:
+        if self._done or not self._asked:
             return
-        if self.status and not self.headers.keys() & {b"content-length", b"transfer-encoding"}:
-            self.done = True
+        if self.status and not self._headers.keys() & {b"content-length", b"transfer-encoding"}:
+            self._done = True
         else:
             self._fail("the endpoint broke off")
         self._wake()
 
     def _fail(self, why: str) -> None:
-        self.error = self.error or EndpointUnavailable(why)
+        self._error = self._error or EndpointUnavailable(why)
         self.abort()
 
     def _wake(self) -> None:
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
-
-
-class PlainExchange:
-    """One request and its response; entered, it is the response.
-
-    Args:
-        pool: Where the connection comes from and goes to.
-        destination: Whither.
-        head: The request's lines and headers.
-        body: Its body.
-        read_s: Longest silence, seconds.
-    """
-
-    __slots__ = ("_body", "_connection", "_destination", "_head", "_pool", "_read_s")
-
-    def __init__(
-        self, pool: PlainConnections, destination: Destination, head: bytes, body: bytes, read_s: float | None
-    ) -> None:
-        self._pool = pool
-        self._destination = destination
-        self._head = head
-        self._body = body
-        self._read_s = read_s
-        self._connection: _Connection | None = None
-
-    async def __aenter__(self) -> PlainExchange:
-        connection = self._connection = await self._pool.take(self._destination)
-        try:
-            connection.send(self._head, self._body)
-            while not connection.status:
-                if connection.error is not None:
-                    raise connection.error
-                await connection.wait(self._read_s)
-        except BaseException:
-            self._let_go()
-            raise
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._let_go()
-
-    @property
-    def status(self) -> int:
-        """HTTP status."""
-        return self._answering.status
-
-    @property
-    def at_end(self) -> bool:
-        """Whether the whole body is read."""
-        return self._answering.done and not self._answering.pieces
-
-    def header(self, name: str) -> str | None:
-        """A header by its name, in any case."""
-        value = self._answering.headers.get(name.lower().encode("latin-1"))
-        return None if value is None else value.decode("latin-1")
-
-    async def read(self) -> bytes:
-        """The next piece of the body; empty at its end."""
-        connection = self._answering
-        while not connection.pieces and not connection.done:
-            if connection.error is not None:
-                raise connection.error
-            await connection.wait(self._read_s)
-        return connection.take()
-
-    @property
-    def _answering(self) -> _Connection:
-        assert self._connection is not None, "the request was not entered, or is over"
-        return self._connection
-
-    def _let_go(self) -> None:
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            self._pool.give_back(connection, self._destination)
 
 
 def _unreached(error: OSError) -> EndpointUnavailable:

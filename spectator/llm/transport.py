@@ -81,7 +81,7 @@ class HttpTransport:
     def post(self, url: str, body: bytes, headers: Mapping[str, str]) -> AbstractAsyncContextManager[Reply]:
         """See :meth:`Transport.post`."""
         destination = self._destination_of(url)
-        if destination is not None and self._plain.speaks(destination):
+        if destination is not None and destination.place not in self._plain.unspoken:
             return self._plain.post(destination, body, headers)
         return _Exchange(self._open().post(url, data=body, headers=headers, allow_redirects=False))
 

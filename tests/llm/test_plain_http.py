@@ -224,7 +224,7 @@ def test_addresses_that_are_not_for_it(url: str) -> None:
 
 def test_an_address_of_version_six() -> None:
     destination = destination_of("http://[::1]:80/v1")
-    assert destination is not None and (destination.host, destination.port) == ("::1", 80)
+    assert destination is not None and destination.place == ("::1", 80)
     assert b"Host: [::1]:80\r\n" in destination.head
 
 

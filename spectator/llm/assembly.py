@@ -14,7 +14,7 @@ import orjson
 
 from spectator.errors import EndpointError, EndpointMalformed
 from spectator.llm.chat import ChatAnswer, DeltaKind, OnDelta, ToolCall, Usage
-from spectator.llm.secret import ApiKey
+from spectator.llm.secret import MASK, ApiKey
 from spectator.llm.thought_splitter import ThoughtSplitter, split_thought
 from spectator.llm.wire import error_of
 
@@ -23,6 +23,9 @@ MAX_TOOL_CALLS: Final = 64
 
 MAX_DELTA: Final = 2_048
 """Characters beyond which what came together is told in parts."""
+
+TOLD_OF_KEY: Final = 8
+"""Characters that end a text like the key begins and are told all the same: a word may, too."""
 
 _VERSION_FIELDS: Final = frozenset({"metadata", "sglext", "weight_version"})
 _KNOWN: Final = frozenset(
@@ -99,7 +102,7 @@ class Assembly:
         if self._splitter is not None:
             for kind, part in self._splitter.end():
                 self._grow(kind, part)
-            self._flush()
+            self._flush(whole=True)
         inline, text = split_thought("".join(self._text))
         apart, refusal = "".join(self._thought).strip(), "".join(self._refusal).strip()
         calls = [call.whole(self._clean) for _, call in sorted(self._calls.items())] if self._calls else ()
@@ -130,7 +133,7 @@ class Assembly:
         if piece.get("error"):
             raise _reported(piece["error"])
         if self._model is None:
-            self._model = _text(piece.get("model")) or None
+            self._model = self._clean(_text(piece.get("model"))) or None
         if isinstance(usage := piece.get("usage"), dict):
             self._usage = _usage(usage)
         if not _VERSION_FIELDS.isdisjoint(piece):
@@ -142,7 +145,7 @@ class Assembly:
 
     def _weights(self, holder: Any) -> None:
         if isinstance(holder, dict) and isinstance(holder.get("weight_version"), str | int):
-            self._version = str(holder["weight_version"])
+            self._version = self._clean(str(holder["weight_version"]))
 
     def _note_version(self, tokens: int) -> None:
         """Note that the weights of now made so many tokens."""
@@ -169,7 +172,7 @@ class Assembly:
         if isinstance(message, dict):
             self._message(message)
         if reason := choice.get("finish_reason"):
-            self.finish_reason = _text(reason) or self.finish_reason
+            self.finish_reason = self._clean(_text(reason)) or self.finish_reason
         if not _TOKEN_FIELDS.isdisjoint(choice):
             self._weights(choice.get("meta_info"))
             tokens = self._taken()
@@ -214,14 +217,24 @@ class Assembly:
             return
         self._grown_size += len(text)
         if kind != self._grown_kind or self._grown_size > MAX_DELTA:
-            self._flush()
+            self._flush(whole=kind != self._grown_kind)
             self._grown_kind, self._grown_size = kind, len(text)
         self._grown.append(text)
 
-    def _flush(self) -> None:
+    def _flush(self, *, whole: bool = False) -> None:
+        """Tell what grew; unless that is all, what may be the beginning of the key waits for the rest."""
         if self._grown and self._on_delta is not None:
-            grown, self._grown = "".join(self._grown), []
-            self._on_delta(self._grown_kind, self._clean(grown))
+            grown, self._grown = self._clean("".join(self._grown)), []
+            begun = 0 if self._key is None else self._key.begun_in(grown)
+            if begun:
+                held = grown[-begun:]
+                grown = grown[:-begun]
+                if not whole:
+                    self._grown = [held]
+                else:
+                    grown += held if begun < TOLD_OF_KEY else MASK
+            if grown:
+                self._on_delta(self._grown_kind, grown)
         self._grown_size = 0
 
 

@@ -42,6 +42,18 @@ class ApiKey:
         """``text`` without the key, should the endpoint have repeated it."""
         return text.replace(self._value, MASK) if len(self._value) > 4 else text
 
+    def begun_in(self, text: str) -> int:
+        """Characters at the end of ``text`` that may be the beginning of the key.
+
+        >>> ApiKey("sk-123456").begun_in("it is sk-12")
+        5
+        """
+        first = self._value[0]
+        at = text.find(first, max(0, len(text) - len(self._value) + 1)) if len(self._value) > 4 else -1
+        while at >= 0 and not self._value.startswith(text[at:]):
+            at = text.find(first, at + 1)
+        return len(text) - at if at >= 0 else 0
+
     def __repr__(self) -> str:
         return "ApiKey(...)"
 

@@ -205,6 +205,9 @@ class Writer:
             error = failure
             self._heads.pop(group[0].events[0].episode_id, None)
         else:
+            for append in group:
+                if append.events[-1].type == "episode.ended":
+                    _log_end(heads[append.events[0].episode_id], append.events[0].episode_id)
             for episode_id, head in heads.items():
                 self._heads[episode_id] = head
                 self._heads.move_to_end(episode_id)
@@ -232,9 +235,6 @@ class Writer:
                 self._insertion.end(connection, [row_of_end(recorded.event, head.seq, head.digest)])
                 if append.fence is not None:
                     let_go(connection, append.fence)
-                logger.info(
-                    "episode %s is recorded: %d events, digest %s", episode_id, head.seq, head.digest.hex()
-                )
 
     def _read_head(self, connection: Connection, episode_id: str) -> _Head:
         found = self._insertion.last(connection, episode_id)
@@ -303,3 +303,7 @@ def _unwritten(failure: Exception) -> JournalError:
     if is_damage(failure):
         return JournalUnavailable(f"{says}; {RESTART}")
     return JournalUnavailable(says) if isinstance(failure, OperationalError | OSError) else JournalError(says)
+
+
+def _log_end(head: _Head, episode_id: str) -> None:
+    logger.info("episode %s is recorded: %d events, digest %s", episode_id, head.seq, head.digest.hex())

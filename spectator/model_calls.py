@@ -8,7 +8,9 @@ from array import array
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
-from typing import Any
+from typing import Any, Final
+
+_CANONICAL: Final = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +66,7 @@ class ModelCall:
             "weight_versions": [list(run) for run in self.weight_versions],
             "about": self.about,
         }
-        whole = sha256(json.dumps(beside, sort_keys=True, separators=(",", ":"), allow_nan=False).encode())
+        whole = sha256(_CANONICAL.encode(beside).encode())
         for values in (self.prompt_token_ids, self.token_ids, self.logprobs):
             whole.update(b"-" if values is None else len(values).to_bytes(8, "little") + _bytes(values))
         return whole.hexdigest()

@@ -27,18 +27,29 @@ class AdaptiveLimit:
         start: Places at first.
         lowest: Fewest places, at least 1.
         highest: Most places.
+        slow_start: Whether, until the first refusal, a full round of successes doubles the places, as TCP
+            begins (Jacobson 1988): from 64, 512 are found within a few rounds instead of 448.
 
     Raises:
         ValueError: Not ``1 <= lowest <= start <= highest``.
     """
 
-    def __init__(self, clock: Clock, *, start: int = 16, lowest: int = 1, highest: int = 1024) -> None:
+    def __init__(
+        self,
+        clock: Clock,
+        *,
+        start: int = 16,
+        lowest: int = 1,
+        highest: int = 1024,
+        slow_start: bool = False,
+    ) -> None:
         if not 1 <= lowest <= start <= highest:
             raise ValueError("an adaptive limit needs 1 <= lowest <= start <= highest")
         self._clock = clock
         self._lowest = lowest
         self._highest = highest
         self._places = float(start)
+        self._doubling = slow_start
         self._taken = 0
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._cut_at: float | None = None
@@ -81,12 +92,14 @@ class AdaptiveLimit:
     def succeeded(self) -> None:
         """A request was answered: a whole round of them adds one place."""
         if self._taken >= self.places // 2:  # an idle limit proves nothing about a larger one
-            self._places = min(float(self._highest), self._places + 1.0 / self._places)
+            grown = self._places + (1.0 if self._doubling else 1.0 / self._places)
+            self._places = min(float(self._highest), grown)
             self._admit()
 
     def refused(self) -> None:
         """A request was refused for load (429, 503): halve the places, once for each overload."""
         now = self._clock.monotonic()
+        self._doubling = False
         if self._cut_at is None or now - self._cut_at >= CUT_AGAIN_S:
             self._cut_at = now
             self._places = max(float(self._lowest), self._places * CUT)

@@ -45,6 +45,40 @@ class SettledTools(list[Mapping[str, Any]]):
         """The same with sorted keys; see :mod:`spectator.llm.fingerprint`."""
 
 
+class SettledBeginning:
+    """What is made of the beginning of a conversation that grows by messages that change no more."""
+
+    __slots__ = ("encoded", "encoded_of", "hashed", "hashed_of")
+
+    def __init__(self) -> None:
+        self.encoded = bytearray()
+        """Its messages as JSON, with commas between; see :mod:`spectator.llm.wire`."""
+        self.encoded_of = 0
+        """How many of them."""
+        self.hashed: Any = None
+        """The hash after its messages; see :mod:`spectator.llm.fingerprint`."""
+        self.hashed_of = 0
+        """How many of them."""
+
+
+class Conversation(list[Message]):
+    """Messages of which the first ``settled`` change no more; changed by nobody once it is made.
+
+    Args:
+        messages: Oldest first.
+        settled: How many of them change no more; they are the beginning of all later conversations that share
+            ``beginning``.
+        beginning: Keeps what is made of them.
+    """
+
+    __slots__ = ("beginning", "settled")
+
+    def __init__(self, messages: Iterable[Message], settled: int, beginning: SettledBeginning) -> None:
+        super().__init__(messages)
+        self.settled = settled
+        self.beginning = beginning
+
+
 DeltaKind = Literal["thought", "text", "tool", "restart"]
 """Part of the answer that grew; ``restart`` voids all before it, because the request is sent anew."""
 

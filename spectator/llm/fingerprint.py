@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import orjson
 
-from spectator.llm.chat import Message, SettledMessage, SettledTools
+from spectator.llm.chat import Conversation, Message, SettledMessage, SettledTools
 
 _BEGINNING: Final[hashlib._Hash] = hashlib.sha256(b'{"messages":[')
 
@@ -33,7 +33,9 @@ def hash_question(messages: Sequence[Message], tools: Sequence[Mapping[str, Any]
 
 
 def _after(messages: Sequence[Message]) -> hashlib._Hash:
-    """The state of the hash after ``messages``; settled ones keep it, beside the state before them."""
+    """The state of the hash after ``messages``; what is settled keeps it."""
+    if isinstance(messages, Conversation) and messages.beginning.hashed_of <= messages.settled:
+        return _grown(messages)
     state = _BEGINNING
     for message in messages:
         settled = message if isinstance(message, SettledMessage) else None
@@ -44,6 +46,21 @@ def _after(messages: Sequence[Message]) -> hashlib._Hash:
         state.update(_canonical(message) if before is _BEGINNING else b"," + _canonical(message))
         if settled is not None:
             settled.hashed = before, state
+    return state
+
+
+def _grown(messages: Conversation) -> hashlib._Hash:
+    """The state of the hash after a conversation that grew."""
+    beginning, settled = messages.beginning, messages.settled
+    if beginning.hashed is None:
+        beginning.hashed = _BEGINNING.copy()
+    for message in messages[beginning.hashed_of : settled]:
+        canonical = _canonical(message)
+        beginning.hashed.update(b"," + canonical if beginning.hashed_of else canonical)
+        beginning.hashed_of += 1
+    state: hashlib._Hash = beginning.hashed.copy()
+    for place, message in enumerate(messages[settled:], settled):
+        state.update(b"," + _canonical(message) if place else _canonical(message))
     return state
 
 

@@ -23,6 +23,7 @@ MAX_ARGUMENTS: Final = 32_768
 REASON: Final = "reason"
 """Member in which a model is asked to say why."""
 
+_WRITTEN: Final = json.JSONEncoder(ensure_ascii=False)
 _REASONS: Final = (REASON, "reasoning", "rationale", "thought", "explanation")
 _NAMES: Final = ("tool", "name", "tool_name", "action", "function")
 _ARGUMENTS: Final = ("arguments", "args", "parameters", "params", "input")
@@ -268,8 +269,5 @@ def _bare_name(text: str, names: Iterable[str]) -> Iterator[WrittenCall]:
 
 def written_form(answer: ChatAnswer) -> str:
     """Everything the model wrote but its thoughts, as one text for people and for the record."""
-    calls = [
-        json.dumps({"tool": call.name, "arguments": call.arguments}, ensure_ascii=False)
-        for call in answer.tool_calls
-    ]
+    calls = [_WRITTEN.encode({"tool": call.name, "arguments": call.arguments}) for call in answer.tool_calls]
     return "\n".join(part for part in (answer.text, answer.refusal or "", *calls) if part)

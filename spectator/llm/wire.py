@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any, Final
 
 import orjson
@@ -14,7 +15,7 @@ from spectator.errors import (
     EndpointRefused,
     EndpointUnavailable,
 )
-from spectator.llm.chat import ChatRequest, SettledMessage, SettledTools
+from spectator.llm.chat import ChatRequest, Conversation, Message, SettledMessage, SettledTools
 
 _NO_MONEY: Final = ("insufficient_quota", "billing", "credit balance", "exceeded your current quota")
 
@@ -47,16 +48,33 @@ def encode_request(request: ChatRequest) -> bytes:
         body |= {"return_token_ids": True, "return_prompt_token_ids": True, "return_meta_info": True}
     if request.stream:
         body |= {"stream": True, "stream_options": {"include_usage": True, **body.get("stream_options", {})}}
-    body["messages"] = [
-        (message.encoded or _encoded(message)) if isinstance(message, SettledMessage) else message
-        for message in request.messages
-    ]
     try:
+        body["messages"] = _encoded_messages(request.messages)
         return orjson.dumps(body)
     except orjson.JSONEncodeError:
         # Lone surrogates and integers beyond 64 bits: the standard library writes both.
         plain = {"messages": request.messages, **({"tools": request.tools} if request.tools else {})}
         return json.dumps({**body, **plain}, allow_nan=False, separators=(",", ":")).encode()
+
+
+def _encoded_messages(messages: Sequence[Message]) -> Any:
+    """``messages`` with whatever of them was encoded before.
+
+    Raises:
+        orjson.JSONEncodeError: One of those that are encoded here cannot be.
+    """
+    if isinstance(messages, Conversation) and messages.beginning.encoded_of <= messages.settled:
+        beginning, settled = messages.beginning, messages.settled
+        for message in messages[beginning.encoded_of : settled]:
+            beginning.encoded += (b"," if beginning.encoded_of else b"[") + orjson.dumps(message)
+            beginning.encoded_of += 1
+        rest = orjson.dumps(messages[settled:])
+        if beginning.encoded and len(rest) > 2:
+            return orjson.Fragment(b",".join((beginning.encoded, memoryview(rest)[1:])))
+    return [
+        (message.encoded or _encoded(message)) if isinstance(message, SettledMessage) else message
+        for message in messages
+    ]
 
 
 def _encoded(settled: SettledMessage | SettledTools) -> Any:

@@ -13,7 +13,7 @@ from itertools import islice
 from typing import Final
 
 from spectator.events import encode_json
-from spectator.llm.chat import Message, SettledMessage
+from spectator.llm.chat import Conversation, Message, SettledBeginning, SettledMessage
 from spectator.llm.parsing import ParsedCall
 from spectator.policies.prompting import changes
 
@@ -123,6 +123,8 @@ class History:
         self._first: Message = {}
         self._settled = 0
         self._dropped = 0
+        self._said: list[Message] = []
+        self._beginning = SettledBeginning()
         self.characters = 0
 
     def add(self, turn: Turn) -> None:
@@ -135,6 +137,7 @@ class History:
             self._begin_with(turn)
         turn.answer = SettledMessage(answer_message(turn.text, turn.calls))
         turn.weight = len(turn.changed) + len(encode_json(turn.answer))
+        self._said += [*(turn.asked if self._turns else (self._first,)), turn.answer]
         self._turns.append(turn)
 
     def messages(self, system: str, shown: str, *, beside: int = 0) -> list[Message]:
@@ -150,13 +153,18 @@ class History:
         self.characters = self._characters(always)
         if self._rules.get("content") != system:
             self._rules = SettledMessage({"role": "system", "content": system})
-        if not self._turns:
-            return [self._rules, {"role": "user", "content": shown}]
-        conversation = [self._rules, self._first, self._turns[0].answer]
+            self._begin_anew()
+        alone: list[Message] = [{"role": "user", "content": shown}]
+        asked = self._turns[-1].reply(shown) if self._turns else alone
+        return Conversation(self._said + asked, len(self._said), self._beginning)
+
+    def _begin_anew(self) -> None:
+        """Collect what is settled from its beginning on."""
+        self._beginning, self._said = SettledBeginning(), [self._rules]
+        if self._turns:
+            self._said += [self._first, self._turns[0].answer]
         for turn in islice(self._turns, 1, None):
-            conversation += turn.asked
-            conversation.append(turn.answer)
-        return conversation + self._turns[-1].reply(shown)
+            self._said += [*turn.asked, turn.answer]
 
     def _begin_with(self, turn: Turn) -> None:
         """Show ``turn``, the oldest that is kept, in full."""
@@ -172,6 +180,7 @@ class History:
             if self._turns:
                 self._settled -= _characters(oldest)
                 self._begin_with(self._turns[0])
+        self._begin_anew()
 
     def _characters(self, always: int) -> int:
         if self._turns:

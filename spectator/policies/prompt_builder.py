@@ -55,7 +55,8 @@ class PromptBuilder:
         asking.seen = situation(observation, self._texts)
         asking.shown = self.shown(observation, asking.seen)
         messages = self._own(asking) if conversation is None else conversation(observation)
-        return list(messages if self._edit is None else self._edit(messages))
+        edited = messages if self._edit is None else self._edit(messages)
+        return edited if isinstance(edited, list) and edited is messages else list(edited)
 
     def shown(self, observation: Observation, seen: Mapping[str, str]) -> str:
         """What the actor sees as text: by the world's own rendering, or else as JSON."""

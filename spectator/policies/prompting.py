@@ -77,7 +77,11 @@ def situation(observation: Observation, kept: TextCache | None = None) -> dict[s
 
 def as_json(members: Mapping[str, str]) -> str:
     """A situation as one JSON object; how it is shown where the world has no rendering of its own."""
-    return "{" + ",".join(f"{encode_json(name)}:{text}" for name, text in members.items()) + "}"
+    return "{" + ",".join([f"{_quoted(name)}:{text}" for name, text in members.items()]) + "}"
+
+
+def _quoted(name: str) -> str:
+    return f'"{name}"' if name.isascii() and name.isidentifier() else encode_json(name)
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from spectator.llm.secret import ApiKey
 from spectator.policies.base import Policy, Preset, ScriptedPolicy
 from spectator.policies.captains import ModelCaptain
 from spectator.policies.model import ModelPolicy
-from spectator.rollouts.handlers.base import EpisodeContext, EpisodeHandler
+from spectator.rollouts.handlers.base import EpisodeContext, EpisodeHandler, NullHandler
 from spectator.rollouts.in_flight import InFlight
 from spectator.rollouts.request import ACTOR
 from spectator.rollouts.trimming import trim
@@ -67,7 +67,9 @@ def fleet_client(
         limits=limits,
         retry=RetryPolicy(busy=max(6, model.retries), unavailable=max(3, model.retries), longest_s=30.0),
         breaker=Breaker(clock, failures=FAILURES, rest_s=5.0),
-        adaptive=AdaptiveLimit(clock, start=min(concurrency, 64), highest=max(concurrency, 64)),
+        adaptive=AdaptiveLimit(
+            clock, start=min(concurrency, 64), highest=max(concurrency, 64), slow_start=True
+        ),
     )
 
 
@@ -170,7 +172,7 @@ class _Edit:
     def __call__(self, messages: Sequence[Message]) -> Sequence[Message]:
         if self._message_cut:
             messages = trim(messages, self._message_cut)
-        if self._context is None:
+        if self._context is None or type(self._handler) is NullHandler:
             return messages
         self._step += 1
         return self._handler.handle(messages, replace(self._context, step=self._step))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from typing import Any
 
 import pytest
 
@@ -102,6 +103,31 @@ def test_no_place_leaks_however_waiters_are_cancelled() -> None:
 
 
 @pytest.mark.parametrize("wrong", [{"lowest": 0}, {"start": 0}, {"start": 9, "highest": 8}])
-def test_wrong_bounds_are_refused(wrong: dict[str, int]) -> None:
+def test_wrong_bounds_are_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="lowest <= start <= highest"):
         AdaptiveLimit(ManualClock(), **wrong)
+
+
+def test_a_slow_start_doubles_each_round_until_the_first_refusal() -> None:
+    async def scenario() -> None:
+        clock = ManualClock()
+        limit = AdaptiveLimit(clock, start=4, highest=64, slow_start=True)
+
+        async def full_round() -> None:
+            taken = limit.places
+            for _ in range(taken):
+                await limit.acquire()
+            for _ in range(taken):
+                limit.succeeded()
+                limit.release()
+
+        for expected in (6, 9):  # the last half of a round no longer shows that the limit is used
+            await full_round()
+            assert limit.places >= expected
+        before = limit.places
+        limit.refused()
+        assert limit.places == before // 2
+        await full_round()
+        assert limit.places <= before // 2 + 1
+
+    asyncio.run(scenario())

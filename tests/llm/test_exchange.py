@@ -16,7 +16,17 @@ from hypothesis import strategies as st
 
 from spectator.errors import EndpointBusy
 from spectator.events import ModelExchange, encode_json
-from spectator.llm.chat import ChatAnswer, ChatRequest, SettledMessage, SettledTools, ToolCall, Usage
+from spectator.llm.chat import (
+    ChatAnswer,
+    ChatRequest,
+    Conversation,
+    Message,
+    SettledBeginning,
+    SettledMessage,
+    SettledTools,
+    ToolCall,
+    Usage,
+)
 from spectator.llm.exchange import (
     MAX_REPLY,
     answer_of,
@@ -125,6 +135,29 @@ def test_settled_messages_make_the_same_question_time_after_time(said: str, tool
     for _ in range(2):
         assert fingerprint(settled, offered) == fingerprint(messages, tools)
         assert encode_request(ChatRequest(model="m", messages=settled, tools=offered)) == body
+
+
+@pytest.mark.parametrize("said", ["plain", "half a pair \ud800"])
+def test_a_conversation_that_grows_makes_the_same_questions_as_its_messages(said: str) -> None:
+    beginning = SettledBeginning()
+    settled: list[Message] = []
+    for number in range(4):
+        asked: list[Message] = [
+            {"role": "user", "content": f"now {number}"},
+            {"role": "user", "content": "Zoë"},
+        ]
+        grown = Conversation(settled + asked, len(settled), beginning)
+        for _ in range(2):  # asked again, as after a failure
+            assert fingerprint(grown, TOOLS) == fingerprint(list(grown), TOOLS)
+            body = encode_request(ChatRequest(model="m", messages=grown))
+            assert body == encode_request(ChatRequest(model="m", messages=list(grown)))
+        settled = [
+            *settled,
+            {"role": "user", "content": f"then {number}"},
+            {"role": "assistant", "content": said},
+        ]
+        early = Conversation(asked[:1], 0, beginning)  # one that is older than what is kept
+        assert fingerprint(early) == fingerprint(asked[:1])
 
 
 POOL = [

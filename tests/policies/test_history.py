@@ -8,8 +8,10 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spectator.llm.chat import Message
+from spectator.llm.chat import ChatRequest, Message
+from spectator.llm.exchange import fingerprint
 from spectator.llm.parsing import ParsedCall
+from spectator.llm.wire import encode_request
 from spectator.policies.history import ANSWER_LIMIT, History, TokenEstimate, Turn
 from spectator.policies.prompting import as_json
 
@@ -150,3 +152,14 @@ def test_what_travels_beside_the_messages_counts() -> None:
         return sum(m["role"] == "assistant" for m in history.messages(SYSTEM, NOW, beside=beside))
 
     assert kept(0) > kept(1_500) > kept(5_000) == 0
+
+
+@given(st.lists(st.integers(0, 400), min_size=1, max_size=30), st.integers(200, 3000))
+def test_what_is_kept_of_a_conversation_is_what_its_messages_say(lengths: list[int], room: int) -> None:
+    history = History(room, TokenEstimate())
+    for number, length in enumerate(lengths):
+        asked = history.messages(SYSTEM if number < 20 else "You decide anew.", f"Situation now: {number}")
+        assert fingerprint(asked) == fingerprint(list(asked))
+        whole, plain = (encode_request(ChatRequest(model="m", messages=one)) for one in (asked, list(asked)))
+        assert whole == plain
+        history.add(turn(number, calls=number % 3, length=length))

@@ -289,6 +289,7 @@ def test_errors_are_caught_broadly_only_where_the_plan_says() -> None:
         "spectator/steppers/inline.py": "becomes the typed error of the environment",
         "spectator/steppers/thread.py": "carries the error to its caller untouched",
         "spectator/narration/narrator.py": "costs a line its sound and nothing else",
+        "spectator/collector/generation.py": "becomes the failure of the answer",
         "server/security/faults.py": "becomes a problem document",
     }
     found = {str(path.relative_to(ROOT)) for path in sources() if broad_handlers(path)}

@@ -1,24 +1,31 @@
-"""Collects one episode: a model in this process plays it, and every step is kept with what it was shown."""
+"""Collects episodes: a model in this process plays them, and every step is kept with what it was shown."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from spectator.catalog import LoadWorld, load_world
 from spectator.clock import Clock, SystemClock, timestamp
-from spectator.collector.records import EpisodeRecord, StepRecord
+from spectator.collector.building import Seen, record_of, steps_of
+from spectator.collector.generation import (
+    GenerateBatchFn,
+    GenerateFn,
+    GeneratingEndpoint,
+    ModelThread,
+    PromptFn,
+    one_by_one,
+)
+from spectator.collector.records import EpisodeRecord
 from spectator.environments.base import World
+from spectator.episodes.run.limits import EpisodeLimits
 from spectator.episodes.run.pacing import Pace
 from spectator.episodes.run.plan import EpisodePlan, EpisodeRequest, plan_episode
-from spectator.errors import ConfigurationError, EndpointUnavailable
+from spectator.errors import ConfigurationError
 from spectator.events import Event, decode
-from spectator.failures import failure_of_decision, failure_of_end
-from spectator.llm.chat import ChatAnswer, ChatRequest, Message, OnDelta
-from spectator.observations import Observation
 from spectator.policies.base import Action, Policy, Preset, ScriptedPolicy
 from spectator.policies.model import ModelPolicy
 from spectator.policies.model_settings import ModelSettings
@@ -29,25 +36,26 @@ from spectator.runs.playing import Venue, play_here
 from spectator.steppers.base import Stepped, Stepper
 from spectator.steppers.opening import inline
 
-PromptFn = Callable[[Sequence[Message]], str]
-"""Renders a conversation as the text that the model is given, such as by a tokenizer's chat template."""
-
-GenerateFn = Callable[[str, Any], str]
-"""Continues a text; called on a thread of its own with the prompt and the config."""
-
 ACTOR: Final = "collector"
 """Name of the preset in the agent's seat."""
 
-SUMMARY_KEYS: Final = (
-    "step_index",
-    "selected_channel",
-    "selected_beam_energy",
-    "candidate_masses_gev",
-    "cumulative_significance",
-    "resource_usage",
-    "rule_violations",
-)
-"""Fields of an observation that are kept with each step, where the world has them."""
+ANSWER_S: Final = 600.0
+"""Seconds that an answer of the model may take, unless the caller says otherwise."""
+
+
+@dataclass(frozen=True, slots=True)
+class CollectTask:
+    """What one episode is to be.
+
+    Args:
+        seed: Its seed, 0 .. 2**53 - 1.
+        scenario: The world's option ``scenario``; ``None`` leaves it out.
+        difficulty: The world's option ``difficulty``; ``None`` leaves it out.
+    """
+
+    seed: int
+    scenario: str | None = None
+    difficulty: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,49 +85,16 @@ def collect_episode(
     *,
     options: Mapping[str, Any] | None = None,
     model: str = "model",
-    load: LoadWorld = load_world,
-    clock: Clock | None = None,
-) -> CollectedEpisode:
-    """Play one episode with ``generate_fn`` and keep every step; see :func:`collect`.
-
-    Not to be called where an event loop runs; await :func:`collect` there.
-    """
-    collecting = collect(
-        env,
-        seed,
-        scenario,
-        difficulty,
-        prompt_fn,
-        generate_fn,
-        config,
-        max_steps,
-        options=options,
-        model=model,
-        load=load,
-        clock=clock,
-    )
-    return asyncio.run(collecting)
-
-
-async def collect(
-    env: str,
-    seed: int,
-    scenario: str | None,
-    difficulty: str | None,
-    prompt_fn: PromptFn,
-    generate_fn: GenerateFn,
-    config: Any = None,
-    max_steps: int | None = None,
-    *,
-    options: Mapping[str, Any] | None = None,
-    model: str = "model",
+    answer_s: float = ANSWER_S,
     load: LoadWorld = load_world,
     clock: Clock | None = None,
 ) -> CollectedEpisode:
     """Play one episode with ``generate_fn`` and keep every step.
 
-    Nothing loses the episode. Where an answer is no action even when asked for once more, or ``generate_fn``
-    fails, the world's usual captain decides, labelled, its reward apart. A failing environment ends it.
+    Nothing loses the episode. Where an answer is no action even when asked for once more, where
+    ``generate_fn`` fails twice or takes too long, the world's usual captain decides, labelled, its reward
+    apart. A failing environment ends it. Not to be called where an event loop runs; await
+    :func:`collect_episodes` there.
 
     Args:
         env: Name of the world.
@@ -132,6 +107,7 @@ async def collect(
         max_steps: Actions after which the episode is truncated, at least 1; ``None`` for the world's own cap.
         options: Further options of the world.
         model: The model's name, for the record.
+        answer_s: Seconds that an answer may take.
         load: Finds the world.
         clock: Time; the system's when left out.
 
@@ -139,27 +115,132 @@ async def collect(
         InvalidRequest: An option or the seed is wrong.
         ConfigurationError: ``max_steps`` is less than 1.
     """
+    (collected,) = asyncio.run(
+        collect_episodes(
+            env,
+            [CollectTask(seed, scenario, difficulty)],
+            prompt_fn,
+            one_by_one(generate_fn),
+            config,
+            max_steps,
+            concurrency=1,
+            options=options,
+            model=model,
+            answer_s=answer_s,
+            load=load,
+            clock=clock,
+        )
+    )
+    return collected
+
+
+async def collect_episodes(
+    env: str,
+    tasks: Iterable[CollectTask],
+    prompt_fn: PromptFn,
+    generate_batch_fn: GenerateBatchFn,
+    config: Any = None,
+    max_steps: int | None = None,
+    *,
+    concurrency: int = 16,
+    on_collected: Callable[[CollectedEpisode], None] = lambda collected: None,
+    options: Mapping[str, Any] | None = None,
+    model: str = "model",
+    answer_s: float = ANSWER_S,
+    load: LoadWorld = load_world,
+    clock: Clock | None = None,
+) -> list[CollectedEpisode]:
+    """Play episodes side by side, and ask the model for the answers that they wait for in one call.
+
+    Args:
+        env: Name of the world.
+        tasks: What each episode is to be.
+        prompt_fn: Renders a conversation.
+        generate_batch_fn: Continues several; called with at most ``concurrency`` prompts.
+        config: Handed to ``generate_batch_fn`` as it is.
+        max_steps: As for :func:`collect_episode`.
+        concurrency: Episodes at once, at least 1.
+        on_collected: Hears of each episode as soon as it is over, to save or to count it.
+        options: Further options of the world.
+        model: The model's name, for the record.
+        answer_s: Seconds that an answer may take.
+        load: Finds the world.
+        clock: Time; the system's when left out.
+
+    Returns:
+        The episodes in the order of their tasks.
+
+    Raises:
+        InvalidRequest: An option or a seed is wrong.
+        ConfigurationError: ``max_steps`` or ``concurrency`` is less than 1, or ``answer_s`` no time at all.
+    """
     if max_steps is not None and max_steps < 1:
         raise ConfigurationError(f"max_steps must be at least 1, not {max_steps}")
-    clock = clock or SystemClock()
-    endpoint = _Generating(prompt_fn, generate_fn, config)
-    world = _seated(load(env), endpoint, model, clock, max_steps)
-    plan = _plan(world, seed, {"scenario": scenario, "difficulty": difficulty, **(options or {})})
-    began = clock.now()
-    episode_id = derived_id(int(began.timestamp() * 1000), [env, world.version, seed, dict(plan.options)])
-    kept, seen = EpisodeInMemory(), _Seen()
-    venue = Venue(
-        kept,  # type: ignore[arg-type] # all of a journal that playing needs
-        clock,
-        lambda _: world,
-        SpendLedger(Caps(), Caps(), clock),
-        open_stepper=lambda world, episode_id: _Watched(inline(world, episode_id), seen),
-    )
-    await play_here(plan, episode_id, venue)
-    events = [decode(text).event for text in kept.texts]
-    steps = _steps(events, seen, endpoint, plan.agent)
-    record = _record(events, steps, seen, began=timestamp(began), model=model, options=plan.options)
-    return CollectedEpisode(record, events, json.loads(kept.truth) if kept.truth else {})
+    if concurrency < 1 or not answer_s > 0:
+        raise ConfigurationError("concurrency must be at least 1, answer_s more than 0")
+    asked = ModelThread(generate_batch_fn, config, answer_s=answer_s, largest=concurrency)
+    seat = _Seat(load(env), prompt_fn, asked, config, max_steps, model, answer_s, clock or SystemClock())
+    planned = [seat.plan(task, options or {}) for task in tasks]
+    places = asyncio.Semaphore(concurrency)
+
+    async def collect(number: int, plan: EpisodePlan) -> CollectedEpisode:
+        async with places:
+            collected = await seat.collect(number, plan)
+        on_collected(collected)
+        return collected
+
+    try:
+        async with asyncio.TaskGroup() as group:
+            playing = [group.create_task(collect(*one)) for one in enumerate(planned)]
+    finally:
+        asked.close()
+    return [one.result() for one in playing]
+
+
+@dataclass(frozen=True, slots=True)
+class _Seat:
+    """A world with the model in the agent's seat."""
+
+    world: World
+    prompt_fn: PromptFn
+    asked: ModelThread
+    config: Any
+    max_steps: int | None
+    model: str
+    answer_s: float
+    clock: Clock
+
+    def plan(self, task: CollectTask, options: Mapping[str, Any]) -> EpisodePlan:
+        """How a task is played; refused here, before anything is played, where it cannot be."""
+        world = self._seated(GeneratingEndpoint(self.prompt_fn, self.asked))
+        given = {"scenario": task.scenario, "difficulty": task.difficulty, **options}
+        return _plan(world, task.seed, given)
+
+    async def collect(self, number: int, plan: EpisodePlan) -> CollectedEpisode:
+        """Play one episode."""
+        endpoint = GeneratingEndpoint(self.prompt_fn, self.asked)
+        world = self._seated(endpoint)
+        plan = replace(plan, world=world, captain=world.captains[ACTOR])
+        began = self.clock.now()
+        key = [world.name, world.version, plan.seed, dict(plan.options), number]
+        episode_id = derived_id(int(began.timestamp() * 1000), key)
+        kept, seen = EpisodeInMemory(), Seen()
+        venue = Venue(
+            kept,  # type: ignore[arg-type] # all of a journal that playing needs
+            self.clock,
+            lambda _: world,
+            SpendLedger(Caps(), Caps(), self.clock),
+            open_stepper=lambda world, episode_id: _Watched(inline(world, episode_id), seen),
+            limits=EpisodeLimits.patient(4 * self.answer_s),
+        )
+        await play_here(plan, episode_id, venue)
+        events = [decode(text).event for text in kept.texts]
+        steps = steps_of(events, seen, endpoint.exchanges, plan.agent)
+        record = record_of(events, steps, seen, began=timestamp(began), model=self.model, config=self.config)
+        return CollectedEpisode(record, events, json.loads(kept.truth) if kept.truth else {})
+
+    def _seated(self, endpoint: GeneratingEndpoint) -> World:
+        return _seated(self.world, endpoint, self.model, self.clock, self.max_steps, self.answer_s)
 
 
 def _plan(world: World, seed: int, given: Mapping[str, Any]) -> EpisodePlan:
@@ -176,47 +257,10 @@ def _plan(world: World, seed: int, given: Mapping[str, Any]) -> EpisodePlan:
     return plan_episode(asked, draw_seed=lambda: seed, load=lambda _: world)
 
 
-class _Generating:
-    """Answers as an endpoint does, by ``generate_fn``; keeps what was shown and written for each decision."""
-
-    def __init__(self, prompt_fn: PromptFn, generate_fn: GenerateFn, config: Any) -> None:
-        self._prompt_fn = prompt_fn
-        self._generate_fn = generate_fn
-        self._config = config
-        self.exchanges: list[tuple[str, str]] = []
-
-    async def complete(
-        self,
-        request: ChatRequest,
-        *,
-        deadline: float,
-        session: str | None = None,
-        on_delta: OnDelta | None = None,
-    ) -> ChatAnswer:
-        prompt = self._prompt_fn(list(request.messages))
-        try:
-            text = await asyncio.to_thread(self._generate_fn, prompt, self._config)
-        except (RuntimeError, ValueError, OSError, MemoryError, TypeError, LookupError) as error:
-            raise EndpointUnavailable(f"generate_fn failed: {type(error).__name__}: {error}") from error
-        self.exchanges.append((prompt, text))
-        return ChatAnswer(text=text, finish_reason="stop", model=request.model)
-
-    async def aclose(self) -> None:
-        """Nothing is held."""
-
-
-class _Seen:
-    """What the environment showed, oldest first."""
-
-    def __init__(self) -> None:
-        self.shown: list[Observation] = []
-        self.state: Mapping[str, Any] = {}
-
-
 class _Watched:
     """A stepper that keeps what it shows."""
 
-    def __init__(self, stepper: Stepper, seen: _Seen) -> None:
+    def __init__(self, stepper: Stepper, seen: Seen) -> None:
         self._stepper = stepper
         self._seen = seen
 
@@ -224,19 +268,20 @@ class _Watched:
         return getattr(self._stepper, name)
 
     async def reset(self, **given: Any) -> Stepped:
-        return self._keep(await self._stepper.reset(**given))
+        return self._seen.keep(await self._stepper.reset(**given))
 
     async def step(self, action: Action, *, limit_s: float | None) -> Stepped:
-        return self._keep(await self._stepper.step(action, limit_s=limit_s))
-
-    def _keep(self, stepped: Stepped) -> Stepped:
-        self._seen.shown.append(stepped.observation)
-        if stepped.observation.done:
-            self._seen.state = stepped.state
-        return stepped
+        return self._seen.keep(await self._stepper.step(action, limit_s=limit_s))
 
 
-def _seated(world: World, endpoint: _Generating, model: str, clock: Clock, max_steps: int | None) -> World:
+def _seated(
+    world: World,
+    endpoint: GeneratingEndpoint,
+    model: str,
+    clock: Clock,
+    max_steps: int | None,
+    answer_s: float,
+) -> World:
     """The world with the model as a captain, and with the cap that was asked for."""
 
     def build(seed: int) -> Policy:
@@ -244,7 +289,7 @@ def _seated(world: World, endpoint: _Generating, model: str, clock: Clock, max_s
         if not isinstance(fallback, ScriptedPolicy):
             raise ConfigurationError("the fallback of a model must be a scripted policy")
         settings = ModelSettings(
-            model=model, style="json", stream=False, timeout_s=3600.0, context_tokens=1_000_000
+            model=model, style="json", stream=False, timeout_s=answer_s, context_tokens=1_000_000
         )
         return ModelPolicy(endpoint, settings, world.briefing, fallback=fallback, seed=seed, clock=clock)
 
@@ -254,96 +299,4 @@ def _seated(world: World, endpoint: _Generating, model: str, clock: Clock, max_s
         world,
         captains={**world.captains, ACTOR: seat},
         step_cap=world.step_cap if cap is None else lambda options: min(cap, world.step_cap(options)),
-    )
-
-
-def _steps(events: Sequence[Event], seen: _Seen, endpoint: _Generating, agent: str) -> list[StepRecord]:
-    """One record for each decision of the agent that was carried out or refused."""
-    decided = [event.data for event in events if event.type == "decision.made"]
-    exchanges = iter(endpoint.exchanges)
-    steps: list[StepRecord] = []
-    for place, data in enumerate(decided):
-        if data["actor"] != agent or place + 1 >= len(seen.shown):
-            continue
-        before, after = seen.shown[place], seen.shown[place + 1]
-        asked = [exchange for _, exchange in zip(data.get("exchanges", ()), exchanges, strict=False)]
-        prompt, completion = asked[-1] if asked else ("", "")
-        steps.append(_step(len(steps) + 1, data, before, after, prompt, completion))
-    return steps
-
-
-def _step(
-    number: int,
-    data: Mapping[str, Any],
-    before: Observation,
-    after: Observation,
-    prompt: str,
-    completion: str,
-) -> StepRecord:
-    own = data["source"] == "model"
-    refused = [] if after.refused is None else [after.refused.rule]
-    return StepRecord(
-        step=number,
-        prompt=prompt,
-        completion=completion,
-        action=data["action"],
-        parsed_ok=own,
-        source="model" if own else "fallback",
-        failure_class=failure_of_decision(data),
-        reward=after.reward,
-        done=after.done,
-        terminated=after.done,
-        rule_violations=(*after.content.get("rule_violations", ()), *refused),
-        observation_summary=_summary(before),
-        outcome_summary=_summary(after),
-        latency_s=data.get("latency_s"),
-    )
-
-
-def _summary(observation: Observation) -> dict[str, Any]:
-    return {name: observation.content[name] for name in SUMMARY_KEYS if name in observation.content}
-
-
-def _record(
-    events: Sequence[Event],
-    steps: Sequence[StepRecord],
-    seen: _Seen,
-    *,
-    began: str,
-    model: str,
-    options: Mapping[str, Any],
-) -> EpisodeRecord:
-    started, ended = events[0], events[-1].data
-    failure, state = failure_of_end(ended), seen.state
-    truncated = bool(ended["truncated"])
-    if steps and truncated and not steps[-1].done:
-        steps = [*steps[:-1], steps[-1].model_copy(update={"truncated": True})]
-    verdict = failure is None or failure == "truncated"
-
-    def earned(source: str) -> float | None:
-        return sum(one.reward or 0.0 for one in steps if one.source == source) if verdict else None
-
-    return EpisodeRecord(
-        episode_id=started.episode_id,
-        environment=started.data["environment"],
-        environment_version=started.data["environment_version"],
-        seed=started.data["seed"],
-        scenario=options.get("scenario"),
-        difficulty=options.get("difficulty"),
-        model=model,
-        end_reason=ended["reason"],
-        failure_class=failure,
-        terminated=bool(ended["terminated"]),
-        truncated=truncated,
-        total_reward=sum(one.reward or 0.0 for one in steps) if verdict else None,
-        model_reward=earned("model"),
-        fallback_reward=earned("fallback"),
-        cumulative_reward=state.get("cumulative_reward"),
-        terminal_reward=state.get("terminal_reward"),
-        discovered=state.get("discovered"),
-        correct_mass=state.get("correct_mass"),
-        correct_channel=state.get("correct_channel"),
-        correct_spin=state.get("correct_spin"),
-        started_at=began,
-        steps=tuple(steps),
     )

@@ -102,6 +102,7 @@ class EpisodeRecord(BaseModel):
         correct_mass: Whether its mass was right.
         correct_channel: Whether its channel was right.
         correct_spin: Whether its spin was right.
+        spectator_version: Version of this library, and with it of rewards and prompts.
         started_at: ISO 8601, UTC.
         steps: The steps in order.
     """
@@ -129,6 +130,7 @@ class EpisodeRecord(BaseModel):
     correct_mass: bool | None = None
     correct_channel: bool | None = None
     correct_spin: bool | None = None
+    spectator_version: str | None = None
     started_at: str | None = None
     steps: tuple[StepRecord, ...] = ()
 

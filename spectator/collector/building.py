@@ -1,0 +1,179 @@
+"""The record of a collected episode, put together from its events and from what its environment showed."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from spectator import __version__
+from spectator.collector.generation import Exchange
+from spectator.collector.records import EpisodeRecord, StepRecord
+from spectator.events import Event
+from spectator.failures import failure_of_decision, failure_of_end
+from spectator.observations import Observation
+from spectator.steppers.base import Stepped
+
+SUMMARY_KEYS: Final = (
+    "step_index",
+    "selected_channel",
+    "selected_beam_energy",
+    "candidate_masses_gev",
+    "cumulative_significance",
+    "resource_usage",
+    "rule_violations",
+)
+"""Fields of an observation that are kept with each step, where the world has them."""
+
+
+class Seen:
+    """What the environment showed, oldest first; ``state`` is its public state at the end."""
+
+    def __init__(self) -> None:
+        self.shown: list[Observation] = []
+        self.state: Mapping[str, Any] = {}
+
+    def keep(self, stepped: Stepped) -> Stepped:
+        """Take in what is shown next."""
+        self.shown.append(stepped.observation)
+        if stepped.observation.done:
+            self.state = stepped.state
+        return stepped
+
+
+def steps_of(
+    events: Sequence[Event], seen: Seen, exchanges: Sequence[Exchange], agent: str
+) -> list[StepRecord]:
+    """One record for each decision of the agent that was carried out or refused.
+
+    Args:
+        events: The events of the episode.
+        seen: What its environment showed.
+        exchanges: The questions to the model, in order.
+        agent: Whose decisions.
+    """
+    decided = [event.data for event in events if event.type == "decision.made"]
+    following = iter(exchanges)
+    steps: list[StepRecord] = []
+    for place, data in enumerate(decided):
+        if data["actor"] != agent or place + 1 >= len(seen.shown):
+            continue
+        before, after = seen.shown[place], seen.shown[place + 1]
+        asked = [next(following) for _ in data.get("exchanges") or ()]
+        steps.append(_step(len(steps) + 1, data, before, after, asked[-1] if asked else Exchange("", None)))
+    return steps
+
+
+def _step(
+    number: int,
+    data: Mapping[str, Any],
+    before: Observation,
+    after: Observation,
+    asked: Exchange,
+) -> StepRecord:
+    own, written = data["source"] == "model", asked.written
+    refused = [] if after.refused is None else [after.refused.rule]
+    return StepRecord(
+        step=number,
+        prompt=asked.prompt,
+        completion="" if written is None else written.text,
+        action=data["action"],
+        parsed_ok=own,
+        source="model" if own else "fallback",
+        failure_class=failure_of_decision(data),
+        reward=after.reward,
+        done=after.done,
+        terminated=after.done,
+        rule_violations=(*after.content.get("rule_violations", ()), *refused),
+        observation_summary=_summary(before),
+        outcome_summary=_summary(after),
+        tokens_in=data.get("tokens_in"),
+        tokens_out=data.get("tokens_out"),
+        token_ids=None if written is None or written.token_ids is None else tuple(written.token_ids),
+        logprobs=None if written is None or written.logprobs is None else tuple(written.logprobs),
+        latency_s=data.get("latency_s"),
+    )
+
+
+def _summary(observation: Observation) -> dict[str, Any]:
+    return {name: observation.content[name] for name in SUMMARY_KEYS if name in observation.content}
+
+
+def record_of(
+    events: Sequence[Event],
+    steps: Sequence[StepRecord],
+    seen: Seen,
+    *,
+    began: str,
+    model: str,
+    config: Any,
+) -> EpisodeRecord:
+    """The record of an episode that has ended.
+
+    Args:
+        events: Its events.
+        steps: Its steps.
+        seen: What its environment showed.
+        began: When it began, ISO 8601.
+        model: The model's name.
+        config: What the model was asked with; of it, what is plain is recorded.
+    """
+    started, ended = events[0], events[-1].data
+    options = started.data["options"]
+    failure, state = failure_of_end(ended), seen.state
+    truncated = bool(ended["truncated"])
+    if steps and truncated and not steps[-1].done:
+        steps = [*steps[:-1], steps[-1].model_copy(update={"truncated": True})]
+    verdict = failure is None or failure == "truncated"
+
+    def earned(source: str) -> float | None:
+        return sum(one.reward or 0.0 for one in steps if one.source == source) if verdict else None
+
+    return EpisodeRecord(
+        episode_id=started.episode_id,
+        environment=started.data["environment"],
+        environment_version=started.data["environment_version"],
+        seed=started.data["seed"],
+        scenario=options.get("scenario"),
+        difficulty=options.get("difficulty"),
+        model=model,
+        end_reason=ended["reason"],
+        failure_class=failure,
+        terminated=bool(ended["terminated"]),
+        truncated=truncated,
+        total_reward=sum(one.reward or 0.0 for one in steps) if verdict else None,
+        model_reward=earned("model"),
+        fallback_reward=earned("fallback"),
+        cumulative_reward=state.get("cumulative_reward"),
+        terminal_reward=state.get("terminal_reward"),
+        discovered=state.get("discovered"),
+        correct_mass=state.get("correct_mass"),
+        correct_channel=state.get("correct_channel"),
+        correct_spin=state.get("correct_spin"),
+        sampling=sampling_of(config),
+        spectator_version=__version__,
+        started_at=began,
+        steps=tuple(steps),
+    )
+
+
+def sampling_of(config: Any) -> dict[str, Any]:
+    """What of a config is plain JSON: numbers, texts, truth values and lists of them, by name.
+
+    >>> sampling_of({"temperature": 0.7, "stop": ["."], "device": object()})
+    {'temperature': 0.7, 'stop': ['.']}
+    """
+    if dataclasses.is_dataclass(config) and not isinstance(config, type):
+        config = {field.name: getattr(config, field.name) for field in dataclasses.fields(config)}
+    elif not isinstance(config, Mapping):
+        config = getattr(config, "__dict__", {})
+    return {name: value for name, value in config.items() if isinstance(name, str) and _plain(value)}
+
+
+def _plain(value: Any) -> bool:
+    if isinstance(value, list | tuple):
+        return all(map(_plain, value))
+    if isinstance(value, float):
+        return math.isfinite(value)
+    return value is None or isinstance(value, bool | int | str)

@@ -1,0 +1,231 @@
+"""The model of a collector: a function of this process, asked on a thread of its own, in batches."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from array import array
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from spectator.errors import EndpointError, EndpointTimeout, EndpointUnavailable, StepTimeout
+from spectator.llm.chat import ChatAnswer, ChatRequest, Message, OnDelta, Usage
+from spectator.steppers.thread import OwnThread
+
+PromptFn = Callable[[Sequence[Message]], str]
+"""Renders a conversation as the text that the model is given, such as by a tokenizer's chat template."""
+
+
+@dataclass(frozen=True, slots=True)
+class Generated:
+    """What a model wrote, with whatever else of it is to be in the record.
+
+    Args:
+        text: The text.
+        prompt_token_ids: Ids of the prompt's tokens, shape ``(p,)``.
+        token_ids: Ids of the text's tokens, shape ``(n,)``.
+        logprobs: Their log probabilities, in nats, shape ``(n,)``, all finite.
+        weight_version: Version of the weights.
+        finish_reason: ``stop``, or ``length`` where it was cut.
+
+    Raises:
+        ValueError: Lengths do not agree, or a log probability is not finite.
+    """
+
+    text: str
+    prompt_token_ids: Sequence[int] | None = None
+    token_ids: Sequence[int] | None = None
+    logprobs: Sequence[float] | None = None
+    weight_version: str | None = None
+    finish_reason: str = "stop"
+
+    def __post_init__(self) -> None:
+        if self.logprobs is None:
+            return
+        if self.token_ids is None or len(self.token_ids) != len(self.logprobs):
+            raise ValueError(f"logprobs: {len(self.logprobs)} for {len(self.token_ids or ())} token_ids")
+        if not all(map(math.isfinite, self.logprobs)):
+            raise ValueError("logprobs: each must be finite")
+
+
+GenerateFn = Callable[[str, Any], "str | Generated"]
+"""Continues a text; called on a thread of its own with the prompt and the config."""
+
+GenerateBatchFn = Callable[[Sequence[str], Any], "Sequence[str | Generated]"]
+"""Continues several texts; returns as many, in their order."""
+
+
+Question = tuple[str, "asyncio.Future[Generated]"]
+"""A prompt, and where its answer is awaited."""
+
+
+def one_by_one(generate_fn: GenerateFn) -> GenerateBatchFn:
+    """A function of many prompts that asks ``generate_fn`` for each."""
+    return lambda prompts, config: [generate_fn(prompt, config) for prompt in prompts]
+
+
+class ModelThread:
+    """Asks the model on a thread of its own: while it computes, the prompts that come wait for the next call.
+
+    Where a call fails, each of its prompts is tried once more by itself, so that one costs no other its
+    answer. A call that misses its deadline cannot be stopped; its thread is given up, and the next call has
+    a new one.
+
+    Args:
+        generate: Continues several texts.
+        config: Handed to it as it is.
+        answer_s: Seconds that a call may take, more than 0.
+        largest: Most prompts of one call, at least 1.
+
+    Raises:
+        ValueError: A figure is out of its range.
+    """
+
+    def __init__(self, generate: GenerateBatchFn, config: Any, *, answer_s: float, largest: int = 1) -> None:
+        if largest < 1 or not answer_s > 0:
+            raise ValueError("largest must be at least 1, answer_s more than 0")
+        self._generate = generate
+        self._config = config
+        self._answer_s = answer_s
+        self._largest = largest
+        self._thread = self._new_thread()
+        self._waiting: deque[Question] = deque()
+        self._working: asyncio.Task[None] | None = None
+
+    async def ask(self, prompt: str) -> Generated:
+        """Continue ``prompt``.
+
+        Raises:
+            EndpointTimeout: The call took too long.
+            EndpointUnavailable: It failed twice.
+        """
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[Generated] = loop.create_future()
+        self._waiting.append((prompt, answer))
+        if self._working is None or self._working.done():
+            self._working = loop.create_task(self._work())
+        return await answer
+
+    def close(self) -> None:
+        """Let the thread end after the call that it is in."""
+        if self._working is not None:
+            self._working.cancel()
+        self._thread.close()
+
+    async def _work(self) -> None:
+        while self._waiting:
+            await asyncio.sleep(0)  # whoever is about to ask asks now
+            taken = [self._waiting.popleft() for _ in range(min(self._largest, len(self._waiting)))]
+            if batch := [one for one in taken if not one[1].done()]:
+                await self._answer(batch, last=False)
+
+    async def _answer(self, batch: Sequence[Question], *, last: bool) -> None:
+        prompts = [prompt for prompt, _ in batch]
+        try:
+            texts = await self._thread.call_within(self._answer_s, self._call, prompts)
+        except StepTimeout:
+            self._thread = self._new_thread()
+            _fail(batch, EndpointTimeout(f"generate_fn did not answer within {self._answer_s:g} s"))
+        except Exception as error:  # noqa: BLE001 - becomes the answer's failure
+            if last:
+                _fail(batch, EndpointUnavailable(f"generate_fn failed: {type(error).__name__}: {error}"))
+                return
+            for one in batch:
+                await self._answer([one], last=True)
+        else:
+            for (_, answer), text in zip(batch, texts, strict=True):
+                if not answer.done():
+                    answer.set_result(text)
+
+    def _call(self, _: None, prompts: Sequence[str]) -> list[Generated]:
+        texts = list(self._generate(prompts, self._config))
+        if len(texts) != len(prompts):
+            raise ValueError(f"{len(texts)} answers to {len(prompts)} prompts")
+        return [_checked(text) for text in texts]
+
+    def _new_thread(self) -> OwnThread[None]:
+        return OwnThread(lambda: None, name="model")
+
+
+def _fail(batch: Sequence[Question], error: EndpointError) -> None:
+    for _, answer in batch:
+        if not answer.done():
+            answer.set_exception(error)
+
+
+def _checked(text: object) -> Generated:
+    if isinstance(text, str):
+        return Generated(text)
+    if isinstance(text, Generated):
+        return text
+    raise TypeError(f"neither text nor Generated, but {type(text).__name__}")
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """One question to the model: what it was shown, and what it wrote, if anything."""
+
+    prompt: str
+    written: Generated | None
+
+
+class GeneratingEndpoint:
+    """Answers as an endpoint does, by a model of this process; keeps every question, in order.
+
+    Args:
+        prompt_fn: Renders the conversation.
+        model: Continues it.
+    """
+
+    def __init__(self, prompt_fn: PromptFn, model: ModelThread) -> None:
+        self._prompt_fn = prompt_fn
+        self._model = model
+        self.exchanges: list[Exchange] = []
+
+    async def complete(
+        self,
+        request: ChatRequest,
+        *,
+        deadline: float,
+        session: str | None = None,
+        on_delta: OnDelta | None = None,
+    ) -> ChatAnswer:
+        """See :meth:`spectator.llm.client.ChatClient.complete`."""
+        prompt = self._rendered(request)
+        place = len(self.exchanges)
+        self.exchanges.append(Exchange(prompt, None))
+        written = await self._model.ask(prompt)
+        self.exchanges[place] = Exchange(prompt, written)
+        return _answer_of(written, request.model)
+
+    async def aclose(self) -> None:
+        """Nothing is held; the model belongs to who made it."""
+
+    def _rendered(self, request: ChatRequest) -> str:
+        try:
+            prompt = self._prompt_fn(list(request.messages))
+        except Exception as error:
+            self.exchanges.append(Exchange("", None))
+            raise EndpointUnavailable(f"prompt_fn failed: {type(error).__name__}: {error}") from error
+        if not isinstance(prompt, str):
+            self.exchanges.append(Exchange("", None))
+            raise EndpointUnavailable(f"prompt_fn gave no text, but {type(prompt).__name__}")
+        return prompt
+
+
+def _answer_of(written: Generated, model: str) -> ChatAnswer:
+    shown, tokens, version = written.prompt_token_ids, written.token_ids, written.weight_version
+    known = shown is not None and tokens is not None
+    return ChatAnswer(
+        text=written.text,
+        finish_reason=written.finish_reason,
+        model=model,
+        weight_version=version,
+        weight_versions=() if version is None else ((version, len(tokens or ())),),
+        usage=Usage(len(shown or ()), len(tokens or ())) if known else None,
+        prompt_token_ids=None if shown is None else array("q", shown),
+        token_ids=None if tokens is None else array("q", tokens),
+        logprobs=None if written.logprobs is None else array("d", written.logprobs),
+    )

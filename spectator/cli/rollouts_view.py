@@ -178,8 +178,9 @@ def _table(flights: Sequence[InFlight], state: FleetState, now_s: float, width: 
     slowest = sorted(flights, key=lambda flight: flight.moved_s)[:SLOWEST]
     wide = width >= WIDE
     table = Table(box=None, padding=(0, 1), pad_edge=False, header_style="dim")
-    for name in ("slowest", *(("attempt", "played for") if wide else ()), "turn", "idle", "", "waits for"):
+    for name in ("slowest", *(("attempt", "played for") if wide else ()), "turn", "idle", ""):
         table.add_column(name, no_wrap=True, overflow="ellipsis")
+    table.add_column("waits for")  # the one that gives way where there is no room
     for flight in slowest:
         standing = flight.standing(now_s, usual_s, state.deadline_s)
         style = {"stalled": "red", "slow": "yellow", "playing": "green"}[standing]

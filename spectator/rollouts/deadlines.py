@@ -15,7 +15,7 @@ class Deadlines:
     """Seconds; the model's own deadline for a decision is part of the request (``timeout_s``).
 
     Args:
-        episode_s: For one episode, from its first turn.
+        episode_s: For one episode; looked at between turns, so that its last decision may end later.
         env_s: For one step of its environment, or another question to it.
         env_start_s: For its beginning, which may load data.
         env_wait_s: How long a server of environments may be gone, or have no room, while none of them is
@@ -41,7 +41,7 @@ class Deadlines:
     def limits(self, call_s: float) -> EpisodeLimits:
         """The limits of an episode whose model has ``call_s`` seconds for a decision."""
         return EpisodeLimits(
-            decision_s=call_s + SPARE_S,
+            decision_s=min(call_s + SPARE_S, self.episode_s),
             step_s=self.env_s,
             reset_s=self.env_start_s,
             episode_s=self.episode_s,

@@ -1,0 +1,235 @@
+"""What a run of rollouts looks like in a terminal, and what its record tells afterwards."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import web
+from click.testing import CliRunner, Result
+from rich.console import Console
+
+from spectator.cli import main
+from spectator.cli.rollouts_view import FleetView
+from spectator.clock import SystemClock
+from spectator.llm.adaptive_limit import AdaptiveLimit
+from spectator.rollouts.actors import Shortage
+from spectator.rollouts.fleet import Underway
+from spectator.rollouts.in_flight import InFlight
+from spectator.rollouts.progress import FleetState
+from tests.llm.brains import counter
+from tests.llm.endpoints import endpoint
+from tests.llm.fake_server import Mode
+from tests.rollouts.pooled_server import PooledServer
+from tests.rollouts.test_fleet import recorded, request
+from tests.rollouts.test_remote_fleet import pooled, sayer
+
+NOW = 1000.0
+
+
+@dataclass
+class Shown:
+    """As much of an interactor as the view reads."""
+
+    in_flight: list[InFlight]
+    workers: int = 8
+    drained: int = field(default=0)
+
+    def drain(self) -> None:
+        self.drained += 1
+
+
+def flight(number: int, idle_s: float, **waits: Any) -> InFlight:
+    one = InFlight(
+        f"ep-01M81XHDHZXQ0HQN83782Z28V{number}", number, NOW - 100, 2, turns=3, moved_s=NOW - idle_s
+    )
+    one.waits(**waits)
+    return one
+
+
+def underway(**changes: Any) -> Underway:
+    state = FleetState(total=512, over=128, began_s=NOW - 60, settled=120, ended=123, again=2)
+    state.turn_times.extend([1.0, 2.0, 3.0])
+    state.failures = {"env_infra": 3, "timeout": 1}
+    state.rewards, state.reward_sum, state.turns, state.own = 120, 90.0, 600, 594
+    state.tokens_in, state.tokens_out = 1_234_567, 45_678
+    for name, value in changes.items():
+        setattr(state, name, value)
+    flights = [
+        flight(0, 0.5, waiting_for="model"),
+        flight(1, 25.0, waiting_for="environment"),
+        flight(2, 25.0, waiting_for="retry", until_s=NOW + 12, why="busy"),
+        flight(3, 8.0, waiting_for="place"),
+        flight(4, 400.0, waiting_for="retry", until_s=NOW + 1, why="unavailable"),
+    ]
+    shown: Any = Shown(flights)
+    return Underway(state, shown, AdaptiveLimit(SystemClock(), start=16))
+
+
+def drawn(view: FleetView, run: Underway, width: int) -> list[str]:
+    console = Console(file=io.StringIO(), width=width, force_terminal=False)
+    with console.capture() as captured:
+        console.print(view.picture(run, NOW, width))
+    return [line.rstrip() for line in captured.get().splitlines()]
+
+
+def a_view() -> FleetView:
+    return FleetView(request("http://127.0.0.1:9/v1"), 300.0)
+
+
+@pytest.mark.parametrize("width", [80, 140])
+def test_the_picture_says_how_far_how_fast_and_what_the_slowest_wait_for(width: int) -> None:
+    lines = drawn(a_view(), underway(), width)
+    assert max(map(len, lines)) <= width
+    text = "\n".join(lines)
+    for said in (
+        "counting · m-1 · 8 at once",
+        "128 of 512 over · 2 episodes/s · 10 turns/s · about 3 min left",
+        "mean reward 0.75 of 120 · 99 % of decisions the model's own",
+        "1.23M tokens in, 45.7k out",
+        "failed: 3 env_infra, 1 timeout · 2 tried again",
+        "at the model: 1 of at most 16 requests · 1 wait for a place · 2 to be sent again",
+    ):
+        assert said in " ".join(text.split()), said
+    rows = [line.split() for line in lines if line.startswith("ep-")]
+    assert [row[0][-1] for row in rows] == ["4", "1", "2", "3", "0"], "the longest idle first"
+    standings = [next(word for word in row if word in ("stalled", "slow", "playing")) for row in rows]
+    assert standings == ["stalled", "stalled", "slow", "slow", "playing"], (
+        "beyond its deadline; no word for ten times the median; a retry that is due is not stalled"
+    )
+    assert "retry after busy in 12 s" in text and "its environment" in text
+    assert ("attempt" in text) == (width >= 100)
+
+
+def test_a_server_that_is_gone_and_an_interrupt_are_said() -> None:
+    view, run = a_view(), underway(shortage=Shortage("connection refused", NOW - 42))
+    view.begin(run)
+    view.drain()
+    text = " ".join(" ".join(drawn(view, run, 80)).split())
+    assert "no environment for 42 s (halts after 5 min): connection refused" in text
+    assert "finishing what is being played; Ctrl-C again leaves it" in text
+
+
+def test_what_a_server_writes_cannot_paint_the_terminal() -> None:
+    run = underway(shortage=Shortage("[red]boom[/red]", NOW))
+    assert any("[red]boom[/red]" in line for line in drawn(a_view(), run, 140))
+
+
+def spectator(*arguments: str) -> Result:
+    return CliRunner().invoke(main, list(arguments))
+
+
+def command(base_url: str, out: Path, *more: str) -> list[str]:
+    return [
+        "rollouts", "run", "--base-url", base_url, "--model", "m-1", "--out", str(out), "--concurrency", "4",
+        "--startup-jitter", "0", *more,
+    ]  # fmt: skip
+
+
+def test_a_whole_run_its_status_and_its_exit_code(tmp_path: Path) -> None:
+    with endpoint(counter) as fake:
+        more = ("--env", "counting", "--option", "turns=2", "--episodes", "6", "--group-size", "3")
+        ran = spectator(*command(fake.base_url, tmp_path, *more))
+    assert ran.exit_code == 0, ran.output
+    assert "6 of 6 episodes are over, mean reward 1.0000" in ran.output
+    status = spectator("rollouts", "status", str(tmp_path))
+    assert (status.exit_code, "6 of 6 over" in status.output) == (0, True)
+    assert "groups: 2 complete" in status.output
+    assert spectator("rollouts", "failures", str(tmp_path)).output == "no attempt failed\n"
+
+
+def test_a_run_with_failures_says_which_by_exit_code_and_list(tmp_path: Path) -> None:
+    def crash(server: PooledServer, asked: web.Request) -> web.Response | None:
+        """Fail in the task that came first, whenever it comes again."""
+        seed = server.kept[asked.match_info["env_id"]].seed
+        tasks.setdefault("bad", seed)
+        return web.Response(status=500, text="crashed") if seed == tasks["bad"] else None
+
+    tasks: dict[str, int] = {}
+    server = PooledServer(turns=1, wrong={"step": crash})
+    with pooled(server) as url, endpoint(sayer) as fake:
+        more = ("--env", f"{url}/qa", "--episodes", "4", "--attempts", "2", "--concurrency", "1")
+        ran = spectator(*command(fake.base_url, tmp_path, *more))
+    assert ran.exit_code == 1, ran.output
+    assert "4 of 4 episodes are over" in ran.output
+    assert "without a verdict: env_infra" in ran.output
+    status = spectator("rollouts", "status", str(tmp_path))
+    assert (status.exit_code, "env_infra" in status.output, "tried again" in status.output) == (1, True, True)
+    failures = spectator("rollouts", "failures", str(tmp_path), "--class", "env_infra").output.splitlines()
+    assert len(failures) >= 2
+    assert any("tried again" in line and "attempt 1" in line for line in failures)
+    assert any("kept" in line and "attempt 2" in line and "500" in line for line in failures)
+    other = spectator("rollouts", "failures", str(tmp_path), "--class", "timeout").output
+    assert other == "no attempt failed as timeout\n"
+
+
+def test_a_halted_run_says_why_and_that_it_can_go_on(tmp_path: Path) -> None:
+    with endpoint(counter, [Mode.UNAUTHORIZED]) as fake:
+        ran = spectator(*command(fake.base_url, tmp_path, "--env", "counting", "--episodes", "3"))
+    assert ran.exit_code == 3
+    assert "halted:" in ran.output and "the same command plays on" in ran.output
+    assert spectator("rollouts", "status", str(tmp_path)).exit_code == 3
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("status", "nowhere"), "holds no run of rollouts"),
+        (("failures", "nowhere"), "holds no run of rollouts"),
+        (("run", "--episode-timeout", "0"), "--episode-timeout"),
+        (("run", "--env-wait", "-1"), "--env-wait"),
+        (("run", "--env", "ftp://host"), "neither a world nor an address"),
+        (("run", "--episodes", "7", "--group-size", "2"), "multiple of group_size"),
+        (("run", "--handler", "ucb"), "needs --experiences"),
+    ],
+)
+def test_what_cannot_be_done_is_said(tmp_path: Path, arguments: tuple[str, ...], said: str) -> None:
+    usual = ("--env", "counting", "--base-url", "http://127.0.0.1:9/v1", "--model", "m", "--episodes", "2")
+    first = (*usual, "--out", str(tmp_path / "new")) if arguments[0] == "run" else ()
+    done = spectator("rollouts", arguments[0], *first, *arguments[1:])
+    assert done.exit_code != 0
+    assert said in done.output + str(done.exception)
+    assert not (tmp_path / "new" / "journal.db").exists()
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("interrupts", [1, 2])
+def test_the_first_interrupt_finishes_what_is_played_the_second_leaves_it(
+    tmp_path: Path, interrupts: int
+) -> None:
+    with endpoint(counter, [Mode.SLOW] * 100_000, pause_s=0.1) as fake:
+        more = ("--env", "counting", "--option", "turns=8", "--episodes", "40")
+        words = [sys.executable, "-m", "spectator.cli", *command(fake.base_url, tmp_path, *more)]
+        process = subprocess.Popen(
+            words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=dict(os.environ)
+        )
+        limit = time.monotonic() + 60
+        while len(fake.received) < 10 and time.monotonic() < limit:
+            time.sleep(0.01)
+        for _ in range(interrupts):
+            process.send_signal(signal.SIGINT)
+            time.sleep(0.15)
+        output, _ = process.communicate(timeout=60)
+        assert process.returncode == 130, output.decode()
+        asked = len(fake.received)
+        found = recorded(tmp_path)
+        unended = [one for one in found if one.reason is None]
+        assert len(found) <= 12, "nothing new was begun"
+        if interrupts == 1:
+            assert not unended and len(found) >= 4, "what was under way came to its end"
+        else:
+            assert unended, "what was under way is left as it is"
+        fake.mode = lambda number: Mode.OK
+        done = spectator(*command(fake.base_url, tmp_path, *more))
+        assert done.exit_code == 0, done.output
+        assert len(fake.received) - asked <= 40 * 8 - 8 * sum(one.reason == "finished" for one in found)
+    assert json.loads((tmp_path / "rollouts.json").read_text())["request"]["episodes"] == 40

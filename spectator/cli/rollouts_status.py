@@ -91,7 +91,7 @@ def _told(found: RunStatus) -> list[str]:
         counts = ", ".join(f"{count} {name}" for name, count in classes.most_common())
         told.append(f"failed: {counts}" + (f" · {again} tried again" if again else ""))
     if request.group_size > 1 and found.groups:
-        groups = Counter(group.standing for group in found.groups.values())
+        groups = Counter(group.state for group in found.groups.values())
         told.append("groups: " + ", ".join(f"{count} {name}" for name, count in groups.most_common()))
     if found.unended:
         told += _unended(found, quiet)

@@ -7,12 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final
 
 from spectator.errors import FailureClass
 from spectator.failures import failure_of_end, reward_of_end
 from spectator.journal.base import EpisodeFilter, EpisodeSummary, Journal
 from spectator.journal.stores.sqlite import SqlJournal
+from spectator.rollouts.exports.groups import GroupState
 from spectator.rollouts.folder import JOURNAL, read_request
 from spectator.rollouts.request import RolloutRequest
 from spectator.runs.failure_policy import FailurePolicy
@@ -22,9 +23,6 @@ PAGE: Final = 1000
 
 RECENT_S: Final = 600.0
 """Seconds before the newest event over which the rate is taken."""
-
-GroupStanding = Literal["under way", "complete", "partial", "empty"]
-"""What a group has come to: ``complete`` has a reward for every episode, ``partial`` for some."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,13 +72,13 @@ class GroupStatus:
     usable: int
 
     @property
-    def standing(self) -> GroupStanding:
+    def state(self) -> GroupState:
         """What it has come to."""
         if self.over < self.size:
-            return "under way"
+            return "open"
         if self.usable == self.size:
             return "complete"
-        return "partial" if self.usable else "empty"
+        return "partial" if self.usable else "void"
 
 
 @dataclass(frozen=True, slots=True)

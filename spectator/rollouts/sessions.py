@@ -1,0 +1,179 @@
+"""The sessions of a run, step by step, in the fields of pooled rollout systems; read from the journal."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+from spectator.journal.attachments import RecordedCall
+from spectator.journal.base import EpisodeFilter, Journal
+from spectator.journal.chat_form import ChatMessage, chat_message, reply_message
+from spectator.journal.outline import EpisodeOutline, OutlinedDecision, outline_of
+from spectator.journal.stores.sqlite import SqlJournal
+from spectator.rollouts.exports.transcript import calls_by_decision
+from spectator.rollouts.folder import JOURNAL, read_request
+from spectator.rollouts.request import RolloutRequest
+
+PAGE = 1000
+"""Episodes of the index that are read at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionContext:
+    """One attempt at an episode.
+
+    Args:
+        session_id: The episode's id; every attempt has one of its own.
+        env_name: Name of the environment.
+        llm_model: The model, by its name at its endpoint.
+        group_id: The group of samples of one task.
+        job_id: The run.
+        attempt: Number of the attempt, from 1.
+        total_reward: The sum of its rewards; ``None`` where there is no verdict.
+        end_reason: Why it ended; ``None`` while it has not.
+        outline: Everything else that is known of it.
+    """
+
+    session_id: str
+    env_name: str
+    llm_model: str
+    group_id: str | None
+    job_id: str | None
+    attempt: int
+    total_reward: float | None
+    end_reason: str | None
+    outline: EpisodeOutline
+
+
+@dataclass(frozen=True, slots=True)
+class SessionStep:
+    """One decision of the agent.
+
+    Args:
+        session_id: Its session.
+        step_id: Its number within the session, from 1.
+        messages: The conversation as it was sent; empty where nobody was asked.
+        response: The message that was answered, also one that came to nothing; ``None`` where there was none.
+        source: Who decided: ``model``, ``fallback``, ...
+        step_reward: What it earned until the agent's next decision; ``None`` where that is not the answer's,
+            because a fallback decided or there is no verdict.
+        cumulative_reward: Everything that the session had earned by then, whoever decided.
+        env_state: ``{"weight_version": ...}`` where the endpoint tells the version of the weights.
+        is_terminal: Whether the environment came to its own end with it.
+        is_truncated: Whether the session was cut short after it; never true together with ``is_terminal``.
+        is_session_completed: Whether the session has a verdict.
+        is_trainable: Whether it is a sample to train on: with a ``message_cut`` each answer of the model
+            itself is one, without only the last, which carries the whole conversation.
+        created_at: When it was recorded, RFC 3339.
+    """
+
+    session_id: str
+    step_id: int
+    messages: Sequence[ChatMessage]
+    response: ChatMessage | None
+    source: str
+    step_reward: float | None
+    cumulative_reward: float
+    env_state: Mapping[str, Any] | None
+    is_terminal: bool
+    is_truncated: bool
+    is_session_completed: bool
+    is_trainable: bool
+    created_at: str | None
+
+
+class DataManager:
+    """Reads what a run recorded; safe while it runs.
+
+    Args:
+        request: What is played.
+        journal: Where it is recorded.
+    """
+
+    def __init__(self, request: RolloutRequest, journal: Journal) -> None:
+        self._request = request
+        self._journal = journal
+
+    @classmethod
+    @asynccontextmanager
+    async def open(cls, folder: Path) -> AsyncIterator[Self]:
+        """The record in the folder of a run.
+
+        Raises:
+            InvalidRequest: There is no run, or it is of another version.
+            JournalError: Its journal cannot be read.
+        """
+        request, _ = read_request(folder)
+        journal = await SqlJournal.open(f"sqlite:///{folder / JOURNAL}", writable=False)
+        try:
+            yield cls(request, journal)
+        finally:
+            await journal.aclose()
+
+    async def sessions(self, after: str = "") -> AsyncIterator[SessionContext]:
+        """All sessions, oldest first.
+
+        Args:
+            after: Only those whose id comes after this one.
+        """
+        found = []
+        before = None
+        while page := await self._journal.episodes(EpisodeFilter(before=before, limit=PAGE)):
+            found += [one for one in page if one.episode_id > after]
+            before = page[-1].episode_id
+        for summary in reversed(found):
+            outline = await outline_of(self._journal, summary)
+            yield SessionContext(
+                summary.episode_id, summary.environment, self._request.model.model, summary.group_id,
+                summary.run_id, summary.attempt or 1, outline.reward, summary.reason, outline,
+            )  # fmt: skip
+
+    async def steps(self, session: SessionContext) -> AsyncIterator[SessionStep]:
+        """The steps of a session, in order; one call to the model is held at a time."""
+        outline = session.outline
+        decisions = outline.of_agent
+        answered = [one.seq for one in decisions if outline.trainable(one)]
+        samples = set(answered if self._request.message_cut else answered[-1:])
+        calls = calls_by_decision(self._journal, outline)
+        behind = await anext(calls, None)
+        total = 0.0
+        for number, decision in enumerate(decisions, 1):
+            total += decision.earned
+            asked: Sequence[RecordedCall] = ()
+            if behind is not None and behind[0].seq == decision.seq:
+                asked, behind = behind[1], await anext(calls, None)
+            last = decision is decisions[-1]
+            yield _step(session, number, decision, asked, total, last, decision.seq in samples)
+
+
+def _step(
+    session: SessionContext,
+    number: int,
+    decision: OutlinedDecision,
+    asked: Sequence[RecordedCall],
+    total: float,
+    last: bool,
+    sample: bool,
+) -> SessionStep:
+    outline = session.outline
+    ended = outline.ended or {}
+    reply = asked[-1].call.reply if asked else None
+    versions = asked[-1].call.weight_versions if asked else ()
+    return SessionStep(
+        session.session_id,
+        number,
+        [chat_message(message) for message in asked[0].call.messages] if asked else [],
+        None if reply is None else reply_message(reply),
+        decision.source,
+        outline.reward_of(decision),
+        total,
+        {"weight_version": versions[-1][0]} if versions else None,
+        last and bool(ended.get("terminated")),
+        last and bool(ended.get("truncated")),
+        session.total_reward is not None,
+        sample,
+        asked[-1].decided.at if asked else None,
+    )

@@ -89,9 +89,9 @@ def noting(note: Callable[[str], object]) -> type[Driver]:
             return taken
 
         async def _emit_and_note(
-            self, turn: int, facts: Sequence[Fact], *, attachments: Attachments | None = None
+            self, steps: Sequence[tuple[int, Sequence[Fact]]], *, attachments: Attachments | None = None
         ) -> None:
-            telling = Metered(self._emit_plainly(turn, facts, attachments=attachments))
+            telling = Metered(self._emit_plainly(steps, attachments=attachments))
             await telling
             if self._began is not None:
                 took, self._began = time.perf_counter() - self._began, None

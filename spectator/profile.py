@@ -64,27 +64,23 @@ class Profile(BaseModel):
         """The rule that the reward of one step breaks, in words; ``None`` when it breaks none."""
         if isinstance(reward, bool) or not isinstance(reward, int | float) or not math.isfinite(reward):
             return f"the reward {reward!r} is not a finite number"
-        if not _within(reward, self.reward_min, self.reward_max):
-            return f"the reward {reward} is not {_bounds(self.reward_min, self.reward_max)}"
+        low, high = self.reward_min, self.reward_max
+        if (low is not None and reward < low) or (high is not None and reward > high):
+            return f"the reward {reward} is not {_bounds(low, high)}"
         if self.rewards == "end" and not done and reward != 0:
             return f"gave the reward {reward} before the end"
         return None
 
     def score_broken_by(self, score: float) -> str | None:
         """The rule that the score of a finished episode breaks, in words; ``None`` when it breaks none."""
-        low = None if self.score_min is None else self.score_min - ROUNDING
-        high = None if self.score_max is None else self.score_max + ROUNDING
-        if _within(score, low, high):
+        low, high = self.score_min, self.score_max
+        if (low is None or score >= low - ROUNDING) and (high is None or score <= high + ROUNDING):
             return None
-        return f"the score {score} is not {_bounds(self.score_min, self.score_max)}"
+        return f"the score {score} is not {_bounds(low, high)}"
 
 
 SCORE_AT_THE_END: Final = Profile()
 """The usual profile: tools, and a score in [0, 1] on the last step."""
-
-
-def _within(value: float, low: float | None, high: float | None) -> bool:
-    return (low is None or value >= low) and (high is None or value <= high)
 
 
 def _bounds(low: float | None, high: float | None) -> str:

@@ -156,7 +156,8 @@ class Session:
         self._leave("its client began another episode")
         if self.publisher is not None and place is not None and "episode_id" in place and played.plan:
             self._published = await self.publisher.show(place["episode_id"], played.plan, request.publish_as)
-        await self._publish(played)
+        if self._published is not None:
+            await self._published.publish(played.told)
         return played.answer
 
     async def step(self, sent: dict[str, Any], limit_s: float | None = None) -> Answer:
@@ -179,12 +180,9 @@ class Session:
         except EpisodeError as error:
             self._leave(str(error))
             raise
-        await self._publish(played)
-        return played.answer
-
-    async def _publish(self, played: _Played) -> None:
         if self._published is not None:
             await self._published.publish(played.told)
+        return played.answer
 
     def _leave(self, detail: str) -> None:
         """Show the episode that is shown, if one is, no further."""
@@ -265,7 +263,12 @@ def _step(agent: SingleAgent, wire: WireWorld, sent: dict[str, Any]) -> _Played:
 
 
 def _played(agent: SingleAgent, observation: Observation) -> _Played:
-    answer = _shown(agent, observation)
+    """The answer to the agent; an observation that cannot be encoded ends the episode."""
+    try:
+        answer = Answer(encode_observation(observation), observation.refused is not None)
+    except EnvironmentFault:
+        agent.abandon()
+        raise
     return _Played(answer, agent.plan, agent.take_told())
 
 
@@ -281,12 +284,3 @@ def _tools(agent: SingleAgent) -> list[dict[str, Any]]:
     if observation.done:
         return []
     return [tool(legal) for legal in agent.world.standing or observation.legal_actions]
-
-
-def _shown(agent: SingleAgent, observation: Observation) -> Answer:
-    """Encode what the agent sees; what cannot be encoded ends the episode."""
-    try:
-        return Answer(encode_observation(observation), observation.refused is not None)
-    except EnvironmentFault:
-        agent.abandon()
-        raise

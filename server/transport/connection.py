@@ -79,7 +79,10 @@ class ViewerConnection(asyncio.Protocol):
         self._answered = True
         others.add(self)
         self._group = ports.keepalive.join(self)
-        self._report_held_bytes()
+        transport.set_write_buffer_limits(high=0)  # held bytes are reported
+        connection = transport.get_extra_info("socket")
+        if connection is not None:
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER)
 
     def start(self, address: str, make: MakeFeed) -> None:
         """Admit the viewer and show it what it came for; or close with the reason why not."""
@@ -268,9 +271,3 @@ class ViewerConnection(asyncio.Protocol):
         if viewer is not None:
             viewer.hold()
             self._ports.audience.leave(viewer)
-
-    def _report_held_bytes(self) -> None:
-        self._transport.set_write_buffer_limits(high=0)
-        connection = self._transport.get_extra_info("socket")
-        if connection is not None:
-            connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER)

@@ -108,16 +108,16 @@ class Audience:
 
     def watch(self, viewer: Viewer, live: EpisodeView) -> Relay:
         """Send ``viewer`` every event of ``live`` that is published from here on."""
-        viewer.reopen()
+        viewer.over = False
         relay = self._relays.get(live.episode_id) or self._open(live)
         relay.viewers.add(viewer)
-        relay.count_changed()
+        relay.count_changed.set()
         return relay
 
     def unwatch(self, viewer: Viewer, relay: Relay) -> None:
         """Send ``viewer`` nothing more of an episode."""
         relay.viewers.discard(viewer)
-        relay.count_changed()
+        relay.count_changed.set()
         if not relay.viewers and self._relays.get(relay.live.episode_id) is relay:
             del self._relays[relay.live.episode_id]
             relay.close()

@@ -43,7 +43,16 @@ class EpisodeSignals:
         """Hand over ``events``; see :class:`Bus`."""
         self._bus.publish(events)
         for recorded in events:
-            self._note(recorded)
+            self.published[recorded.type] += 1
+            self._note_event(recorded)
+            if recorded.type == "episode.started":
+                self.started += 1
+                start, self._start = self._start, asyncio.Event()
+                start.set()
+            elif recorded.type == "episode.ended":
+                self.ended[recorded.event.data["reason"]] += 1
+                for call in self._on_end:
+                    call(recorded.episode_id)
 
     def subscribe(self, episode_id: str, overflow: Overflow, *, capacity: int = 256) -> Subscription:
         """Listen to one episode; see :class:`Bus`."""
@@ -56,16 +65,3 @@ class EpisodeSignals:
     def finish(self, episode_id: str) -> None:
         """End every subscription to an episode; see :class:`Bus`."""
         self._bus.finish(episode_id)
-
-    def _note(self, recorded: RecordedEvent) -> None:
-        event = recorded.event
-        self.published[event.type] += 1
-        self._note_event(recorded)
-        if event.type == "episode.started":
-            self.started += 1
-            start, self._start = self._start, asyncio.Event()
-            start.set()
-        elif event.type == "episode.ended":
-            self.ended[event.data["reason"]] += 1
-            for call in self._on_end:
-                call(event.episode_id)

@@ -54,7 +54,8 @@ class Relay:
         self._clock = clock
         self._broadcaster = broadcaster
         self._observe = observe
-        self._changed = asyncio.Event()
+        self.count_changed = asyncio.Event()
+        """Set when somebody came or left."""
         self._turn = asyncio.Lock()
         self._snapshot: Frame | None = None
 
@@ -63,10 +64,6 @@ class Relay:
         if self._snapshot is None or self._snapshot.seq != self.live.head_seq:
             self._snapshot = wire.snapshot(self.live.epoch, self.live.head_seq, self.live.state)
         return self._snapshot
-
-    def count_changed(self) -> None:
-        """Somebody came or left."""
-        self._changed.set()
 
     async def run(self) -> None:
         """Relay until the episode ends or nobody watches."""
@@ -118,8 +115,8 @@ class Relay:
 
     async def _send_counts(self) -> None:
         while True:
-            await self._changed.wait()
-            self._changed.clear()
+            await self.count_changed.wait()
+            self.count_changed.clear()
             await self._send([wire.viewers(len(self.viewers))])
             await self._clock.sleep(COUNT_INTERVAL_S)
 

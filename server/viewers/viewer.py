@@ -127,10 +127,6 @@ class Viewer:
         self.over = True
         self.wake()
 
-    def reopen(self) -> None:
-        """Be ready for another episode."""
-        self.over = False
-
     def evict(self, close: Close) -> None:
         """End the connection and drop the backlog."""
         self.hold()

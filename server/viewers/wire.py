@@ -155,19 +155,15 @@ def batches(frames: Sequence[Frame]) -> Iterator[Batch]:
         while end < len(frames) and size < WRITE_BYTES:
             size += len(frames[end].message)
             end += 1
-        yield _batch(frames[start:end])
-        start = end
-
-
-def _batch(frames: Sequence[Frame]) -> Batch:
-    numbers = [frame.seq for frame in frames if frame.seq is not None]
-    return Batch(
-        frames,
-        b"".join([frame.message for frame in frames]),
-        sum([len(frame.text) for frame in frames]),
-        min(numbers, default=None),
-        max(numbers, default=None),
-    )
+        together, start = frames[start:end], end
+        numbers = [frame.seq for frame in together if frame.seq is not None]
+        yield Batch(
+            together,
+            b"".join([frame.message for frame in together]),
+            sum([len(frame.text) for frame in together]),
+            min(numbers, default=None),
+            max(numbers, default=None),
+        )
 
 
 def _frame(name: str, **fields: Any) -> Frame:

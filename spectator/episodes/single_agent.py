@@ -111,8 +111,11 @@ class SingleAgent:
         new_id: Callable[[], str] = lambda: str(uuid.uuid4()),
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._world: World = load_world(world)
-        self._environment: Environment | None = self._world.environment()
+        self.world: World = load_world(world)
+        """The world that is played."""
+        self.agent = self.world.actors[0]
+        """The actor whose decisions ``step`` takes."""
+        self._environment: Environment | None = self.world.environment()
         self._may_spend = may_spend
         self._decision_s = decision_s
         self._draw_seed = draw_seed
@@ -122,16 +125,6 @@ class SingleAgent:
         self._game: _Game | None = None
         self._seen: Observation | None = None
         self._facts: list[Fact] = []
-
-    @property
-    def world(self) -> World:
-        """The world that is played."""
-        return self._world
-
-    @property
-    def agent(self) -> str:
-        """The actor whose decisions ``step`` takes."""
-        return self._world.actors[0]
 
     def reset(
         self,
@@ -157,10 +150,10 @@ class SingleAgent:
             InvalidRequest: A field is wrong; the episode under way goes on.
             EpisodeError: The opponent or the world failed; nothing is being played any more.
         """
-        name, asked = self._world.name, options or {}
+        name, asked = self.world.name, options or {}
         plan = self._plan(EpisodeRequest(name, None, opponent, pack, seed, Pace.MAX, options=asked))
         environment = self._let_go()
-        others = {actor: plan.policy(actor) for actor in self._world.actors if actor != self.agent}
+        others = {actor: plan.policy(actor) for actor in self.world.actors if actor != self.agent}
         episode_id = self._new_id() if episode_id is None else episode_id
         game = self._game = _Game(plan, episode_id, environment, others, told=[] if tell else None)
         try:
@@ -256,11 +249,11 @@ class SingleAgent:
 
     def _end(self, game: _Game, seen: Observation, truth: str | None = None) -> EpisodeEnded:
         if "truncated" not in seen.metadata:
-            state, profile = game.environment.state, self._world.profile
+            state, profile = game.environment.state, self.world.profile
             ended = finished(game.total, state, game.turn, profile, truth)
         else:
             ended = cut_short("step_cap", str(seen.metadata["truncated"]), game.turn)
-        return with_total(ended, game.total, self._world.profile)
+        return with_total(ended, game.total, self.world.profile)
 
     def abandon(self) -> None:
         """Give up the episode under way; ``reset`` begins another in a new environment."""
@@ -276,7 +269,7 @@ class SingleAgent:
 
     def _plan(self, request: EpisodeRequest) -> EpisodePlan:
         plan = plan_episode(request, draw_seed=self._draw_seed)
-        asked = self._world.opponents.get(request.opponent or "")
+        asked = self.world.opponents.get(request.opponent or "")
         if asked is not None and asked.mirrors:
             rule = f"{asked.name!r} needs a captain that plays here; the agent decides elsewhere"
             raise InvalidRequest([FieldError("opponent_choice", rule)])
@@ -293,7 +286,7 @@ class SingleAgent:
                 if not isinstance(policy, ScriptedPolicy):
                     self._runner().run(policy.aclose())
         if self._environment is None:
-            self._environment = self._world.environment()
+            self._environment = self.world.environment()
         return self._environment
 
     def _playing(self) -> tuple[_Game, Observation]:
@@ -315,14 +308,14 @@ class SingleAgent:
         return answer
 
     def _take(self, game: _Game, stepped: Stepped, *, beginning: bool = False) -> Observation:
-        check_contract(stepped, self._world, beginning=beginning)
+        check_contract(stepped, self.world, beginning=beginning)
         game.total += stepped.observation.reward
         self._facts.extend(stepped.facts)
         return stepped.observation
 
     def _play_on(self, game: _Game, observation: Observation) -> Observation:
         """Play the other seats until the agent is asked or all is over; the rewards meanwhile add up."""
-        step_cap, reward = self._world.step_cap(game.plan.options), observation.reward
+        step_cap, reward = self.world.step_cap(game.plan.options), observation.reward
         while not observation.done and game.turn < step_cap and observation.actor != self.agent:
             decision = self._decide(game.others[observation.actor or ""], observation)
             observation = self._act(game, observation, decision)

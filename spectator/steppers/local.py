@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Final
 
 from spectator.environments.base import Environment
 from spectator.errors import EnvironmentFault, EnvironmentMalformed, typed_as
@@ -34,16 +33,13 @@ def _answer(environment: Environment, shown: object) -> Stepped:
     return Stepped(shown, list(environment.facts()), environment.state if shown.done else {})
 
 
-@contextmanager
-def environment_faults() -> Iterator[None]:
-    """Around calls of an environment: whatever it raises leaves as an :class:`EnvironmentFault`."""
-    with typed_as(fault, passing=(EnvironmentFault,)):
-        yield
-
-
 def fault(error: BaseException) -> EnvironmentFault:
     """The typed error of what an environment raised."""
     return EnvironmentFault(f"{type(error).__name__}: {error}")
+
+
+FAULTS: Final = typed_as(fault, passing=(EnvironmentFault,))
+"""Around calls of an environment: whatever it raises leaves as an :class:`EnvironmentFault`."""
 
 
 def state(environment: Environment) -> Mapping[str, Any]:

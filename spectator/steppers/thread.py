@@ -50,13 +50,9 @@ class OwnThread(Generic[_Object]):
         self._dispose = dispose
         self._object: _Object | None = None
         self._calls: SimpleQueue[_Call | None] = SimpleQueue()
-        self._given_up = False
-        self._thread = threading.Thread(target=self._work, name=name, daemon=True)
-
-    @property
-    def given_up(self) -> bool:
+        self.given_up = False
         """Whether a call missed its deadline, it was closed, or an event loop went away during a call."""
-        return self._given_up
+        self._thread = threading.Thread(target=self._work, name=name, daemon=True)
 
     async def call(
         self,
@@ -98,12 +94,12 @@ class OwnThread(Generic[_Object]):
 
     def close(self) -> None:
         """Let go of the object; its thread ends after the call it is in. Safe to call twice."""
-        self._given_up = True
+        self.given_up = True
         self._calls.put(None)
 
     def _submit(self, run: Callable[[_Object], _Result]) -> asyncio.Future[_Result]:
         coming: asyncio.Future[_Result] = asyncio.get_running_loop().create_future()
-        if self._given_up:
+        if self.given_up:
             coming.set_exception(_gone())
         else:
             if self._thread.ident is None:
@@ -116,7 +112,7 @@ class OwnThread(Generic[_Object]):
         result: Any = None
         failure: Exception | None = None
         try:
-            if self._given_up:
+            if self.given_up:
                 raise _gone()
             if self._object is None:
                 self._object = self._build()
@@ -132,7 +128,7 @@ class OwnThread(Generic[_Object]):
     def _work(self) -> None:
         while (call := self._calls.get()) is not None and self._carry_out(call):
             del call
-        self._given_up = True
+        self.given_up = True
         held, self._object = self._object, None
         if held is not None and self._dispose is not None:
             self._dispose(held)
@@ -198,5 +194,5 @@ class ThreadStepper:
         *arguments: _Arguments.args,
         **named: _Arguments.kwargs,
     ) -> _Result:
-        with local.environment_faults():
+        with local.FAULTS:
             return await self._thread.call_within(limit_s, function, *arguments, **named)

@@ -144,7 +144,7 @@ async def drive(
         plan,
         "ep-test",
         stepper=open_stepper(world, "ep-test"),
-        emit=stream.emit,
+        emit=stream.emit_steps,
         control=control,
         clock=clock,
         limits=limits,

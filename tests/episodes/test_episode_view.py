@@ -10,7 +10,6 @@ from pathlib import Path
 import server.viewers
 from spectator.bus.base import Overflow
 from spectator.episodes.host.episode_view import EpisodeView
-from spectator.episodes.host.handle import EpisodeHandle
 from tests.episodes.harness import supervising
 
 
@@ -23,10 +22,17 @@ def test_a_view_asks_for_nothing_that_only_its_player_has() -> None:
 
 
 def test_an_episode_that_runs_here_is_one() -> None:
-    for name in asked_of_a_view():
-        asked = getattr(EpisodeView, name)
-        if inspect.isfunction(asked):
-            assert inspect.signature(asked) == inspect.signature(getattr(EpisodeHandle, name)), name
+    async def scenario() -> None:
+        async with supervising() as stage:
+            view = await stage.start(options={"turns": 3})
+            for name in asked_of_a_view():
+                asked, here = getattr(EpisodeView, name), getattr(view, name)
+                if inspect.isfunction(asked):
+                    _, *parameters = inspect.signature(asked).parameters.values()
+                    assert [*inspect.signature(here).parameters.values()] == parameters, name
+            await view.wait()
+
+    asyncio.run(scenario())
 
 
 def test_viewers_know_nothing_of_what_drives_an_episode() -> None:
@@ -40,7 +46,6 @@ def test_state_and_subscription_belong_together() -> None:
     async def scenario() -> None:
         async with supervising() as stage:
             view: EpisodeView = await stage.start(options={"turns": 3})
-            assert all(hasattr(view, name) for name in asked_of_a_view())
             await view.open()
             head, subscription = view.head_seq, view.subscribe(Overflow.CLOSE)
             await view.wait()

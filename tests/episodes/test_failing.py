@@ -65,7 +65,7 @@ async def played(
         plan,
         "ep-test",
         stepper=on_a_thread(world, "ep-test"),
-        emit=stream.emit,
+        emit=stream.emit_steps,
         control=Control(plan.pace, clock),
         clock=clock,
         limits=QUICK,

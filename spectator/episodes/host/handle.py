@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from spectator.bus.base import Overflow, Subscription
 from spectator.clock import first_of
 from spectator.episodes.host.external import ExternalDriver
 from spectator.episodes.record.opening import Stream
@@ -70,6 +69,7 @@ class EpisodeHandle:
         """Identity of its numbering."""
         self.thinking = thinking
         """What its captains think at the moment; never recorded."""
+        self.open, self.subscribe, self.news = stream.open, stream.subscribe, stream.news
         self.started_at = started_at
         """When it began."""
         self._stream = stream
@@ -122,18 +122,6 @@ class EpisodeHandle:
     def trouble(self) -> Trouble | None:
         """What keeps its record from being written now; play stands still meanwhile."""
         return self._stream.trouble
-
-    async def open(self) -> None:
-        """Bring ``state`` and ``head_seq`` up to what is recorded; see :meth:`EpisodeView.open`."""
-        await self._stream.open()
-
-    def subscribe(self, overflow: Overflow, *, capacity: int = 256) -> Subscription:
-        """Every event after ``head_seq``; see :meth:`EpisodeView.subscribe`."""
-        return self._stream.subscribe(overflow, capacity=capacity)
-
-    async def news(self) -> Trouble | None:
-        """Wait until another attempt to record has failed, or the first has succeeded again."""
-        return await self._stream.news()
 
     @property
     def ended(self) -> bool:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from spectator.clock import Clock
 from spectator.episodes.record.opening import Stream
+from spectator.episodes.record.stream import TurnFacts
 from spectator.episodes.record.usage import spent_before
 from spectator.episodes.run.controls import Control, EndRequest
 from spectator.episodes.run.driver import Driver, Emit, Past
@@ -16,7 +17,6 @@ from spectator.episodes.run.limits import EpisodeLimits
 from spectator.episodes.run.pacing import Pace
 from spectator.episodes.run.partial_decision import Thinking
 from spectator.episodes.run.plan import EpisodePlan
-from spectator.events import Fact
 from spectator.journal.attachments import Attachments
 from spectator.policies.spending import SpendLedger
 from spectator.steppers.base import Stepper
@@ -72,7 +72,9 @@ def prepare(
         plan,
         stream.episode_id,
         stepper=stepper,
-        emit=stream.emit if limits.characters == math.inf else _bounded(stream, control, limits.characters),
+        emit=stream.emit_steps
+        if limits.characters == math.inf
+        else _bounded(stream, control, limits.characters),
         control=control,
         clock=clock,
         limits=limits,
@@ -85,10 +87,10 @@ def prepare(
 
 
 def _bounded(stream: Stream, control: Control, characters: float) -> Emit:
-    """``stream.emit``, which asks for the end once the record is too long."""
+    """``stream.emit_steps``, which asks for the end once the record is too long."""
 
-    async def emit(turn: int, facts: Sequence[Fact], *, attachments: Attachments | None = None) -> None:
-        await stream.emit(turn, facts, attachments=attachments)
+    async def emit(steps: Sequence[TurnFacts], *, attachments: Attachments | None = None) -> None:
+        await stream.emit_steps(steps, attachments=attachments)
         if stream.characters > characters:
             control.request_end(
                 EndRequest("step_cap", f"cut short: its record reached {characters / 1e6:g} MB")

@@ -175,7 +175,7 @@ class DerivedStream:
         """
         await self._show(())
 
-    def subscribe(self, overflow: Overflow, *, capacity: int) -> Subscription:
+    def subscribe(self, overflow: Overflow, *, capacity: int = 256) -> Subscription:
         """Every event after ``head_seq`` as it is published."""
         return self._bus.subscribe(self.episode_id, overflow, capacity=capacity)
 

@@ -92,7 +92,7 @@ class EpisodeStream:
     async def settle(self) -> None:
         """Nothing that was emitted ever waits to be recorded."""
 
-    def subscribe(self, overflow: Overflow, *, capacity: int) -> Subscription:
+    def subscribe(self, overflow: Overflow, *, capacity: int = 256) -> Subscription:
         """Every event after ``head_seq`` as it is published."""
         return self._bus.subscribe(self.episode_id, overflow, capacity=capacity)
 

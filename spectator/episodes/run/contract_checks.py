@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from spectator.environments.base import World
-from spectator.errors import EnvironmentFault, FailureClass, PolicyError
+from spectator.errors import EnvironmentFault, PolicyError
 from spectator.events import DecisionMade, Fact, ModelExchange, core_fact, decode_json, encode_json
 from spectator.observations import LegalAction
 from spectator.policies.base import Action, Decision
@@ -81,7 +81,9 @@ def checked_decision(
                 raw_text=decision.raw_text and clean_text(decision.raw_text, MAX_RAW_TEXT),
                 parse=decision.parse,
                 fallback_reason=decision.fallback_reason and clean_text(decision.fallback_reason, MAX_NAME),
-                failure_class=failure_of(decision),
+                # a fallback whose policy does not say why
+                failure_class=decision.failure_class
+                or ("unknown" if decision.source == "fallback" else None),
                 model=decision.model and clean_text(decision.model, MAX_NAME),
                 latency_s=latency_s,
                 tokens_in=decision.tokens_in,
@@ -93,11 +95,6 @@ def checked_decision(
         )
     except (AttributeError, RecursionError, TypeError, ValueError) as error:
         raise PolicyError(f"{actor} made no decision that can be recorded: {error}") from error
-
-
-def failure_of(decision: Decision) -> FailureClass | None:
-    """The kind of failure behind a decision; ``unknown`` for a fallback whose policy does not say."""
-    return decision.failure_class or ("unknown" if decision.source == "fallback" else None)
 
 
 def _plain_action(action: Action) -> dict[str, Any]:

@@ -40,7 +40,10 @@ class Control:
     """
 
     def __init__(self, pace: Pace, clock: Clock) -> None:
-        self._pace = pace
+        self.pace = pace
+        """How fast it is played now; see :meth:`set_pace`."""
+        self.held = False
+        """Whether :meth:`play_on` has to wait or to raise: play is paused, or its end was asked for."""
         self._clock = clock
         self._end: EndRequest | None = None
         self._wait: asyncio.Timeout | None = None
@@ -51,24 +54,9 @@ class Control:
         self._breath_until = float("-inf")
 
     @property
-    def pace(self) -> Pace:
-        """How fast it is played now."""
-        return self._pace
-
-    @property
     def paused(self) -> bool:
         """Whether play stands still."""
         return not self._playing.is_set()
-
-    @property
-    def paced(self) -> bool:
-        """Whether :meth:`keep_pace` may have to wait: at the pace ``max`` no step does."""
-        return self._pace is not Pace.MAX
-
-    @property
-    def held(self) -> bool:
-        """Whether :meth:`play_on` has to wait or to raise: play is paused, or its end was asked for."""
-        return self._end is not None or not self._playing.is_set()
 
     @property
     def end(self) -> EndRequest | None:
@@ -78,13 +66,14 @@ class Control:
     def request_end(self, request: EndRequest) -> None:
         """Ask for the end: whatever the episode waits for is given up at once."""
         if self._end is None:
-            self._end = request
+            self._end, self.held = request, True
             if self._wait is not None and not self._wait.expired():
                 self._wait.reschedule(0.0)
 
     def pause(self) -> None:
         """Let play stand still before its next step is told; the limit of its wait stands still too."""
         self._playing.clear()
+        self.held = True
         until = self._limited.when() if self._limited is not None else None
         if self._limited is not None and until is not None:
             self._left = until - asyncio.get_running_loop().time()
@@ -93,6 +82,7 @@ class Control:
     def resume(self) -> None:
         """Let play go on."""
         self._playing.set()
+        self.held = self._end is not None
         if self._limited is not None and self._left is not None:
             self._limited.reschedule(asyncio.get_running_loop().time() + self._left)
         self._left = None
@@ -105,7 +95,7 @@ class Control:
 
     def set_pace(self, pace: Pace) -> None:
         """Play at another pace, from the current wait on."""
-        self._pace = pace
+        self.pace = pace
         self._pace_changed.set()
 
     def breathe(self, seconds: float) -> None:
@@ -159,8 +149,8 @@ class Control:
         """
         while True:
             self._pace_changed.clear()
-            due = step_began + step_duration(self._pace, beats)
-            if self._pace is Pace.BROADCAST:
+            due = step_began + step_duration(self.pace, beats)
+            if self.pace is Pace.BROADCAST:
                 due = max(due, self._breath_until)
             left = due - self._clock.monotonic()
             if left <= 0:

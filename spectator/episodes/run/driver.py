@@ -20,7 +20,7 @@ from spectator.episodes.run.contract_checks import check_contract, sealed
 from spectator.episodes.run.controls import Control, EndRequest, EndRequested
 from spectator.episodes.run.failing import FailureRule, Suspending
 from spectator.episodes.run.limits import EpisodeLimits
-from spectator.episodes.run.pacing import beats_in
+from spectator.episodes.run.pacing import Pace, beats_in
 from spectator.episodes.run.partial_decision import Thinking
 from spectator.episodes.run.plan import EpisodePlan
 from spectator.episodes.run.seated import SeatedPolicies
@@ -55,12 +55,12 @@ logger = logging.getLogger(__name__)
 
 
 class Emit(Protocol):
-    """Takes the facts of one step; returns once they are recorded."""
+    """Takes the facts of steps; returns once they are recorded."""
 
     def __call__(
-        self, turn: int, facts: Sequence[Fact], *, attachments: Attachments | None = None
+        self, steps: Sequence[tuple[int, Sequence[Fact]]], *, attachments: Attachments | None = None
     ) -> Awaitable[None]:
-        """Record ``facts`` as belonging to ``turn``, and ``attachments`` in the same commit."""
+        """Record facts, each step's with its turn, and ``attachments`` in the same commit."""
         ...
 
 
@@ -189,7 +189,7 @@ class Driver:
         try:
             with typed_as(partial(_unrecorded, self._episode_id)):
                 attachments = None if ended.truth is None else Attachments(truth=self._truth)
-                await self._emit(self._turn, [core_fact(ended)], attachments=attachments)
+                await self._emit([(self._turn, [core_fact(ended)])], attachments=attachments)
         except EpisodeOver:  # cancelled while the end was being told
             return ended
         except SpectatorError:
@@ -236,7 +236,7 @@ class Driver:
         if self._plan.on_failure == "suspend" or isinstance(error, Suspending):
             logger.warning("episode %s is suspended: %s", self._episode_id, error)
             with suppress(SpectatorError):  # it is left as it is, whether or not that can be recorded
-                await self._emit(self._turn, [self._suspended(error)])
+                await self._emit([(self._turn, [self._suspended(error)])])
             self._control.request_end(EndRequest("suspended", str(error)))
             return None
         reason: EndReason = "timeout" if isinstance(error, DecisionTimeout) else "policy_error"
@@ -251,11 +251,11 @@ class Driver:
         self._until = began + self._limits.episode_s
         self._policies.seat()
         stepped = await self._begin() if self._past is None else self._past.stepped
-        await self._emit(self._turn, stepped.facts)
+        await self._emit([(self._turn, stepped.facts)])
         beats = beats_in(stepped.facts, self._plan.world.beats)
         step_cap = self._plan.world.step_cap(self._plan.options)
         while not stepped.observation.done:
-            if self._control.paced:
+            if self._control.pace is not Pace.MAX:
                 await self._control.keep_pace(began, beats)
             if self._control.held:
                 await self._stand_still(self._control.play_on())
@@ -267,7 +267,7 @@ class Driver:
                 return cut_short("timeout", longer, self._turn)
             stepped, facts, calls = await self._take_turn(stepped.observation)
             attachments = Attachments(calls=[calls]) if calls else None
-            await self._stand_still(self._emit(self._turn, facts, attachments=attachments))
+            await self._stand_still(self._emit([(self._turn, facts)], attachments=attachments))
             beats = beats_in(facts, self._plan.world.beats)
         await self._control.keep_pace(began, beats)
         if cut := stepped.observation.metadata.get("truncated"):

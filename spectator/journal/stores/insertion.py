@@ -50,14 +50,11 @@ class Insertion:
         """Adds the row of an episode that begins."""
         self.end = _Statement(end.values({name: bindparam(name) for name in ENDED}), dialect)
         """Notes the end of ``episode``."""
-        self._last = _Statement(last, dialect)
+        self.last = _Statement(last, dialect)
+        """Finds number and digest of the last event of ``episode``."""
         self._calls = _Statement(insert(calls), dialect, calls.c.keys())
         self._truths = _Statement(insert(truths), dialect, truths.c.keys())
         self._messages = _Statement(own(messages).on_conflict_do_nothing(), dialect, messages.c.keys())
-
-    def last(self, connection: Connection, episode_id: str) -> Row[Any] | None:
-        """Number and digest of the last event of an episode; ``None`` where there is none."""
-        return self._last.found(connection, {"episode": episode_id})
 
     def calls(self, connection: Connection, rows: CallRows) -> None:
         """Add calls, and those of their messages that are not there yet."""

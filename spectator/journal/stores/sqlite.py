@@ -14,7 +14,7 @@ from dataclasses import fields
 from datetime import datetime
 from typing import Any, Final, Self, TypeVar
 
-from sqlalchemy import Connection, Select, func, or_, select
+from sqlalchemy import Connection, bindparam, func, or_, select
 from sqlalchemy.exc import DatabaseError
 
 from spectator.errors import (
@@ -58,6 +58,15 @@ FILTERED: Final = (
 
 READ_BATCH: Final = 500
 """Events that a stream reads at once."""
+
+ENDS: Final = select(
+    episodes.c.end_seq,
+    select(func.max(events.c.seq))
+    .where(events.c.episode_id == bindparam("episode"))
+    .scalar_subquery()
+    .label("head_seq"),
+).where(episodes.c.episode_id == bindparam("episode"))
+"""Where an episode ended, and the last of its events that the table's index knows."""
 
 READ_ONLY: Final = "the journal was opened to be read only"
 """Why nothing can be written, for people."""
@@ -153,7 +162,7 @@ class SqlJournal:
         self, episode_id: str, *, after_seq: int = 0, limit: int | None = None
     ) -> list[RecordedEvent]:
         """Events of an episode with ``seq > after_seq``, in order."""
-        texts = await self.texts(episode_id, after_seq=after_seq, limit=limit)
+        texts = await self._query(lambda connection: _texts(connection, episode_id, after_seq, limit))
         try:
             return [decode(text) for text in texts]
         except ValueError as error:
@@ -350,7 +359,7 @@ def _texts(connection: Connection, episode_id: str, after_seq: int, limit: int |
     Raises:
         EpisodeDamaged: One is missing, or does not fit its digest.
     """
-    known = connection.execute(_ends(episode_id)).first()  # before the events: more may come meanwhile
+    known = connection.execute(ENDS, {"episode": episode_id}).first()  # first: more may come meanwhile
     wanted = (
         select(events.c.seq, events.c.text, events.c.digest)
         .where(events.c.episode_id == episode_id, events.c.seq >= after_seq)
@@ -372,26 +381,18 @@ def _texts(connection: Connection, episode_id: str, after_seq: int, limit: int |
     return [row.text for row in rows]
 
 
-def _ends(episode_id: str) -> Select[tuple[int, int]]:
-    """Where an episode ended, and the last of its events that the table's index knows."""
-    head = select(func.max(events.c.seq)).where(events.c.episode_id == episode_id).scalar_subquery()
-    return select(episodes.c.end_seq, head.label("head_seq")).where(episodes.c.episode_id == episode_id)
-
-
 def _followed(rows: Iterable[Any], seq: int, digest: bytes | None) -> tuple[int, str]:
     """The number of the last of ``rows``, and what is wrong with the first that does not follow."""
     for row in rows:
         if row.seq != seq + 1:
             return seq, f"event {seq + 1} is missing from the record"
-        if not isinstance(row.text, str) or _broken(row, digest):
+        whole = isinstance(row.text, str)
+        if whole and digest is not None and row.digest is not None:
+            whole = row.digest == extend(digest, row.text)
+        if not whole:
             return seq, f"event {row.seq} is not as it was recorded"
         seq, digest = row.seq, row.digest
     return seq, ""
-
-
-def _broken(row: Any, before: bytes | None) -> bool:
-    """Whether an event does not fit its digest, where there is one."""
-    return bool(row.digest is not None and before is not None and row.digest != extend(before, row.text))
 
 
 def _links(episode_id: str, after_seq: int) -> Callable[[Connection], list[Link]]:

@@ -237,7 +237,7 @@ class Writer:
                     let_go(connection, append.fence)
 
     def _read_head(self, connection: Connection, episode_id: str) -> _Head:
-        found = self._insertion.last(connection, episode_id)
+        found = self._insertion.last.found(connection, {"episode": episode_id})
         return _Head() if found is None else _Head(found.seq, found.digest or GENESIS)
 
     def _attach(self, connection: Connection, append: _Append, head: _Head) -> _Head:

@@ -11,147 +11,46 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import random
+import json
+import os
+import pty
 import statistics
-import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+import subprocess
+import sys
+import threading
+from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import suppress
+from datetime import datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, Final
 
-import aiohttp
-import orjson
 import uvloop
 
+from benchmarks import turns
 from benchmarks.endpoint import endpoint
 from benchmarks.figures import Figure, spread
+from benchmarks.fleets import TURNS, asked, bare, bodies_of, fleet, summaries
 from spectator.catalog import load_world
-from spectator.clock import SystemClock
-from spectator.journal.base import EpisodeFilter
-from spectator.journal.stores.sqlite import SqlJournal
-from spectator.llm.chat import ChatRequest
-from spectator.llm.wire import encode_request
-from spectator.rollouts.fleet import OnBegin, run_rollouts
-from spectator.rollouts.request import RolloutRequest
+from spectator.cli.rollouts_view import FleetView
 
-ROUNDS = 5
-TURNS = 10
+ROUNDS = 3
+MANY = 512
+"""Episodes in flight, where there are many."""
 
-
-@dataclass(frozen=True, slots=True)
-class Cost:
-    """What calls took.
-
-    Args:
-        calls: How many.
-        cpu_s: Processor time of the process, seconds.
-        wall_s: Seconds on the clock.
-    """
-
-    calls: int
-    cpu_s: float
-    wall_s: float
-
-    @property
-    def us(self) -> float:
-        """Microseconds of processor time for a call."""
-        return 1e6 * self.cpu_s / self.calls
-
-
-class Stopwatch:
-    """Measures from its making on."""
-
-    def __init__(self) -> None:
-        gc.collect()
-        self._cpu, self._wall = time.process_time(), time.perf_counter()
-
-    def cost(self, calls: int) -> Cost:
-        """What ``calls`` took."""
-        return Cost(calls, time.process_time() - self._cpu, time.perf_counter() - self._wall)
-
-
-def asked(port: int, episodes: int, turns: int, *, tokens: bool = False) -> RolloutRequest:
-    """The run that is measured: counting, with the whole history in every prompt."""
-    model = {
-        "label": "bench", "base_url": f"http://127.0.0.1:{port}/v1", "model": "bench", "stream": False,
-        "timeout_s": 300.0, "context_tokens": 1_000_000, "tokens": tokens,
-    }  # fmt: skip
-    return RolloutRequest.model_validate(
-        {"environment": "counting", "options": {"turns": turns}, "episodes": episodes, "model": model}
-    )
-
-
-async def fleet(
-    port: int,
-    folder: Path,
-    *,
-    episodes: int,
-    in_flight: int,
-    turns: int = TURNS,
-    tokens: bool = False,
-    on_begin: OnBegin = lambda underway: None,
-) -> Cost:
-    """Play a run into ``folder``."""
-    watch = Stopwatch()
-    report = await run_rollouts(
-        asked(port, episodes, turns, tokens=tokens), folder,
-        concurrency=in_flight, clock=SystemClock(), load=load_world, rng=random.Random(1), on_begin=on_begin,
-    )  # fmt: skip
-    cost = watch.cost(episodes * turns)
-    assert report.over == episodes and report.report.succeeded, report
-    assert sum(result.turns for result in report.report.last) == cost.calls
-    return cost
-
-
-async def bodies_of(folder: Path, *, tokens: bool) -> list[dict[str, Any]]:
-    """The requests of one episode of a run, as its record has them."""
-    journal = await SqlJournal.open(f"sqlite:///{folder / 'journal.db'}", writable=False)
-    try:
-        (one,) = await journal.episodes(EpisodeFilter(limit=1))
-        calls = [recorded.call async for recorded in journal.calls(one.episode_id)]
-    finally:
-        await journal.aclose()
-    return [
-        orjson.loads(
-            encode_request(
-                ChatRequest(
-                    messages=call.messages, tools=call.tools, logprobs=tokens, token_ids=tokens, **call.about
-                )
-            )
-        )
-        for call in calls
-    ]
-
-
-async def bare(port: int, bodies: Sequence[dict[str, Any]], *, episodes: int, in_flight: int) -> Cost:
-    """The same calls by aiohttp and orjson."""
-    url, headers = f"http://127.0.0.1:{port}/v1/chat/completions", {"Content-Type": "application/json"}
-    left = iter(range(episodes))
-    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as session:
-
-        async def play() -> None:
-            for _ in left:
-                for body in bodies:
-                    async with session.post(url, data=orjson.dumps(body), headers=headers) as response:
-                        orjson.loads(await response.read())
-
-        watch = Stopwatch()
-        await asyncio.gather(*(play() for _ in range(in_flight)))
-    return watch.cost(episodes * len(bodies))
+LATENCY_S = 0.05
 
 
 async def cost_of_a_call(
-    name: str, target: str, *, episodes: int, in_flight: int, tokens: bool = False, latency_s: float = 0.0,
-    rounds: int = ROUNDS,
-) -> Figure:  # fmt: skip
+    name: str, target: str, *, episodes: int, in_flight: int, tokens: bool = False
+) -> Figure:
     """Processor time of a call; rounds of the fleet and of bare aiohttp take turns."""
     ratios, ours, plain = [], [], []
-    with endpoint(latency_s=latency_s) as port, TemporaryDirectory(prefix="spectator-") as kept:
+    with endpoint() as port, TemporaryDirectory(prefix="spectator-") as kept:
         await fleet(port, Path(kept, "first"), episodes=1, in_flight=1, tokens=tokens)
         bodies = await bodies_of(Path(kept, "first"), tokens=tokens)
         await bare(port, bodies, episodes=in_flight, in_flight=in_flight)
-        for number in range(rounds):
+        for number in range(ROUNDS):
             folder = Path(kept, str(number))
             own = await fleet(port, folder, episodes=episodes, in_flight=in_flight, tokens=tokens)
             other = await bare(port, bodies, episodes=episodes, in_flight=in_flight)
@@ -162,14 +61,153 @@ async def cost_of_a_call(
     return Figure(name, value, target, f"aiohttp and orjson {statistics.median(plain):.0f} us")
 
 
+async def cost_without_a_model() -> Figure:
+    """What a turn of the same world costs, played and recorded, with no model in it."""
+    found = [
+        (await turns.driven("counting", range(1, 17), view="derived", at_once=16)).us for _ in range(ROUNDS)
+    ]
+    return Figure("of it: a turn of that world without a model", f"{spread(found)} us", "-", "-")
+
+
+async def many_in_flight() -> list[Figure]:
+    """Processor time, rate and fairness with many episodes in flight, at a latency like that of a model."""
+    ratios, ours, rates, unfair = [], [], [], []
+    with endpoint(latency_s=LATENCY_S) as port, TemporaryDirectory(prefix="spectator-") as kept:
+        await fleet(port, Path(kept, "first"), episodes=1, in_flight=1)
+        bodies = await bodies_of(Path(kept, "first"), tokens=False)
+        for number in range(ROUNDS):
+            folder = Path(kept, str(number))
+            own = await fleet(port, folder, episodes=MANY, in_flight=MANY)
+            other = await bare(port, bodies, episodes=MANY, in_flight=MANY)
+            ours.append(own.us)
+            ratios.append(own.us / other.us)
+            rates.append(own.calls / own.wall_s)
+            waits = [_took(one.started_at, one.ended_at) for one in await summaries(folder)]
+            unfair.append(max(waits) / statistics.median(waits))
+    at = f"{MANY} in flight, {1000 * LATENCY_S:.0f} ms latency"
+    bound = MANY / LATENCY_S
+    return [
+        Figure(f"CPU of a recorded call, {at}", f"{spread(ratios)} x: {statistics.median(ours):.0f} us",
+               "<= 1.3 x", f"aiohttp and orjson {other.us:.0f} us"),
+        Figure(f"calls a second a core has room for, {at}", f"{1e6 / statistics.median(ours):.0f}",
+               ">= 5,000", f"aiohttp and orjson {1e6 / other.us:.0f}, latency alone {bound:.0f}"),
+        Figure(f"calls a second on the clock, whole run, {at}", f"{statistics.median(rates):.0f}", "-",
+               f"aiohttp and orjson {other.calls / other.wall_s:.0f}"),
+        Figure(f"longest episode over the median one, {at}", f"{spread(unfair)} x", "none starves", "1 x"),
+    ]  # fmt: skip
+
+
+def _took(began: str, ended: str | None) -> float:
+    assert ended is not None
+    return (datetime.fromisoformat(ended) - datetime.fromisoformat(began)).total_seconds()
+
+
+async def grown_records() -> Figure:
+    """Bytes and the writer's processor time of a turn, in episodes ten times as long as others."""
+    size: dict[int, list[float]] = {100: [], 1000: []}
+    cpu: dict[int, list[float]] = {100: [], 1000: []}
+    with endpoint() as port, TemporaryDirectory(prefix="spectator-") as kept:
+        for number in range(ROUNDS):
+            for length, episodes in ((100, 20), (1000, 2)):
+                folder = Path(kept, f"{number}-{length}")
+                used = await _with_writers_time(
+                    lambda length=length, episodes=episodes, folder=folder: fleet(  # type: ignore[misc]
+                        port, folder, episodes=episodes, in_flight=2, turns=length
+                    )
+                )
+                cpu[length].append(1e6 * used / (length * episodes))
+                size[length].append((folder / "journal.db").stat().st_size / (length * episodes))
+    bytes_ratio = statistics.median(size[1000]) / statistics.median(size[100])
+    ratios = [long / short for long, short in zip(cpu[1000], cpu[100], strict=True)]
+    return Figure(
+        "a recorded turn of 1,000 over one of 100, whole history in each prompt",
+        f"bytes {bytes_ratio:.2f} x, CPU of the writer {spread(ratios)} x",
+        "<= 1.1 x",
+        f"{statistics.median(size[100]):.0f} bytes, {statistics.median(cpu[100]):.0f} us",
+    )
+
+
+async def _with_writers_time(work: Callable[[], Awaitable[Any]]) -> float:
+    """Seconds of processor time that the journal's writer took meanwhile."""
+    known = {thread.native_id for thread in threading.enumerate()}
+    used: dict[int | None, float] = {}
+
+    async def watch() -> None:
+        while True:
+            for thread in threading.enumerate():
+                if thread.name.startswith("journal-write") and thread.native_id not in known:
+                    used[thread.native_id] = _time_of(thread.native_id) or used.get(thread.native_id, 0.0)
+            await asyncio.sleep(0.02)
+
+    watching = asyncio.get_running_loop().create_task(watch())
+    await work()
+    watching.cancel()
+    return sum(used.values())
+
+
+def _time_of(thread: int | None) -> float:
+    """Seconds of processor time of a thread; 0.0 once it is gone."""
+    try:
+        return int(Path(f"/proc/self/task/{thread}/schedstat").read_text().split()[0]) / 1e9
+    except OSError:
+        return 0.0
+
+
+def memory() -> Figure:
+    """Memory of an episode in flight, beside that of a task of bare aiohttp; each in a process of its own."""
+    own = [_in_a_process("memory")["kB"] for _ in range(ROUNDS)]
+    other = [_in_a_process("memory of aiohttp")["kB"] for _ in range(ROUNDS)]
+    return Figure(
+        f"memory of one of {MANY} episodes in flight, up to {TURNS} turns old",
+        f"{spread(own)} kB",
+        "< 100 kB",
+        f"aiohttp and orjson, a task and its connection {spread(other)} kB",
+    )
+
+
+def watching() -> Figure:
+    """Processor time of a run that is watched over that of one that is not."""
+    ratios = []
+    for _ in range(ROUNDS):
+        alone, seen = _in_a_process("unwatched"), _in_a_process("watched")
+        ratios.append(seen["us"] / alone["us"])
+    return Figure(
+        "CPU of a run with the live view, and `rollouts status` each second, over one without",
+        f"{spread(ratios)} x",
+        "<= 1.03 x",
+        f"{alone['us']:.0f} us a call",
+    )
+
+
+def own_share_of_a_turn() -> Figure:
+    """What a cricket turn costs inline beyond the world and its captain."""
+
+    async def shares() -> list[float]:
+        fleet_of = range(1, 17)
+        await turns.driven("cricket", [99], view="derived", at_once=1)
+        found = []
+        for _ in range(ROUNDS):
+            played = turns.bare(load_world("cricket"), fleet_of)
+            whole = await turns.driven("cricket", fleet_of, view="derived", at_once=16)
+            found.append(whole.us - played.us)
+        return found
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        own = runner.run(shares())
+    return Figure(
+        "a cricket turn's own share, inline, scripted captains", f"{spread(own)} us", "<= 150 us", "-"
+    )
+
+
 def measure() -> list[Figure]:
     """All figures."""
+    gc.freeze()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        return runner.run(_measure())
+        found = runner.run(_measure())
+    return [*found, memory(), watching(), own_share_of_a_turn()]
 
 
 async def _measure() -> list[Figure]:
-    gc.freeze()
     return [
         await cost_of_a_call(
             "CPU of a recorded call, 64 in flight", "<= 1.3 x, then 0.6 x", episodes=256, in_flight=64
@@ -181,4 +219,106 @@ async def _measure() -> list[Figure]:
             in_flight=64,
             tokens=True,
         ),
+        await cost_without_a_model(),
+        *await many_in_flight(),
+        await grown_records(),
     ]
+
+
+def _resident() -> float:
+    """Memory that this process holds, kB."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1000
+
+
+async def _most_held(work: Callable[[], Awaitable[Any]]) -> float:
+    """kB that were held at most while ``work`` went on, beyond those before."""
+    gc.collect()
+    before = most = _resident()
+
+    async def watch() -> None:
+        nonlocal most
+        while True:
+            most = max(most, _resident())
+            await asyncio.sleep(0.05)
+
+    watching = asyncio.get_running_loop().create_task(watch())
+    await work()
+    watching.cancel()
+    return most - before
+
+
+async def _memory(*, of_fleet: bool) -> dict[str, float]:
+    with endpoint(latency_s=1.0) as slow, endpoint() as fast, TemporaryDirectory(prefix="spectator-") as kept:
+        await fleet(fast, Path(kept, "first"), episodes=16, in_flight=16)
+        bodies = await bodies_of(Path(kept, "first"), tokens=False)
+        await bare(fast, bodies, episodes=16, in_flight=16)
+        held = await _most_held(
+            lambda: (
+                fleet(slow, Path(kept, "held"), episodes=MANY, in_flight=MANY)
+                if of_fleet
+                else bare(slow, bodies[:3], episodes=MANY, in_flight=MANY)
+            )
+        )
+    return {"kB": held / MANY}
+
+
+async def _run(*, watched: bool) -> dict[str, float]:
+    with endpoint() as port, TemporaryDirectory(prefix="spectator-") as kept:
+        await fleet(port, Path(kept, "first"), episodes=1, in_flight=1)
+        if not watched:
+            return {"us": (await fleet(port, Path(kept, "run"), episodes=512, in_flight=64)).us}
+        with FleetView(asked(port, 512, TURNS), 0.0) as view:
+            looking = asyncio.get_running_loop().create_task(_look_each_second(Path(kept, "run")))
+            cost = await fleet(port, Path(kept, "run"), episodes=512, in_flight=64, on_begin=view.begin)
+            looking.cancel()
+    return {"us": cost.us}
+
+
+async def _look_each_second(folder: Path) -> None:
+    while True:
+        await asyncio.sleep(1)
+        looked = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "spectator.cli", "rollouts", "status", str(folder),
+            stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.DEVNULL,
+        )  # fmt: skip
+        await looked.wait()
+
+
+PASSES: Final[dict[str, Callable[[], Coroutine[Any, Any, dict[str, float]]]]] = {
+    "memory": lambda: _memory(of_fleet=True),
+    "memory of aiohttp": lambda: _memory(of_fleet=False),
+    "watched": lambda: _run(watched=True),
+    "unwatched": lambda: _run(watched=False),
+}
+
+
+def _in_a_process(name: str) -> dict[str, float]:
+    """Measure in a process of its own, whose standard error is a terminal, for the live view draws on one."""
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "benchmarks.rollouts", name]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=theirs, text=True) as process:
+        os.close(theirs)
+        drain = threading.Thread(target=_drain, args=(ours,), daemon=True)
+        drain.start()
+        told, _ = process.communicate()
+    drain.join()
+    os.close(ours)
+    found: dict[str, float] = json.loads(told)
+    return found
+
+
+def _drain(terminal: int) -> None:
+    with suppress(OSError):  # its other end is closed
+        while os.read(terminal, 65_536):
+            pass
+
+
+def main() -> None:
+    """Be one pass in a process of its own."""
+    gc.freeze()
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        sys.stdout.write(json.dumps(runner.run(PASSES[sys.argv[1]]())))
+
+
+if __name__ == "__main__":
+    main()

@@ -22,7 +22,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
         "spectator.prefix",
         "spectator.text",
     ),
-    ("spectator.observations", "spectator.model_calls", "spectator.profile"),
+    ("spectator.observations", "spectator.model_calls", "spectator.ordinary_files", "spectator.profile"),
     ("spectator.events", "spectator.failures"),
     ("spectator.journal", "spectator.bus", "spectator.llm"),
     ("spectator.journal.stores",),

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+import errno
+import os
+import sys
+from collections.abc import Iterator
+from typing import Any, Final
 
 import click
 
@@ -23,15 +27,49 @@ from spectator.cli.verify import verify
 from spectator.cli.watch import watch
 from spectator.errors import SpectatorError
 
+INTERRUPTED: Final = 130
+"""The exit code after Ctrl-C."""
+
 
 class _Commands(click.Group):
-    """A group whose commands turn this library's errors into one line and exit code 1."""
+    """A group whose commands turn errors of this library and of the system into one line and exit code 1.
+
+    Ctrl-C is exit code 130 everywhere.
+    """
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
-        except SpectatorError as error:
-            raise click.ClickException(str(error)) from error
+        except KeyboardInterrupt:
+            click.echo("interrupted", err=True)
+            ctx.exit(INTERRUPTED)
+        except (SpectatorError, OSError) as error:
+            raise _in_words(error) from error
+        except BaseExceptionGroup as group:
+            known, others = group.split((SpectatorError, OSError))
+            if known is None or others is not None:
+                raise
+            raise _in_words(next(_leaves(known))) from group
+
+
+def _leaves(group: BaseExceptionGroup[Any]) -> Iterator[SpectatorError | OSError]:
+    for error in group.exceptions:
+        if isinstance(error, BaseExceptionGroup):
+            yield from _leaves(error)
+        else:
+            yield error
+
+
+def _in_words(error: SpectatorError | OSError) -> Exception:
+    """What click is to say of an error; of a reader that went away it says nothing itself."""
+    if not isinstance(error, OSError) or error.strerror is None:
+        return click.ClickException(str(error))
+    if error.errno == errno.EPIPE:
+        return error
+    if error.errno == errno.ENOSPC and error.filename is None:
+        sys.stdout = open(os.devnull, "w")
+    where = "" if error.filename is None else f"{error.filename}: "
+    return click.ClickException(f"{where}{error.strerror}")
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})

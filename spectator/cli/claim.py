@@ -41,7 +41,10 @@ def export_file(episode_id: str, data_dir: Path, out: Path) -> None:
     if str(out) == "-":
         click.echo(text)
     else:
-        out.write_text(text + "\n", encoding="utf-8")
+        from spectator.journal.json_lines import whole_file
+
+        with whole_file(out) as file:
+            file.write(text + "\n")
 
 
 @claim.command()

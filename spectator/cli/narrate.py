@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from spectator.cli.recordings import journal_folder, recorded_episode, summary_of
+from spectator.ordinary_files import need_ordinary
 
 if TYPE_CHECKING:
     from spectator.journal.base import Journal
@@ -55,6 +56,10 @@ def narrate(
         raise click.ClickException(
             f"{error.name} is not installed; narrating needs: pip install 'openenv-spectator[voice]'"
         ) from error
+    for path in (out, captions):
+        if path is not None:
+            need_ordinary(path)
+            path.parent.mkdir(parents=True, exist_ok=True)
     said = asyncio.run(_narrate(episode_id, data_dir, out, accent, words_per_minute))
     if captions is not None:
         captions.write_text(as_captions(said), encoding="utf-8")

@@ -12,6 +12,7 @@ from typing import Any, Final
 from spectator import __version__
 from spectator.errors import FieldError, InvalidRequest
 from spectator.evaluation.schedule import Schedule
+from spectator.ordinary_files import need_ordinary
 from spectator.policies.captains import ModelBuild
 
 MANIFEST: Final = "evaluation.json"
@@ -71,6 +72,7 @@ def keep_manifest(folder: Path, schedule: Schedule, now_ms: int) -> int:
 
 def write_text(path: Path, text: str) -> None:
     """Write a file whole or not at all."""
+    need_ordinary(path)
     half = path.with_name(path.name + ".part")
     half.write_text(text, encoding="utf-8")
     os.replace(half, path)

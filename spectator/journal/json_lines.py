@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
 
-from spectator.errors import ConfigurationError
 from spectator.journal.packing import json_bytes
+from spectator.ordinary_files import need_ordinary
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +50,7 @@ def whole_file(path: Path) -> Iterator[TextIO]:
         ConfigurationError: ``path`` is there and no ordinary file.
         OSError: It cannot be written.
     """
-    if path.exists() and not path.is_file():
-        raise ConfigurationError(f"{path} is no ordinary file; it is not replaced")
+    need_ordinary(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     beside = path.with_name(f"{path.name}.{os.getpid()}.part")
     try:

@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from spectator.errors import ConfigurationError
+from spectator.ordinary_files import need_ordinary
 
 ROW_GROUP: Final = 4096
 """Rows that are kept before they are written together."""
@@ -26,7 +27,7 @@ class ParquetFile:
         name: Key of the file's metadata that says which table it is.
 
     Raises:
-        ConfigurationError: pyarrow is not installed.
+        ConfigurationError: pyarrow is not installed, or ``path`` is no ordinary file.
     """
 
     def __init__(self, path: Path, columns: Mapping[str, str], *, name: str) -> None:
@@ -37,6 +38,8 @@ class ParquetFile:
             raise ConfigurationError(
                 f"{error.name} is not installed; Parquet needs: pip install 'openenv-spectator[parquet]'"
             ) from error
+        need_ordinary(path)
+        path.parent.mkdir(parents=True, exist_ok=True)
         self._path = path
         self._part = path.with_name(path.name + ".part")
         self._arrow = pyarrow

@@ -19,6 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, Validation
 from spectator.errors import ConfigurationError, FailureClass, field_errors
 from spectator.events import encode_json, later_field
 from spectator.observations import Observation
+from spectator.ordinary_files import need_ordinary
 from spectator.policies.prompting import Style
 
 FORMAT: Final = "spectator.decisions"
@@ -156,6 +157,7 @@ class DecisionCache:
         Raises:
             ConfigurationError: It cannot be written.
         """
+        need_ordinary(path)
         told = [self.head.model_dump(), *(line.model_dump(by_alias=True) for line in self)]
         scratch = path.with_name(f".{path.name}.{os.getpid()}")
         try:

@@ -31,7 +31,10 @@ def keep_request(folder: Path, request: RolloutRequest, now_ms: int) -> int:
     Raises:
         InvalidRequest: The folder holds something else; names what differs.
     """
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError) as error:
+        raise _wrong(f"{folder} is no folder") from error
     path = folder / MANIFEST
     if not path.exists():
         if (folder / JOURNAL).exists():

@@ -90,13 +90,14 @@ def noting(note: Callable[[str], object]) -> type[Driver]:
 
         async def _emit_and_note(
             self, steps: Sequence[tuple[int, Sequence[Fact]]], *, attachments: Attachments | None = None
-        ) -> None:
+        ) -> int:
             telling = Metered(self._emit_plainly(steps, attachments=attachments))
-            await telling
+            recorded: int = await telling
             if self._began is not None:
                 took, self._began = time.perf_counter() - self._began, None
                 world_s = WORLD_S.pop(self._episode_id, 0.0)
                 note(f"{self._episode_id} {took} {self._loop_s + telling.cpu_s} {world_s}\n")
+            return recorded
 
     return NotingDriver
 

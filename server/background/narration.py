@@ -69,6 +69,8 @@ class Narration:
         self.tally = NarrationCounts(fault=chosen.missing)
         self.clips = clips
         self._voices = chosen.voices
+        self.charges = any(voice.costs_money for voice in chosen.voices)
+        """Whether one of the voices costs money."""
         self._clock = clock
         self._breathing = breathing
         self._budget = budget

@@ -174,7 +174,7 @@ async def _started(
     except EpisodeBusy as error:
         running = [one.model_dump(mode="json") for one in _running(services)]
         raise Refused(faults.BUSY, str(error), extra={"running": running}) from error
-    if services.guard.may_spend(request):
+    if services.narration.charges and services.guard.may_spend(request):
         services.narration.pay_for(live.episode_id)
     root = request.scope.get("root_path", "")
     response.headers["Location"] = f"{root}/api/episodes/{live.episode_id}"

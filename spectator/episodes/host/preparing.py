@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from spectator.clock import Clock
 from spectator.episodes.record.opening import Stream
-from spectator.episodes.record.stream import TurnFacts
 from spectator.episodes.record.usage import spent_before
-from spectator.episodes.run.controls import Control, EndRequest
-from spectator.episodes.run.driver import Driver, Emit, Past
+from spectator.episodes.run.controls import Control
+from spectator.episodes.run.driver import Driver, Past
 from spectator.episodes.run.failing import FailureRule
 from spectator.episodes.run.limits import EpisodeLimits
 from spectator.episodes.run.pacing import Pace
 from spectator.episodes.run.partial_decision import Thinking
 from spectator.episodes.run.plan import EpisodePlan
-from spectator.journal.attachments import Attachments
 from spectator.policies.spending import SpendLedger
 from spectator.steppers.base import Stepper
 
@@ -72,9 +68,7 @@ def prepare(
         plan,
         stream.episode_id,
         stepper=stepper,
-        emit=stream.emit_steps
-        if limits.characters == math.inf
-        else _bounded(stream, control, limits.characters),
+        emit=stream.emit_steps,
         control=control,
         clock=clock,
         limits=limits,
@@ -84,16 +78,3 @@ def prepare(
         rule=rule,
     )
     return PreparedEpisode(driver, control, thinking)
-
-
-def _bounded(stream: Stream, control: Control, characters: float) -> Emit:
-    """``stream.emit_steps``, which asks for the end once the record is too long."""
-
-    async def emit(steps: Sequence[TurnFacts], *, attachments: Attachments | None = None) -> None:
-        await stream.emit_steps(steps, attachments=attachments)
-        if stream.characters > characters:
-            control.request_end(
-                EndRequest("step_cap", f"cut short: its record reached {characters / 1e6:g} MB")
-            )
-
-    return emit

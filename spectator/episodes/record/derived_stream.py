@@ -154,11 +154,6 @@ class DerivedStream:
     def _watched(self) -> bool:
         return self._bus.listeners(self.episode_id) > 0
 
-    @property
-    def characters(self) -> int:
-        """Characters recorded by this process."""
-        return self._recorder.characters
-
     async def news(self) -> Trouble | None:
         """Wait until another attempt to record has failed, or the first has succeeded again."""
         return await self._recorder.news()
@@ -186,13 +181,13 @@ class DerivedStream:
         *,
         patient: bool = True,
         attachments: Attachments | None = None,
-    ) -> Coroutine[Any, Any, None]:
+    ) -> Coroutine[Any, Any, int]:
         """Take the facts of one turn; see :meth:`emit_steps`."""
         return self.emit_steps([(turn, facts)], patient=patient, attachments=attachments)
 
     async def emit_steps(
         self, steps: Sequence[TurnFacts], *, patient: bool = True, attachments: Attachments | None = None
-    ) -> None:
+    ) -> int:
         """Take the facts of ``steps``; they are recorded all or none, when this module's docstring says.
 
         A step that could not be recorded waits on, and the next one is refused, with the reason; the end
@@ -203,6 +198,9 @@ class DerivedStream:
             patient: Whether to wait for a journal that cannot be written, and for no commit but a full one.
             attachments: What is recorded in the same commit and never published.
 
+        Returns:
+            How many characters this process has recorded of the episode.
+
         Raises:
             EnvironmentFault: A fact is not plain finite JSON.
             EpisodeNotFound: The beginning was not recorded; it is the first event of a stream.
@@ -211,7 +209,7 @@ class DerivedStream:
         """
         count = sum([len(facts) for _, facts in steps])
         if not count:
-            return
+            return self._recorder.characters
         self._check(steps)
         if not patient and self.trouble is not None:
             raise JournalUnavailable(self.trouble.message)
@@ -226,13 +224,14 @@ class DerivedStream:
         self._note_usage(steps)
         if patient and not ends and len(self._pending) < self._limit and not self._watched:
             self._start_recording()
-            return
+            return self._recorder.characters
         try:
             await self.settle() if patient else await self._record_now(encoded)
         except asyncio.CancelledError:
             if patient:
                 self.give_up_waiting(for_good=True)
             raise
+        return self._recorder.characters
 
     async def settle(self) -> None:
         """Wait until all that was emitted is recorded.

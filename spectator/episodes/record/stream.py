@@ -96,11 +96,6 @@ class EpisodeStream:
         """Every event after ``head_seq`` as it is published."""
         return self._bus.subscribe(self.episode_id, overflow, capacity=capacity)
 
-    @property
-    def characters(self) -> int:
-        """Characters recorded by this process."""
-        return self._recorder.characters
-
     async def news(self) -> Trouble | None:
         """Wait until another attempt to record has failed, or the first has succeeded again."""
         return await self._recorder.news()
@@ -122,7 +117,7 @@ class EpisodeStream:
 
     async def emit_steps(
         self, steps: Sequence[TurnFacts], *, patient: bool = True, attachments: Attachments | None = None
-    ) -> None:
+    ) -> int:
         """Number, fold, record and publish the facts of ``steps`` and the commentary on them, all or none.
 
         Survives cancellation: what was begun is finished, so numbers and record never part. The end is
@@ -133,6 +128,9 @@ class EpisodeStream:
             steps: Facts, with the turn that they belong to.
             patient: Whether to wait for a journal that cannot be written.
             attachments: What is recorded in the same commit and never published.
+
+        Returns:
+            How many characters this process has recorded of the episode.
 
         Raises:
             EnvironmentFault: A fact is not plain finite JSON, or its projection or commentary failed.
@@ -153,6 +151,7 @@ class EpisodeStream:
                 if patient:
                     self.give_up_waiting(for_good=True)
                 raise
+        return self._recorder.characters
 
     async def _emit(
         self, facts: Sequence[tuple[int, Fact]], patient: bool, attachments: Attachments | None

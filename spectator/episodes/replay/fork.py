@@ -126,11 +126,10 @@ async def fork_off(
 async def _past(journal: Journal, request: ForkRequest, load: LoadWorld | None) -> list[RecordedEvent]:
     """The parent's events up to where the fork begins; what cannot be forked is refused before it is read."""
     records = ViewReader(journal, load)
-    summary = await journal.episode(request.episode_id)
-    if summary is None:
-        raise EpisodeNotFound(request.episode_id)
-    if request.seq > summary.head_seq and not await records.derives(request.episode_id):
-        raise _beyond(summary.head_seq)
+    there = await journal.read(request.episode_id, after_seq=request.seq - 1, limit=1)
+    if not there and not await records.derives(request.episode_id):
+        summary = await journal.episode(request.episode_id)
+        raise EpisodeNotFound(request.episode_id) if summary is None else _beyond(summary.head_seq)
     recorded: list[RecordedEvent] = []
     size = 0
     async for one in records.stream(request.episode_id):
@@ -198,26 +197,21 @@ def plan_fork(first: Event, request: ForkRequest, load: LoadWorld | None = None)
 def _from_within(plan: EpisodePlan, request: ForkRequest, recorded: Sequence[RecordedEvent]) -> EpisodePlan:
     """``plan`` with the place in the parent from which it is played."""
     started = recorded[0].event.data
-    before = started.get("parent") or {}
-    inherited = before.get("captains_seed", started["seed"])
+    before = Parent.model_validate(started["parent"]) if started.get("parent") else None
+    inherited = started["seed"] if before is None else before.captains_seed
+    own_since = {  # for models that stay in their seats
+        actor: 0 if before is None else before.own_after(actor)
+        for actor, seat in started["seats"].items()
+        if seat["source"] in ("model", "replay") and plan.preset(actor).name == seat["policy"]
+    }
     parent = Parent(
         episode_id=request.episode_id,
         seq=request.seq,
         turn=recorded[-1].event.turn,
         captains_seed=inherited if request.seed is None else request.seed,
-        own_since=_own_since(plan, started) or None,
+        own_since=own_since or None,
     )
     return replace(plan, parent=parent)
-
-
-def _own_since(plan: EpisodePlan, started: Mapping[str, Any]) -> dict[str, int]:
-    """By actor, for models that stay in their seats: the turn after which its decisions are their own."""
-    before = Parent.model_validate(started["parent"]) if started.get("parent") else None
-    return {
-        actor: 0 if before is None else before.own_after(actor)
-        for actor, seat in started["seats"].items()
-        if seat["source"] in ("model", "replay") and plan.preset(actor).name == seat["policy"]
-    }
 
 
 def _same_opponent(plan: EpisodePlan, seats: Mapping[str, Mapping[str, Any]], agent: str) -> Any:

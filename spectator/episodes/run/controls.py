@@ -18,12 +18,11 @@ class EndRequest:
 
     Args:
         reason: ``stopped`` when a person asked, ``interrupted`` when the server goes away for good,
-            ``suspended`` when another process is to play on: no end is told then, ``step_cap`` when its
-            record is as long as it may be.
+            ``suspended`` when another process is to play on: no end is told then.
         detail: For people.
     """
 
-    reason: Literal["stopped", "interrupted", "suspended", "step_cap"]
+    reason: Literal["stopped", "interrupted", "suspended"]
     detail: str | None
 
 

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from spectator.clock import Clock
 from spectator.episodes.run.contract_checks import check_contract, sealed
@@ -53,14 +53,20 @@ from spectator.text import clean_text
 
 logger = logging.getLogger(__name__)
 
+_T = TypeVar("_T")
+
 
 class Emit(Protocol):
     """Takes the facts of steps; returns once they are recorded."""
 
     def __call__(
         self, steps: Sequence[tuple[int, Sequence[Fact]]], *, attachments: Attachments | None = None
-    ) -> Awaitable[None]:
-        """Record facts, each step's with its turn, and ``attachments`` in the same commit."""
+    ) -> Awaitable[int]:
+        """Record facts, each step's with its turn, and ``attachments`` in the same commit.
+
+        Returns:
+            How many characters this process has recorded of the episode.
+        """
         ...
 
 
@@ -251,7 +257,7 @@ class Driver:
         self._until = began + self._limits.episode_s
         self._policies.seat()
         stepped = await self._begin() if self._past is None else self._past.stepped
-        await self._emit([(self._turn, stepped.facts)])
+        recorded = await self._emit([(self._turn, stepped.facts)])
         beats = beats_in(stepped.facts, self._plan.world.beats)
         step_cap = self._plan.world.step_cap(self._plan.options)
         while not stepped.observation.done:
@@ -259,6 +265,9 @@ class Driver:
                 await self._control.keep_pace(began, beats)
             if self._control.held:
                 await self._stand_still(self._control.play_on())
+            if recorded > self._limits.characters:
+                size = f"its record reached {self._limits.characters / 1e6:g} MB"
+                return cut_short("step_cap", f"cut short: {size}", self._turn)
             if self._turn >= step_cap:
                 return cut_short("step_cap", f"cut short after {step_cap} turns", self._turn)
             began = self._clock.monotonic()
@@ -267,7 +276,7 @@ class Driver:
                 return cut_short("timeout", longer, self._turn)
             stepped, facts, calls = await self._take_turn(stepped.observation)
             attachments = Attachments(calls=[calls]) if calls else None
-            await self._stand_still(self._emit([(self._turn, facts)], attachments=attachments))
+            recorded = await self._stand_still(self._emit([(self._turn, facts)], attachments=attachments))
             beats = beats_in(facts, self._plan.world.beats)
         await self._control.keep_pace(began, beats)
         if cut := stepped.observation.metadata.get("truncated"):
@@ -275,11 +284,12 @@ class Driver:
         self._truth = await self._unsealed()
         return finished(self._total, stepped.state, self._turn, self._plan.world.profile, self._truth)
 
-    async def _stand_still(self, wait: Awaitable[None]) -> None:
+    async def _stand_still(self, wait: Awaitable[_T]) -> _T:
         """Wait for what takes no time of play."""
         began = self._clock.monotonic()
-        await wait
+        result = await wait
         self._until += self._clock.monotonic() - began
+        return result
 
     async def _unsealed(self) -> str | None:
         """What the world hid until now, to be recorded together with the end."""

@@ -176,15 +176,11 @@ def plan_episode(
         ...
     spectator.errors.InvalidRequest: environment: ...
     """
-    wrong = [
-        *_check_seed(request.seed),
-        *_check_one_of("on_failure", request.on_failure, get_args(OnFailure)),
-        *_check_one_of("view", request.view, get_args(View)),
-    ]
+    wrong = _check_fields(request)
     world = _choose_world(request.environment, load or load_world, wrong)
-    captain = _choose("captain_preset", _or(request.captain, world.default_captain), world.captains, wrong)
+    captain = _choose("captain_preset", request.captain, world.default_captain, world.captains, wrong)
     opponent = _choose_opponent(request.opponent, world, wrong)
-    pack = _choose("eval_pack_id", request.pack, world.packs, wrong)
+    pack = _choose("eval_pack_id", request.pack, "default", world.packs, wrong)
     usual = {} if request.pace is Pace.MAX else world.watched_options
     options = _complete_options(world.options_type, request.options, usual, pack, wrong)
     for where, preset in (("captain_preset", captain), ("opponent_choice", opponent)):
@@ -194,7 +190,9 @@ def plan_episode(
         wrong.append(FieldError("seed", f"is none of the seeds of the pack {pack.name!r}; leave it out"))
     if wrong or captain is None or pack is None:
         raise InvalidRequest(wrong)
-    seed = _drawn_seed(pack, draw_seed) if request.seed is None else request.seed
+    seed = draw_seed() if request.seed is None else request.seed
+    if request.seed is None and pack.seeds:
+        seed = pack.seeds[seed % len(pack.seeds)]
     if opponent is not None and opponent.mirrors:
         opponent = captain
     return EpisodePlan(
@@ -211,21 +209,19 @@ def plan_episode(
     )
 
 
-def _check_seed(seed: int | None) -> list[FieldError]:
-    if seed is None or (type(seed) is int and 0 <= seed <= MAX_SEED):
-        return []
-    return [FieldError("seed", f"must be an integer from 0 to {MAX_SEED}, or null to have one drawn")]
-
-
-def _check_one_of(name: str, asked: str, known: Sequence[str]) -> list[FieldError]:
-    if asked in known:
-        return []
-    return [FieldError(name, f"must be {', '.join(known[:-1])} or {known[-1]}, not {asked!r}")]
-
-
-def _drawn_seed(pack: Pack, draw_seed: Callable[[], int]) -> int:
-    drawn = draw_seed()
-    return pack.seeds[drawn % len(pack.seeds)] if pack.seeds else drawn
+def _check_fields(request: EpisodeRequest) -> list[FieldError]:
+    """What is wrong whatever the world."""
+    wrong = []
+    if not (request.seed is None or (type(request.seed) is int and 0 <= request.seed <= MAX_SEED)):
+        must = f"must be an integer from 0 to {MAX_SEED}, or null to have one drawn"
+        wrong.append(FieldError("seed", must))
+    for name, asked, known in (
+        ("on_failure", request.on_failure, get_args(OnFailure)),
+        ("view", request.view, get_args(View)),
+    ):
+        if asked not in known:
+            wrong.append(FieldError(name, f"must be {', '.join(known[:-1])} or {known[-1]}, not {asked!r}"))
+    return wrong
 
 
 def _choose_world(name: str, load: LoadWorld, wrong: Sequence[FieldError]) -> World:
@@ -236,11 +232,10 @@ def _choose_world(name: str, load: LoadWorld, wrong: Sequence[FieldError]) -> Wo
         raise InvalidRequest([*error.fields, *wrong]) from error
 
 
-def _or(name: str | None, default: str) -> str:
-    return default if name is None else name
-
-
-def _choose(where: str, name: str, known: Mapping[str, _T], wrong: list[FieldError]) -> _T | None:
+def _choose(
+    where: str, asked: str | None, usual: str, known: Mapping[str, _T], wrong: list[FieldError]
+) -> _T | None:
+    name = usual if asked is None else asked
     if name not in known:
         wrong.append(unknown_name(where, name, known))
     return known.get(name)
@@ -248,7 +243,7 @@ def _choose(where: str, name: str, known: Mapping[str, _T], wrong: list[FieldErr
 
 def _choose_opponent(name: str | None, world: World, wrong: list[FieldError]) -> Preset | None:
     if world.opponents:
-        return _choose("opponent_choice", _or(name, world.default_opponent), world.opponents, wrong)
+        return _choose("opponent_choice", name, world.default_opponent, world.opponents, wrong)
     if name not in (None, world.default_opponent):
         wrong.append(
             FieldError("opponent_choice", f"{world.name} is played without an opponent; leave it out")

@@ -207,28 +207,36 @@ async def write_export(form: str, source: ExportSource, chosen: Sequence[Episode
     else:
         rows = ROWS[form.removesuffix("-parquet")](source, chosen)
         if form.endswith("-parquet") or out.suffix == PARQUET:
-            await _rows_as_parquet(form.removesuffix("-parquet"), rows, out)
+            written = await _rows_as_parquet(form.removesuffix("-parquet"), rows, out)
         else:
-            await _rows_as_lines(rows, out)
+            written = await _rows_as_lines(rows, out)
+        if not written:
+            click.echo(f"no row was written: these episodes hold nothing for --format {form}", err=True)
     for reason, count in source.left_out.items():
         click.echo(f"left out: {count} episode{'s' if count > 1 else ''} {reason}", err=True)
 
 
-async def _rows_as_lines(rows: AsyncIterator[dict[str, Any]], out: Path) -> None:
+async def _rows_as_lines(rows: AsyncIterator[dict[str, Any]], out: Path) -> int:
     from spectator.journal.json_lines import json_line
 
+    written = 0
     with _file(out) as file:
         async for row in rows:
             click.echo(json_line(row), file=file)
+            written += 1
+    return written
 
 
-async def _rows_as_parquet(form: str, rows: AsyncIterator[dict[str, Any]], out: Path) -> None:
+async def _rows_as_parquet(form: str, rows: AsyncIterator[dict[str, Any]], out: Path) -> int:
     from spectator.journal.parquet import RowFile
 
     columns, as_json, name = _columns(form)
+    written = 0
     with RowFile(out, columns, as_json, name=name) as table:
         async for row in rows:
             table.add(row)
+            written += 1
+    return written
 
 
 def _columns(form: str) -> tuple[Mapping[str, str], Sequence[str], str]:

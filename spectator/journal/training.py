@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import Any, Final
 
 from spectator.journal.attachments import RecordedCall
 from spectator.journal.chat_form import chat_message, reply_message
 from spectator.journal.outline import EpisodeOutline
-from spectator.journal.parquet import RowFile
 
 COLUMNS: Final[Mapping[str, str]] = {
     "episode_id": "string",
@@ -62,15 +60,6 @@ JSON_COLUMNS: Final = (
 """Those that hold neither text nor numbers."""
 
 
-def call_table(path: Path) -> RowFile:
-    """A Parquet file of rows of :func:`row_of_call`.
-
-    Raises:
-        ConfigurationError: pyarrow is not installed.
-    """
-    return RowFile(path, COLUMNS, JSON_COLUMNS, name="spectator.calls")
-
-
 def row_of_call(outline: EpisodeOutline, recorded: RecordedCall) -> dict[str, Any]:
     """One call as plain JSON.
 
@@ -89,7 +78,7 @@ def row_of_call(outline: EpisodeOutline, recorded: RecordedCall) -> dict[str, An
     exchange, decision = recorded.exchange, outline.decisions[event.seq]
     decided = decision.by_model and recorded.place == len(event.data["exchanges"]) - 1
     trainable = decided and outline.trainable(decision)
-    ended = outline.ended or {}
+    reason = None if outline.ended is None else outline.ended["reason"]
     return {
         "episode_id": summary.episode_id,
         "environment": summary.environment,
@@ -121,8 +110,8 @@ def row_of_call(outline: EpisodeOutline, recorded: RecordedCall) -> dict[str, An
         "failure_class": decision.failure_class,
         "inherited": decision.inherited,
         "episode_reward": outline.reward,
-        "terminated": ended.get("terminated"),
-        "truncated": ended.get("truncated"),
+        "terminated": None if reason is None else reason == "finished",
+        "truncated": None if reason is None else reason != "finished",
         "episode_failure": outline.failure,
     }
 

@@ -20,7 +20,7 @@ from spectator.journal.stores.sqlite import SqlJournal
 from spectator.rollouts.fleet import run_rollouts
 from spectator.rollouts.request import RolloutRequest
 from tests.episodes.harness import supervising
-from tests.llm.brains import Said, counter, read_situation, say
+from tests.llm.brains import Brain, Said, counter, read_situation, say
 from tests.llm.endpoints import endpoint
 
 GROUPS, SIZE, TURNS = 5, 4, 4
@@ -53,16 +53,18 @@ def crashing_world(name: str) -> World:
     return replace(load_world(name), environment=CrashingEnvironment)
 
 
-def play_run(folder: Path, *, style: str = "tools", **changes: Any) -> None:
-    """Play the run into ``folder``."""
-    with endpoint(wavering) as fake:
-        model = {
+def play_run(
+    folder: Path, *, brain: Brain = wavering, model: Mapping[str, Any] | None = None, **changes: Any
+) -> None:
+    """Play the run into ``folder``; ``model`` and ``changes`` change the request."""
+    with endpoint(brain) as fake:
+        asked = {
             "label": "m", "model": "m-1", "base_url": fake.base_url, "stream": False, "timeout_s": 30.0,
-            "tokens": True, "style": style,
+            "tokens": True, **(model or {}),
         }  # fmt: skip
         fields = {
             "environment": "counting", "options": {"turns": TURNS}, "episodes": GROUPS * SIZE,
-            "group_size": SIZE, "attempts": 2, "seed": 3, "model": model, **changes,
+            "group_size": SIZE, "attempts": 2, "seed": 3, "model": asked, **changes,
         }  # fmt: skip
         run = run_rollouts(
             RolloutRequest.model_validate(fields),

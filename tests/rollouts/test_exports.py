@@ -16,6 +16,7 @@ from pyarrow import parquet
 from spectator.cli import main
 from spectator.cli.exporting import _columns
 from spectator.journal.json_lines import BadLine, json_line, read_jsonl, write_jsonl
+from tests.llm.brains import Said, counter, read_situation
 from tests.rollouts.exported_run import GROUPS, SIZE, TURNS, fork_a_miscount, play_run
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "rollouts-exports.md"
@@ -268,3 +269,59 @@ def test_wrong_forms_and_places_are_refused_and_leave_nothing(run: Path, tmp_pat
     empty = CliRunner().invoke(main, ["rollouts", "export", str(tmp_path)])
     assert empty.exit_code == 1 and "no run of rollouts" in str(empty.output) + str(empty.exception)
     assert list(tmp_path.iterdir()) == []
+
+
+def two_at_once(body: Mapping[str, Any]) -> Said:
+    following = read_situation(body)["next"]
+    return Said(
+        calls=[("say", {"text": f"ACTION: {number}"}) for number in (following, following + 1)],
+        finish="tool_calls",
+    )
+
+
+def second_try(body: Mapping[str, Any]) -> Said:
+    return counter(body) if "Answer again" in body["messages"][-1]["content"] else Said(text="hm")
+
+
+@pytest.mark.parametrize(
+    ("brain", "model", "fields", "answers"),
+    [
+        (counter, {"style": "json"}, {"message_cut": 1}, TURNS),
+        (counter, {}, {"message_cut": 1}, TURNS),
+        (two_at_once, {"actions_per_answer": 2}, {}, TURNS / 2),
+        (second_try, {}, {}, TURNS),
+    ],
+    ids=["text, trimmed", "tools, trimmed", "two actions an answer", "repaired"],
+)
+def test_a_transcript_is_well_formed_however_it_was_played(
+    tmp_path: Path, brain: Any, model: dict[str, Any], fields: dict[str, Any], answers: float
+) -> None:
+    """No tool message without its call, no call but the last without its answer, nothing missing or twice."""
+    play_run(tmp_path, brain=brain, model=model, episodes=1, group_size=1, seed=5, **fields)
+    (group,) = rows(tmp_path, "groups")
+    messages = [*group["prompt"], *group["completions"][0]]
+    assert sum(message["role"] == "assistant" for message in messages) == answers
+    for number in range(1, TURNS + 1):
+        if number % (TURNS / answers) == 1 or answers == TURNS:
+            asked = [one for one in messages if f'"next":{number}' in str(one["content"])]
+            assert len(asked) == 1, f"the question of turn {number} stands there once"
+    unanswered: list[str] = []
+    for message in messages:
+        if message["role"] == "tool":
+            unanswered.remove(message["tool_call_id"])
+            continue
+        assert not unanswered
+        unanswered = [call["id"] for call in message.get("tool_calls", ())]
+    calls = rows(tmp_path, "messages")
+    assert sum(row["trainable"] for row in calls) == answers
+    assert sum(row["reward"] or 0.0 for row in calls) == group["rewards"][0] == 1.0
+    assert all(row["loss_mask"] for row in rows(tmp_path, "tokens"))
+
+
+def test_the_page_shows_how_to_read_them(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (snippet,) = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+    monkeypatch.chdir(tmp_path)
+    assert export(run, "groups", "--out", "groups.jsonl").exit_code == 0
+    found: dict[str, Any] = {}
+    exec(compile(snippet, str(PAGE), "exec"), found)
+    assert found["row"]["usable"] >= 0

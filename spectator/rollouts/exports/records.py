@@ -48,7 +48,7 @@ def episode_record(outline: EpisodeOutline, transcript: Transcript) -> dict[str,
         "episode_id": summary.episode_id,
         "messages": [wire_message(message) for message in transcript.messages],
         "reward": outline.reward,
-        "done": bool(outline.ended and outline.ended["terminated"]),
+        "done": _terminated(outline),
         "tool_trace": [_trace_entry(one, one is decisions[-1], outline, shown) for one in decisions],
         "metrics": {
             "turns": len(decisions),
@@ -76,6 +76,11 @@ def episode_record(outline: EpisodeOutline, transcript: Transcript) -> dict[str,
     }
 
 
+def _terminated(outline: EpisodeOutline) -> bool:
+    """Whether the world came to its own end."""
+    return outline.ended is not None and outline.ended["reason"] == "finished"
+
+
 def _shown_after(transcript: Transcript) -> dict[int, str]:
     """By decision, what its answer was answered with."""
     shown = {}
@@ -98,7 +103,7 @@ def _trace_entry(
         "arguments": dict(action.get("arguments") or {}) if named else dict(action),
         "result": {
             "data": shown.get(decision.seq),
-            "done": last and bool(outline.ended and outline.ended["terminated"]),
+            "done": last and _terminated(outline),
             "metadata": {
                 "turn": decision.turn,
                 "reward": decision.earned,

@@ -98,7 +98,8 @@ def _versions(call: ModelCall) -> list[str | None] | str | None:
 def _row(
     outline: EpisodeOutline, number: int, row: TokenRow, seqs: list[int], missing: int
 ) -> dict[str, Any]:
-    summary, ended = outline.summary, outline.ended or {}
+    summary = outline.summary
+    reason = None if outline.ended is None else outline.ended["reason"]
     return {
         "episode_id": summary.episode_id,
         "environment": summary.environment,
@@ -114,8 +115,8 @@ def _row(
         "seqs": seqs,
         "joins": row.joins,
         "reward": outline.reward,
-        "terminated": ended.get("terminated"),
-        "truncated": ended.get("truncated"),
+        "terminated": None if reason is None else reason == "finished",
+        "truncated": None if reason is None else reason != "finished",
         "failure_class": outline.failure,
         "calls_without_tokens": missing,
     }

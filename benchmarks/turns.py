@@ -121,7 +121,7 @@ def bare(world: World, seeds: Sequence[int], *, checked: bool = False, encoded: 
                 action, decided = checked_decision(actor, decision, 0.0, observation.legal_actions)
                 observation = environment.step(action)
                 stepped = Stepped(observation, list(environment.facts()), {})
-                check_contract(stepped, world)
+                check_contract(stepped, world, world.profile)
                 facts = facts_of_step(actor, decided, stepped, 0.0, {})
                 if encoded:
                     for fact in facts:

@@ -16,7 +16,7 @@ from spectator.errors import EnvironmentFault
 from spectator.events import encode_json
 from spectator.observations import LegalAction, Observation
 from spectator.profile import Profile
-from spectator.steppers.remote_world import PROFILE_KEY
+from spectator.steppers.remote_world import PROFILE_KEY, PROFILES_KEY
 
 from .wire import MetadataAnswer, SchemaAnswer, wrong_fields
 
@@ -48,7 +48,9 @@ class WireWorld:
     @property
     def profile(self) -> Profile:
         """The profile of what a client sees: an answer may hold the rewards of several actors' steps."""
-        profile = self.world.profile
+        return self._seen(self.world.profile)
+
+    def _seen(self, profile: Profile) -> Profile:
         if profile.rewards == "end" or len(self.world.actors) == 1:
             return profile
         return profile.model_copy(update={"reward_min": None, "reward_max": None})
@@ -68,8 +70,14 @@ class WireWorld:
     def schemas(self) -> SchemaAnswer:
         """JSON schemas of everything that travels."""
         observation = self.observation.model_json_schema()
+        action = {**self.action.model_json_schema(), PROFILE_KEY: self.profile.model_dump()}
+        if self.world.profiles:
+            action[PROFILES_KEY] = [
+                {"options": dict(options), "profile": self._seen(profile).model_dump()}
+                for options, profile in self.world.profiles
+            ]
         return SchemaAnswer(
-            action={**self.action.model_json_schema(), PROFILE_KEY: self.profile.model_dump()},
+            action=action,
             observation=observation,
             state=self.state.model_json_schema(),
             reset_observation=observation,
@@ -112,7 +120,7 @@ def _wire_world(name: str) -> WireWorld:
         dict[str, Any],
         Field(default_factory=dict, description="Not read; for OpenEnv's typed clients"),
     )
-    score: Any = (float, _reward_field(world.profile))
+    score: Any = (float, _reward_field(world))
     done: Any = (bool, Field(description="Whether the episode is over; stays true"))
     notes: Any = (dict[str, Any], Field(default_factory=dict, description="Named extras, such as `rubric`"))
     steps: Any = (int, Field(ge=0, description="Calls of step in this episode"))
@@ -125,12 +133,22 @@ def _wire_world(name: str) -> WireWorld:
     )
 
 
-def _reward_field(profile: Profile) -> Any:
-    """The field of an answer that holds the reward."""
+def _reward_field(world: World) -> Any:
+    """The field of an answer that holds the reward; without bounds where options may change them."""
+    profile = world.profile
+    if world.profiles:
+        said = f"Since the last action; as the options ask, by default {_when(profile)}"
+        return Field(description=said)
     if profile.rewards == "end":
-        said = "0.0 until the last step, which holds the score"
+        said = _when(profile)
         return Field(ge=profile.reward_min, le=profile.reward_max, description=said)
     return Field(description="All rewards since the last action; they add up to the score")
+
+
+def _when(profile: Profile) -> str:
+    if profile.rewards == "end":
+        return "0.0 until the last step, which holds the score"
+    return "any step may be rewarded"
 
 
 def encode_observation(observation: Observation) -> str:

@@ -246,12 +246,16 @@ class World:
         beats: How many beats of the broadcast pace each event type is worth; empty makes every step one.
         chapters: Event types that end a stretch which viewers step by, with what people call it, such as an
             over; empty when there is none.
-        profile: When the agent is rewarded, within which bounds, and what actions are.
+        profile: When the agent is rewarded, within which bounds, and what actions are, by default.
+        profiles: The same where options change the rewards (never what actions are): the first whose values
+            are those of the episode is its profile.
         remote: Opens the environment of an episode, by its id, where it is on another server; ``None`` where
             ``environment`` makes it here.
         conversation: Reads what a language model is sent out of an observation that holds a conversation of
             the world's own; ``None`` where it is made from what is shown.
         step_cap: Turns after which an episode with these options is cut short; well beyond any real one.
+        opponent_options: Option values for an episode against an opponent, by its name, where it is not asked
+            for others: such as how strong it is known to be.
         default_captain: Name of the captain that plays when none is asked for.
         default_opponent: The same for the other seats.
         watched_options: Option values for an episode that people can follow (any pace but ``max``), where it
@@ -293,7 +297,9 @@ class World:
     task: str = ""
     measures: Sequence[Measure] = ()
     meter: Callable[[], Meter] | None = None
+    opponent_options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     profile: Profile = SCORE_AT_THE_END
+    profiles: Sequence[tuple[Mapping[str, Any], Profile]] = ()
     remote: Callable[[str], Stepper] | None = None
     conversation: Conversation | None = None
 
@@ -307,6 +313,13 @@ class World:
             text_field=self.text_field,
             conversation=self.conversation,
         )
+
+    def profile_of(self, options: Mapping[str, Any]) -> Profile:
+        """The profile of an episode with these options, complete."""
+        for asked, profile in self.profiles:
+            if all(options.get(name) == value for name, value in asked.items()):
+                return profile
+        return self.profile
 
     @property
     def names_tools(self) -> bool:

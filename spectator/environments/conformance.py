@@ -19,6 +19,7 @@ from spectator.events import CORE_EVENTS, Event, Fact, encode_json
 from spectator.merge_patch import apply_patch
 from spectator.observations import Observation
 from spectator.policies.base import Action, ScriptedPolicy
+from spectator.profile import Profile
 
 MALFORMED: Final[Sequence[Mapping[str, Any]]] = (
     {},
@@ -172,7 +173,7 @@ def _check_play(world: World, options: Mapping[str, Any], seed: int, captain: st
         yield f"not over after the step cap of {world.step_cap(options)} turns"
         return
     yield from _check_after_the_end(environment)
-    yield from _check_trace(world, played)
+    yield from _check_trace(world, played, world.profile_of(options))
     if play(world, options, seed, captain).trace != played.trace:
         yield "the same seed and the same policies gave another episode in a new environment"
     if play(world, options, seed, captain, environment).trace != played.trace:
@@ -190,7 +191,7 @@ def _check_after_the_end(environment: Environment) -> Iterator[str]:
             yield "an action after the end has facts"
 
 
-def _check_trace(world: World, played: Playthrough) -> Iterator[str]:
+def _check_trace(world: World, played: Playthrough, profile: Profile) -> Iterator[str]:
     for number, text in enumerate(played.trace):
         step, last = json.loads(text), number == len(played.trace) - 1
         if len(text.encode()) >= MAX_OBSERVATION_BYTES:
@@ -204,7 +205,7 @@ def _check_trace(world: World, played: Playthrough) -> Iterator[str]:
                 yield from _validate(kind, world.events[kind], data)
         if step["done"] != last:
             yield f"done is {step['done']} at step {number} of {len(played.trace) - 1}"
-        if (broken := world.profile.broken_by(step["reward"], done=last)) is not None:
+        if (broken := profile.broken_by(step["reward"], done=last)) is not None:
             yield f"{broken} (step {number})"
         if number == 0 and step["reward"] and not last:
             yield f"the reward is {step['reward']} before the first action"
@@ -213,7 +214,7 @@ def _check_trace(world: World, played: Playthrough) -> Iterator[str]:
             yield f"nothing is legal at step {number}"
         if listed and not tools:
             yield f"step {number} lists legal actions, but the profile says {world.profile.actions}"
-    if (broken := world.profile.score_broken_by(_score(played))) is not None:
+    if (broken := profile.score_broken_by(_score(played))) is not None:
         yield broken
 
 

@@ -167,6 +167,8 @@ class SingleAgent:
             raise
         game.shown_at = self._monotonic()
         begun = {"episode_id": episode_id, "seed": plan.seed, "agent": self.agent}
+        if plan.profile != self.world.profile:
+            begun["profile"] = plan.profile.model_dump()
         self._seen = replace(shown, metadata={**shown.metadata, **begun})
         return self._seen
 
@@ -249,11 +251,10 @@ class SingleAgent:
 
     def _end(self, game: _Game, seen: Observation, truth: str | None = None) -> EpisodeEnded:
         if "truncated" not in seen.metadata:
-            state, profile = game.environment.state, self.world.profile
-            ended = finished(game.total, state, game.turn, profile, truth)
+            ended = finished(game.total, game.environment.state, game.turn, game.plan.profile, truth)
         else:
             ended = cut_short("step_cap", str(seen.metadata["truncated"]), game.turn)
-        return with_total(ended, game.total, self.world.profile)
+        return with_total(ended, game.total, game.plan.profile)
 
     def abandon(self) -> None:
         """Give up the episode under way; ``reset`` begins another in a new environment."""
@@ -308,7 +309,7 @@ class SingleAgent:
         return answer
 
     def _take(self, game: _Game, stepped: Stepped, *, beginning: bool = False) -> Observation:
-        check_contract(stepped, self.world, beginning=beginning)
+        check_contract(stepped, self.world, game.plan.profile, beginning=beginning)
         game.total += stepped.observation.reward
         self._facts.extend(stepped.facts)
         return stepped.observation

@@ -29,6 +29,9 @@ from spectator.text import clean_text
 PROFILE_KEY: Final = "x-profile"
 """Keyword of an action's JSON schema under which this library's servers tell the profile of a world."""
 
+PROFILES_KEY: Final = "x-profiles"
+"""The same for the profiles that options change: a list of ``{"options", "profile"}``."""
+
 LINE: Final = 300
 """Characters of an observation that are shown as a line."""
 
@@ -104,6 +107,7 @@ def remote_world(url: str, *, headers: Mapping[str, str] | None = None, max_step
         version=clean_text(str(about.get("version") or "unknown"), 80),
         action=action,
         profile=_profile(action),
+        profiles=_profiles(action),
         open_remote=lambda episode_id: OpenEnvStepper(opened, headers=headers),
         max_steps=max_steps,
     )
@@ -147,6 +151,7 @@ def _world(
     open_remote: Callable[[str], Stepper],
     max_steps: int,
     conversation: Conversation | None = None,
+    profiles: Sequence[tuple[Mapping[str, Any], Profile]] = (),
 ) -> World:
     drawn = Preset(
         "random",
@@ -174,6 +179,7 @@ def _world(
         step_cap=lambda options: max_steps,
         default_captain="random",
         profile=profile,
+        profiles=profiles,
         remote=open_remote,
         conversation=conversation,
     )
@@ -191,6 +197,14 @@ def _look(url: str, headers: Mapping[str, str] | None) -> dict[str, Any]:
         raise ConfigurationError(f"{url}: {error}") from error
 
 
+def _profiles(action: Mapping[str, Any]) -> list[tuple[Mapping[str, Any], Profile]]:
+    told = action.get(PROFILES_KEY, [])
+    try:
+        return [(dict(one["options"]), Profile.model_validate(one["profile"])) for one in told]
+    except (KeyError, TypeError, ValueError) as error:
+        raise ConfigurationError(f"the server's {PROFILES_KEY} cannot be read: {error}") from error
+
+
 def _profile(action: Mapping[str, Any]) -> Profile:
     if PROFILE_KEY in action:
         try:
@@ -205,7 +219,7 @@ def _profile(action: Mapping[str, Any]) -> Profile:
 
 def _action_type(schema: Mapping[str, Any]) -> type[BaseModel]:
     """A model whose schema is the server's own; only which fields are required is known of it here."""
-    kept = {name: value for name, value in schema.items() if name != PROFILE_KEY}
+    kept = {name: value for name, value in schema.items() if name not in (PROFILE_KEY, PROFILES_KEY)}
     kept["properties"] = {
         name: value for name, value in (schema.get("properties") or {}).items() if name != "metadata"
     }

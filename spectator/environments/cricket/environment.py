@@ -13,7 +13,8 @@ from spectator.environments.base import ObservationModel, OptionsModel, StateMod
 from spectator.environments.cricket.captaincy.arguments import TOOLS
 from spectator.environments.cricket.captaincy.observation import observation_content
 from spectator.environments.cricket.captaincy.tools import legal_actions, legal_tools, use
-from spectator.environments.cricket.grading.reward import rubric
+from spectator.environments.cricket.grading.decision_account import DecisionAccount
+from spectator.environments.cricket.grading.reward import account_rubric, rubric
 from spectator.environments.cricket.laws.deliveries import SIDES, Side
 from spectator.environments.cricket.laws.formats import MAX_OVERS, format_of
 from spectator.environments.cricket.laws.innings import LawBroken
@@ -29,6 +30,18 @@ from spectator.policies.base import Action
 from spectator.text import clean_text
 
 AGENT: Final[Side] = "home"
+
+REFUSED_IN_A_ROW: Final = 100
+"""Refused actions of one captain in a row after which a match is cut short."""
+
+
+def step_cap(options: Mapping[str, Any]) -> int:
+    """Turns after which a match is cut short.
+
+    Both captains may use every call they have on every ball: 18 turns a delivery, 7 deliveries an over, two
+    innings, and as much again for super overs and refusals.
+    """
+    return int(500 * options["max_overs"] + 3000)
 
 
 class CricketAction(BaseModel):
@@ -52,6 +65,18 @@ class CricketOptions(OptionsModel):
     decisions: Literal["ball", "over", "session"] = Field(
         default="ball",
         description="How much one decision covers: a ball, an over, or all of powerplay, middle or death",
+    )
+    reward: Literal["score", "result", "decision_value"] = Field(
+        default="score",
+        description="What is rewarded: the score or the result at the end, or each decision by what it does "
+        "to the chance of winning",
+    )
+    opponent_rating: float = Field(
+        default=0.0,
+        ge=-1000.0,
+        le=1000.0,
+        description="Elo points of the other captain above one who plays as real sides do; it sets what is "
+        "expected",
     )
     forecast_futures: int = Field(
         default=0,
@@ -143,8 +168,10 @@ class CricketEnvironment:
     Action Space: ``{"tool": name, "arguments": {...}}``; every argument has a default.
     Observation Space: see :class:`CricketObservation`; legal tools come with JSON schemas.
     Starting State: before the toss, or where the pack says.
-    Rewards: 0.0 on every step, the score of :mod:`reward` for the home captain on the last.
-    Episode End: the match is decided.
+    Rewards: of the home captain, as the option ``reward`` asks: the score or the result on the last step, or
+    what each decision did to the chance of winning; see :mod:`grading.reward`. ``metadata["rubric"]`` holds
+    the parts so far on every step.
+    Episode End: the match is decided, or cut short after the step cap or too many refusals in a row.
     Arguments: see :class:`CricketOptions`.
     References: Laws of Cricket 2017 Code, ICC T20I playing conditions, see docs/cricket-laws.md.
     Version History: 1.0 first; 2.0 orders for an over or a session, rewards to choose from.
@@ -157,10 +184,16 @@ class CricketEnvironment:
         self._game: Game | None = None
         self._squads: dict[Side, Any] = {}
         self._legal: tuple[str, ...] = ()
+        self._steps = 0
+        self._account: DecisionAccount | None = None
+        self._paid = 0.0
+        self._graded_at: tuple[int, ...] = ()
+        self._parts: dict[str, float] = {}
 
     def reset(self, *, seed: int, episode_id: str, options: Mapping[str, Any]) -> Observation:
         """Begin a match."""
         self._episode_id, self._seed, self._options = episode_id, seed, dict(options)
+        self._steps, self._paid = 0, 0.0
         self._take(self._arrange())
         return self._observe()
 
@@ -170,10 +203,22 @@ class CricketEnvironment:
         actor = game.turn()[1]
         if actor is None:
             return self._observe(Refusal("episode.over", "The match is over; reset to play again."))
+        self._steps += 1
+        if self._steps > step_cap(self._options):
+            return self._cut_short(f"cut short after {step_cap(self._options)} turns")
         refusal = self._use(game, actor, action)
         if refusal is not None:
-            game.captains[actor].refusals += 1
+            captain = game.captains[actor]
+            captain.refusals += 1
+            captain.refused_in_a_row += 1
+            if captain.refused_in_a_row >= REFUSED_IN_A_ROW:
+                return self._cut_short(f"cut short: {REFUSED_IN_A_ROW} actions in a row were refused")
         return self._observe(refusal)
+
+    def _cut_short(self, why: str) -> Observation:
+        """The end of a match that is not decided; nothing more is done, and nothing is refused but acting."""
+        self._playing.cut = why
+        return self._observe()
 
     @property
     def state(self) -> Mapping[str, Any]:
@@ -183,14 +228,16 @@ class CricketEnvironment:
 
     def snapshot(self) -> bytes:
         """Everything needed to go on, generator included."""
-        return snapshots.dump(self._playing, self._seed, self._episode_id, self._options)
+        return snapshots.dump(self._playing, self._seed, self._episode_id, self._options, self._steps)
 
     def restore(self, snapshot: bytes) -> Observation:
         """Go on from ``snapshot``."""
         header = snapshots.header(snapshot)
         game = snapshots.load(snapshot, _fresh(header["seed"], header["options"]))
         self._seed, self._episode_id, self._options = header["seed"], header["episode_id"], header["options"]
+        self._steps = header["steps"]
         self._take(game)
+        self._paid = 0.0 if self._account is None else self._account.decided[AGENT]
         return self._observe()
 
     def facts(self) -> Sequence[Fact]:
@@ -214,7 +261,8 @@ class CricketEnvironment:
         return self._game
 
     def _take(self, game: Game) -> None:
-        self._game = game
+        self._game, self._graded_at = game, ()
+        self._account = game.account if isinstance(game.account, DecisionAccount) else None
         self._squads = {
             side: {
                 "name": team.name,
@@ -240,6 +288,8 @@ class CricketEnvironment:
         )
         if self._options["start"] != "toss":
             play_to_start(game, self._options["start"], self._generator)
+            if game.account is not None:
+                game.account.begun(game.playing)
         return game
 
     def _generator(self, part: str, number: int) -> random.Random:
@@ -277,30 +327,50 @@ class CricketEnvironment:
         game = self._playing
         phase, actor = game.turn()
         self._legal = legal_tools(game, phase, actor)
-        parts: dict[str, float] = {}
-        if actor is None and game.match is not None:
-            parts = rubric(game.match, game.captains[AGENT], AGENT)
+        parts, reward = self._graded(game)
+        metadata: dict[str, Any] = {"rubric": parts}
+        if game.cut is not None:
+            metadata["truncated"] = game.cut
         return Observation(
             actor=actor,
             legal_actions=legal_actions(game, self._legal),
             content=observation_content(game, self._squads, phase, actor),
-            reward=parts.get("score", 0.0),
+            reward=reward,
             done=actor is None,
             refused=refused,
-            metadata={"rubric": parts} if parts else {},
+            metadata=metadata,
         )
+
+    def _graded(self, game: Game) -> tuple[dict[str, float], float]:
+        """The parts of the score so far, and the reward of the step just made."""
+        if self._account is not None:
+            decided = self._account.decided[AGENT]
+            gained, self._paid = decided - self._paid, decided
+            return account_rubric(self._account, AGENT), gained
+        options, captain, match = self._options, game.captains[AGENT], game.match
+        deliveries = -1 if match is None else sum(innings.deliveries for innings in match.innings)
+        change = (deliveries, captain.refusals, captain.charged, captain.plan_changes)
+        if change != self._graded_at:
+            rating, reward = options.get("opponent_rating", 0.0), options.get("reward", "score")
+            self._graded_at, self._parts = change, rubric(match, captain, AGENT, rating, reward)
+        decided = match is not None and match.result is not None
+        return dict(self._parts), self._parts["score"] if decided else 0.0
 
 
 def _fresh(seed: int, options: Mapping[str, Any]) -> Game:
     """A game of this seed and these options, before the toss."""
+    teams = teams_of(draw_fixture(derive_seed(seed, "squads")))
+    model = load_model(options["profile"], options["level"])
+    valued = options.get("reward", "score") == "decision_value"
     return Game(
         format_of(options["max_overs"]),
-        teams_of(draw_fixture(derive_seed(seed, "squads"))),
-        load_model(options["profile"], options["level"]),
+        teams,
+        model,
         random.Random(derive_seed(seed, "balls")),
         caller=options["toss_caller"],
         super_over=options["super_over"],
         decisions=options.get("decisions", "ball"),
+        account=DecisionAccount(model, teams) if valued else None,
         futures=options["forecast_futures"],
         forecast_seed=partial(derive_seed, seed, "forecast"),
     )

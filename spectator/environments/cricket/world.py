@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from spectator.environments.base import World
-from spectator.environments.cricket.captaincy.captains import CAPTAINS, OPPONENTS
+from spectator.environments.cricket.captaincy.captains import CAPTAINS, OPPONENTS, RATINGS
 from spectator.environments.cricket.environment import (
     CricketAction,
     CricketEnvironment,
     CricketObservation,
     CricketOptions,
     CricketState,
+    step_cap,
 )
 from spectator.environments.cricket.events import BEATS, EVENTS
 from spectator.environments.cricket.grading.meter import MEASURES, CricketMeter
+from spectator.environments.cricket.grading.reward import PROFILES
 from spectator.environments.cricket.oracle import ORACLE
 from spectator.environments.cricket.packs import PACKS
 from spectator.environments.cricket.show.commentary import comment
@@ -25,15 +25,6 @@ from spectator.environments.cricket.show.spoken import spoken
 from spectator.environments.cricket.simulate import simulate
 
 _PANEL = Path(__file__).parent / "panel"
-
-
-def step_cap(options: Mapping[str, Any]) -> int:
-    """Turns after which a match is cut short.
-
-    Both captains may use every call they have on every ball: 18 turns a delivery, 7 deliveries an over, two
-    innings, and as much again for super overs and refusals.
-    """
-    return int(500 * options["max_overs"] + 3000)
 
 
 TASK = (
@@ -65,6 +56,7 @@ WORLD = World(
     spoken=spoken,
     captains={**CAPTAINS, ORACLE.name: ORACLE},
     opponents=OPPONENTS,
+    opponent_options={name: {"opponent_rating": rating} for name, rating in RATINGS.items()},
     packs=PACKS,
     beats=BEATS,
     chapters={"cricket.over_completed": "over"},
@@ -77,4 +69,5 @@ WORLD = World(
     panel=_PANEL if _PANEL.is_dir() else None,
     measures=MEASURES,
     meter=CricketMeter,
+    profiles=PROFILES,
 )

@@ -10,6 +10,7 @@ from spectator.errors import EnvironmentFault, PolicyError
 from spectator.events import DecisionMade, Fact, ModelExchange, core_fact, decode_json, encode_json
 from spectator.observations import LegalAction
 from spectator.policies.base import Action, Decision
+from spectator.profile import Profile
 from spectator.steppers.base import Stepped
 from spectator.text import clean_text
 
@@ -114,19 +115,20 @@ def _deeper_than(limit: int, value: Any) -> bool:
     return limit == 0 or any(_deeper_than(limit - 1, item) for item in items)
 
 
-def check_contract(stepped: Stepped, world: World, *, beginning: bool = False) -> None:
-    """Check what ``world`` answered.
+def check_contract(stepped: Stepped, world: World, profile: Profile, *, beginning: bool = False) -> None:
+    """Check what ``world`` answered in an episode of ``profile``.
 
     Args:
         stepped: Its answer.
         world: What it declares.
+        profile: When the episode is rewarded, and within which bounds.
         beginning: Whether nothing was done yet that could be rewarded.
 
     Raises:
         EnvironmentFault: It broke its contract.
     """
     observation, actors = stepped.observation, world.actors
-    broken = world.profile.broken_by(observation.reward, done=observation.done)
+    broken = profile.broken_by(observation.reward, done=observation.done)
     if broken is not None:
         raise EnvironmentFault(broken)
     undeclared = {fact.type for fact in stepped.facts} - world.events.keys()
@@ -142,7 +144,7 @@ def check_contract(stepped: Stepped, world: World, *, beginning: bool = False) -
         raise EnvironmentFault(f"gave the reward {observation.reward} before the first action")
     if observation.actor not in actors:
         raise EnvironmentFault(f"asks {observation.actor!r}, which is none of {', '.join(actors)}")
-    actions = world.profile.actions
+    actions = profile.actions
     if actions == "tools" and not observation.legal_actions:
         raise EnvironmentFault(f"leaves {observation.actor} nothing legal to do")
     if actions != "tools" and observation.legal_actions:

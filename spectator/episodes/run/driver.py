@@ -122,6 +122,7 @@ class Driver:
         rule: FailureRule | None = None,
     ) -> None:
         self._plan = plan
+        self._profile = plan.profile
         self._episode_id = episode_id
         self._emit = emit
         self._control = control
@@ -190,7 +191,7 @@ class Driver:
         return ended
 
     async def _record_end(self, ended: EpisodeEnded) -> EpisodeEnded:
-        ended = with_total(ended, self._total, self._plan.world.profile)
+        ended = with_total(ended, self._total, self._profile)
         self._ended = self._ended or ended
         try:
             with typed_as(partial(_unrecorded, self._episode_id)):
@@ -282,7 +283,7 @@ class Driver:
         if cut := stepped.observation.metadata.get("truncated"):
             return cut_short("step_cap", str(cut), self._turn)
         self._truth = await self._unsealed()
-        return finished(self._total, stepped.state, self._turn, self._plan.world.profile, self._truth)
+        return finished(self._total, stepped.state, self._turn, self._profile, self._truth)
 
     async def _stand_still(self, wait: Awaitable[_T]) -> _T:
         """Wait for what takes no time of play."""
@@ -341,7 +342,7 @@ class Driver:
             raise
         finally:
             answer.close()
-        check_contract(stepped, self._plan.world, beginning=beginning)
+        check_contract(stepped, self._plan.world, self._profile, beginning=beginning)
         return stepped
 
     async def let_go(self) -> None:

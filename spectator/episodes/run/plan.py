@@ -16,7 +16,7 @@ from spectator.errors import FieldError, InvalidRequest, field_errors
 from spectator.events import EpisodeStarted, OnFailure, Parent, Seat, View
 from spectator.policies.base import Policy, Preset
 from spectator.policies.captains import longest_wait_s
-from spectator.profile import SCORE_AT_THE_END
+from spectator.profile import SCORE_AT_THE_END, Profile
 
 _T = TypeVar("_T")
 
@@ -103,6 +103,11 @@ class EpisodePlan:
         return "batched" if self.view == "derived" and not paid else "step"
 
     @property
+    def profile(self) -> Profile:
+        """When this episode is rewarded, and within which bounds."""
+        return self.world.profile_of(self.options)
+
+    @property
     def agent(self) -> str:
         """The actor whose seat the captain takes."""
         return self.world.actors[0]
@@ -150,7 +155,7 @@ class EpisodePlan:
             run_id=self.run_id,
             group_id=self.group_id,
             attempt=self.attempt,
-            profile=None if self.world.profile == SCORE_AT_THE_END else self.world.profile,
+            profile=None if self.profile == SCORE_AT_THE_END else self.profile,
             view=self.view,
         )
 
@@ -182,6 +187,8 @@ def plan_episode(
     opponent = _choose_opponent(request.opponent, world, wrong)
     pack = _choose("eval_pack_id", request.pack, "default", world.packs, wrong)
     usual = {} if request.pace is Pace.MAX else world.watched_options
+    if opponent is not None:
+        usual = {**usual, **world.opponent_options.get(opponent.name, {})}
     options = _complete_options(world.options_type, request.options, usual, pack, wrong)
     for where, preset in (("captain_preset", captain), ("opponent_choice", opponent)):
         if preset is not None and preset.missing is not None:

@@ -92,7 +92,7 @@ class SetStrategy(ToolArguments):
 
 
 class PlanShot(ToolArguments):
-    """Plan the next ball's stroke; it holds for one ball."""
+    """Plan the next ball's stroke; it holds for one ball. One of the overhead calls, once a ball."""
 
     shot: Literal[tuple(SHOTS)] | None = Field(None, description="Default: the batter's own choice")  # type: ignore[valid-type]  # the model's own list
     aggression: Share | None = Field(None, description=AGGRESSION + "; default: as the strategy says")
@@ -115,7 +115,7 @@ class PlacedFielder(ToolArguments):
 
 
 class SetField(ToolArguments):
-    """Set the field until changed: a preset, or nine fielders of your own."""
+    """Set the field until changed: a preset or nine fielders. One of the overhead calls, once a ball."""
 
     preset: str | None = Field(None, max_length=40, description="Default: standard, what real sides set here")
     fielders: list[PlacedFielder] | None = Field(
@@ -233,9 +233,20 @@ TOOLS: Final[dict[str, type[ToolArguments]]] = {
 """The arguments of each tool, by its name."""
 
 OVERHEAD: Final = frozenset(
-    {"set_strategy", "set_bowling_strategy", "plan_delivery", "reflect_after_ball", "analyze_situation"}
+    {
+        "set_strategy",
+        "set_bowling_strategy",
+        "set_field",
+        "plan_delivery",
+        "plan_shot",
+        "reflect_after_ball",
+        "analyze_situation",
+    }
 )
-"""Tools of which three an over are free."""
+"""Tools of which one a ball, six an over, are free."""
+
+ONCE_A_BALL: Final = frozenset({"set_field", "plan_shot"})
+"""Tools that may be used once for each ball."""
 
 
 def argument_schema(tool: str) -> dict[str, Any]:

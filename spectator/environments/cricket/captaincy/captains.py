@@ -276,6 +276,10 @@ def _preset(style: Style) -> Preset:
 _RANDOM: Final = Preset("random", "Random captain", "Draws any legal tool.", "random", RandomPolicy)
 
 CAPTAINS: Final[dict[str, Preset]] = {style.name: _preset(style) for style in STYLES} | {"random": _RANDOM}
+RATINGS: Final[dict[str, float]] = {"aggressive": -26.0}
+"""Elo points above the percentage captain, of those who differ from it by more than the error of 2,000
+matches (docs/evaluation-heuristics.md)."""
+
 _SELF: Final = replace(
     CAPTAINS["heuristic"],
     name="self",

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from spectator.environments.cricket.ball.vocabulary import DeliveryPlan
 from spectator.environments.cricket.captaincy.arguments import (
+    ONCE_A_BALL,
     OVERHEAD,
     TOOLS,
     AnalyzeSituation,
@@ -31,7 +32,6 @@ from spectator.environments.cricket.laws.deliveries import Side
 from spectator.environments.cricket.laws.innings import LawBroken
 from spectator.environments.cricket.laws.result import other
 from spectator.environments.cricket.laws.scorer import may_bat
-from spectator.environments.cricket.match import event_data
 from spectator.environments.cricket.match.advice import analyze, usual_bowler
 from spectator.environments.cricket.match.captain_state import CALLS_A_TURN, CaptainState
 from spectator.environments.cricket.match.field import check_field, legal_presets
@@ -85,6 +85,8 @@ def legal_tools(game: Game, phase: Phase, actor: Side | None) -> tuple[str, ...]
     tools = _legal(
         phase, captain.turn_calls >= CALLS_A_TURN, captain.plan is not None, captain.reflected, frozen
     )
+    if captain.turn_tools:
+        tools = tuple(tool for tool in tools if tool not in captain.turn_tools)
     return (_SESSION.get(tools[0], tools[0]), *tools[1:]) if game.decisions == "session" else tools
 
 
@@ -192,12 +194,15 @@ def use(game: Game, side: Side, tool: str, arguments: ToolArguments) -> None:
     captain = game.captains[side]
     _USE[tool](game, side, captain, arguments)
     captain.calls += 1
+    captain.refused_in_a_row = 0
     if tool in ADVANCING:
         captain.turn_calls = 0
         if game.decisions != "ball" and game.match is not None:
             play_on(game)
         return
     captain.turn_calls += 1
+    if tool in ONCE_A_BALL:
+        captain.turn_tools = [*captain.turn_tools, tool]
     if tool in OVERHEAD and game.match is not None:
         if captain.free_calls:
             captain.free_calls -= 1
@@ -277,16 +282,13 @@ def _reflect(game: Game, side: Side, captain: CaptainState, arguments: ReflectAf
 
 
 def _select_batter(game: Game, side: Side, captain: CaptainState, arguments: SelectBatter) -> None:
-    match = game.playing
     opening = game.phase == "openers"
     if arguments.partner is not None and not opening:
         raise LawBroken("arguments.partner", "A partner is named only when the openers are chosen.")
     chosen = [_batter(game, arguments.batter, None)]
     if opening:
         chosen.append(_batter(game, arguments.partner, chosen[0]))
-    for player in chosen:
-        match.send_in(player)
-        game.emit("batter_selected", event_data.batter_selected(match, player))
+    game.send_in(*chosen)
 
 
 def _batter(game: Game, name: str | None, taken: int | None) -> int:

@@ -14,17 +14,13 @@ from spectator.environments.cricket.match.field import Field, standard_field
 if TYPE_CHECKING:
     from spectator.environments.cricket.match.orders import Orders
 
-FREE_CALLS: Final = 3
-"""Overhead calls an over that cost nothing."""
+FREE_CALLS: Final = 6
+"""Overhead calls an over that cost nothing: one a ball."""
 
 CALLS_A_TURN: Final = 8
 """Calls that do not advance the game between two that do; a captain may not think for ever."""
 
 NOTES_KEPT: Final = 5
-
-KEPT_SHARE: Final = 0.7
-"""How much of a ball's coherence is keeping to the plan; the rest is how near the intent was to what real
-sides do in that very situation, so that declaring an extreme and sticking to it is not enough."""
 
 _OPENING_FIELD: Final = standard_field(RING_LIMIT)
 
@@ -46,8 +42,10 @@ class CaptainState:
         free_calls: Overhead calls left that cost nothing this over.
         turn_calls: Calls since the game last went on.
         reflected: Whether the last ball was looked back at.
+        turn_tools: Tools that may be used once a ball, if they were used for the next one.
         calls: All accepted calls.
         refusals: All refused calls.
+        refused_in_a_row: Refused calls since the last accepted one.
         charged: Overhead calls beyond the free ones.
         plan_changes: Updates of the match plan.
         closeness: Sum over balls of how coherent the deed was, each 0 .. 1; see :meth:`judge`.
@@ -70,8 +68,10 @@ class CaptainState:
     free_calls: int = FREE_CALLS
     turn_calls: int = 0
     reflected: bool = True
+    turn_tools: list[str] = dataclasses.field(default_factory=list)
     calls: int = 0
     refusals: int = 0
+    refused_in_a_row: int = 0
     charged: int = 0
     plan_changes: int = 0
     closeness: float = 0.0
@@ -103,15 +103,13 @@ class CaptainState:
             self.notes = [*self.notes, text][-NOTES_KEPT:]
 
     def judge(self, role: str, phase: str, intent: float) -> None:
-        """Compare a deed with the plan in force and with real sides'; without a plan it counts nothing.
+        """Compare a deed with the plan in force; without a plan it counts nothing.
 
         Args:
             role: ``batting`` or ``bowling``.
             phase: ``powerplay``, ``middle`` or ``death``.
-            intent: Aggression or attack of the ball.
+            intent: Aggression or attack of the ball, a planned stroke's own share included.
         """
         self.balls += 1
         if self.bound is not None:
-            kept = max(0.0, 1.0 - 2.0 * abs(intent - self.bound[f"{role}_{phase}"]))
-            apt = 1.0 - 2.0 * abs(intent - NEUTRAL)
-            self.closeness += KEPT_SHARE * kept + (1.0 - KEPT_SHARE) * apt
+            self.closeness += max(0.0, 1.0 - 2.0 * abs(intent - self.bound[f"{role}_{phase}"]))

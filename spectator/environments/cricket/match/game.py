@@ -6,11 +6,13 @@ import random
 from collections.abc import Callable, Mapping
 from typing import Any, Final, Literal
 
+from spectator.environments.cricket.ball.plan_effects import LOFT
 from spectator.environments.cricket.ball.sampler import BallModel
 from spectator.environments.cricket.laws.deliveries import SIDES, Side, mark
 from spectator.environments.cricket.laws.formats import Format
 from spectator.environments.cricket.laws.innings import LawBroken
 from spectator.environments.cricket.match import event_data
+from spectator.environments.cricket.match.account import Account
 from spectator.environments.cricket.match.captain_state import CaptainState
 from spectator.environments.cricket.match.engine import BattingIntent, BowlingIntent, Match, PlayedBall
 from spectator.environments.cricket.match.field import STANDARD, Field, standard_field
@@ -28,6 +30,15 @@ Phase = Literal[
 RECENT_BALLS: Final = 12
 
 
+def shown_aggression(intent: BattingIntent) -> float:
+    """The aggression that an intent comes to: a slog is none to block with, whatever the level says.
+
+    >>> shown_aggression(BattingIntent(0.3)), shown_aggression(BattingIntent(0.3, "slog"))
+    (0.3, 0.55)
+    """
+    return min(1.0, max(0.0, intent.aggression + LOFT.get(intent.shot or "", 0.0)))
+
+
 class Game:
     """A game from the toss to the result.
 
@@ -39,6 +50,7 @@ class Game:
         caller: Who calls the toss.
         super_over: Whether a tie is decided by super overs.
         decisions: How much one decision of a captain covers.
+        account: Keeps account of what decisions are worth; nobody does when left out.
         futures: How many futures to play for the forecast after each ball; 0 for no forecast.
         forecast_seed: Makes the seed of a forecast from its number.
     """
@@ -53,6 +65,7 @@ class Game:
         caller: Side,
         super_over: bool,
         decisions: Decisions = "ball",
+        account: Account | None = None,
         futures: int = 0,
         forecast_seed: Callable[[int], int] = int,
     ) -> None:
@@ -63,6 +76,7 @@ class Game:
         self.caller = caller
         self.super_over = super_over
         self.decisions: Decisions = decisions
+        self.account = account
         self.futures = futures
         self.forecast_seed = forecast_seed
         self.toss_winner: Side | None = None
@@ -70,6 +84,7 @@ class Game:
         self.called = ""
         self.match: Match | None = None
         self.captains: dict[Side, CaptainState] = {side: CaptainState() for side in SIDES}
+        self.cut: str | None = None
         self.bowler_ready = False
         self.recent: list[str] = []
         self.this_over: list[str] = []
@@ -80,6 +95,8 @@ class Game:
     def turn(self) -> tuple[Phase, Side | None]:
         """What is being decided and by whom; nobody once the match is over."""
         match = self.match
+        if self.cut is not None:
+            return "over", None
         if match is None:
             return ("toss", self.caller) if self.toss_winner is None else ("elect", self.toss_winner)
         if self.decisions != "ball":
@@ -147,6 +164,8 @@ class Game:
         self.match = Match(
             self.format, self.teams, batting_first, self.model, self.rng, super_over=self.super_over
         )
+        if self.account is not None:
+            self.account.begun(self.match)
         self.announce_innings()
         self._forecast({"batting_value": 0.0, "bowling_value": 0.0})
 
@@ -164,12 +183,24 @@ class Game:
     def begin_over(self, bowler: int) -> None:
         """Give the ball to a bowler and count free calls anew."""
         match = self.playing
+        match.check_bowler(bowler)
+        if self.account is not None:
+            self.account.choosing_bowler(match, bowler)
         match.give_ball(bowler)
         self.this_over = []
         for captain in self.captains.values():
             captain.begin_over()
         self.emit("bowler_selected", event_data.bowler_selected(match, bowler))
         self.emit("over_started", event_data.over_started(match))
+
+    def send_in(self, *batters: int) -> None:
+        """Send in the batters awaited, the striker first."""
+        match = self.playing
+        if self.account is not None:
+            self.account.choosing_batters(match, batters)
+        for player in batters:
+            match.send_in(player)
+            self.emit("batter_selected", event_data.batter_selected(match, player))
 
     def play_ball(self) -> PlayedBall:
         """Bowl the ball for which both captains are ready, and emit every event that follows from it."""
@@ -182,12 +213,15 @@ class Game:
             self.segment(),
         )
         values = self._values(batting_intent, bowling_intent)
+        if self.account is not None:
+            self.account.deciding(match, batting_intent, bowling_intent)
         played = match.play(batting_intent, bowling_intent)
-        batting.judge("batting", segment, batting_intent.aggression)
+        batting.judge("batting", segment, shown_aggression(batting_intent))
         bowling.judge("bowling", segment, bowling_intent.attack)
         batting.shot = batting.shot_aggression = None
         for captain in (batting, bowling):
-            captain.reflected, captain.analysis, captain.turn_calls = False, None, 0
+            captain.reflected, captain.analysis = False, None
+            captain.turn_calls, captain.turn_tools = 0, []
         self.bowler_ready = False
         self.last_ball = event_data.ball_bowled(match, played, batting_intent, bowling_intent)
         sign = mark(played.counted)
@@ -195,6 +229,8 @@ class Game:
         self.this_over = [*self.this_over, sign]
         self._emit_ball(played)
         self.open_field()
+        if self.account is not None:
+            self.account.happened(match)
         self._forecast(values)
         return played
 

@@ -9,7 +9,6 @@ from spectator.environments.cricket.ball.vocabulary import DeliveryPlan
 from spectator.environments.cricket.laws.deliveries import Side
 from spectator.environments.cricket.laws.innings import Innings
 from spectator.environments.cricket.laws.scorer import may_bat
-from spectator.environments.cricket.match import event_data
 from spectator.environments.cricket.match.advice import usual_bowler
 from spectator.environments.cricket.match.captain_state import CaptainState
 from spectator.environments.cricket.match.engine import Match, PlayedBall
@@ -155,9 +154,7 @@ def _after(game: Game, played: PlayedBall, batter: CaptainState, batting: Orders
     """Send in the next batter, unless the captain wants to choose, and see who asked to be asked."""
     match = game.playing
     if match.awaited == "batter" and (batting["next_batters"] or not batting["ask"]["wicket"]):
-        player = _next_batter(match, batting)
-        match.send_in(player)
-        game.emit("batter_selected", event_data.batter_selected(match, player))
+        game.send_in(_next_batter(match, batting))
     now = rate_of(match.current)  # no innings ended, so it is that of the ball
     for captain in game.captains.values():
         orders = captain.orders

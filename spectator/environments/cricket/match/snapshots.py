@@ -18,8 +18,8 @@ from spectator.environments.cricket.match.game import Game
 from spectator.events import Fact
 
 _PLAIN_FIELDS = tuple(name for name in CaptainState.__slots__ if name not in ("delivery", "field"))
-_WHOLE = {"seed", "episode_id", "options", "random", "game", "seats", "pending", "match"}
-_GAME = ("toss_winner", "elected", "called", "bowler_ready", "recent", "this_over", "last_ball")
+_WHOLE = {"seed", "episode_id", "options", "steps", "random", "game", "seats", "pending", "match"}
+_GAME = ("cut", "toss_winner", "elected", "called", "bowler_ready", "recent", "this_over", "last_ball")
 
 
 def public_state(game: Game | None) -> dict[str, Any]:
@@ -37,7 +37,7 @@ def public_state(game: Game | None) -> dict[str, Any]:
     return {
         "phase": game.phase,
         "actor": game.actor,
-        "done": result is not None,
+        "done": result is not None or game.cut is not None,
         "overs": game.format.overs,
         "toss": {"winner": game.toss_winner, "elected": game.elected} if game.elected else None,
         "innings": innings,
@@ -47,16 +47,18 @@ def public_state(game: Game | None) -> dict[str, Any]:
     }
 
 
-def dump(game: Game, seed: int, episode_id: str, options: Mapping[str, Any]) -> bytes:
+def dump(game: Game, seed: int, episode_id: str, options: Mapping[str, Any], steps: int) -> bytes:
     """The whole game as JSON bytes."""
     version, internal, gauss = game.rng.getstate()
     whole = {
         "seed": seed,
         "episode_id": episode_id,
         "options": dict(options),
+        "steps": steps,
         "random": [version, list(internal), gauss],
         "game": {name: getattr(game, name) for name in _GAME},
         "seats": {side: _dump_captain(captain) for side, captain in game.captains.items()},
+        "account": None if game.account is None else game.account.dump(),
         "pending": [[fact.type, fact.data] for fact in game.pending],
         "match": None if game.match is None else _dump_match(game.match),
     }
@@ -72,7 +74,7 @@ def header(snapshot: bytes) -> dict[str, Any]:
     loaded = json.loads(snapshot)
     if not isinstance(loaded, dict) or not _WHOLE <= loaded.keys():
         raise ValueError("not a snapshot of a cricket match")
-    return {name: loaded[name] for name in ("seed", "episode_id", "options")}
+    return {name: loaded[name] for name in ("seed", "episode_id", "options", "steps")}
 
 
 def load(snapshot: bytes, game: Game) -> Game:
@@ -84,6 +86,8 @@ def load(snapshot: bytes, game: Game) -> Game:
     game.pending = [Fact(kind, data) for kind, data in whole["pending"]]
     if whole["match"] is not None:
         game.match = _load_match(whole["match"], game)
+    if game.account is not None and whole["account"] is not None:
+        game.account.load(whole["account"])
     version, internal, gauss = whole["random"]
     game.rng.setstate((version, tuple(internal), gauss))
     return game

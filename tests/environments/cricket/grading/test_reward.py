@@ -168,8 +168,10 @@ def test_refusals_and_charged_calls_cost_validity() -> None:
     def rubric(extra: Callable[[Observation], Mapping[str, Any] | None]) -> float:
         usual = heuristic_of(1)
         told = play(1, lambda seen: extra(seen) or usual(seen), max_overs=1)
+        overs.append(sum(innings["balls"] for innings in told.environment.state["innings"]) / 6)
         return float(told.last.metadata["rubric"]["tool_validity"])
 
+    overs: list[float] = []
     left = [3]
 
     def wrong(observation: Observation) -> Mapping[str, Any] | None:
@@ -177,7 +179,9 @@ def test_refusals_and_charged_calls_cost_validity() -> None:
         return {"tool": "nonsense"} if left[0] >= 0 else None
 
     assert rubric(lambda observation: None) == 1.0
-    assert rubric(wrong) == pytest.approx(1.0 - 3 * reward.REFUSAL_COST)
+    assert rubric(wrong) == pytest.approx(1.0 / (1.0 + 3 / max(1.0, overs[-1])), abs=1e-6)
+    left[0] = 40
+    assert 0.0 < rubric(wrong) < 0.1, "it falls with every refusal and never runs out"
 
 
 def test_quality_is_measured_against_the_resource_par() -> None:
@@ -225,7 +229,7 @@ def test_a_target_that_was_missed_is_worth_no_more_than_it_was() -> None:
 
 def test_coherence_is_one_for_deeds_as_planned_and_nought_without_a_plan() -> None:
     assert play(1, "heuristic", max_overs=2).last.metadata["rubric"]["coherence"] == 1.0
-    assert 0.8 < play(1, "aggressive", max_overs=2).last.metadata["rubric"]["coherence"] < 1.0
+    assert play(1, "aggressive", max_overs=2).last.metadata["rubric"]["coherence"] == 1.0
     environment = play(1, "heuristic", "cricsheet", max_overs=2).environment
     game = environment._game
     assert game is not None

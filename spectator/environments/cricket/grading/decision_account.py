@@ -1,0 +1,217 @@
+"""The account of a match in win chances: what each captain's decisions did, and what luck did.
+
+Every change of the chance to win belongs to exactly one of three parts: what the one captain decided, what
+the other did, and the luck of the ball, so that they add up to the result less the chance at the start. A
+decision is weighed against the usual one in the same state (real sides' intent, the standard field, the
+side's usual bowler, the next batter of the order), over all outcomes of the ball: what came of it does not
+enter, and the same random numbers cannot be luckier for one captain than for another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from spectator.environments.cricket.ball.sampler import BallModel
+from spectator.environments.cricket.ball.situation import Situation
+from spectator.environments.cricket.forecast.monte_carlo import ForecastState, plan_overs
+from spectator.environments.cricket.grading.win_table import Table, WinTable, reply_to
+from spectator.environments.cricket.laws.deliveries import SIDES, Side
+from spectator.environments.cricket.laws.result import other
+from spectator.environments.cricket.match.advice import usual_bowler
+from spectator.environments.cricket.match.engine import BattingIntent, BowlingIntent, Match
+from spectator.environments.cricket.match.field import standard_field
+from spectator.environments.cricket.match.forecasting import forecast_state
+from spectator.environments.cricket.people.team import Team
+
+EVEN: Final = 0.5
+"""Chance of both sides where the tables say nothing: at a toss and in super overs."""
+
+_PLAIN: Final = tuple(name for name in ForecastState._fields if name not in ("batting", "bowling"))
+
+
+class DecisionAccount:
+    """Keeps account of one match; see :class:`spectator.environments.cricket.match.account.Account`.
+
+    Attributes:
+        start: Chance of the home side when play began.
+        now: Its chance now; its result once the match is over.
+        decided: What each side's own decisions have done to its own chance so far.
+    """
+
+    def __init__(self, model: BallModel, teams: Mapping[Side, Team]) -> None:
+        self._model = model
+        self._teams = teams
+        self._table: WinTable | None = None
+        self._batting: Side = "home"
+        self._innings = 0
+        self._opening: ForecastState | None = None
+        self._reply: Table | None = None
+        self.start = self.now = EVEN
+        self.decided: dict[Side, float] = dict.fromkeys(SIDES, 0.0)
+
+    @property
+    def luck(self) -> float:
+        """What luck has done to the home side's chance so far."""
+        return self.now - self.start - self.decided["home"] + self.decided["away"]
+
+    def begun(self, match: Match) -> None:
+        """Play is about to begin."""
+        self._look(match)
+        self.start = self.now
+
+    def choosing_bowler(self, match: Match, bowler: int) -> None:
+        """A bowler is about to be given the over: worth the table with him less that with the usual one."""
+        state = forecast_state(match)
+        if state is None:
+            return
+        usual = usual_bowler(match)
+        self._use(match, _with_bowler(state, bowler))
+        if bowler != usual and bowler in match.eligible_bowlers():
+            gained = self._chance(match) - self._solved(match, _with_bowler(state, usual)).chance(
+                state.balls, state.wickets, state.runs
+            )
+            self.decided[match.fielding_side] -= gained
+        self._settle(match)
+
+    def choosing_batters(self, match: Match, batters: Sequence[int]) -> None:
+        """Batters are about to be sent in: worth the table with them less that with the next in the order."""
+        state = forecast_state(match)
+        if state is None:
+            return
+        chosen = _with_batters(state, match, batters)
+        if chosen != state:
+            self._use(match, chosen)
+            usual = self._solved(match, state).chance(state.balls, state.wickets, state.runs)
+            self.decided[match.batting_side] += self._chance(match) - usual
+            self._settle(match)
+
+    def deciding(self, match: Match, batting: BattingIntent, bowling: BowlingIntent) -> None:
+        """A ball is about to be bowled."""
+        innings = match.current
+        usual_bat = BattingIntent()
+        usual_bowl = BowlingIntent(field=standard_field(innings.format.outside_limit(innings.balls)))
+        usual = match.situation(usual_bat, usual_bowl)
+        table = self._table
+        if table is None or usual is None or (batting == usual_bat and bowling == usual_bowl):
+            return
+        values = table.after(innings.balls, innings.wickets, innings.runs)
+        default = self._worth(usual, values)
+        if batting != usual_bat:
+            chosen = match.situation(batting, usual_bowl)
+            assert chosen is not None
+            self.decided[match.batting_side] += self._worth(chosen, values) - default
+        if bowling != usual_bowl:
+            chosen = match.situation(usual_bat, bowling)
+            assert chosen is not None
+            self.decided[match.fielding_side] -= self._worth(chosen, values) - default
+
+    def happened(self, match: Match) -> None:
+        """A ball was bowled; a table serves its innings until an over begins."""
+        if match.result is not None:
+            winner = match.result.winner
+            self.now = EVEN if winner is None else float(winner == "home")
+        elif self._table is None or match.number != self._innings:
+            self._look(match)
+        else:
+            self._settle(match)
+
+    def dump(self) -> dict[str, Any]:
+        """All that :meth:`load` needs, plain JSON."""
+        return {
+            "start": self.start,
+            "now": self.now,
+            "decided": dict(self.decided),
+            "batting": self._batting,
+            "innings": self._innings,
+            "table": None if self._table is None else _plain(self._table.state),
+            "opening": None if self._opening is None else _plain(self._opening),
+        }
+
+    def load(self, data: Mapping[str, Any]) -> None:
+        """Go on from where :meth:`dump` was called."""
+        self.start, self.now, self.decided = data["start"], data["now"], dict(data["decided"])
+        self._batting, self._innings = data["batting"], data["innings"]
+        self._table = self._opening = self._reply = None
+        if data["opening"] is not None:
+            self._opening = self._state(data["opening"], self._batting)
+            self._reply = reply_to(self._opening, self._model)
+        if data["table"] is not None:
+            self._table = WinTable(self._state(data["table"], self._batting), self._model, self._reply)
+
+    def _worth(self, at: Situation, values: Sequence[float]) -> float:
+        return sum(p * value for p, value in zip(self._model.weights(at), values, strict=True))
+
+    def _look(self, match: Match) -> None:
+        """Make a table for where the match stands, if the tables know such a place."""
+        state = forecast_state(match)
+        if state is None:
+            self._table, self.now = None, EVEN
+            return
+        self._table = self._solved(match, state)
+        self._settle(match)
+
+    def _use(self, match: Match, state: ForecastState) -> None:
+        """Take the table of ``state``; the one in hand where it holds the same plans."""
+        if self._table is None or self._innings != match.number or not _covers(self._table, state):
+            self._table = self._solved(match, state)
+
+    def _solved(self, match: Match, state: ForecastState) -> WinTable:
+        self._batting, self._innings = match.batting_side, match.number
+        if state.target is not None:
+            self._opening = self._reply = None
+        elif self._reply is None:
+            self._opening = state
+            self._reply = reply_to(state, self._model)
+        return WinTable(state, self._model, self._reply)
+
+    def _chance(self, match: Match) -> float:
+        assert self._table is not None
+        innings = match.current
+        return self._table.chance(innings.balls, innings.wickets, innings.runs)
+
+    def _settle(self, match: Match) -> None:
+        chance = self._chance(match)
+        self.now = chance if match.batting_side == "home" else 1.0 - chance
+
+    def _state(self, plain: Mapping[str, Any], batting: Side) -> ForecastState:
+        values: dict[str, Any] = {
+            name: tuple(value) if isinstance(value, list) else value for name, value in plain.items()
+        }
+        return ForecastState(
+            **values, batting=self._teams[batting].players, bowling=self._teams[other(batting)].bowlers
+        )
+
+
+def _plain(state: ForecastState) -> dict[str, Any]:
+    return {name: getattr(state, name) for name in _PLAIN}
+
+
+def _with_bowler(state: ForecastState, bowler: int) -> ForecastState:
+    left = list(state.overs_left)
+    left[bowler] = max(0, left[bowler] - 1)
+    return state._replace(bowler=bowler, overs_left=tuple(left))
+
+
+def _with_batters(state: ForecastState, match: Match, batters: Sequence[int]) -> ForecastState:
+    """``state`` with these batters where the next of the order are expected."""
+    line = [state.striker, state.partner, *state.to_come]
+    innings = match.current
+    at = [place for place, one in enumerate((innings.striker, innings.non_striker)) if one is None]
+    rest = [player for player in line if player not in batters]
+    for place, batter in zip(at, batters, strict=False):
+        rest.insert(place, batter)
+    return state._replace(striker=rest[0], partner=rest[1], to_come=tuple(rest[2:]))
+
+
+def _covers(table: WinTable, state: ForecastState) -> bool:
+    """Whether ``table`` has the same batters in and to come, and the same bowlers for what is left."""
+    old = table.state
+    over = state.balls // 6
+    return (
+        old.wickets == state.wickets
+        and old.balls <= state.balls
+        and {old.striker, old.partner} == {state.striker, state.partner}
+        and old.to_come == state.to_come
+        and plan_overs(old)[over:] == plan_overs(state)[over:]
+    )

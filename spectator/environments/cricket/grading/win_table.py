@@ -1,0 +1,254 @@
+"""Win chances at every score of an innings that can be reached, by dynamic programming.
+
+It values decisions while a captain learns, where the Monte Carlo forecast would be too dear: one table serves
+an over. Both sides do what real sides do, the bowlers planned and the batters to come are the match's own,
+and pitch and day are unknown. What it leaves out is small: who of the pair faces, free hits, rhythm.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spectator.environments.cricket.ball.sampler import BallModel
+from spectator.environments.cricket.ball.tables import (
+    CATEGORIES,
+    FOUR,
+    NO_BALL,
+    RATE_PLACES,
+    RUN_OUT,
+    SET_LIMITS,
+    SIX,
+    STYLE_INDEX,
+    WICKET,
+    WIDE,
+    effect_scale,
+)
+from spectator.environments.cricket.forecast.arrays import (
+    MAX_REQUIRED,
+    ModelArrays,
+    SituationWeights,
+    model_arrays,
+    rate_places,
+    situation_weights,
+)
+from spectator.environments.cricket.forecast.monte_carlo import ForecastState, plan_overs
+from spectator.environments.cricket.people.players import Player
+
+Table = NDArray[np.float32]
+
+RUNS: Final = (0, 1, 2, 3, 4, 6, 0, 0, 1, 2, 1)
+"""Runs that each category brings, about: a wide one, a no-ball two, a bye one."""
+
+_NODES: Final = (-math.sqrt(3.0), 0.0, math.sqrt(3.0))
+_SHARES: Final = (1 / 6, 2 / 3, 1 / 6)
+"""Three values of a normal variable that stand for all (Gauss and Hermite), and their weights."""
+
+_RUNS_A_BALL: Final = 2.0
+_SPARE_RUNS: Final = 60
+"""Totals beyond this many runs a ball and so many more are taken for the last that is looked at."""
+
+_VALID: Final = tuple(category for category in range(CATEGORIES) if category not in (WIDE, NO_BALL))
+
+
+class WinTable:
+    """Chances of the side that bats now to win, at every score from a state on.
+
+    Args:
+        state: Where the match stands: as the forecast has it.
+        model: The ball model.
+        reply: What a first innings is worth, by its total (see :func:`reply_to`); not read in a chase.
+    """
+
+    __slots__ = ("_chances", "_lost", "_start", "_target", "state")
+
+    def __init__(self, state: ForecastState, model: BallModel, reply: Table | None = None) -> None:
+        self.state = state
+        self._start, self._lost, self._target = state.balls, state.wickets, state.target
+        weights = _weights(state, model, chasing=state.target is not None)
+        if state.target is None:
+            if reply is None:
+                raise ValueError("a first innings is worth what the reply to it leaves")
+            first = min(state.runs, reply.shape[1] - 1)
+            solved = _first_innings(state, weights, reply[:, first:])
+        else:
+            solved = _chase(state, weights, state.target - state.runs)
+        self._chances: Table = np.einsum("k,bwkn->bwn", np.array(_SHARES, dtype=np.float32), solved)
+
+    def chance(self, balls: int, wickets: int, runs: int) -> float:
+        """Chance of the batting side once the innings has come to this score.
+
+        Args:
+            balls: Valid balls bowled, from the state's on.
+            wickets: Wickets lost, from the state's on.
+            runs: Runs scored.
+        """
+        place = runs - self.state.runs if self._target is None else max(0, self._target - runs)
+        lost = min(wickets, self.state.wickets_limit) - self._lost
+        of_score = self._chances[balls - self._start, lost]
+        return float(of_score[min(place, len(of_score) - 1)])
+
+    def after(self, balls: int, wickets: int, runs: int) -> list[float]:
+        """The same after each of the eleven categories of the next ball."""
+        last = self.state.innings_balls
+        return [
+            self.chance(
+                min(last, balls + (category not in (WIDE, NO_BALL))),
+                wickets + (category in (WICKET, RUN_OUT)),
+                runs + gained,
+            )
+            for category, gained in enumerate(RUNS)
+        ]
+
+
+def reply_to(state: ForecastState, model: BallModel) -> Table:
+    """Chance that the side batting first wins, by what is known of the day and by its total.
+
+    Args:
+        state: A first innings.
+        model: The ball model.
+
+    Returns:
+        Shape ``(3, totals)``: one row for each value of the day's effect that the table looks at.
+    """
+    chase = state._replace(
+        balls=0, runs=0, wickets=0, target=1, striker=0, striker_balls=0, partner=1, partner_balls=0,
+        to_come=tuple(range(2, 11)), batting=state.bowling, bowling=state.batting, bowler=None,
+        last_bowler=None, free_hit=False,
+        overs_left=tuple(state.bowler_overs if player.bowls else 0 for player in state.batting),
+    )  # fmt: skip
+    cap = _most_runs(state.innings_balls)
+    solved = _chase(chase, _weights(chase, model, chasing=True), cap)[0, 0]
+    beaten = 1.0 - solved[:, np.minimum(np.arange(cap + 1) + 1, cap)]
+    result: Table = (_conditional(model) @ beaten).astype(np.float32)
+    return result
+
+
+def _most_runs(innings_balls: int) -> int:
+    return min(MAX_REQUIRED - 1, int(_RUNS_A_BALL * innings_balls) + _SPARE_RUNS)
+
+
+def _conditional(model: BallModel) -> Table:
+    """Weights of the second innings' effect given the first's: they share the match's."""
+    match_sd, innings_sd = model.tables.effect_sd
+    shared = match_sd**2 / max(1e-9, match_sd**2 + innings_sd**2)
+    rest = max(1e-6, 1.0 - shared**2)
+    rows = []
+    for first in _NODES:
+        density = [
+            share * math.exp(-(shared**2 * (first**2 + node**2) - 2.0 * shared * first * node) / (2.0 * rest))
+            for node, share in zip(_NODES, _SHARES, strict=True)
+        ]
+        rows.append([value / sum(density) for value in density])
+    return np.array(rows, dtype=np.float32)
+
+
+def _weights(state: ForecastState, model: BallModel, *, chasing: bool) -> Table:
+    """Probabilities of the categories.
+
+    Shape ``(balls left, wickets from the state's on, 3, 11)``; in a chase ``(..., rate places, 11)``.
+    """
+    arrays = model_arrays(model.tables)
+    balls, wickets = np.arange(state.balls, state.innings_balls), np.arange(state.wickets, 10)
+    at = situation_weights(arrays, state.innings_balls, state.powerplay_balls, chasing)
+    width = RATE_PLACES if chasing else 1
+    rows = at.row_of_ball[balls][:, None, None] + (wickets * width)[:, None] + np.arange(width)
+    base = at.weights[rows][:, :, None]
+    mean: Table | None = None
+    for place in (0, 1):
+        people = _people(state, model, arrays, at, balls, wickets, place)
+        part = base * people[:, :, :, None]
+        part /= part.sum(axis=-1, keepdims=True)
+        mean = part if mean is None else (mean + part) / 2
+    assert mean is not None
+    return mean if chasing else mean[:, :, :, 0]
+
+
+def _people(
+    state: ForecastState,
+    model: BallModel,
+    arrays: ModelArrays,
+    at: SituationWeights,
+    balls: NDArray[np.int64],
+    wickets: NDArray[np.int64],
+    place: int,
+) -> Table:
+    """What one of the pair and the bowler make of the weights: shape ``(balls, wickets, 3, 11)``."""
+    line = [state.batting[player] for player in (state.striker, state.partner, *state.to_come)]
+    batter = np.minimum(wickets - state.wickets + place, len(line) - 1)
+    bowler = np.array(plan_overs(state))[balls // 6]
+    faced = balls[:, None] // (wickets + 2)
+    bins = np.searchsorted(np.array(SET_LIMITS), faced, side="left")
+    person = at.phase_of_ball[balls][:, None] * 11 + np.array([one.order - 1 for one in line])[batter]
+    styles = np.array([STYLE_INDEX[one.style] for one in state.bowling])[bowler][:, None]
+    left = np.array([int(one.bats == "left") for one in line])[batter]
+    found = arrays.person[((person * 9 + bins) * 6 + styles) * 2 + left]
+    factors = np.ones((len(balls), len(wickets), len(_NODES), CATEGORIES), dtype=np.float32)
+    match_sd, innings_sd = model.tables.effect_sd
+    effect = model.level + math.hypot(match_sd, innings_sd) * np.array(_NODES)
+    effect = effect * effect_scale(state.innings_balls)
+    skill = _of(line, "bat_runs")[batter] * _of(state.bowling, "bowl_runs")[bowler][:, None]
+    shift = arrays.gain * np.log(skill)[:, :, None] + effect
+    factors[..., 0] = np.exp(-arrays.dot_share * shift)
+    factors[..., FOUR] = factors[..., SIX] = np.exp(shift)
+    out = _of(line, "bat_out")[batter] * _of(state.bowling, "bowl_wickets")[bowler][:, None]
+    factors[..., WICKET] = out[:, :, None] * np.exp(-arrays.wicket_share * effect)
+    factors[..., WIDE] = _of(state.bowling, "bowl_extras")[bowler][:, None, None]
+    factors[..., NO_BALL] = factors[..., WIDE]
+    weighed: Table = factors * found[:, :, None]
+    return weighed
+
+
+def _of(players: Sequence[Player], skill: str) -> Table:
+    return np.array([getattr(player, skill) for player in players], dtype=np.float32)
+
+
+def _first_innings(state: ForecastState, weights: Table, reply: Table) -> Table:
+    """Chances by balls, wickets, day and runs, from the state's balls and wickets on."""
+    runs = np.arange(reply.shape[1])
+    after = [np.minimum(runs + gained, runs[-1]) for gained in RUNS]
+    ends = np.broadcast_to(reply, (11 - state.wickets, *reply.shape))
+    return _solve(state, ends, after, lambda ball: weights[ball][:, :, None, :])
+
+
+def _chase(state: ForecastState, weights: Table, cap: int) -> Table:
+    """The same by runs still needed."""
+    need = np.arange(cap + 1)
+    after = [np.maximum(need - gained, 0) for gained in RUNS]
+    ends = np.where(need == 0, 1.0, np.where(need == 1, 0.5, 0.0)).astype(np.float32)
+    places = rate_places(state.innings_balls)
+
+    def of_ball(ball: int) -> Table:
+        left = state.innings_balls - state.balls - ball
+        by_need: Table = weights[ball][:, :, places[left, need]]
+        return by_need
+
+    return _solve(state, np.broadcast_to(ends, (11 - state.wickets, len(_NODES), cap + 1)), after, of_ball)
+
+
+def _solve(
+    state: ForecastState,
+    ends: NDArray[np.float32],
+    after: Sequence[NDArray[np.int64]],
+    weights: Callable[[int], Table],
+) -> Table:
+    """Go back from the last ball: shape ``(balls + 1, wickets + 1, 3, places)``."""
+    left, limit = state.innings_balls - state.balls, state.wickets_limit - state.wickets
+    table = np.empty((left + 1, *ends.shape), dtype=np.float32)
+    table[left] = ends
+    for ball in range(left - 1, -1, -1):
+        later, chances = table[ball + 1], weights(ball)
+        found = np.zeros_like(later[:-1])
+        for category in _VALID:
+            then = later[1:] if category in (WICKET, RUN_OUT) else later[:-1]
+            found += chances[..., category] * then[..., after[category]]
+        again = found / (1.0 - chances[..., WIDE] - chances[..., NO_BALL])
+        for category in (WIDE, NO_BALL):
+            found += chances[..., category] * again[..., after[category]]
+        table[ball, :-1] = found
+        table[ball, limit:] = ends[limit:]
+    return table

@@ -15,7 +15,7 @@ from typing import Any, Final
 from spectator.environments.cricket.ball.sampler import BallModel
 from spectator.environments.cricket.ball.situation import Situation
 from spectator.environments.cricket.forecast.monte_carlo import ForecastState, plan_overs
-from spectator.environments.cricket.grading.win_table import Table, WinTable, reply_to
+from spectator.environments.cricket.grading.win_table import Table, WinTable, reply_state, reply_to
 from spectator.environments.cricket.laws.deliveries import SIDES, Side
 from spectator.environments.cricket.laws.result import other
 from spectator.environments.cricket.match.advice import usual_bowler
@@ -27,7 +27,9 @@ from spectator.environments.cricket.people.team import Team
 EVEN: Final = 0.5
 """Chance of both sides where the tables say nothing: at a toss and in super overs."""
 
-_PLAIN: Final = tuple(name for name in ForecastState._fields if name not in ("batting", "bowling"))
+_PLAIN: Final = tuple(
+    name for name in ForecastState._fields if name not in ("batting", "bowling", "attack", "reply")
+)
 
 
 class DecisionAccount:
@@ -45,7 +47,7 @@ class DecisionAccount:
         self._table: WinTable | None = None
         self._batting: Side = "home"
         self._innings = 0
-        self._opening: ForecastState | None = None
+        self._opening: tuple[ForecastState, tuple[int, ...]] | None = None
         self._reply: Table | None = None
         self.start = self.now = EVEN
         self.decided: dict[Side, float] = dict.fromkeys(SIDES, 0.0)
@@ -124,8 +126,8 @@ class DecisionAccount:
             "decided": dict(self.decided),
             "batting": self._batting,
             "innings": self._innings,
-            "table": None if self._table is None else _plain(self._table.state),
-            "opening": None if self._opening is None else _plain(self._opening),
+            "table": None if self._table is None else _plain(self._table.state, self._table.plan),
+            "opening": None if self._opening is None else _plain(*self._opening),
         }
 
     def load(self, data: Mapping[str, Any]) -> None:
@@ -134,10 +136,11 @@ class DecisionAccount:
         self._batting, self._innings = data["batting"], data["innings"]
         self._table = self._opening = self._reply = None
         if data["opening"] is not None:
-            self._opening = self._state(data["opening"], self._batting)
-            self._reply = reply_to(self._opening, self._model)
+            self._opening = self._state(data["opening"]), tuple(data["opening"]["plan"])
+            self._reply = reply_to(self._opening[0], self._model, self._opening[1])
         if data["table"] is not None:
-            self._table = WinTable(self._state(data["table"], self._batting), self._model, self._reply)
+            state, plan = self._state(data["table"]), data["table"]["plan"]
+            self._table = WinTable(state, self._model, self._reply, plan)
 
     def _worth(self, at: Situation, values: Sequence[float]) -> float:
         return sum(p * value for p, value in zip(self._model.weights(at), values, strict=True))
@@ -161,8 +164,9 @@ class DecisionAccount:
         if state.target is not None:
             self._opening = self._reply = None
         elif self._reply is None:
-            self._opening = state
-            self._reply = reply_to(state, self._model)
+            plan = tuple(plan_overs(reply_state(state)))
+            self._opening = state, plan
+            self._reply = reply_to(state, self._model, plan)
         return WinTable(state, self._model, self._reply)
 
     def _chance(self, match: Match) -> float:
@@ -174,23 +178,28 @@ class DecisionAccount:
         chance = self._chance(match)
         self.now = chance if match.batting_side == "home" else 1.0 - chance
 
-    def _state(self, plain: Mapping[str, Any], batting: Side) -> ForecastState:
+    def _state(self, plain: Mapping[str, Any]) -> ForecastState:
         values: dict[str, Any] = {
-            name: tuple(value) if isinstance(value, list) else value for name, value in plain.items()
+            name: tuple(value) if isinstance(value, list) else value
+            for name, value in plain.items()
+            if name != "plan"
         }
-        return ForecastState(
-            **values, batting=self._teams[batting].players, bowling=self._teams[other(batting)].bowlers
-        )
+        batting, bowling = self._teams[self._batting].players, self._teams[other(self._batting)].bowlers
+        return ForecastState(**values, batting=batting, bowling=bowling)
 
 
-def _plain(state: ForecastState) -> dict[str, Any]:
-    return {name: getattr(state, name) for name in _PLAIN}
+def _plain(state: ForecastState, plan: Sequence[int]) -> dict[str, Any]:
+    """What a table was made of, but for the players; who bowled so far is in the plan."""
+    return {"plan": list(plan), **{name: getattr(state, name) for name in _PLAIN}}
 
 
 def _with_bowler(state: ForecastState, bowler: int) -> ForecastState:
     left = list(state.overs_left)
     left[bowler] = max(0, left[bowler] - 1)
-    return state._replace(bowler=bowler, overs_left=tuple(left))
+    attack = None if state.attack is None else state.attack.copy()
+    if attack is not None:
+        attack.take(bowler)
+    return state._replace(bowler=bowler, overs_left=tuple(left), attack=attack)
 
 
 def _with_batters(state: ForecastState, match: Match, batters: Sequence[int]) -> ForecastState:
@@ -213,5 +222,5 @@ def _covers(table: WinTable, state: ForecastState) -> bool:
         and old.balls <= state.balls
         and {old.striker, old.partner} == {state.striker, state.partner}
         and old.to_come == state.to_come
-        and plan_overs(old)[over:] == plan_overs(state)[over:]
+        and table.plan[over:] == tuple(plan_overs(state)[over:])
     )

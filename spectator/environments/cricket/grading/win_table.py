@@ -62,14 +62,22 @@ class WinTable:
         state: Where the match stands: as the forecast has it.
         model: The ball model.
         reply: What a first innings is worth, by its total (see :func:`reply_to`); not read in a chase.
+        plan: Who bowls each over; as the forecast expects when left out.
     """
 
-    __slots__ = ("_chances", "_lost", "_start", "_target", "state")
+    __slots__ = ("_chances", "_lost", "_start", "_target", "plan", "state")
 
-    def __init__(self, state: ForecastState, model: BallModel, reply: Table | None = None) -> None:
+    def __init__(
+        self,
+        state: ForecastState,
+        model: BallModel,
+        reply: Table | None = None,
+        plan: Sequence[int] | None = None,
+    ) -> None:
         self.state = state
+        self.plan = tuple(plan_overs(state) if plan is None else plan)
         self._start, self._lost, self._target = state.balls, state.wickets, state.target
-        weights = _weights(state, model, chasing=state.target is not None)
+        weights = _weights(state, model, self.plan, chasing=state.target is not None)
         if state.target is None:
             if reply is None:
                 raise ValueError("a first innings is worth what the reply to it leaves")
@@ -105,24 +113,31 @@ class WinTable:
         ]
 
 
-def reply_to(state: ForecastState, model: BallModel) -> Table:
+def reply_state(state: ForecastState) -> ForecastState:
+    """The reply to a first innings, before its first ball."""
+    return state._replace(
+        balls=0, runs=0, wickets=0, target=1, striker=0, striker_balls=0, partner=1, partner_balls=0,
+        to_come=tuple(range(2, 11)), batting=state.bowling, bowling=state.batting, bowler=None,
+        last_bowler=None, free_hit=False, attack=state.reply, reply=None,
+        overs_left=tuple(state.bowler_overs if player.bowls else 0 for player in state.batting),
+    )  # fmt: skip
+
+
+def reply_to(state: ForecastState, model: BallModel, plan: Sequence[int] | None = None) -> Table:
     """Chance that the side batting first wins, by what is known of the day and by its total.
 
     Args:
         state: A first innings.
         model: The ball model.
+        plan: Who bowls each over of the reply; as the forecast expects when left out.
 
     Returns:
         Shape ``(3, totals)``: one row for each value of the day's effect that the table looks at.
     """
-    chase = state._replace(
-        balls=0, runs=0, wickets=0, target=1, striker=0, striker_balls=0, partner=1, partner_balls=0,
-        to_come=tuple(range(2, 11)), batting=state.bowling, bowling=state.batting, bowler=None,
-        last_bowler=None, free_hit=False,
-        overs_left=tuple(state.bowler_overs if player.bowls else 0 for player in state.batting),
-    )  # fmt: skip
+    chase = reply_state(state)
+    plan = plan_overs(chase) if plan is None else plan
     cap = _most_runs(state.innings_balls)
-    solved = _chase(chase, _weights(chase, model, chasing=True), cap)[0, 0]
+    solved = _chase(chase, _weights(chase, model, plan, chasing=True), cap)[0, 0]
     beaten = 1.0 - solved[:, np.minimum(np.arange(cap + 1) + 1, cap)]
     result: Table = (_conditional(model) @ beaten).astype(np.float32)
     return result
@@ -147,7 +162,7 @@ def _conditional(model: BallModel) -> Table:
     return np.array(rows, dtype=np.float32)
 
 
-def _weights(state: ForecastState, model: BallModel, *, chasing: bool) -> Table:
+def _weights(state: ForecastState, model: BallModel, plan: Sequence[int], *, chasing: bool) -> Table:
     """Probabilities of the categories.
 
     Shape ``(balls left, wickets from the state's on, 3, 11)``; in a chase ``(..., rate places, 11)``.
@@ -160,7 +175,7 @@ def _weights(state: ForecastState, model: BallModel, *, chasing: bool) -> Table:
     base = at.weights[rows][:, :, None]
     mean: Table | None = None
     for place in (0, 1):
-        people = _people(state, model, arrays, at, balls, wickets, place)
+        people = _people(state, model, arrays, at, np.array(plan)[balls // 6], wickets, place)
         part = base * people[:, :, :, None]
         part /= part.sum(axis=-1, keepdims=True)
         mean = part if mean is None else (mean + part) / 2
@@ -173,14 +188,14 @@ def _people(
     model: BallModel,
     arrays: ModelArrays,
     at: SituationWeights,
-    balls: NDArray[np.int64],
+    bowler: NDArray[np.int64],
     wickets: NDArray[np.int64],
     place: int,
 ) -> Table:
     """What one of the pair and the bowler make of the weights: shape ``(balls, wickets, 3, 11)``."""
     line = [state.batting[player] for player in (state.striker, state.partner, *state.to_come)]
     batter = np.minimum(wickets - state.wickets + place, len(line) - 1)
-    bowler = np.array(plan_overs(state))[balls // 6]
+    balls = np.arange(state.balls, state.innings_balls)
     faced = balls[:, None] // (wickets + 2)
     bins = np.searchsorted(np.array(SET_LIMITS), faced, side="left")
     person = at.phase_of_ball[balls][:, None] * 11 + np.array([one.order - 1 for one in line])[batter]

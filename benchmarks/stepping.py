@@ -17,7 +17,7 @@ from typing import Any
 from benchmarks import nursery
 from spectator.environments.base import Environment
 from spectator.episodes.host import preparing
-from spectator.episodes.run.driver import Driver
+from spectator.episodes.run.driver import Driver, Emit
 from spectator.events import Fact
 from spectator.journal.attachments import Attachments
 from spectator.observations import Observation
@@ -79,7 +79,8 @@ def noting(note: Callable[[str], object]) -> type[Driver]:
 
         def __init__(self, *arguments: Any, **named: Any) -> None:
             super().__init__(*arguments, **named)
-            self._emit_plainly, self._emit = self._emit, self._emit_and_note
+            self._emit_plainly: Emit = self._emit
+            self._emit = self._emit_and_note
 
         async def _take_turn(self, observation: Observation) -> Any:
             self._began = time.perf_counter()
@@ -88,10 +89,16 @@ def noting(note: Callable[[str], object]) -> type[Driver]:
             self._loop_s = turn.cpu_s
             return taken
 
+        async def _recorded_plainly(
+            self, steps: Sequence[tuple[int, Sequence[Fact]]], attachments: Attachments | None
+        ) -> int:
+            taken = self._emit_plainly(steps, attachments=attachments)
+            return taken if isinstance(taken, int) else await taken
+
         async def _emit_and_note(
             self, steps: Sequence[tuple[int, Sequence[Fact]]], *, attachments: Attachments | None = None
         ) -> int:
-            telling = Metered(self._emit_plainly(steps, attachments=attachments))
+            telling = Metered(self._recorded_plainly(steps, attachments))
             recorded: int = await telling
             if self._began is not None:
                 took, self._began = time.perf_counter() - self._began, None

@@ -49,6 +49,33 @@ def timestamp(moment: datetime) -> str:
     return utc.isoformat(timespec="milliseconds").removesuffix("+00:00") + "Z"
 
 
+class Timestamps:
+    """Timestamps of a clock one after another; the text of a second is made once.
+
+    Args:
+        clock: Tells the time.
+
+    >>> stamp = Timestamps(SystemClock())
+    >>> len(stamp()), stamp()[-1]
+    (24, 'Z')
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._now = clock.now
+        self._second = datetime.min.replace(tzinfo=UTC)
+        self._text = ""
+
+    def __call__(self) -> str:
+        """The time now, as :func:`timestamp` writes it."""
+        moment = self._now()
+        within = moment - self._second
+        if within.seconds or within.days:
+            self._second = moment.astimezone(UTC).replace(microsecond=0)
+            self._text = self._second.isoformat()[:19]
+            within = moment - self._second
+        return f"{self._text}.{within.microseconds // 1000:03d}Z"
+
+
 async def first_of(*waits: Coroutine[Any, Any, object]) -> None:
     """Return when the first of ``waits`` is over; the others are cancelled."""
     loop = asyncio.get_running_loop()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import json.encoder
 from collections.abc import Callable, Mapping
+from copy import copy
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import Any, Final, Literal
@@ -151,7 +152,7 @@ class EventEncoder:
 
         Args:
             seq: See :class:`Event`.
-            at: See :class:`Event`.
+            at: See :class:`Event`; as :func:`spectator.clock.timestamp` writes it.
             turn: See :class:`Event`.
             kind: Its type.
             data: Its data as :func:`encode_json` writes them.
@@ -159,10 +160,19 @@ class EventEncoder:
         recorded = RecordedEvent.__new__(RecordedEvent)
         recorded.episode_id, recorded.seq, recorded.type = self._episode_id, seq, kind
         recorded.text = (
-            f'{self._head},"seq":{seq},"at":{_quoted(at)},"turn":{turn},"type":{_quoted(kind)},'
+            f'{self._head},"seq":{seq},"at":"{at}","turn":{turn},"type":{_quoted(kind)},'
             f'"data":{data},"patch":{{}}}}'
         )
         return recorded
+
+    def renumbered(self, recorded: RecordedEvent, seq: int) -> RecordedEvent:
+        """An event of :meth:`encode` under another number."""
+        numbered = f'{self._head},"seq":'
+        other = copy(recorded)
+        other.seq = seq
+        other.text = f"{numbered}{seq}{recorded.text.removeprefix(f'{numbered}{recorded.seq}')}"
+        vars(other).pop("event", None)  # the decoded one, if somebody looked at it
+        return other
 
 
 def record(event: Event) -> RecordedEvent:

@@ -60,6 +60,10 @@ class InlineStepper:
 
     async def step(self, action: Action, *, limit_s: float | None) -> Stepped:
         """See :meth:`Stepper.step`."""
+        return self.step_at_once(action, limit_s=limit_s)
+
+    def step_at_once(self, action: Action, *, limit_s: float | None) -> Stepped:
+        """See :meth:`Stepper.step`; for callers that need not wait for what is never waited for."""
         return self._call(limit_s, local.step, action)
 
     async def snapshot(self, *, limit_s: float | None) -> bytes:

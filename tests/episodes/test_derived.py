@@ -11,21 +11,32 @@ from typing import Any
 import pytest
 
 from spectator.bus.base import Overflow
+from spectator.bus.memory import MemoryBus
 from spectator.catalog import load_world
 from spectator.environments.base import World
 from spectator.environments.counting import WORLD as COUNTING
 from spectator.environments.counting.environment import CountingEnvironment
 from spectator.episodes.host.recovery import recover
 from spectator.episodes.record.derived import DerivedView
-from spectator.episodes.record.derived_stream import UNRECORDED_STEPS
+from spectator.episodes.record.derived_stream import UNRECORDED_STEPS, DerivedStream
 from spectator.episodes.record.reader import ViewReader
 from spectator.episodes.record.view import replay_state
 from spectator.episodes.replay import verify as verifying
 from spectator.episodes.replay.fork import ForkRequest
 from spectator.episodes.replay.verify import verify
 from spectator.episodes.run.pacing import Pace
+from spectator.episodes.run.plan import EpisodeRequest, plan_episode
 from spectator.errors import JournalUnavailable
-from spectator.events import EventEncoder, Fact, RecordedEvent, decode, encode_json
+from spectator.events import (
+    EpisodePaused,
+    EventEncoder,
+    Fact,
+    RecordedEvent,
+    Warned,
+    core_fact,
+    decode,
+    encode_json,
+)
 from spectator.journal.stores.sqlite import SqlJournal
 from spectator.steppers.opening import inline
 from tests.episodes.harness import supervising
@@ -215,6 +226,64 @@ def test_steps_share_a_commit_and_the_end_waits_for_all(tmp_path: Path) -> None:
     asyncio.run(scenario())
 
 
+def test_a_start_shares_a_commit_with_the_steps_after_it_and_is_acknowledged_once_recorded() -> None:
+    async def scenario() -> None:
+        async with supervising() as stage:
+            stage.supervisor.open_stepper = inline
+            episode = await stage.start(options={"turns": 200}, view="derived")
+            kinds = [one.type for one in stage.journal.appends[0]]
+            assert kinds[0] == "episode.started" and "step.taken" in kinds
+            await episode.wait()
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("turns", [3, 500], ids=["that ends at once", "that would go on"])
+def test_a_start_that_cannot_be_recorded_leaves_no_episode(turns: int) -> None:
+    async def scenario() -> None:
+        journal = RecordingJournal(fail_at=1, failure=JournalUnavailable("the disk is full"))
+        async with supervising(journal=journal) as stage:
+            stage.supervisor.open_stepper = inline
+            with pytest.raises(JournalUnavailable, match="the disk is full"):
+                await stage.start(options={"turns": turns}, view="derived")
+            await until(lambda: not stage.supervisor.running(), what="the slot is free")
+            assert not journal.events
+            episode = await stage.start(options={"turns": 3}, view="derived")
+            assert (await episode.wait()).reason == "finished"
+            assert {one.episode_id for one in journal.events} == {episode.episode_id}
+
+    asyncio.run(scenario())
+
+
+def test_steps_that_wait_are_numbered_anew_when_one_before_them_is_withdrawn() -> None:
+    async def scenario() -> None:
+        journal: Any = RecordingJournal(fail_at=2, failure=JournalUnavailable("the disk is full"))
+        stream = DerivedStream(
+            "ep-1",
+            "e",
+            world=COUNTING,
+            journal=journal,
+            bus=MemoryBus(),
+            clock=ManualClock(),
+            commit="batched",
+        )
+        plan = plan_episode(EpisodeRequest("counting", view="derived"), draw_seed=lambda: 7)
+        await stream.begin([(0, [core_fact(plan.started())])])
+        warned = [core_fact(Warned(message="one")), core_fact(Warned(message="two"))]
+        pausing = asyncio.ensure_future(
+            stream.emit(1, [core_fact(EpisodePaused(by="a test"))], patient=False)
+        )
+        await asyncio.sleep(0)
+        await stream.emit(1, warned)
+        with pytest.raises(JournalUnavailable):
+            await pausing
+        await stream.settle()
+        assert [one.type for one in journal.events] == ["episode.started", "warning", "warning"]
+        assert [one.seq for one in journal.events] == [one.event.seq for one in journal.events] == [1, 2, 3]
+
+    asyncio.run(scenario())
+
+
 def test_an_event_encoded_from_its_data_is_the_one_that_is_recorded() -> None:
     async def scenario() -> None:
         async with supervising() as stage:
@@ -227,6 +296,9 @@ def test_an_event_encoded_from_its_data_is_the_one_that_is_recorded() -> None:
                 patch = json.dumps(event.patch, separators=(",", ":"), ensure_ascii=False)
                 assert again.text.removesuffix("{}}") + patch + "}" == one.text
                 assert again.event == decode(again.text).event
+                later = encoder.renumbered(again, event.seq + 90)
+                assert later.event == replace(again.event, seq=event.seq + 90)
+                assert later.text == decode(later.text).text and later.seq == later.event.seq
 
     asyncio.run(scenario())
 

@@ -158,8 +158,12 @@ class EpisodeHandle:
     async def play(self, opening: Sequence[TurnFacts], attachments: Attachments | None = None) -> None:
         """Record its opening and what belongs to it, all or none, then play it to its end."""
         try:
-            await self._stream.emit_steps(opening, patient=False, attachments=attachments)
-            self._started.set_result(None)
+            recorded = self._stream.begin(opening, attachments)
+            if isinstance(recorded, asyncio.Future):
+                recorded.add_done_callback(self._begun)
+            else:
+                await recorded
+                self._started.set_result(None)
             await self._driver.run()
             await self._settle_record()
         except asyncio.CancelledError:
@@ -172,6 +176,16 @@ class EpisodeHandle:
             await self._driver.let_go()
         finally:
             self._settle()
+
+    def _begun(self, recorded: asyncio.Future[Any]) -> None:
+        """Whoever waits for the start learns whether it is recorded; play goes on meanwhile."""
+        if self._started.done() or recorded.cancelled():
+            return
+        error = recorded.exception()
+        if error is None:
+            self._started.set_result(None)
+        else:
+            self._started.set_exception(error)
 
     async def _settle_record(self) -> None:
         """Record what waits, where no end took it along."""

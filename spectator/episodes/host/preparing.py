@@ -68,7 +68,7 @@ def prepare(
         plan,
         stream.episode_id,
         stepper=stepper,
-        emit=stream.emit_steps,
+        emit=stream.take_steps,
         control=control,
         clock=clock,
         limits=limits,

@@ -98,6 +98,7 @@ class Supervisor:
         self._forking = 0  # forks that are replayed, each of which is going to take a slot
         self._external: dict[str, EpisodeHandle] = {}
         self._closing = False
+        self._imported: set[str] = set()  # worlds that were planned with before
 
     def running(self) -> list[EpisodeHandle]:
         """Episodes that hold a slot, oldest first."""
@@ -139,6 +140,14 @@ class Supervisor:
         """
         return plan_episode(request, draw_seed=self._draw_seed, load=self.load)
 
+    async def _planned(self, request: EpisodeRequest) -> EpisodePlan:
+        """See :meth:`plan`; on a thread the first time, for that may import a world."""
+        if request.environment in self._imported:
+            return self.plan(request)
+        plan = await asyncio.to_thread(self.plan, request)
+        self._imported.add(request.environment)
+        return plan
+
     async def start(self, wanted: EpisodeRequest | EpisodePlan) -> EpisodeHandle:
         """Start an episode; returns once its first event is recorded and published.
 
@@ -151,7 +160,7 @@ class Supervisor:
             JournalError: Its first event could not be recorded; no slot is held.
         """
         self._need_slot()
-        plan = wanted if isinstance(wanted, EpisodePlan) else await asyncio.to_thread(self.plan, wanted)
+        plan = wanted if isinstance(wanted, EpisodePlan) else await self._planned(wanted)
         self._need_slot()  # and from here to the reservation nothing is awaited
         stream = self._stream(self._new_id(), self._new_epoch(), plan)
         return await self._begin(

@@ -12,14 +12,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Coroutine, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, Final
 
 from spectator.bus.base import Bus, Overflow, Subscription
-from spectator.clock import Clock, timestamp
+from spectator.clock import Clock, Timestamps
 from spectator.environments.base import World
 from spectator.episodes.record.derived import DerivedView
 from spectator.episodes.record.recorder import Recorder, Trouble
@@ -48,28 +48,27 @@ UNRECORDED_STEPS: Final = 32
 
 @dataclass(slots=True, eq=False)
 class _Step:
-    """The facts of one turn, encoded.
+    """The events of one turn, encoded.
 
     Args:
-        at: When they were emitted.
         turn: Which turn.
-        facts: Type and encoded data of each.
+        events: Its events, under the numbers that they have if nothing is recorded before them that is not
+            there now.
         ends: Whether the last of them is the end.
         calls: The calls behind each decision among them, in order.
         truth: The world's sealed truth, beside the end.
     """
 
-    at: str
     turn: int
-    facts: Sequence[tuple[str, str]]
+    events: Sequence[RecordedEvent]
     ends: bool = False
     calls: Sequence[Sequence[ModelCall]] = ()
     truth: str | None = None
 
     @property
     def decisions(self) -> int:
-        """How many decisions are among the facts."""
-        return sum(kind == "decision.made" for kind, _ in self.facts)
+        """How many decisions are among the events."""
+        return sum(one.type == "decision.made" for one in self.events)
 
 
 class DerivedStream:
@@ -112,12 +111,13 @@ class DerivedStream:
         self._recorder = Recorder(episode_id, journal, clock, patience_s)
         self._journal = journal
         self._bus = bus
-        self._clock = clock
+        self._stamp = Timestamps(clock)
         self._limit = UNRECORDED_STEPS if commit == "batched" else 1
         self._encoder = EventEncoder(episode_id, epoch)
         self._view = DerivedView(world, epoch, state=state, seq=view_seq, recorded_seq=head_seq)
         self._usage: Mapping[str, Any] = self._view.state.get("usage", {})
         self._recorded_seq = head_seq
+        self._taken_seq = head_seq  # the number of the last event that was emitted
         self._ended = False
         self._pending: list[_Step] = []
         self._recording: asyncio.Task[None] | None = None
@@ -174,6 +174,26 @@ class DerivedStream:
         """Every event after ``head_seq`` as it is published."""
         return self._bus.subscribe(self.episode_id, overflow, capacity=capacity)
 
+    def begin(
+        self, opening: Sequence[TurnFacts], attachments: Attachments | None = None
+    ) -> Awaitable[object]:
+        """Record the opening of an episode without waiting for a journal that cannot be written, all or none.
+
+        Returns:
+            What ends when it is recorded. A future, where play may go on meanwhile: the opening is recorded
+            together with the steps that follow at once, and if it cannot be, none of them is.
+
+        Raises:
+            EpisodeError: See :meth:`emit_steps`; when it is awaited.
+        """
+        if self._limit == 1 or len(opening) > 1 or attachments or self._watched:
+            return self.emit_steps(opening, patient=False, attachments=attachments)
+        ((turn, facts),) = opening
+        self._check(opening)
+        self._take(self._encoded(turn, facts), facts)
+        self._recording = asyncio.get_running_loop().create_task(self._record_beginning())
+        return self._recording
+
     def emit(
         self,
         turn: int,
@@ -184,6 +204,18 @@ class DerivedStream:
     ) -> Coroutine[Any, Any, int]:
         """Take the facts of one turn; see :meth:`emit_steps`."""
         return self.emit_steps([(turn, facts)], patient=patient, attachments=attachments)
+
+    def take_steps(
+        self, steps: Sequence[TurnFacts], *, attachments: Attachments | None = None
+    ) -> int | Awaitable[int]:
+        """See :meth:`emit_steps`; at once, with what that returns, where nothing has to be waited for."""
+        if len(steps) == 1 and not attachments and self._may_wait:
+            turn, facts = steps[0]
+            if 0 < len(facts) <= LONG and facts[-1].type != "episode.ended":
+                self._take(self._encoded(turn, facts), facts)
+                self._start_recording()
+                return self._recorder.characters
+        return self.emit_steps(steps, attachments=attachments)
 
     async def emit_steps(
         self, steps: Sequence[TurnFacts], *, patient: bool = True, attachments: Attachments | None = None
@@ -207,26 +239,34 @@ class DerivedStream:
             EpisodeOver: The end was emitted before; it is the last event of a stream.
             JournalError: These, or some before them, could not be recorded.
         """
-        count = sum([len(facts) for _, facts in steps])
-        if not count:
+        steps = [(turn, facts) for turn, facts in steps if facts]
+        if not steps:
             return self._recorder.characters
+        if steps[-1][1][-1].type != "episode.ended":
+            self._raise_failure()
         self._check(steps)
         if not patient and self.trouble is not None:
             raise JournalUnavailable(self.trouble.message)
-        if count > LONG:
-            encoded = await asyncio.to_thread(self._encoded, steps, attachments)
+        if sum(len(facts) for _, facts in steps) > LONG:
+            encoded = await asyncio.to_thread(self._all_encoded, steps)
         else:
-            encoded = self._encoded(steps, attachments)
+            encoded = self._all_encoded(steps)
+        if attachments:
+            encoded = _attached(encoded, attachments)
         ends = encoded[-1].ends
         if not ends:
             self._raise_failure()
-        self._pending += encoded
-        self._note_usage(steps)
+        for step, (_, facts) in zip(encoded, steps, strict=True):
+            self._take(step, facts)
         if patient and not ends and len(self._pending) < self._limit and not self._watched:
             self._start_recording()
             return self._recorder.characters
         try:
-            await self.settle() if patient else await self._record_now(encoded)
+            if patient:
+                await self.settle()
+            else:
+                recording = self._record(patient=False, withdrawing=encoded)
+                await asyncio.shield(asyncio.get_running_loop().create_task(recording))
         except asyncio.CancelledError:
             if patient:
                 self.give_up_waiting(for_good=True)
@@ -243,14 +283,6 @@ class DerivedStream:
             await asyncio.shield(self._start_recording())
             self._raise_failure()
 
-    async def _record_now(self, steps: Sequence[_Step]) -> None:
-        """Record ``steps``, after those that wait, or none of them."""
-        try:
-            await asyncio.shield(asyncio.get_running_loop().create_task(self._record(patient=False)))
-        except EpisodeError:
-            self._pending = [one for one in self._pending if one not in steps]
-            raise
-
     def _check(self, steps: Sequence[TurnFacts]) -> None:
         if self._ended or (self._pending and self._pending[-1].ends):
             raise EpisodeOver(self.episode_id)
@@ -259,28 +291,51 @@ class DerivedStream:
             if first.type != "episode.started":
                 raise EpisodeNotFound(self.episode_id)
 
-    def _encoded(self, steps: Sequence[TurnFacts], attachments: Attachments | None) -> list[_Step]:
-        at = timestamp(self._clock.now())
-        with _ENCODING:
-            encoded = [
-                _Step(
-                    at,
-                    turn,
-                    [(fact.type, encode_json(fact.data)) for fact in facts],
-                    facts[-1].type == "episode.ended",
-                )
-                for turn, facts in steps
-                if facts
-            ]
-        return _attached(encoded, attachments) if attachments else encoded
+    @property
+    def _may_wait(self) -> bool:
+        """Whether another step may wait for the journal, as far as is known without looking at it."""
+        pending = self._pending
+        return (
+            len(pending) + 1 < self._limit
+            and (self._recorded_seq > 0 or len(pending) > 0)
+            and self._failure is None
+            and not (self._ended or (pending and pending[-1].ends))
+            and not self._watched
+        )
 
-    def _note_usage(self, steps: Sequence[TurnFacts]) -> None:
+    def _all_encoded(self, steps: Sequence[TurnFacts]) -> list[_Step]:
+        seq, encoded = self._taken_seq, []
         for turn, facts in steps:
-            for fact in facts:
-                if fact.type == "decision.made" and fact.data.get("model") is not None:
-                    event = Event(self.episode_id, self.epoch, 0, "", turn, fact.type, fact.data)
-                    before = {**self._view.state, "usage": self._usage}
-                    self._usage = apply_patch(self._usage, used(before, event).get("usage", {}))
+            encoded.append(self._encoded(turn, facts, seq))
+            seq += len(facts)
+        return encoded
+
+    def _encoded(self, turn: int, facts: Sequence[Fact], after_seq: int | None = None) -> _Step:
+        at, encode = self._stamp(), self._encoder.encode
+        first = (self._taken_seq if after_seq is None else after_seq) + 1
+        with _ENCODING:
+            events = [
+                encode(seq, at, turn, fact.type, encode_json(fact.data))
+                for seq, fact in enumerate(facts, first)
+            ]
+        return _Step(turn, events, facts[-1].type == "episode.ended")
+
+    def _take(self, step: _Step, facts: Sequence[Fact]) -> None:
+        """Let ``step``, which ``facts`` came to, wait to be recorded."""
+        self._pending.append(step)
+        self._taken_seq += len(step.events)
+        for fact in facts:
+            if fact.type == "decision.made" and fact.data.get("model") is not None:
+                self._note_usage(step.turn, fact)
+
+    def _recount(self) -> None:
+        """Find the number of the last event anew, once some were recorded, withdrawn or put before others."""
+        self._taken_seq = self._recorded_seq + sum(len(step.events) for step in self._pending)
+
+    def _note_usage(self, turn: int, decided: Fact) -> None:
+        event = Event(self.episode_id, self.epoch, 0, "", turn, decided.type, decided.data)
+        before = {**self._view.state, "usage": self._usage}
+        self._usage = apply_patch(self._usage, used(before, event).get("usage", {}))
 
     def _raise_failure(self) -> None:
         failure, self._failure = self._failure, None
@@ -302,32 +357,45 @@ class DerivedStream:
                 del self._pending[-1]
             self._failure = error
 
-    async def _record(self, *, patient: bool) -> None:
+    async def _record_beginning(self) -> None:
+        try:
+            await self._record(patient=False)
+        except EpisodeError as error:
+            self._pending.clear()
+            self._taken_seq, self._failure = self._recorded_seq, error
+            raise
+
+    async def _record(self, *, patient: bool, withdrawing: Sequence[_Step] = ()) -> None:
+        """Record all that waits, or nothing; then those that are ``withdrawing`` do not wait any more."""
         async with self._order:
             steps = tuple(self._pending)
-            if not steps:
+            if not steps:  # recorded meanwhile, or given up together with the beginning
+                self._raise_failure()
                 return
             events = self._numbered(steps)
-            stood_s = await self._recorder.record(
-                events, patient=patient, last=steps[-1].ends, attachments=_together(steps)
-            )
+            try:
+                stood_s = await self._recorder.record(
+                    events, patient=patient, last=steps[-1].ends, attachments=_together(steps)
+                )
+            except EpisodeError:
+                self._pending = [one for one in self._pending if one not in withdrawing]
+                self._recount()
+                raise
             del self._pending[: len(steps)]
             self._recorded_seq, self._ended = events[-1].seq, steps[-1].ends
             await self._publish(events)
             if stood_s and not self._ended:
-                self._pending.insert(0, self._warning(steps[-1], stood_s))
+                self._pending.insert(0, self._warning(steps[-1].turn, stood_s))
+            self._recount()
 
     def _numbered(self, steps: Sequence[_Step]) -> list[RecordedEvent]:
-        seq, events, encode = self._recorded_seq, [], self._encoder.encode
-        for step in steps:
-            for kind, data in step.facts:
-                seq += 1
-                events.append(encode(seq, step.at, step.turn, kind, data))
-        return events
+        events = [one for step in steps for one in step.events]
+        following = enumerate(events, self._recorded_seq + 1)
+        return [one if one.seq == seq else self._encoder.renumbered(one, seq) for seq, one in following]
 
-    def _warning(self, after: _Step, stood_s: float) -> _Step:
-        warned = core_fact(Warned(message=f"The record could not be written for {stood_s:.0f} s. {KEPT}"))
-        return _Step(timestamp(self._clock.now()), after.turn, [(warned.type, encode_json(warned.data))])
+    def _warning(self, turn: int, stood_s: float) -> _Step:
+        warned = Warned(message=f"The record could not be written for {stood_s:.0f} s. {KEPT}")
+        return self._encoded(turn, [core_fact(warned)], self._recorded_seq)
 
     async def _publish(self, events: Sequence[RecordedEvent]) -> None:
         """Show what is recorded to those who listen; beginning and end are made known where nobody does."""

@@ -57,11 +57,11 @@ _T = TypeVar("_T")
 
 
 class Emit(Protocol):
-    """Takes the facts of steps; returns once they are recorded."""
+    """Takes the facts of steps: it has when it returns a number, or once what it returns has ended."""
 
     def __call__(
         self, steps: Sequence[tuple[int, Sequence[Fact]]], *, attachments: Attachments | None = None
-    ) -> Awaitable[int]:
+    ) -> Awaitable[int] | int:
         """Record facts, each step's with its turn, and ``attachments`` in the same commit.
 
         Returns:
@@ -130,7 +130,7 @@ class Driver:
         self._limits = limits
         self._past = past
         self._stepper = stepper
-        self._at_once = isinstance(stepper, InlineStepper)  # its answers are never waited for
+        self._inline = stepper if isinstance(stepper, InlineStepper) else None  # answers at once
         self._policies = SeatedPolicies(
             plan,
             episode_id,
@@ -196,7 +196,7 @@ class Driver:
         try:
             with typed_as(partial(_unrecorded, self._episode_id)):
                 attachments = None if ended.truth is None else Attachments(truth=self._truth)
-                await self._emit([(self._turn, [core_fact(ended)])], attachments=attachments)
+                await self._recorded([(self._turn, [core_fact(ended)])], attachments)
         except EpisodeOver:  # cancelled while the end was being told
             return ended
         except SpectatorError:
@@ -216,6 +216,7 @@ class Driver:
         except EndRequested:
             return self._as_asked()
         except StepTimeout as error:
+            logger.error("episode %s: the environment failed", self._episode_id, exc_info=error)
             return cut_short("timeout", str(error), self._turn, error.failure_class)
         except PolicyError as error:
             return await self._undecided(error)
@@ -226,6 +227,7 @@ class Driver:
             detail = f"the journal failed: {error}"
             return cut_short("interrupted", detail, self._turn, error.failure_class)
         except EnvironmentFault as error:
+            logger.error("episode %s: the environment failed", self._episode_id, exc_info=error)
             return cut_short("environment_error", str(error), self._turn, error.failure_class)
         except Exception as error:
             logger.exception("episode %s: the driver failed", self._episode_id)
@@ -243,7 +245,7 @@ class Driver:
         if self._plan.on_failure == "suspend" or isinstance(error, Suspending):
             logger.warning("episode %s is suspended: %s", self._episode_id, error)
             with suppress(SpectatorError):  # it is left as it is, whether or not that can be recorded
-                await self._emit([(self._turn, [self._suspended(error)])])
+                await self._recorded([(self._turn, [self._suspended(error)])])
             self._control.request_end(EndRequest("suspended", str(error)))
             return None
         reason: EndReason = "timeout" if isinstance(error, DecisionTimeout) else "policy_error"
@@ -258,12 +260,12 @@ class Driver:
         self._until = began + self._limits.episode_s
         self._policies.seat()
         stepped = await self._begin() if self._past is None else self._past.stepped
-        recorded = await self._emit([(self._turn, stepped.facts)])
-        beats = beats_in(stepped.facts, self._plan.world.beats)
+        facts = stepped.facts
+        recorded = await self._recorded([(self._turn, facts)])
         step_cap = self._plan.world.step_cap(self._plan.options)
         while not stepped.observation.done:
             if self._control.pace is not Pace.MAX:
-                await self._control.keep_pace(began, beats)
+                await self._control.keep_pace(began, beats_in(facts, self._plan.world.beats))
             if self._control.held:
                 await self._stand_still(self._control.play_on())
             if recorded > self._limits.characters:
@@ -277,13 +279,19 @@ class Driver:
                 return cut_short("timeout", longer, self._turn)
             stepped, facts, calls = await self._take_turn(stepped.observation)
             attachments = Attachments(calls=[calls]) if calls else None
-            recorded = await self._stand_still(self._emit([(self._turn, facts)], attachments=attachments))
-            beats = beats_in(facts, self._plan.world.beats)
-        await self._control.keep_pace(began, beats)
+            taken = self._emit([(self._turn, facts)], attachments=attachments)
+            recorded = taken if isinstance(taken, int) else await self._stand_still(taken)
+        await self._control.keep_pace(began, beats_in(facts, self._plan.world.beats))
         if cut := stepped.observation.metadata.get("truncated"):
             return cut_short("step_cap", str(cut), self._turn)
         self._truth = await self._unsealed()
         return finished(self._total, stepped.state, self._turn, self._profile, self._truth)
+
+    async def _recorded(
+        self, steps: Sequence[tuple[int, Sequence[Fact]]], attachments: Attachments | None = None
+    ) -> int:
+        taken = self._emit(steps, attachments=attachments)
+        return taken if isinstance(taken, int) else await taken
 
     async def _stand_still(self, wait: Awaitable[_T]) -> _T:
         """Wait for what takes no time of play."""
@@ -320,9 +328,15 @@ class Driver:
     ) -> tuple[Stepped, Sequence[Fact], Sequence[ModelCall]]:
         actor = observation.actor
         assert actor is not None
-        action, decided, calls = await self._policies.decide(actor, observation, self._turn + 1)
+        action, decided, calls = self._policies.decide_at_once(
+            actor, observation
+        ) or await self._policies.decide(actor, observation, self._turn + 1)
         began = self._clock.monotonic()
-        stepped = await self._in_world(self._stepper.step(action, limit_s=self._limits.step_s))
+        if self._inline is None:
+            stepped = await self._in_world(self._stepper.step(action, limit_s=self._limits.step_s))
+        else:
+            stepped = self._inline.step_at_once(action, limit_s=self._limits.step_s)
+            check_contract(stepped, self._plan.world)
         took = self._clock.monotonic() - began
         if self._control.held:
             await self._stand_still(self._control.play_on())
@@ -332,14 +346,8 @@ class Driver:
 
     async def _in_world(self, answer: Coroutine[Any, Any, Stepped], *, beginning: bool = False) -> Stepped:
         try:
-            if self._at_once:
+            async with self._control.waiting():
                 stepped = await answer
-            else:
-                async with self._control.waiting():
-                    stepped = await answer
-        except EnvironmentFault as error:
-            logger.error("episode %s: the environment failed", self._episode_id, exc_info=error)
-            raise
         finally:
             answer.close()
         check_contract(stepped, self._plan.world, self._profile, beginning=beginning)

@@ -114,16 +114,24 @@ class SeatedPolicies:
         """
         self.asked = actor
         began = self._clock.monotonic()
+        sees = isinstance(self.by_actor[actor], SeesTruth)
+        truth = await self._stepper.snapshot(limit_s=self._limits.step_s) if sees else None
+        with typed_as(self._could_not_decide, passing=(EndRequested, DecisionTimeout)):
+            decision = await self._ask(actor, observation, turn, truth)
+        return self._checked(actor, decision, observation, self._clock.monotonic() - began)
+
+    def decide_at_once(self, actor: str, observation: Observation) -> Decided | None:
+        """Ask the policy of ``actor``, see :meth:`decide`; ``None`` where it may have to be waited for."""
         scripted = self._scripted.get(actor)
-        if scripted is not None:
-            with typed_as(self._could_not_decide, passing=()):
-                decision = scripted.choose(observation)
-        else:
-            sees = isinstance(self.by_actor[actor], SeesTruth)
-            truth = await self._stepper.snapshot(limit_s=self._limits.step_s) if sees else None
-            with typed_as(self._could_not_decide, passing=(EndRequested, DecisionTimeout)):
-                decision = await self._ask(actor, observation, turn, truth)
-        took = self._clock.monotonic() - began
+        if scripted is None:
+            return None
+        self.asked = actor
+        began = self._clock.monotonic()
+        with typed_as(self._could_not_decide, passing=()):
+            decision = scripted.choose(observation)
+        return self._checked(actor, decision, observation, self._clock.monotonic() - began)
+
+    def _checked(self, actor: str, decision: Decision, observation: Observation, took: float) -> Decided:
         action, decided = checked_decision(actor, decision, took, observation.legal_actions)
         reaction = self._rule(actor, decision)
         if "failure_class" in decided.data and reaction != "fallback":
@@ -162,7 +170,11 @@ class SeatedPolicies:
     async def aclose(self) -> None:
         """Close the policies; one that takes longer than :data:`LET_GO_S` is given up."""
         loop = asyncio.get_running_loop()
-        closing = {actor: loop.create_task(_close(policy)) for actor, policy in self.by_actor.items()}
+        closing = {
+            actor: loop.create_task(_close(policy))
+            for actor, policy in self.by_actor.items()
+            if type(policy).aclose is not ScriptedPolicy.aclose
+        }
         if closing:
             await asyncio.wait(closing.values(), timeout=LET_GO_S)
         for actor, task in closing.items():

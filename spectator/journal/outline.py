@@ -102,12 +102,16 @@ class EpisodeOutline:
         return None if self.ended is None else reward_of_end(self.ended)
 
     def trainable(self, decision: OutlinedDecision) -> bool:
-        """Whether a model's answer is to be trained on: it decided, here, and there is a verdict."""
-        return decision.by_model and not decision.inherited and self.reward is not None
+        """Whether a model's answer is to be trained on.
+
+        It is where it decided for the agent, whose verdict it is, in this episode, and there is a verdict.
+        """
+        agents = decision.by_model and decision.actor == self.agent
+        return agents and not decision.inherited and self.reward is not None
 
     def reward_of(self, decision: OutlinedDecision) -> float | None:
-        """What ``decision`` earned, where it may be credited to the answer of the agent's model."""
-        return decision.earned if decision.actor == self.agent and self.trainable(decision) else None
+        """What ``decision`` earned, where it may be credited to a model's answer."""
+        return decision.earned if self.trainable(decision) else None
 
     @property
     def of_agent(self) -> list[OutlinedDecision]:

@@ -70,9 +70,9 @@ def row_of_call(outline: EpisodeOutline, recorded: RecordedCall) -> dict[str, An
     Returns:
         ``mask`` has a number for each token of prompt and answer: 1 where the model wrote it and it may be
         trained on, else 0; ``None`` unless the tokens of both are known. ``decided`` says whether the answer
-        became the action, ``trainable`` whether it did so in this episode and there is a verdict. ``reward``
-        is what the decision earned, for a trainable answer of the agent alone. What the server did not give
-        is ``None``; so is a log probability that is not finite.
+        became the action, ``trainable`` whether it did so for the agent, in this episode, and there is a
+        verdict. ``reward`` is what a trainable decision earned. What the server did not give is ``None``; so
+        is a log probability that is not finite.
     """
     summary, call, event = outline.summary, recorded.call, recorded.decided
     exchange, decision = recorded.exchange, outline.decisions[event.seq]

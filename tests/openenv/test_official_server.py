@@ -6,6 +6,7 @@ import asyncio
 import dataclasses
 import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,12 +15,16 @@ from spectator.environments.base import World
 from spectator.episodes.replay.verify import verify
 from spectator.errors import EnvironmentFault
 from spectator.policies.base import Preset
+from spectator.rollouts.deadlines import Deadlines
 from spectator.steppers.openenv import OpenEnvStepper
 from spectator.steppers.opening import on_a_thread
 from spectator.steppers.remote_world import remote_world
 from tests.episodes.harness import Played, drive
+from tests.llm.brains import Said
+from tests.llm.endpoints import endpoint
 from tests.openenv.conftest import HERE
 from tests.profiled_worlds import Same
+from tests.rollouts.test_fleet import request, run
 
 pytestmark = pytest.mark.openenv
 
@@ -83,3 +88,29 @@ def test_what_raises_there_is_a_fault_and_what_is_malformed_is_refused(official:
         await stepper.aclose()
 
     asyncio.run(scenario())
+
+
+def test_a_whole_fleet_plays_there_and_leaks_none_of_its_four_places(official: str, tmp_path: Path) -> None:
+    """More episodes at once than the server has room for: those that find none wait, and none is lost."""
+    url = official.replace("http://", "openenv+ws://")
+    soon = Deadlines(startup_jitter_s=0.0, env_wait_s=30.0)
+    with endpoint(lambda body: Said(text="short")) as fake:
+        asked = request(fake, environment=url, options={"messages": 3}, episodes=24, group_size=4)
+        for name in ("first", "second"):
+            report = run(asked, tmp_path / name, concurrency=8, deadlines=soon)
+            assert (report.over, report.halted, report.report.succeeded) == (24, None, True)
+            assert {(one.total_reward, one.attempt) for one in report.report.results} == {(1.5, 1)}
+        raising = endpoint(lambda body: Said(text="raise"))
+        with raising as cruel:
+            told = {"label": "m", "model": "m-1", "base_url": cruel.base_url, "stream": False}
+            report = run(
+                asked.model_copy(
+                    update={"episodes": 8, "attempts": 2, "model": asked.model.model_validate(told)}
+                ),
+                tmp_path / "raises",
+                concurrency=8,
+                deadlines=soon,
+            )
+        assert {(one.failure_class, one.total_reward) for one in report.report.last} == {("env_infra", None)}
+        assert len(report.report.results) == 16
+        assert run(asked, tmp_path / "after", concurrency=8, deadlines=soon).report.succeeded

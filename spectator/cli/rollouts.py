@@ -99,6 +99,10 @@ rollouts.add_command(failures)
     help="Seconds that the environments' server may be gone, or have no room, before the run is halted.",
 )  # fmt: skip
 @click.option(
+    "--model-wait", "model_wait_s", type=click.FloatRange(min=0), default=300.0, show_default=True,
+    help="Seconds that the model's endpoint may be gone, once it has answered, before the run is halted.",
+)  # fmt: skip
+@click.option(
     "--startup-jitter", "startup_jitter_s", type=click.FloatRange(min=0), default=2.0, show_default=True,
     help="Seconds over which the first requests to the model are spread.",
 )  # fmt: skip
@@ -131,7 +135,8 @@ def run(**given: Any) -> None:
     The first Ctrl-C lets what is being played come to its end; the second leaves it to be played on later.
 
     \b
-    Exit code: 0 every episode came to a verdict, 1 some did not, 3 the run was halted, 130 interrupted.
+    Exit code: 0 every episode came to a verdict, 1 some did not, 3 the run was halted, 130 interrupted, 143
+    terminated.
     \b
     Example: spectator rollouts run --env counting --base-url http://localhost:8001/v1 --model my-model \\
              --episodes 512 --concurrency 64 --group-size 8 --out runs/first
@@ -213,15 +218,24 @@ async def _carry_out(
     from spectator.rollouts.fleet import run_rollouts
     from spectator.steppers.opening import inline, on_a_thread
 
-    clock, view, interrupted = SystemClock(), FleetView(request, given["env_wait_s"]), False
+    clock, view, interrupted = (
+        SystemClock(),
+        FleetView(request, given["env_wait_s"], given["model_wait_s"]),
+        False,
+    )
     log = RunLog(given["out"] / "rollouts.log")
-    times = ("episode_s", "env_s", "env_start_s", "env_wait_s", "startup_jitter_s")
-    task = asyncio.current_task()
+    times = ("episode_s", "env_s", "env_start_s", "env_wait_s", "model_wait_s", "startup_jitter_s")
+    task, code = asyncio.current_task(), 130
     assert task is not None
 
     def begin(underway: Underway) -> None:
         log.begin()
         view.begin(underway)
+
+    def terminate() -> None:
+        nonlocal code
+        code = 143
+        task.cancel()
 
     def interrupt() -> None:
         nonlocal interrupted
@@ -232,6 +246,7 @@ async def _carry_out(
 
     loop = asyncio.get_running_loop()
     loop.add_signal_handler(signal.SIGINT, interrupt)
+    loop.add_signal_handler(signal.SIGTERM, terminate)
     try:
         with view:
             report = await run_rollouts(
@@ -250,9 +265,10 @@ async def _carry_out(
             )
     except asyncio.CancelledError:
         click.echo("interrupted; what was under way is played on by the same command", err=True)
-        sys.exit(130)
+        sys.exit(code)
     finally:
         loop.remove_signal_handler(signal.SIGINT)
+        loop.remove_signal_handler(signal.SIGTERM)
         log.end()
         if log.taken:
             click.echo(f"{log.taken} warnings are in {log.baseFilename}", err=True)

@@ -37,11 +37,13 @@ class FleetView:
     Args:
         request: What is run.
         env_wait_s: How long a server of environments may be gone.
+        model_wait_s: How long the model's endpoint may be.
     """
 
-    def __init__(self, request: RolloutRequest, env_wait_s: float) -> None:
+    def __init__(self, request: RolloutRequest, env_wait_s: float, model_wait_s: float) -> None:
         self._request = request
         self._env_wait_s = env_wait_s
+        self._model_wait_s = model_wait_s
         self._underway: Underway | None = None
         self._draining = False
         self._ended = threading.Event()
@@ -102,9 +104,15 @@ class FleetView:
         """
         state = underway.state
         told = [_progress(state, now_s), *_sums(state), *_failed(state)]
-        if state.shortage is not None:
-            missing, halts = in_words(now_s - state.shortage.since_s), in_words(self._env_wait_s)
-            told.append(f"no environment for {missing} (halts after {halts}): {state.shortage.reason}")
+        shortage, outage = state.shortage, underway.outage
+        if shortage is not None and underway.interactor.in_flight:
+            told.append(f"no further environment now: {shortage.reason}")
+        elif shortage is not None:
+            missing, halts = in_words(now_s - shortage.since_s), in_words(self._env_wait_s)
+            told.append(f"no environment for {missing} (halts after {halts}): {shortage.reason}")
+        if outage is not None and outage.since_s is not None:
+            missing, halts = in_words(now_s - outage.since_s), in_words(self._model_wait_s)
+            told.append(f"no model for {missing} (halts after {halts}): {outage.reason}")
         told += _at_the_model(underway)
         if self._draining:
             told.append(f"{DRAINING}; Ctrl-C again leaves it to be played on later")

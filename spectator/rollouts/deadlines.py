@@ -20,6 +20,8 @@ class Deadlines:
         env_start_s: For its beginning, which may load data.
         env_wait_s: How long a server of environments may be gone, or have no room, while none of them is
             being played in; then the run is halted.
+        model_wait_s: How long the model's endpoint may be gone, if it answered in this run before; then the
+            run is halted.
         startup_jitter_s: The first requests to the model are spread over this time.
 
     Raises:
@@ -30,18 +32,19 @@ class Deadlines:
     env_s: float = 30.0
     env_start_s: float = 60.0
     env_wait_s: float = PATIENCE_S
+    model_wait_s: float = PATIENCE_S
     startup_jitter_s: float = STARTUP_JITTER_S
 
     def __post_init__(self) -> None:
         if not (self.episode_s > 0 and self.env_s > 0 and self.env_start_s > 0):
             raise ValueError("episode_s, env_s and env_start_s are greater than 0")
-        if not (self.env_wait_s >= 0 and self.startup_jitter_s >= 0):
-            raise ValueError("env_wait_s and startup_jitter_s are at least 0")
+        if not (self.env_wait_s >= 0 and self.model_wait_s >= 0 and self.startup_jitter_s >= 0):
+            raise ValueError("env_wait_s, model_wait_s and startup_jitter_s are at least 0")
 
     def limits(self, call_s: float) -> EpisodeLimits:
         """The limits of an episode whose model has ``call_s`` seconds for a decision."""
         return EpisodeLimits(
-            decision_s=min(call_s + SPARE_S, self.episode_s),
+            decision_s=min(call_s + self.model_wait_s + SPARE_S, self.episode_s),
             step_s=self.env_s,
             reset_s=self.env_start_s,
             episode_s=self.episode_s,

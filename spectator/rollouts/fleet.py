@@ -24,6 +24,7 @@ from spectator.rollouts.folder import JOURNAL, keep_request
 from spectator.rollouts.handlers.base import EpisodeHandler, NullHandler
 from spectator.rollouts.interactor import Interactor, RunReport
 from spectator.rollouts.model_seat import FleetSeat, fleet_client
+from spectator.rollouts.outage import ModelOutage
 from spectator.rollouts.playing import AttemptPlayer, attempt_after
 from spectator.rollouts.progress import FleetState
 from spectator.rollouts.request import RolloutRequest, RolloutRun, plan_rollouts
@@ -56,11 +57,13 @@ class Underway:
         state: How far it is.
         interactor: Plays it.
         model_limit: How many requests its model's endpoint bears at once.
+        outage: Whether that endpoint is gone.
     """
 
     state: FleetState
     interactor: Interactor[Attempt]
     model_limit: AdaptiveLimit | None = None
+    outage: ModelOutage | None = None
 
 
 OnBegin = Callable[[Underway], None]
@@ -112,7 +115,8 @@ async def run_rollouts(
     client = fleet_client(
         request.model, key, concurrency, clock=clock, rng=rng, startup_jitter_s=deadlines.startup_jitter_s
     )
-    seat = FleetSeat(request.model, client, clock, handler or NullHandler(), request.message_cut)
+    outage = ModelOutage(clock, rng, deadlines.model_wait_s)
+    seat = FleetSeat(request.model, client, clock, handler or NullHandler(), request.message_cut, outage)
     try:
         now_ms = int(clock.now().timestamp() * 1000)
         plan_rollouts(request, world, seat.preset(world), now_ms)  # before anything is written
@@ -131,12 +135,23 @@ async def run_rollouts(
                 planned, journal, clock, seat, ledger, open_stepper,
                 address=address, deadlines=deadlines, state=state,
             )  # fmt: skip
-            fleet = _Fleet(planned, clock, player, state, deadlines, client.adaptive)
-            return await fleet.run(due.owed, concurrency, rng, on_begin)
+            fleet = _Fleet(planned, clock, player, state, deadlines)
+            begin = partial(_begin, on_begin, state, client.adaptive, outage)
+            return await fleet.run(due.owed, concurrency, rng, begin)
         finally:
             await journal.aclose()
     finally:
         await client.aclose()
+
+
+def _begin(
+    on_begin: OnBegin,
+    state: FleetState,
+    limit: AdaptiveLimit | None,
+    outage: ModelOutage,
+    interactor: Interactor[Attempt],
+) -> None:
+    on_begin(Underway(state, interactor, limit, outage))
 
 
 class _Fleet:
@@ -149,18 +164,20 @@ class _Fleet:
         player: AttemptPlayer,
         state: FleetState,
         deadlines: Deadlines,
-        model_limit: AdaptiveLimit | None,
     ) -> None:
         self._run = planned.run
         self._clock = clock
         self._player = player
         self._state = state
         self._deadlines = deadlines
-        self._model_limit = model_limit
         self._halt = player.halt
 
     async def run(
-        self, owed: Sequence[Attempt], concurrency: int, rng: random.Random, on_begin: OnBegin
+        self,
+        owed: Sequence[Attempt],
+        concurrency: int,
+        rng: random.Random,
+        begin: Callable[[Interactor[Attempt]], None],
     ) -> FleetReport:
         """Play what is owed."""
         pool = RecyclingPool(
@@ -172,7 +189,7 @@ class _Fleet:
             startup_jitter_s=0.0,  # the client spreads its first requests
             again=partial(attempt_after, self._run, self._halt),
         )  # fmt: skip
-        on_begin(Underway(self._state, interactor, self._model_limit))
+        begin(interactor)
         halting = asyncio.get_running_loop().create_task(self._drain_when_halted(interactor))
         try:
             report = await interactor.run()

@@ -29,13 +29,19 @@ def keep_request(folder: Path, request: RolloutRequest, now_ms: int) -> int:
         When the run began, Unix time in milliseconds.
 
     Raises:
-        InvalidRequest: The folder holds something else; names what differs.
+        InvalidRequest: The folder holds something else, which is named, or cannot be written.
     """
+    path = folder / MANIFEST
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        return _kept(folder, path, request, now_ms)
     except (FileExistsError, NotADirectoryError) as error:
         raise _wrong(f"{folder} is no folder") from error
-    path = folder / MANIFEST
+    except OSError as error:
+        raise _wrong(f"{folder} cannot be written: {error}") from error
+
+
+def _kept(folder: Path, path: Path, request: RolloutRequest, now_ms: int) -> int:
     if not path.exists():
         if (folder / JOURNAL).exists():
             raise _wrong(f"{folder} holds a journal that is no run's; choose another folder")

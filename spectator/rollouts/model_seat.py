@@ -10,7 +10,7 @@ from typing import Final
 
 from spectator.clock import Clock
 from spectator.environments.base import World, derive_seed
-from spectator.errors import ConfigurationError
+from spectator.errors import ConfigurationError, EndpointError
 from spectator.llm.adaptive_limit import AdaptiveLimit
 from spectator.llm.address import SessionAddress, StaticAddress
 from spectator.llm.breaker import Breaker
@@ -23,11 +23,15 @@ from spectator.policies.captains import ModelCaptain
 from spectator.policies.model import ModelPolicy
 from spectator.rollouts.handlers.base import EpisodeContext, EpisodeHandler, NullHandler
 from spectator.rollouts.in_flight import InFlight
+from spectator.rollouts.outage import ModelOutage
 from spectator.rollouts.request import ACTOR
 from spectator.rollouts.trimming import trim
 
 FAILURES: Final = 20
 """Failures in a row, over all episodes, after which the endpoint is left alone for a while."""
+
+REST_S: Final = 5.0
+"""Seconds for which it is left alone first; four times as long at most."""
 
 STARTUP_JITTER_S: Final = 2.0
 """Seconds over which the first requests of a run are spread, so that not all episodes ask at once."""
@@ -66,7 +70,7 @@ def fleet_client(
         key=key,
         limits=limits,
         retry=RetryPolicy(busy=max(6, model.retries), unavailable=max(3, model.retries), longest_s=30.0),
-        breaker=Breaker(clock, failures=FAILURES, rest_s=5.0),
+        breaker=Breaker(clock, failures=FAILURES, rest_s=REST_S, longest_rest_s=4 * REST_S),
         adaptive=AdaptiveLimit(
             clock, start=min(concurrency, 64), highest=max(concurrency, 64), slow_start=True
         ),
@@ -83,6 +87,7 @@ class FleetSeat:
         clock: Time.
         handler: Adds to prompts.
         message_cut: Newest exchanges that are sent; 0 sends them all.
+        outage: Waits for an endpoint that is gone for a while; nobody does when left out.
     """
 
     model: ModelCaptain
@@ -90,6 +95,7 @@ class FleetSeat:
     clock: Clock
     handler: EpisodeHandler
     message_cut: int = 0
+    outage: ModelOutage | None = None
 
     def preset(
         self, world: World, context: EpisodeContext | None = None, flight: InFlight | None = None
@@ -121,7 +127,7 @@ class FleetSeat:
             raise ConfigurationError("the fallback of a model must be a scripted policy")
         member = 0 if context is None else context.member  # samples of one task are drawn apart
         return ModelPolicy(
-            self.client if flight is None else _NotedClient(self.client, flight),
+            self.client if flight is None else _FlightClient(self.client, flight, self.clock, self.outage),
             self.model.settings(),
             world.briefing,
             fallback=fallback,
@@ -133,12 +139,16 @@ class FleetSeat:
         )
 
 
-class _NotedClient:
-    """Asks the endpoint for one episode, and notes what its requests wait for."""
+class _FlightClient:
+    """Asks the endpoint for one episode: notes what its requests wait for, and outlasts outages."""
 
-    def __init__(self, client: ChatClient, flight: InFlight) -> None:
+    def __init__(
+        self, client: ChatClient, flight: InFlight, clock: Clock, outage: ModelOutage | None
+    ) -> None:
         self._client = client
         self._flight = flight
+        self._clock = clock
+        self._outage = outage
 
     async def complete(
         self,
@@ -148,11 +158,29 @@ class _NotedClient:
         session: str | None = None,
         on_delta: OnDelta | None = None,
     ) -> ChatAnswer:
-        flight = self._flight
+        """See :meth:`ChatClient.complete`; ``deadline`` is that of each attempt after an outage."""
+        flight, outage = self._flight, self._outage
+        answers, failures = 0 if outage is None else outage.answers, 0
         try:
-            return await self._client.complete(
-                request, deadline=deadline, session=session, on_delta=on_delta, on_wait=flight.waits
-            )
+            while True:
+                try:
+                    answer = await self._client.complete(
+                        request, deadline=deadline, session=session, on_delta=on_delta, on_wait=flight.waits
+                    )
+                except EndpointError as error:
+                    if outage is None:
+                        raise
+                    answers = answers if failures else outage.answers
+                    pause = outage.pause_after(error, answers, failures)
+                    if pause is None:
+                        raise
+                    failures += 1
+                    flight.waits("retry", self._clock.monotonic() + pause, error.kind)
+                    await outage.wait(pause)
+                    continue
+                if outage is not None:
+                    outage.answered()
+                return answer
         finally:
             flight.waits("journal")
 

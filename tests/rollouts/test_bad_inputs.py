@@ -31,7 +31,7 @@ from tests.rollouts.pooled_server import PooledServer
 from tests.rollouts.test_fleet import KILLED, decisions, recorded, request, run
 from tests.rollouts.test_remote_fleet import asked, pooled, sayer
 
-QUICK = Deadlines(startup_jitter_s=0.0, env_wait_s=0.5)
+QUICK = Deadlines(startup_jitter_s=0.0, env_wait_s=0.5, model_wait_s=0.5)
 
 
 def only(report: FleetReport) -> EpisodeResult[Attempt]:
@@ -61,6 +61,23 @@ def test_an_endpoint_that_dies_midway_halts_the_run_and_the_same_command_finishe
         report = run(request(fake), tmp_path, deadlines=QUICK)
     assert (report.over, report.halted) == (12, None)
     assert sum(map(len, decisions(tmp_path).values())) == 12
+
+
+def test_an_endpoint_that_is_restarted_is_waited_for(tmp_path: Path) -> None:
+    """New weights are loaded, say: for a while nothing answers, and no episode is lost or begun anew."""
+    with endpoint(counter, [Mode.OK] * 20 + [Mode.CUT] * 17 + [Mode.OK] * 10_000) as fake:
+        patient = dataclasses.replace(QUICK, model_wait_s=60.0)
+        report = run(request(fake), tmp_path, deadlines=patient)
+    assert (report.over, report.halted, report.report.succeeded) == (12, None, True)
+    assert len(recorded(tmp_path)) == 12, "nobody's first attempt failed"
+
+
+def test_a_key_that_is_withdrawn_is_not_waited_for(tmp_path: Path) -> None:
+    with endpoint(counter, [Mode.OK] * 20 + [Mode.UNAUTHORIZED] * 10_000) as fake:
+        began = time.monotonic()
+        report = run(request(fake), tmp_path, deadlines=dataclasses.replace(QUICK, model_wait_s=600.0))
+    assert report.halted is not None
+    assert time.monotonic() - began < 60
 
 
 def cut_off(body: Mapping[str, Any]) -> Said:

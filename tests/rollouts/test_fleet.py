@@ -347,6 +347,12 @@ def test_a_damaged_manifest_is_refused_and_left_alone(tmp_path: Path, damage: st
     assert os.listdir(tmp_path) == ["rollouts.json"]
 
 
+def test_a_folder_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(InvalidRequest, match="is no folder"):
+        run(request("http://127.0.0.1:9/v1"), tmp_path / "file" / "below")
+
+
 @pytest.mark.parametrize(
     ("changes", "named"),
     [

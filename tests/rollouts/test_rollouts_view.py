@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -25,6 +26,7 @@ from spectator.llm.adaptive_limit import AdaptiveLimit
 from spectator.rollouts.actors import Shortage
 from spectator.rollouts.fleet import Underway
 from spectator.rollouts.in_flight import InFlight
+from spectator.rollouts.outage import ModelOutage
 from spectator.rollouts.progress import FleetState
 from tests.llm.brains import counter
 from tests.llm.endpoints import endpoint
@@ -72,7 +74,8 @@ def underway(**changes: Any) -> Underway:
         flight(4, 400.0, waiting_for="retry", until_s=NOW + 1, why="unavailable"),
     ]
     shown: Any = Shown(flights)
-    return Underway(state, shown, AdaptiveLimit(SystemClock(), start=16))
+    limit, outage = AdaptiveLimit(SystemClock(), start=16), ModelOutage(SystemClock(), random.Random(1), 300)
+    return Underway(state, shown, limit, outage)
 
 
 def drawn(view: FleetView, run: Underway, width: int) -> list[str]:
@@ -83,7 +86,7 @@ def drawn(view: FleetView, run: Underway, width: int) -> list[str]:
 
 
 def a_view() -> FleetView:
-    return FleetView(request("http://127.0.0.1:9/v1"), 300.0)
+    return FleetView(request("http://127.0.0.1:9/v1"), 300.0, 300.0)
 
 
 @pytest.mark.parametrize("width", [80, 140])
@@ -114,7 +117,13 @@ def test_a_server_that_is_gone_and_an_interrupt_are_said() -> None:
     view, run = a_view(), underway(shortage=Shortage("connection refused", NOW - 42))
     view.begin(run)
     view.drain()
+    assert any("no further environment now: connection refused" in line for line in drawn(view, run, 80))
+    run.interactor.in_flight.clear()
+    outage = run.outage
+    assert outage is not None
+    outage.since_s, outage.reason = NOW - 30, "the endpoint broke off"
     text = " ".join(" ".join(drawn(view, run, 80)).split())
+    assert "no model for 30 s (halts after 5 min): the endpoint broke off" in text
     assert "no environment for 42 s (halts after 5 min): connection refused" in text
     assert "finishing what is being played; Ctrl-C again leaves it" in text
 
@@ -202,12 +211,14 @@ def test_what_cannot_be_done_is_said(tmp_path: Path, arguments: tuple[str, ...],
 
 
 @pytest.mark.timeout(120)
-@pytest.mark.parametrize("interrupts", [1, 2])
+@pytest.mark.parametrize(
+    ("signals", "code"), [(["SIGINT"], 130), (["SIGINT", "SIGINT"], 130), (["SIGTERM"], 143)]
+)
 def test_the_first_interrupt_finishes_what_is_played_the_second_leaves_it(
-    tmp_path: Path, interrupts: int
+    tmp_path: Path, signals: list[str], code: int
 ) -> None:
     with endpoint(counter, [Mode.SLOW] * 100_000, pause_s=0.1) as fake:
-        more = ("--env", "counting", "--option", "turns=8", "--episodes", "40")
+        more = ("--env", "counting", "--option", "turns=6", "--episodes", "16")
         words = [sys.executable, "-m", "spectator.cli", *command(fake.base_url, tmp_path, *more)]
         process = subprocess.Popen(
             words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=dict(os.environ)
@@ -215,21 +226,21 @@ def test_the_first_interrupt_finishes_what_is_played_the_second_leaves_it(
         limit = time.monotonic() + 60
         while len(fake.received) < 10 and time.monotonic() < limit:
             time.sleep(0.01)
-        for _ in range(interrupts):
-            process.send_signal(signal.SIGINT)
+        for name in signals:
+            process.send_signal(signal.Signals[name])
             time.sleep(0.15)
         output, _ = process.communicate(timeout=60)
-        assert process.returncode == 130, output.decode()
+        assert process.returncode == code, output.decode()
         asked = len(fake.received)
         found = recorded(tmp_path)
         unended = [one for one in found if one.reason is None]
         assert len(found) <= 12, "nothing new was begun"
-        if interrupts == 1:
+        if signals == ["SIGINT"]:
             assert not unended and len(found) >= 4, "what was under way came to its end"
         else:
             assert unended, "what was under way is left as it is"
         fake.mode = lambda number: Mode.OK
         done = spectator(*command(fake.base_url, tmp_path, *more))
         assert done.exit_code == 0, done.output
-        assert len(fake.received) - asked <= 40 * 8 - 8 * sum(one.reason == "finished" for one in found)
-    assert json.loads((tmp_path / "rollouts.json").read_text())["request"]["episodes"] == 40
+        assert len(fake.received) - asked <= 16 * 6 - 6 * sum(one.reason == "finished" for one in found)
+    assert json.loads((tmp_path / "rollouts.json").read_text())["request"]["episodes"] == 16

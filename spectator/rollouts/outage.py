@@ -1,0 +1,85 @@
+"""Outlasting a restart of the model's endpoint: all episodes of a run wait for it together."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from typing import Final
+
+from spectator.clock import Clock, first_of
+from spectator.errors import (
+    EndpointBusy,
+    EndpointError,
+    EndpointMalformed,
+    EndpointRefused,
+    EndpointResting,
+    EndpointUnavailable,
+)
+from spectator.llm.breaker import HOPELESS
+
+LONGEST_PAUSE_S: Final = 10.0
+"""Longest pause between attempts, where the endpoint does not ask for a longer one."""
+
+PASSING: Final = (EndpointUnavailable, EndpointMalformed, EndpointBusy, EndpointResting)
+"""Failures that a restart shows. No answer in time is none of them: that is one slow answer."""
+
+
+class ModelOutage:
+    """Whether the endpoint of a run is gone, since when, and how long it is waited for.
+
+    It is waited for only if it answered in this run before: one that was never there is a mistake in the
+    command. A request that fails while others are answered is not waited for either.
+
+    Args:
+        clock: Time.
+        rng: Draws the pauses.
+        patience_s: Seconds that it may be gone.
+    """
+
+    def __init__(self, clock: Clock, rng: random.Random, patience_s: float) -> None:
+        self._clock = clock
+        self._rng = rng
+        self._patience_s = patience_s
+        self._given_up = asyncio.Event()
+        self.answers = 0
+        """Answers in this run so far."""
+        self.since_s: float | None = None
+        """When the first request failed that no answer followed, by the clock."""
+        self.reason = ""
+        """How the last one failed."""
+
+    def answered(self) -> None:
+        """Note an answer: it is there."""
+        self.answers += 1
+        self.since_s = None
+
+    def pause_after(self, error: EndpointError, answers: int, failures: int) -> float | None:
+        """Seconds to wait before a request is made again; ``None`` where waiting cannot help.
+
+        Args:
+            error: How it failed.
+            answers: How many answers there were when it failed first.
+            failures: How often it failed before, in a row.
+
+        Raises:
+            EndpointResting: The endpoint has been gone for longer than it is waited for.
+        """
+        if isinstance(error, EndpointRefused) and error.status in HOPELESS:
+            self._given_up.set()
+        if not isinstance(error, PASSING) or self._given_up.is_set() or not self.answers:
+            return None
+        if self.answers != answers:
+            return None
+        now = self._clock.monotonic()
+        since = self.since_s = now if self.since_s is None else self.since_s
+        self.reason = str(error)
+        if now - since >= self._patience_s:
+            gone = f"the endpoint has been gone for {now - since:.0f} s: {error}"
+            raise EndpointResting(gone, detail=error.detail) from error
+        longest = min(LONGEST_PAUSE_S, 2.0 ** min(failures, 8))
+        pause = max(error.retry_after_s or 0.0, self._rng.uniform(longest / 2, longest))
+        return min(pause, since + self._patience_s - now)
+
+    async def wait(self, seconds: float) -> None:
+        """Wait so long, or until it is known that waiting cannot help."""
+        await first_of(self._clock.sleep(seconds), self._given_up.wait())

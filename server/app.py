@@ -28,6 +28,7 @@ from .http.starting import ForkEpisode, StartEpisode
 from .openenv import register_openenv
 from .process.logs import configure_logging
 from .process.serving import Server, listen, raise_open_files, server_of
+from .process.welcome import welcome
 from .security.bodies import Body
 from .security.client_address import ForwardedAddress
 from .security.faults import Problem, install_faults
@@ -143,7 +144,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except SpectatorError as error:
         sys.exit(f"server: {error}")
     host, port = listener.getsockname()[:2]
-    sys.stderr.write(f"Spectator is at http://{f'[{host}]' if ':' in host else host}:{port}\n")
+    sys.stderr.write(f"{welcome(settings, host, port)}\n")
     sys.stderr.flush()
     raise_open_files()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))

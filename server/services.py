@@ -20,6 +20,7 @@ from .background.housekeeping import Housekeeper
 from .background.narration import Narration
 from .metrics.timings import Timings
 from .security.guard import Guard
+from .security.offer import Offer
 from .settings import Settings
 from .transport import TransportPorts
 from .viewers.audience import Audience
@@ -44,6 +45,7 @@ class Services:
         feeds: Where viewers' feeds find episodes.
         transport: What viewers' transports need.
         guard: Who may do what.
+        offer: What they may have played.
         finals: Snapshots of recorded episodes.
         wall: What runs here, as tiles.
         cast: The worlds, with everybody who can play in them here.
@@ -64,6 +66,7 @@ class Services:
     feeds: FeedSources
     transport: TransportPorts
     guard: Guard
+    offer: Offer
     finals: FinalStates
     wall: Wall
     cast: Cast

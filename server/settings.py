@@ -9,7 +9,7 @@ import re
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Final, Literal, Self
+from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import (
     BeforeValidator,
@@ -52,6 +52,30 @@ WordList = Annotated[tuple[str, ...], BeforeValidator(_split), NoDecode]
 """Words set apart by commas or spaces."""
 
 
+PUBLIC: Final[Mapping[str, Any]] = {
+    "max_episodes": 3,
+    "starts_per_minute": 6,
+    "starts_per_hour": 200,
+    "episode_timeout_s": 45 * 60.0,
+    "episode_mb": 16,
+    "keep_mb": 2000,
+    "max_viewers_per_address": 50,
+    "publishes_per_minute": 6,
+    "publishes_per_hour": 120,
+    "option_limits": ("max_overs=20", "forecast_futures=1000", "turns=500", "payload_bytes=4096"),
+    "trusted_hops": 1,
+}
+"""Defaults of a server that strangers reach; docs/settings.md lists them."""
+
+Profile = Literal["open", "public"]
+
+
+def profile_of(environ: Mapping[str, str]) -> Profile:
+    """For whom the server's defaults are: ``public`` for strangers, on a Hugging Face Space by itself."""
+    space = any(environ.get(name) for name in ("SPACE_ID", "SPACE_HOST"))
+    return "public" if environ.get(f"{PREFIX}PROFILE", "public" if space else "open") == "public" else "open"
+
+
 class Settings(CapSettings, BaseSettings):
     """Everything that can be set, with its default; see docs/settings.md.
 
@@ -67,6 +91,11 @@ class Settings(CapSettings, BaseSettings):
 
     _variables: Mapping[str, str] = PrivateAttr(default_factory=dict)
 
+    profile: Profile = Field(
+        default="open",
+        description="Whose defaults hold: `open` for a machine of one's own, `public` for a server that "
+        "strangers reach, which is the default where `SPACE_ID` or `SPACE_HOST` is set",
+    )
     host: str = Field(default="127.0.0.1", min_length=1, description="Address to listen on")
     port: int = Field(default=8000, ge=0, le=65535, description="Port to listen on; 0 takes a free one")
     data_dir: Path = Field(default=Path("data"), description="Folder for the journal and the clips")
@@ -88,6 +117,15 @@ class Settings(CapSettings, BaseSettings):
     frame_ancestors: WordList = Field(
         default=("'self'", "https://huggingface.co", "https://*.hf.space"),
         description="Who may show the pages in a frame, as in the CSP directive of this name",
+    )
+    worlds: WordList = Field(
+        default=(),
+        description="Worlds that whoever has not the operator's token may start; none named = all of them",
+    )
+    option_limits: WordList = Field(
+        default=(),
+        description="Largest values of options for whoever has not the operator's token, such as "
+        "`max_overs=20 turns=500`, in whichever world has an option of that name",
     )
     captains_file: Path | None = Field(
         default=None,
@@ -285,6 +323,14 @@ class Settings(CapSettings, BaseSettings):
                 raise ValueError(f"{proxy!r} is no address and no network such as 10.0.0.0/8") from error
         return proxies
 
+    @field_validator("option_limits")
+    @classmethod
+    def _numbers(cls, limits: tuple[str, ...]) -> tuple[str, ...]:
+        for limit in limits:
+            if not re.fullmatch(r"[a-z][a-z0-9_]*=\d+(\.\d+)?", limit):
+                raise ValueError(f"{limit!r} is not an option and its largest value, such as max_overs=20")
+        return limits
+
     @property
     def on_loopback(self) -> bool:
         """Whether the server listens only to its own machine."""
@@ -335,6 +381,12 @@ class Settings(CapSettings, BaseSettings):
             )
         source.env_vars = {name.lower(): environ[name] for name in ours if name in names}
         known = source()
+        if profile_of(environ) == "public":
+            known = {"profile": "public", **PUBLIC, **known}
+            if "trusted_proxies" in known or environ.get(ALLOWED_PROXIES):
+                known["trusted_hops"] = source().get("trusted_hops", 0)
+            if "operator_token" not in known:
+                known.setdefault("openenv_max_published", 0)
         if proxies := environ.get(ALLOWED_PROXIES):
             known.setdefault("trusted_proxies", proxies)
         if key := environ.get("CARTESIA_API_KEY"):
@@ -399,6 +451,15 @@ def settings_page() -> str:
     for name, field in inherited_last:
         lines.append(f"| `{PREFIX}{name.upper()}` | {_shown(field.default)} | {field.description} |")
     lines += [
+        "",
+        "## A public server",
+        "With `SPECTATOR_PROFILE=public`, the default on a Hugging Face Space, these hold instead.",
+        "Without an operator's token nobody shows episodes of their own there",
+        "(`SPECTATOR_OPENENV_MAX_PUBLISHED=0`), and whoever has the token may start whatever they like.",
+        "",
+        "| variable | default |",
+        "|---|---|",
+        *(f"| `{PREFIX}{name.upper()}` | {_shown(value)} |" for name, value in PUBLIC.items()),
         "",
         "The other commands read only `SPECTATOR_CAPTAINS_FILE`, `SPECTATOR_LLM_LIVE`, `SPECTATOR_MODEL_*`.",
         "`FORWARDED_ALLOW_IPS` is uvicorn's own name for `SPECTATOR_TRUSTED_PROXIES`; `*` is refused.",

@@ -37,6 +37,7 @@ from .background.narration import open_narration
 from .metrics.timed_journal import TimedJournal
 from .metrics.timings import Timings
 from .security.guard import Guard
+from .security.offer import Offer
 from .services import Services
 from .settings import Settings
 from .transport import Keepalive, TransportPorts, choose_sends
@@ -103,6 +104,7 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
             feeds=FeedSources(supervisor, records, finals, audience, waiters),
             transport=TransportPorts(audience, keepalive, clock),
             guard=Guard(settings, clock),
+            offer=Offer.of(settings),
             finals=finals,
             wall=Wall(supervisor, clock, tasks),
             cast=cast,

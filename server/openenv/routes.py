@@ -25,6 +25,7 @@ from ..security import faults
 from ..security.bodies import in_thread_if_large, read_object
 from ..security.faults import Problem, Refused, documented, install_faults, problem
 from ..security.guard import Guard
+from ..security.offer import Offer
 from ..settings import Settings
 from . import sockets
 from .mcp import McpHandler
@@ -219,6 +220,7 @@ def register_openenv(app: FastAPI, settings: Settings, clock: Clock | None = Non
         idle_s=settings.openenv_session_idle_s,
         step_s=settings.step_timeout_s,
         reset_s=settings.reset_timeout_s,
+        offer=Offer.of(settings),
     )
     publisher = Publisher(settings.openenv_max_published)
     sessions = Sessions(limits, clock or SystemClock(), publisher=publisher)

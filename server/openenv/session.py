@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from spectator.clock import Clock
@@ -21,6 +21,7 @@ from spectator.observations import Observation
 from spectator.steppers.thread import OwnThread
 
 from ..security.bodies import LARGE
+from ..security.offer import Offer
 from .compute_slots import ComputeSlots
 from .publishing import ClientPublisher, PublishedEpisode, not_allowed
 from .wire import MAX_TOLD, ResetRequest
@@ -41,12 +42,14 @@ class SessionLimits:
         idle_s: Seconds of silence after which one is let go.
         step_s: Seconds for one step, the other actors' decisions included.
         reset_s: Seconds for a construction and for a reset, which may load data.
+        offer: What may be played.
     """
 
     sessions: int
     idle_s: float
     step_s: float
     reset_s: float
+    offer: Offer = field(default_factory=Offer)
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +146,7 @@ class Session:
             InvalidRequest: A parameter is wrong; the episode under way goes on.
             EpisodeError: The opponent or the world failed; the next reset begins afresh.
         """
+        self._limits.offer.check(self.wire.world.name, request.options, prefix="")
         if request.publish and self.publisher is None:
             raise not_allowed()
         place = self.publisher.place() if self.publisher is not None and request.publish else None

@@ -1,0 +1,104 @@
+"""A server that strangers reach: its defaults, what it offers, and what it says of itself."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from server.process.welcome import welcome
+from server.security.offer import Offer
+from server.settings import PUBLIC, Settings
+from spectator.errors import ConfigurationError, InvalidRequest
+from tests.openenv.conftest import open_client
+from tests.serving import serve, test_settings
+
+TOKEN = "a-token-of-the-operator"
+
+
+@pytest.mark.parametrize("variable", ["SPACE_ID", "SPACE_HOST", "SPECTATOR_PROFILE"])
+def test_a_space_has_the_public_defaults(variable: str) -> None:
+    settings = Settings.from_environ({variable: "public"})
+    assert settings.profile == "public"
+    assert {name: getattr(settings, name) for name in PUBLIC} == dict(PUBLIC)
+    assert settings.openenv_max_published == 0, "there is no token"
+
+
+def test_what_is_set_wins_over_the_public_defaults() -> None:
+    settings = Settings.from_environ(
+        {
+            "SPACE_ID": "me/app",
+            "SPECTATOR_MAX_EPISODES": "9",
+            "SPECTATOR_OPERATOR_TOKEN": TOKEN,
+            "SPECTATOR_TRUSTED_PROXIES": "10.0.0.0/8",
+        }
+    )
+    assert (settings.max_episodes, settings.keep_mb, settings.trusted_hops) == (9, 2000, 0)
+    assert settings.openenv_max_published == 16, "its clients have to send the token"
+    assert Settings.from_environ({"SPACE_ID": "me/app", "SPECTATOR_PROFILE": "open"}) == Settings(
+        profile="open"
+    ).with_variables({"SPACE_ID": "me/app", "SPECTATOR_PROFILE": "open"})
+    with pytest.raises(ConfigurationError, match="SPECTATOR_PROFILE"):
+        Settings.from_environ({"SPECTATOR_PROFILE": "secret"})
+
+
+@pytest.mark.parametrize(
+    ("body", "field", "rule"),
+    [
+        ({"options": {"turns": 501}}, "options.turns", "is at most 500 here (SPECTATOR_OPTION_LIMITS)"),
+        (
+            {"options": {"payload_bytes": 65536}},
+            "options.payload_bytes",
+            "is at most 4096 here (SPECTATOR_OPTION_LIMITS)",
+        ),
+        ({"environment": "collider"}, "environment", "is one of counting, cricket here (SPECTATOR_WORLDS)"),
+        ({"environment": "cricket", "max_overs": 21}, "options.max_overs", "is at most 20 here"),
+    ],
+)
+def test_strangers_get_what_is_offered_and_the_operator_anything(
+    tmp_path: Path, body: dict[str, Any], field: str, rule: str
+) -> None:
+    settings = test_settings(
+        tmp_path,
+        worlds=("cricket", "counting"),
+        option_limits=PUBLIC["option_limits"],
+        operator_token=TOKEN,
+    )
+    with serve(settings) as serving:
+        refused = serving.client.post("/custom/start_episode", json=body)
+        assert refused.status_code == 422
+        (wrong,) = refused.json()["errors"]
+        assert wrong["field"] == field and wrong["rule"].startswith(rule)
+        assert serving.client.get("/custom/status").json()["running"] == []
+        headers = {"Authorization": f"Bearer {TOKEN}"}
+        assert serving.client.post("/custom/start_episode", json=body, headers=headers).status_code == 202
+
+
+def test_openenv_clients_get_what_is_offered_too(tmp_path: Path) -> None:
+    with serve(test_settings(tmp_path, option_limits=("turns=5",))) as serving:
+        client = open_client(serving)
+        with client.socket:
+            refused = client.fail({"type": "reset", "data": {"turns": 6}})
+            assert [wrong["field"] for wrong in refused["errors"]] == ["turns"]
+            assert not client.ask("reset", {"turns": 5})["done"]
+        assert serving.client.post("/reset", json={"turns": 6}).status_code == 422
+
+
+def test_an_offer_without_limits_refuses_nothing() -> None:
+    Offer().check("anything", {"max_overs": 50, "name": "x"})
+    with pytest.raises(InvalidRequest, match=r"a: is at most 1 here.*b: is at most 2 here"):
+        Offer(largest={"a": 1, "b": 2, "c": 3}).check("w", {"a": 2, "b": 2.5, "c": True}, prefix="")
+
+
+def test_a_wrong_limit_is_refused_by_name() -> None:
+    with pytest.raises(ConfigurationError, match="SPECTATOR_OPTION_LIMITS: 'max_overs' is not an option"):
+        Settings.from_environ({"SPECTATOR_OPTION_LIMITS": "max_overs"})
+
+
+def test_the_start_up_line_says_what_is_open_to_whom() -> None:
+    said = welcome(Settings.from_environ({"SPACE_ID": "x", "SPECTATOR_HOST": "0.0.0.0"}), "0.0.0.0", 80)
+    assert "open to everybody who reaches it: starts (3 at once, 200 an hour)" in said
+    assert "stops and pauses by everybody; no models and no paid voices" in said
+    said = welcome(Settings(operator_token=TOKEN), "::1", 80)
+    assert "http://[::1]:80" in said and "stops and pauses by the operator's token; models" in said

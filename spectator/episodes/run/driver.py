@@ -336,7 +336,7 @@ class Driver:
             stepped = await self._in_world(self._stepper.step(action, limit_s=self._limits.step_s))
         else:
             stepped = self._inline.step_at_once(action, limit_s=self._limits.step_s)
-            check_contract(stepped, self._plan.world)
+            check_contract(stepped, self._plan.world, self._profile)
         took = self._clock.monotonic() - began
         if self._control.held:
             await self._stand_still(self._control.play_on())

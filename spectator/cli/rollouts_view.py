@@ -40,7 +40,9 @@ class FleetView:
         model_wait_s: How long the model's endpoint may be.
     """
 
-    def __init__(self, request: RolloutRequest, env_wait_s: float, model_wait_s: float) -> None:
+    def __init__(
+        self, request: RolloutRequest, env_wait_s: float = 300.0, model_wait_s: float = 300.0
+    ) -> None:
         self._request = request
         self._env_wait_s = env_wait_s
         self._model_wait_s = model_wait_s

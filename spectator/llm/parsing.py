@@ -128,12 +128,20 @@ def check_call(written: WrittenCall, legal: Sequence[LegalAction]) -> ParsedCall
     schema = action["arguments"]
     arguments = coerce(dict(written.arguments), schema)
     reason, arguments = _take_reason(_plain(arguments), schema)
-    if len(encode_json(arguments)) > MAX_ARGUMENTS:
+    if not _surely_short(arguments) and len(encode_json(arguments)) > MAX_ARGUMENTS:
         raise CallRefused(f"{action['tool']}: the arguments have more than {MAX_ARGUMENTS} characters")
     broken = first_violation(arguments, schema)
     if broken is not None:
         raise CallRefused(f"{action['tool']}: {broken}")
     return ParsedCall(action["tool"], arguments, written.reason or reason, written.id)
+
+
+def _surely_short(arguments: Mapping[str, Any]) -> bool:
+    """Whether they need not be encoded to know that they are: a few short texts and numbers."""
+    return len(arguments) <= 8 and all(
+        len(name) < 100 and (isinstance(value, float) or (isinstance(value, str) and len(value) < 500))
+        for name, value in arguments.items()
+    )
 
 
 def unjudged(written: WrittenCall) -> ParsedCall:

@@ -72,7 +72,8 @@ async def played_on(folder: Path, world: World, left: Sequence[RecordedEvent]) -
     async with house(folder, world) as stage:
         await stage.journal.append(left)
         assert (await recover(stage.journal, SystemClock(), stage.supervisor)).playing
-        await stage.supervisor.running()[0].wait()
+        for episode in stage.supervisor.running():  # none where it has come to its end already
+            await episode.wait()
         events: list[RecordedEvent] = await stage.journal.read(left[0].event.episode_id)
         return events
 

@@ -91,6 +91,7 @@ class Thinking:
         """The decision that forms, or the last one that did."""
         self.changes = 0
         """Counts up with every change."""
+        self._heard: Policy | None = None
         self._clock = clock
         self._changed: asyncio.Event | None = None
 
@@ -98,8 +99,10 @@ class Thinking:
     def deciding(self, actor: str, turn: int, policy: Policy) -> Iterator[None]:
         """Around one decision of ``policy``; it is heard if it thinks aloud."""
         forming = self.forming = PartialDecision(actor, turn, self._clock.monotonic())
-        if isinstance(policy, ThinksAloud):
-            policy.think_aloud(self.hear)
+        if policy is not self._heard:
+            self._heard = policy  # to find out what a policy can do takes 10 us
+            if isinstance(policy, ThinksAloud):
+                policy.think_aloud(self.hear)
         self._notify()
         try:
             yield

@@ -77,6 +77,7 @@ class SeatedPolicies:
         self._budget = budget
         self._rule = rule
         self._scripted: dict[str, ScriptedPolicy] = {}  # those that are never waited for
+        self._seers: set[str] = set()  # whose policies see the truth: to find out takes 10 us
 
     def seat(self) -> None:
         """Build the policies that are not there yet, and give all of them what they may spend.
@@ -90,6 +91,8 @@ class SeatedPolicies:
                 self.by_actor[actor] = policy
                 if self._budget is not None and isinstance(policy, Spends):
                     policy.spend_from(self._budget)
+                if isinstance(policy, SeesTruth):
+                    self._seers.add(actor)
                 if isinstance(policy, ScriptedPolicy) and type(policy).decide is ScriptedPolicy.decide:
                     self._scripted[actor] = policy
 
@@ -114,7 +117,7 @@ class SeatedPolicies:
         """
         self.asked = actor
         began = self._clock.monotonic()
-        sees = isinstance(self.by_actor[actor], SeesTruth)
+        sees = actor in self._seers
         truth = await self._stepper.snapshot(limit_s=self._limits.step_s) if sees else None
         with typed_as(self._could_not_decide, passing=(EndRequested, DecisionTimeout)):
             decision = await self._ask(actor, observation, turn, truth)

@@ -8,6 +8,7 @@ import signal
 import sys
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,10 +23,11 @@ from spectator.cli.run_log import RunLog
 from spectator.cli.spending import spending_options
 
 if TYPE_CHECKING:
-    from spectator.rollouts.fleet import FleetReport, Underway
+    from spectator.rollouts.fleet import FleetReport, OnBegin, Underway
     from spectator.rollouts.handlers import EpisodeHandler, Experience
     from spectator.rollouts.handlers.experience import TallyFile
     from spectator.rollouts.request import RolloutRequest
+    from spectator.rollouts.workers.launching import Launcher
 
 FOLDER = click.Path(file_okay=False, path_type=Path)
 SECONDS = click.FloatRange(min=0, min_open=True)
@@ -123,6 +125,14 @@ rollouts.add_command(failures)
     "--handler", type=click.Choice(["none", "template", "ucb", "contextual-ucb"]), default="none",
     show_default=True, help="How an experience is chosen.",
 )  # fmt: skip
+@click.option(
+    "--workers", type=click.IntRange(0, 1024), default=0, show_default=True,
+    help="Processes that play, the concurrency shared among them; 0 plays in this one.",
+)  # fmt: skip
+@click.option(
+    "--ray", "ray_address", metavar="ADDRESS",
+    help="Start the workers on the Ray cluster at ADDRESS (host:port, or auto); two unless --workers says.",
+)  # fmt: skip
 @click.option("--out", type=FOLDER, default=Path("rollouts"), show_default=True, help="Folder of the record.")
 @click.option(
     "--resume", is_flag=True, help="Go on with what is in the folder; so does the same command without it."
@@ -213,18 +223,9 @@ async def _carry_out(
     request: RolloutRequest, given: Mapping[str, Any], key: Any, ledger: Any
 ) -> tuple[FleetReport, bool]:
     from spectator.cli.rollouts_view import FleetView
-    from spectator.clock import SystemClock
-    from spectator.rollouts.deadlines import Deadlines
-    from spectator.rollouts.fleet import run_rollouts
-    from spectator.steppers.opening import inline, on_a_thread
 
-    clock, view, interrupted = (
-        SystemClock(),
-        FleetView(request, given["env_wait_s"], given["model_wait_s"]),
-        False,
-    )
+    view, interrupted = FleetView(request, given["env_wait_s"], given["model_wait_s"]), False
     log = RunLog(given["out"] / "rollouts.log")
-    times = ("episode_s", "env_s", "env_start_s", "env_wait_s", "model_wait_s", "startup_jitter_s")
     task, code = asyncio.current_task(), 130
     assert task is not None
 
@@ -249,20 +250,7 @@ async def _carry_out(
     loop.add_signal_handler(signal.SIGTERM, terminate)
     try:
         with view:
-            report = await run_rollouts(
-                request,
-                given["out"],
-                concurrency=given["concurrency"],
-                clock=clock,
-                load=read_worlds(),
-                rng=random.SystemRandom(),
-                key=key,
-                handler=_handler(given),
-                ledger=ledger,
-                open_stepper=on_a_thread if given["stepper"] == "thread" else inline,
-                deadlines=Deadlines(**{name: given[name] for name in times}),
-                on_begin=begin,
-            )
+            report = await _play(request, given, key, ledger, begin)
     except asyncio.CancelledError:
         click.echo("interrupted; what was under way is played on by the same command", err=True)
         sys.exit(code)
@@ -273,6 +261,55 @@ async def _carry_out(
         if log.taken:
             click.echo(f"{log.taken} warnings are in {log.baseFilename}", err=True)
     return report, interrupted
+
+
+async def _play(
+    request: RolloutRequest, given: Mapping[str, Any], key: Any, ledger: Any, begin: OnBegin
+) -> FleetReport:
+    from spectator.clock import SystemClock
+    from spectator.rollouts.deadlines import Deadlines
+    from spectator.rollouts.fleet import run_rollouts
+    from spectator.rollouts.workers.running import run_by_workers
+    from spectator.steppers.opening import inline, on_a_thread
+
+    times = ("episode_s", "env_s", "env_start_s", "env_wait_s", "model_wait_s", "startup_jitter_s")
+    shared: dict[str, Any] = {
+        "concurrency": given["concurrency"],
+        "clock": SystemClock(),
+        "ledger": ledger,
+        "open_stepper": on_a_thread if given["stepper"] == "thread" else inline,
+        "deadlines": Deadlines(**{name: given[name] for name in times}),
+        "on_begin": begin,
+    }
+    handler, out, address = _handler(given), given["out"], given["ray_address"]
+    workers = given["workers"] or (2 if address else 0)
+    if not workers:
+        rng = random.SystemRandom()
+        return await run_rollouts(
+            request, out, load=read_worlds(), rng=rng, key=key, handler=handler, **shared
+        )
+    asked = {name: given[name] for name in ("handler", "experiences", "out")}
+    return await run_by_workers(
+        request, out, workers=workers, worlds=read_worlds, launcher=_launcher(address),
+        key=partial(read_key, request.model.api_key_env), handler=partial(_some_handler, asked), **shared,
+    )  # fmt: skip
+
+
+def _some_handler(given: Mapping[str, Any]) -> EpisodeHandler:
+    """The handler that was asked for, in any process."""
+    from spectator.rollouts.handlers import NullHandler
+
+    return _handler(given) or NullHandler()
+
+
+def _launcher(ray_address: str | None) -> Launcher:
+    from spectator.rollouts.workers.launching import LocalLauncher
+
+    if ray_address is None:
+        return LocalLauncher()
+    from spectator.rollouts.workers.ray_cluster import RayLauncher
+
+    return RayLauncher(ray_address)
 
 
 def _conclude(report: FleetReport, out: Path) -> None:

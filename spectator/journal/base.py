@@ -141,10 +141,6 @@ class EpisodeLog(Protocol):
         """
         ...
 
-    async def texts(self, episode_id: str, *, after_seq: int = 0, limit: int | None = None) -> list[str]:
-        """The same, not decoded: a hundredth of the work, for whoever only passes them on."""
-        ...
-
     def calls(self, episode_id: str) -> AsyncIterator[RecordedCall]:
         """Its calls to models, in order, each with its whole prompt and reply, a batch at a time.
 
@@ -158,6 +154,10 @@ class EpisodeLog(Protocol):
 
 class Journal(EpisodeLog, Protocol):
     """The source of truth."""
+
+    async def texts(self, episode_id: str, *, after_seq: int = 0, limit: int | None = None) -> list[str]:
+        """What :meth:`read` reads, not decoded: a hundredth of the work, for whoever only passes them on."""
+        ...
 
     def stream(self, episode_id: str, *, after_seq: int = 0) -> AsyncIterator[RecordedEvent]:
         """The same, a batch at a time, for long episodes."""

@@ -76,6 +76,11 @@ class SpendLedger:
         self._spent = Spent()
 
     @property
+    def caps(self) -> tuple[Caps, Caps, Caps]:
+        """The caps of a day, of an episode, and of the whole."""
+        return self._day_caps, self._episode_caps, self._whole_caps
+
+    @property
     def today(self) -> date:
         """The present day."""
         return self._clock.now().astimezone(UTC).date()

@@ -141,6 +141,7 @@ class RecyclingPool(Generic[JobT]):
         patience_s: Seconds that a server may be gone while no actor is leased.
         rng: Draws the pauses.
         on_shortage: Hears when no actor can be made, and (``None``) when one could again.
+        fed: Whether more jobs come by :meth:`feed`, until :meth:`no_more`.
 
     Raises:
         ValueError: A figure is out of its range.
@@ -159,6 +160,7 @@ class RecyclingPool(Generic[JobT]):
         patience_s: float = PATIENCE_S,
         rng: random.Random | None = None,
         on_shortage: Callable[[Shortage | None], None] = lambda shortage: None,
+        fed: bool = False,
     ) -> None:
         if size < 1 or spare_factor < 1 or startup_concurrency < 1 or patience_s < 0:
             raise ValueError(
@@ -178,6 +180,7 @@ class RecyclingPool(Generic[JobT]):
         self._leased: dict[str, ActorHandle[JobT]] = {}
         self._making: set[asyncio.Task[None]] = set()
         self._closing: set[asyncio.Task[None]] = set()
+        self._fed = fed
         self._exhausted = False
         self._draining = False
         self._closed = False
@@ -219,6 +222,17 @@ class RecyclingPool(Generic[JobT]):
         if again is not None and not self._draining:
             self._again.append(again)
         self._spawn(self._closing, self._recycle(handle))
+        self._notify()
+
+    def feed(self, job: JobT) -> None:
+        """Play ``job`` too; dropped where no more actors are made."""
+        if not (self._draining or self._closed):
+            self._again.append(job)
+            self._refill()
+
+    def no_more(self) -> None:
+        """Nothing else is fed: who waits in vain gets ``None``."""
+        self._fed, self._exhausted = False, True
         self._notify()
 
     def drain(self) -> None:
@@ -269,7 +283,7 @@ class RecyclingPool(Generic[JobT]):
         if self._again:
             return self._again.popleft()
         job = next(self._jobs, None)
-        self._exhausted = self._exhausted or job is None
+        self._exhausted = self._exhausted or (job is None and not self._fed)
         return job
 
     async def _recycle(self, handle: ActorHandle[JobT]) -> None:

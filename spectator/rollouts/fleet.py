@@ -11,24 +11,23 @@ from pathlib import Path
 
 from spectator.catalog import LoadWorld
 from spectator.clock import Clock
-from spectator.episodes.record.usage import spent_on
 from spectator.errors import EnvironmentUnavailable, SpectatorError
-from spectator.journal.stores.sqlite import SqlJournal
 from spectator.llm.adaptive_limit import AdaptiveLimit
 from spectator.llm.secret import ApiKey
-from spectator.policies.spending import Caps, SpendLedger, Spent
+from spectator.policies.spending import SpendLedger
 from spectator.rollouts.actors import RecyclingPool
 from spectator.rollouts.addresses import EnvironmentAddress
 from spectator.rollouts.deadlines import Deadlines
-from spectator.rollouts.folder import JOURNAL, keep_request
 from spectator.rollouts.handlers.base import EpisodeHandler, NullHandler
+from spectator.rollouts.in_flight import InPlay
 from spectator.rollouts.interactor import Interactor, RunReport
 from spectator.rollouts.model_seat import FleetSeat, fleet_client
+from spectator.rollouts.opening import open_run
 from spectator.rollouts.outage import ModelOutage
 from spectator.rollouts.playing import AttemptPlayer, attempt_after
 from spectator.rollouts.progress import FleetState
-from spectator.rollouts.request import RolloutRequest, RolloutRun, plan_rollouts
-from spectator.runs.owed import Attempt, progress
+from spectator.rollouts.request import RolloutRequest, RolloutRun
+from spectator.runs.owed import Attempt
 from spectator.steppers.opening import OpenStepper, inline
 
 
@@ -61,7 +60,7 @@ class Underway:
     """
 
     state: FleetState
-    interactor: Interactor[Attempt]
+    interactor: InPlay
     model_limit: AdaptiveLimit | None = None
     outage: ModelOutage | None = None
 
@@ -118,28 +117,14 @@ async def run_rollouts(
     outage = ModelOutage(clock, rng, deadlines.model_wait_s)
     seat = FleetSeat(request.model, client, clock, handler or NullHandler(), request.message_cut, outage)
     try:
-        now_ms = int(clock.now().timestamp() * 1000)
-        plan_rollouts(request, world, seat.preset(world), now_ms)  # before anything is written
-        began_ms = await asyncio.to_thread(keep_request, folder, request, now_ms)
-        planned = plan_rollouts(request, world, seat.preset(world), began_ms)
-        journal = await SqlJournal.open(f"sqlite:///{folder / JOURNAL}")
-        try:
-            ledger = ledger or SpendLedger(Caps(), Caps(), clock)
-            before = await spent_on(journal, None) if ledger.limits_whole else Spent()
-            ledger.begin(await spent_on(journal, ledger.today), before)
-            due = await progress(journal, planned.run)
-            state = FleetState(
-                len(planned.run.jobs), len(due.over), clock.monotonic(), deadline_s=request.model.timeout_s
-            )
+        async with open_run(request, folder, world, seat, clock, ledger) as run:
             player = AttemptPlayer(
-                planned, journal, clock, seat, ledger, open_stepper,
-                address=address, deadlines=deadlines, state=state,
+                run.planned, run.journal, clock, seat, run.ledger, open_stepper,
+                address=address, deadlines=deadlines, state=run.state,
             )  # fmt: skip
-            fleet = _Fleet(planned, clock, player, state, deadlines)
-            begin = partial(_begin, on_begin, state, client.adaptive, outage)
-            return await fleet.run(due.owed, concurrency, rng, begin)
-        finally:
-            await journal.aclose()
+            fleet = _Fleet(run.planned, clock, player, run.state, deadlines)
+            begin = partial(_begin, on_begin, run.state, client.adaptive, outage)
+            return await fleet.run(run.owed, concurrency, rng, begin)
     finally:
         await client.aclose()
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final, Literal, Protocol
 
 WaitingFor = Literal["start", "place", "model", "retry", "environment", "journal"]
 """What an episode waits for.
@@ -104,3 +105,21 @@ _WORDS: Final = {
     "environment": "its environment",
     "journal": "the journal or the processor",
 }
+
+
+class InPlay(Protocol):
+    """Episodes that are being played, for whoever shows them."""
+
+    @property
+    def workers(self) -> int:
+        """Episodes at once."""
+        ...
+
+    @property
+    def in_flight(self) -> Sequence[InFlight]:
+        """Those that are being played, oldest first."""
+        ...
+
+    def drain(self) -> None:
+        """Finish what is being played, and take no more."""
+        ...

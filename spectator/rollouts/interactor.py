@@ -135,12 +135,17 @@ class Interactor(Generic[JobT]):
         self._rng = rng
         self._again = again
         self._on_result = on_result
-        self.workers = max(1, min(pool.pool_size, max_workers or pool.pool_size))
+        self._workers = max(1, min(pool.pool_size, max_workers or pool.pool_size))
         self._jitter_s = startup_jitter_s
         self._in_flight: dict[str, InFlight] = {}
         self._results: list[EpisodeResult[JobT]] = []
         self._draining = False
         self._left = False
+
+    @property
+    def workers(self) -> int:
+        """Episodes at once."""
+        return self._workers
 
     @property
     def in_flight(self) -> list[InFlight]:
@@ -162,7 +167,7 @@ class Interactor(Generic[JobT]):
         try:
             await self._pool.start()
             async with asyncio.TaskGroup() as tasks:
-                for number in range(self.workers):
+                for number in range(self._workers):
                     tasks.create_task(self._work(number))
         finally:
             await self._pool.aclose()

@@ -125,7 +125,7 @@ class AttemptPlayer:
         else:
             plan = self._run.plan(self._run.jobs[attempt.number], attempt.attempt, world)
             ended = await play_here(plan, attempt.episode_id, venue)
-        result = replace(_result(handle, ended), decisions=own.decisions, own=own.own)
+        result = replace(result_of(attempt, handle.group_id, ended), decisions=own.decisions, own=own.own)
         if ended is not None:
             self._tell_handler(context, EpisodeOutcome(result.total_reward, result.failure_class))
         return result
@@ -180,12 +180,14 @@ class OwnDecisions:
 
     def take(self, decision: Decision) -> None:
         """Count one."""
-        own = decision.source == "model"
+        self.count(decision.source, decision.tokens_in, decision.tokens_out)
+
+    def count(self, source: str, tokens_in: int | None, tokens_out: int | None) -> None:
+        """Count one by what is recorded of it."""
+        own = source == "model"
         self.decisions += 1
         self.own += own
-        self._state.decided(
-            self._flight, self._clock.monotonic(), own, decision.tokens_in or 0, decision.tokens_out or 0
-        )
+        self._state.decided(self._flight, self._clock.monotonic(), own, tokens_in or 0, tokens_out or 0)
 
 
 class _FleetRule:
@@ -213,18 +215,24 @@ class _FleetRule:
         return reaction
 
 
-def _result(handle: Handle, ended: EpisodeEnded | None) -> Result:
-    """What an end says; a reward only where there is a verdict."""
+def result_of(attempt: Attempt, group_id: str | None, ended: EpisodeEnded | None) -> Result:
+    """What the end of an attempt says; a reward only where there is a verdict.
+
+    Args:
+        attempt: The attempt.
+        group_id: Its group.
+        ended: Its end; ``None`` where it was suspended.
+    """
     if ended is None:
         return EpisodeResult(
-            handle.job, handle.env_id, handle.group_id, None, failure_class="model_infra", detail="suspended",
-            attempt=handle.attempt,
+            attempt, attempt.episode_id, group_id, None, failure_class="model_infra", detail="suspended",
+            attempt=attempt.attempt,
         )  # fmt: skip
     data: Mapping[str, object] = ended.model_dump(mode="json")
     return EpisodeResult(
-        handle.job,
-        handle.env_id,
-        handle.group_id,
+        attempt,
+        attempt.episode_id,
+        group_id,
         ended.reason,
         total_reward=reward_of_end(data),
         failure_class=failure_of_end(data),
@@ -232,7 +240,7 @@ def _result(handle: Handle, ended: EpisodeEnded | None) -> Result:
         turns=ended.turns,
         terminated=ended.terminated,
         truncated=ended.truncated,
-        attempt=handle.attempt,
+        attempt=attempt.attempt,
     )
 
 

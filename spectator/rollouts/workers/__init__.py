@@ -1,0 +1,1 @@
+"""Worker processes of a run of rollouts: they play by leases, and one process records for all."""

@@ -1,0 +1,99 @@
+"""Starts workers on a Ray cluster. Ray only places them; the run's own process records."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+from typing import Any, Final
+
+from spectator.errors import ConfigurationError, typed_as
+from spectator.rollouts.workers.door import Door, work_for
+from spectator.rollouts.workers.link import WorkerLink
+
+INSTALL: Final = "pip install 'openenv-spectator[ray]'"
+
+STOP_S: Final = 10.0
+"""Seconds that Ray may take to end a worker."""
+
+
+class RayLauncher:
+    """Starts each worker as a Ray task of one processor, spread over the nodes, never tried again by Ray.
+
+    This package is to be installed on every node, and the model's endpoint, the key's variable and the
+    environments' servers are to be reached from there.
+
+    Args:
+        address: Of the cluster: ``host:port``, or ``auto`` for the one of this machine.
+    """
+
+    def __init__(self, address: str) -> None:
+        self._address = address
+        self._ray: Any = None
+        self._door: Door | None = None
+        self._play: Any = None
+        self._host = ""
+        self._key = secrets.token_bytes(32)
+        self._began = False
+
+    async def launch(self, link: WorkerLink) -> RayWorker:
+        """Start a worker.
+
+        Raises:
+            ConfigurationError: Ray is not installed, or there is no cluster at the address.
+        """
+        if self._door is None:
+            await asyncio.to_thread(self._connect)
+            self._door = await Door.open(self._host, self._key)
+        self._door.expect(link)
+        started = self._play.remote(self._host, self._door.port, self._key, link.name)
+        return RayWorker(self._ray, started, link)
+
+    async def aclose(self) -> None:
+        """Let go of the cluster, if it was not in use here before."""
+        if self._door is not None:
+            self._door.close()
+        if self._began:
+            await asyncio.to_thread(self._ray.shutdown)
+
+    def _connect(self) -> None:
+        try:
+            import ray
+        except ModuleNotFoundError as error:
+            raise ConfigurationError(f"{error.name} is not installed; --ray needs: {INSTALL}") from error
+        self._ray = ray
+        if not ray.is_initialized():
+            with typed_as(lambda error: ConfigurationError(f"no Ray cluster at {self._address}: {error}")):
+                ray.init(address=self._address, log_to_driver=False, logging_level=logging.ERROR)
+            self._began = True
+        self._host = ray.util.get_node_ip_address()
+        place = ray.remote(num_cpus=1, max_retries=0, max_calls=1, scheduling_strategy="SPREAD")
+        self._play = place(work_for)
+
+
+class RayWorker:
+    """A worker that Ray placed.
+
+    Args:
+        ray: The package.
+        started: The reference of its task.
+        link: To it.
+    """
+
+    def __init__(self, ray: Any, started: Any, link: WorkerLink) -> None:
+        self._ray = ray
+        self._started = started
+        self._link = link
+
+    @property
+    def told(self) -> str:
+        """Its task."""
+        return f"Ray task {self._started.task_id().hex()}"
+
+    async def stop(self) -> None:
+        """End it at once, and wait until it is gone."""
+        await asyncio.to_thread(self._stop)
+
+    def _stop(self) -> None:
+        self._ray.cancel(self._started, force=True)
+        self._ray.wait([self._started], timeout=STOP_S)

@@ -267,7 +267,7 @@ async def _run(*, watched: bool) -> dict[str, float]:
         await fleet(port, Path(kept, "first"), episodes=1, in_flight=1)
         if not watched:
             return {"us": (await fleet(port, Path(kept, "run"), episodes=512, in_flight=64)).us}
-        with FleetView(asked(port, 512, TURNS), 0.0) as view:
+        with FleetView(asked(port, 512, TURNS), 0.0, 0.0) as view:
             looking = asyncio.get_running_loop().create_task(_look_each_second(Path(kept, "run")))
             cost = await fleet(port, Path(kept, "run"), episodes=512, in_flight=64, on_begin=view.begin)
             looking.cancel()

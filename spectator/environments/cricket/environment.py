@@ -10,6 +10,7 @@ from typing import Any, Final, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
 
 from spectator.environments.base import ObservationModel, OptionsModel, StateModel, derive_seed
+from spectator.environments.cricket.ball.matchups import draw_conditions
 from spectator.environments.cricket.captaincy.arguments import TOOLS
 from spectator.environments.cricket.captaincy.observation import observation_content
 from spectator.environments.cricket.captaincy.tools import legal_actions, legal_tools, use
@@ -116,6 +117,11 @@ class CricketObservation(ObservationModel):
     side: Side | None = Field(description="Which side this captain leads")
     squads: dict[str, Any] = Field(description="{home, away: {name, short, players: [...]}}")
     format: dict[str, int]
+    conditions: dict[str, str] = Field(
+        default_factory=dict,
+        description="{pitch: green, even or dry, evening: wearing, even or dew}: green helps pace, dry "
+        "spin; dew makes a second innings easier, above all against spin, wearing harder",
+    )
     innings: int | None = None
     super_over: bool = False
     batting: Side | None = None
@@ -373,4 +379,5 @@ def _fresh(seed: int, options: Mapping[str, Any]) -> Game:
         account=DecisionAccount(model, teams) if valued else None,
         futures=options["forecast_futures"],
         forecast_seed=partial(derive_seed, seed, "forecast"),
+        conditions=draw_conditions(random.Random(derive_seed(seed, "conditions"))),
     )

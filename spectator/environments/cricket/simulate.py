@@ -8,6 +8,7 @@ from functools import cache
 from typing import Any
 
 from spectator.environments.base import derive_seed
+from spectator.environments.cricket.ball.matchups import draw_conditions
 from spectator.environments.cricket.ball.sampler import BallModel
 from spectator.environments.cricket.captaincy.captains import STYLES, StyledCaptain
 from spectator.environments.cricket.laws.deliveries import Side
@@ -139,7 +140,8 @@ def open_match(
         _, elect = captains[won].elect()
     first = won if elect == "bat" else other(won)
     model = load_model("men", "all") if model is None else model
-    return Match(format_of(overs), teams, first, model, rng, super_over=super_over)
+    conditions = draw_conditions(random.Random(derive_seed(seed, "conditions")))
+    return Match(format_of(overs), teams, first, model, rng, super_over=super_over, conditions=conditions)
 
 
 def play_out(match: Match) -> Iterator[PlayedBall]:

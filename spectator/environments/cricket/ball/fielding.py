@@ -102,6 +102,11 @@ def field_effect(
     return FieldEffect(levers, tuple(cumulative(shares) for shares in weighted))
 
 
+def uncovered(shape: FieldShape) -> tuple[float, ...]:
+    """How much of each sector a field leaves open, of 1."""
+    return tuple(1.0 - _cover(ring + deep) for ring, deep in zip(shape.ring, shape.deep, strict=True))
+
+
 def _cover(fielders: int) -> float:
     """How much of a sector so many fielders cover: 0, 0.7, 0.91, ... of all of it."""
     return 1.0 - 0.3**fielders

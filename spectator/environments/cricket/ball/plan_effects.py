@@ -1,29 +1,26 @@
-"""The effect of planned deliveries, planned strokes and fields on the outcome of a ball.
+"""What planned deliveries, planned strokes and fields do to the outcome of a ball, before they are paid for.
 
-Every plan is weighed at a reference situation and paid for there: against an average batter, bowler and field
-it changes what happens (wickets against runs, one sector against another) and not what it is worth. It pays
-where the situation, the opponent or another plan makes its kind of change worth more than at the reference,
-which is what a captain is for.
+Here a plan only changes what happens: wickets against runs, one sector against another. What it is worth is
+settled where it is used: `BallModel.weights` takes back at the ball's own prices what it would gain on
+average, and `matchups` says where it fits.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from spectator.environments.cricket.ball.fielding import FieldEffect, Sectors, field_effect
-from spectator.environments.cricket.ball.tables import (
-    LEVER_OF,
-    NO_BALL,
-    RUN_OUT,
-    WICKET,
-    WIDE,
-    Levers,
-    Tables,
-    cumulative,
-    reference_weights,
+from spectator.environments.cricket.ball.fielding import (
+    OPEN_FIELD,
+    POWERPLAY_FIELD,
+    FieldEffect,
+    Sectors,
+    field_effect,
+    uncovered,
 )
+from spectator.environments.cricket.ball.matchups import Aim, aim_of
+from spectator.environments.cricket.ball.tables import LEVER_OF, Levers, Tables, cumulative
 from spectator.environments.cricket.ball.vocabulary import (
     LENGTHS,
     LINES,
@@ -33,13 +30,6 @@ from spectator.environments.cricket.ball.vocabulary import (
     FieldShape,
 )
 
-NEUTRAL: Final[Levers] = (1.0,) * 7
-WICKET_COST: Final = (8.5, 7.0, 3.5)
-"""Runs that a wicket costs in powerplay, middle and death, about: the fall of `resources_model.json` at usual
-states."""
-
-_VALUE: Final = (0.0, 1.0, 2.0, 3.1, 4.0, 6.0, 0.0, 0.4, 2.4, 3.6, 1.25)
-"""Mean runs of each category; a wide or no-ball also gives another ball."""
 _EXECUTION: Final = 0.55
 """How often a bowler hits a planned length, or line, that he would not have bowled anyway."""
 _YORKER_MISSED: Final = 0.12
@@ -47,6 +37,8 @@ _SENT: Final = 0.6
 """How often a planned stroke sends the ball where it is meant to go."""
 _OFF_SIDE: Final = (0.8, 0.2, -0.2, -0.8)
 """Log tilt of shots towards the off side by line; the tables hold no direction by line (assumption)."""
+_FINDS_GAPS: Final = 0.3
+"""Log tilt of shots towards a sector that is left open: batters look before they hit (assumption)."""
 _MEMORY: Final = 16384
 
 LOFT: Final = {
@@ -68,57 +60,47 @@ class PlannedDelivery(NamedTuple):
     """A delivery plan in one phase and kind of bowling.
 
     Args:
-        pairs: Running sums of the shares of the (length, line) pairs that come of it.
-        levers: What it is paid with, the pace of the ball included.
+        pairs: By category, running sums of the shares of the (length, line) pairs that brought it.
+        lines: Shares of the lines that come of it.
+        aim: How far it departs from habit.
     """
 
-    pairs: tuple[float, ...]
-    levers: Levers
-
-
-class PlannedStroke(NamedTuple):
-    """A planned stroke in one phase and kind of bowling.
-
-    Args:
-        loft: Shift of the intent.
-        levers: By length.
-    """
-
-    loft: float
-    levers: tuple[Levers, ...]
+    pairs: tuple[tuple[float, ...], ...]
+    lines: tuple[float, ...]
+    aim: Aim
 
 
 class PlanEffects:
-    """The plans of one model, weighed once each.
+    """The plans of one model, each worked out once.
 
     Args:
         tables: The fitted tables.
     """
 
-    __slots__ = ("_deliveries", "_fields", "_strokes", "_tables", "lines", "natural")
+    __slots__ = ("_deliveries", "_fields", "_means", "_mixed", "_tables", "lines")
 
     def __init__(self, tables: Tables) -> None:
         self._tables = tables
-        self.natural = tuple(tuple(cumulative(shares) for shares in phase) for phase in tables.pitch_share)
         self.lines = tuple(tuple(_tilted(tables, phase, kind) for kind in range(2)) for phase in range(3))
         self._deliveries: dict[tuple[DeliveryPlan, int, int], PlannedDelivery] = {}
-        self._strokes: dict[tuple[str, int, int], PlannedStroke] = {}
+        self._means: dict[tuple[DeliveryPlan, str | None, int, int], Levers] = {}
         self._fields: dict[tuple[FieldShape, bool, int, int, int, str | None, bool], FieldEffect] = {}
+        self._mixed: dict[tuple[FieldShape, bool, int, int, DeliveryPlan, str | None, bool], Levers] = {}
 
     def delivery(self, plan: DeliveryPlan, phase: int, kind: int) -> PlannedDelivery:
-        """Where a plan pitches the ball, and what it is paid with."""
+        """Where a plan, or habit, pitches the ball."""
         key = (plan, phase, kind)
         known = self._deliveries.get(key)
         if known is None:
-            known = self._deliveries[key] = self._weigh_delivery(plan, phase, kind)
+            known = self._deliveries[key] = self._planned(plan, phase, kind)
         return known
 
-    def stroke(self, shot: str, phase: int, kind: int) -> PlannedStroke:
-        """What a stroke of `SHOTS` does to a ball of each length."""
-        key = (shot, phase, kind)
-        known = self._strokes.get(key)
+    def levers(self, plan: DeliveryPlan, shot: str | None, phase: int, kind: int) -> Levers:
+        """What a plan and a stroke of `SHOTS` do together, over all the balls that come of it."""
+        key = (plan, shot, phase, kind)
+        known = self._means.get(key)
         if known is None:
-            known = self._strokes[key] = self._weigh_stroke(shot, phase, kind)
+            known = self._means[key] = self._mean(plan, shot, phase, kind)
         return known
 
     def field(
@@ -137,7 +119,7 @@ class PlanEffects:
         if known is None:
             if len(self._fields) >= _MEMORY:
                 self._fields.clear()
-            zones = self.lines[phase][kind][line]
+            zones = _to_gaps(self.lines[phase][kind][line], gaps(shape, powerplay))
             aimed = SHOTS.get(shot, ()) if shot is not None else ()
             if aimed:
                 zones = tuple(_sent(shares, aimed) for shares in zones)
@@ -146,67 +128,89 @@ class PlanEffects:
             )
         return known
 
-    def _weigh_delivery(self, plan: DeliveryPlan, phase: int, kind: int) -> PlannedDelivery:
+    def field_levers(
+        self,
+        shape: FieldShape,
+        powerplay: bool,
+        phase: int,
+        kind: int,
+        plan: DeliveryPlan,
+        shot: str | None,
+        new_batter: bool,
+    ) -> Levers:
+        """The levers of a field over all lines that come of a plan."""
+        key = (shape, powerplay, phase, kind, plan, shot, new_batter)
+        known = self._mixed.get(key)
+        if known is None:
+            if len(self._mixed) >= _MEMORY:
+                self._mixed.clear()
+            lines = self.delivery(plan, phase, kind).lines
+            by_line = [
+                self.field(shape, powerplay, phase, kind, line, shot, new_batter).levers
+                for line in range(len(LINES))
+            ]
+            known = self._mixed[key] = tuple(
+                sum(share * levers[at] for share, levers in zip(lines, by_line, strict=True))
+                for at in range(7)
+            )
+        return known
+
+    def _planned(self, plan: DeliveryPlan, phase: int, kind: int) -> PlannedDelivery:
         usual = self._tables.pitch_share[phase][kind]
+        usual = tuple(share / sum(usual) for share in usual)
         pairs = _executed(plan, usual)
-        pace = self._tables.paces[PACES.index(plan.pace)] if plan.pace is not None else NEUTRAL
         effects = self._tables.pitch_effect[phase][kind]
-        wanted = self._value(phase, kind, usual, lambda pair: effects[pair])
-        paid = _solve(
-            lambda x: (
-                self._value(phase, kind, pairs, lambda pair: _times(effects[pair], pace, _payment(x)))
-                - wanted
+        by_category = tuple(
+            cumulative(
+                [
+                    share * (1.0 if at is None else levers[at])
+                    for share, levers in zip(pairs, effects, strict=True)
+                ]
             )
+            for at in LEVER_OF
         )
-        return PlannedDelivery(cumulative(pairs), _times(pace, _payment(paid)))
+        lines = tuple(sum(pairs[line :: len(LINES)]) for line in range(len(LINES)))
+        return PlannedDelivery(by_category, lines, aim_of(pairs, usual))
 
-    def _weigh_stroke(self, shot: str, phase: int, kind: int) -> PlannedStroke:
-        usual, effects = self._tables.pitch_share[phase][kind], self._tables.pitch_effect[phase][kind]
-        suits = [suitability(shot, kind, length) for length in range(len(LENGTHS))]
-        lines = len(LINES)
-        wanted = self._value(phase, kind, usual, lambda pair: effects[pair])
-        paid = _solve(
-            lambda x: (
-                self._value(
-                    phase, kind, usual, lambda pair: _times(effects[pair], suits[pair // lines], _payment(x))
-                )
-                - wanted
+    def _mean(self, plan: DeliveryPlan, shot: str | None, phase: int, kind: int) -> Levers:
+        usual = self._tables.pitch_share[phase][kind]
+        usual = tuple(share / sum(usual) for share in usual)
+        effects = self._tables.pitch_effect[phase][kind]
+        pace = self._tables.paces[PACES.index(plan.pace)] if plan.pace is not None else _NEITHER
+        suits = [
+            _NEITHER if shot is None else suitability(shot, kind, length) for length in range(len(LENGTHS))
+        ]
+        pairs = _executed(plan, usual)
+        return tuple(
+            pace[at]
+            * sum(
+                share * effects[pair][at] * suits[pair // len(LINES)][at] for pair, share in enumerate(pairs)
             )
+            / sum(share * levers[at] for share, levers in zip(usual, effects, strict=True))
+            for at in range(7)
         )
-        return PlannedStroke(LOFT.get(shot, 0.0), tuple(_times(levers, _payment(paid)) for levers in suits))
-
-    def _value(
-        self, phase: int, kind: int, pairs: Sequence[float], levers_of: Callable[[int], Levers]
-    ) -> float:
-        """Runs less the cost of wickets, per ball, at the reference."""
-        reference = reference_weights(self._tables, phase, kind)
-        total = 0.0
-        for pair, share in enumerate(pairs):
-            levers = levers_of(pair)
-            weights = [w if at is None else w * levers[at] for w, at in zip(reference, LEVER_OF, strict=True)]
-            lost = WICKET_COST[phase] * (weights[WICKET] + weights[RUN_OUT])
-            gained = sum(w * value for w, value in zip(weights, _VALUE, strict=True))
-            # Per valid ball: wides and no-balls are bowled again.
-            total += share * (gained - lost) / (sum(weights) - weights[WIDE] - weights[NO_BALL])
-        return total / sum(pairs)
 
 
-def _payment(x: float) -> Levers:
-    """Boundaries against dots, as a batter who sees it coming makes of it."""
-    return (math.exp(-0.5 * x), 1.0, 1.0, math.exp(x), math.exp(x), 1.0, 1.0)
+HABIT: Final = DeliveryPlan()
+"""No plan: what the bowler bowls by habit."""
 
 
-def _times(*levers: Levers) -> Levers:
-    return tuple(math.prod(values) for values in zip(*levers, strict=True))
+def reference_field(powerplay: bool) -> FieldShape:
+    """The field that real sides are taken to set."""
+    return POWERPLAY_FIELD if powerplay else OPEN_FIELD
 
 
-def _solve(difference: Callable[[float], float]) -> float:
-    """The root of an increasing function between -2 and 2."""
-    low, high = -2.0, 2.0
-    for _ in range(24):
-        middle = (low + high) / 2
-        low, high = (low, middle) if difference(middle) > 0.0 else (middle, high)
-    return (low + high) / 2
+def gaps(shape: FieldShape, powerplay: bool) -> tuple[float, ...]:
+    """How much less of each sector a field covers than the usual one; nothing for the neutral shape."""
+    if not shape.fielders:
+        return (0.0,) * 8
+    return tuple(a - b for a, b in zip(uncovered(shape), uncovered(reference_field(powerplay)), strict=True))
+
+
+def suits_of(shot: str, kind: int) -> tuple[float, ...]:
+    """Whether a stroke suits (1) or jars with (-1) each length of a kind of bowling."""
+    found = [suitability(shot, kind, length) for length in range(len(LENGTHS))]
+    return tuple(1.0 if levers is _SUITS else -1.0 if levers is _JARS else 0.0 for levers in found)
 
 
 def _executed(plan: DeliveryPlan, natural: Sequence[float]) -> list[float]:
@@ -245,6 +249,11 @@ def _tilted(tables: Tables, phase: int, kind: int) -> tuple[tuple[Sectors, ...],
         )
         for line in range(lines)
     )
+
+
+def _to_gaps(zones: tuple[Sectors, ...], open_more: Sequence[float]) -> tuple[Sectors, ...]:
+    tilts = [math.exp(_FINDS_GAPS * more) for more in open_more]
+    return tuple(tuple(share * tilt for share, tilt in zip(shares, tilts, strict=True)) for shares in zones)
 
 
 def _sent(shares: Sectors, aimed: Sequence[int]) -> Sectors:

@@ -7,21 +7,40 @@ import random
 from bisect import bisect
 from typing import Final
 
+from spectator.environments.cricket.ball.matchups import (
+    WICKET_FIT,
+    delivery_fit,
+    field_fit,
+    intent_fit,
+    match_up,
+    out_of_place,
+    shot_fit,
+)
 from spectator.environments.cricket.ball.model_file import load_tables
 from spectator.environments.cricket.ball.outcomes import OutcomeTables
-from spectator.environments.cricket.ball.plan_effects import PlanEffects
+from spectator.environments.cricket.ball.plan_effects import (
+    HABIT,
+    LOFT,
+    PlanEffects,
+    gaps,
+    reference_field,
+    suits_of,
+)
+from spectator.environments.cricket.ball.prices import BallPrices, Values
 from spectator.environments.cricket.ball.situation import Effects, Situation
 from spectator.environments.cricket.ball.tables import (
     DOT,
+    FOUR,
     FULL_OVERS,
     INTENT_STEPS,
+    LEVER_OF,
     SET_LIMITS,
     SIX,
     STYLE_INDEX,
+    WICKET,
     Levers,
     Tables,
     Weights,
-    daring,
     effect_scale,
     format_levers,
     people_weights,
@@ -30,9 +49,11 @@ from spectator.environments.cricket.ball.tables import (
     rhythm,
 )
 from spectator.environments.cricket.ball.tracking import BallTracker, BowledBall
-from spectator.environments.cricket.ball.vocabulary import LINES
+from spectator.environments.cricket.laws.formats import SUPER_OVER
 
 FULL_BALLS: Final = 6 * FULL_OVERS
+_MOST_MOVED: Final = 0.9
+"""Largest part of the boundaries, or dots, of a ball that a payment takes."""
 NEW_BATTER_BALLS: Final = 6
 """Balls faced until a batter no longer counts as new to the close catchers."""
 
@@ -53,7 +74,17 @@ class BallModel:
     (4, 'full')
     """
 
-    __slots__ = ("_details", "_formats", "_level", "_people", "_plans", "_tables", "_tracker")
+    __slots__ = (
+        "_centred",
+        "_details",
+        "_formats",
+        "_level",
+        "_people",
+        "_plans",
+        "_prices",
+        "_tables",
+        "_tracker",
+    )
 
     def __init__(self, tables: Tables, level: float | None = None) -> None:
         self._tables = tables
@@ -62,6 +93,8 @@ class BallModel:
         self._details = OutcomeTables(tables.details)
         self._people = people_weights(tables)
         self._plans = PlanEffects(tables)
+        self._centred: dict[tuple[int, int], tuple[tuple[float, ...], ...]] = {}
+        self._prices: dict[tuple[int, bool], BallPrices] = {}
         self._tracker = BallTracker(self._plans)
 
     @classmethod
@@ -94,26 +127,32 @@ class BallModel:
         return Effects(rng.gauss(self._level, match_sd), tuple(rng.gauss(0.0, innings_sd) for _ in range(4)))
 
     def weights(self, at: Situation) -> list[float]:
-        """Probabilities of the eleven categories, lengths and lines averaged out; for tests and analysis."""
-        phase, over = place_of(at.innings_balls, at.balls_bowled, at.powerplay)
-        kind = 0 if at.bowler.bowls == "pace" else 1
-        mean = [0.0] * 11
-        shares = self._pairs(at, phase, kind)
-        for pair, upper in enumerate(shares):
-            share = upper - (shares[pair - 1] if pair else 0.0)
-            if share > 0.0:
-                part = self._weigh(at, phase, over, kind, pair)
-                total = sum(part)
-                mean = [m + share * p / total for m, p in zip(mean, part, strict=True)]
-        return mean
+        """Probabilities of the eleven categories."""
+        return self._chances(at, *self._place(at))
+
+    def values(self, at: Situation) -> Values:
+        """What each category is worth to the batting side, averaged over usual play: runs in a first innings,
+        chances of winning in a chase; see :mod:`.prices`. Shape ``(11,)``."""
+        prices = self.prices(at.innings_balls, super_over=at.wickets_limit == SUPER_OVER.wickets)
+        table: Values = prices.first if at.runs_required is None else prices.chase
+        return table[at.balls_bowled]
+
+    def prices(self, innings_balls: int, *, super_over: bool = False) -> BallPrices:
+        """The prices of a format, made once."""
+        key = (innings_balls, super_over)
+        known = self._prices.get(key)
+        if known is None:
+            known = BallPrices(self._tables, self._level, innings_balls, super_over=super_over)
+            self._prices[key] = known
+        return known
 
     def bowl(self, at: Situation, rng: random.Random) -> BowledBall:
         """Draw the next ball."""
         draw = rng.random
-        phase, over = place_of(at.innings_balls, at.balls_bowled, at.powerplay)
-        kind = 0 if at.bowler.bowls == "pace" else 1
-        pair = bisect(self._pairs(at, phase, kind), draw())
-        weights = self._weigh(at, phase, over, kind, pair)
+        phase, over, kind = self._place(at)
+        where = draw()
+        decided = self._decided(at)
+        weights = self._chances(at, phase, over, kind) if decided else self._usual(at, phase, over, kind)
         left = draw() * sum(weights)
         for category, weight in enumerate(weights):  # noqa: B007 - read after the loop
             if left < weight:
@@ -126,34 +165,102 @@ class BallModel:
             ball = self._details.off_the_bat(category, left / weight)
         else:
             ball = self._details.other(category, phase, at, left / weight, draws[0])
+        plan = self._plans.delivery(at.delivery or HABIT, phase, kind)
+        pair = bisect(plan.pairs[category], where)
         return BowledBall(ball, at, draws, (phase, kind, pair, category), self._tracker)
 
-    def _weigh(self, at: Situation, phase: int, over: int, kind: int, pair: int) -> list[float]:
-        """Unnormalised probabilities of the categories."""
+    def _place(self, at: Situation) -> tuple[int, int, int]:
+        """Phase, over of a 20-over innings and kind of bowling."""
+        phase, over = place_of(at.innings_balls, at.balls_bowled, at.powerplay)
+        return phase, over, 0 if at.bowler.bowls == "pace" else 1
+
+    @staticmethod
+    def _decided(at: Situation) -> bool:
+        """Whether anybody asks for something else than usual."""
+        return (
+            at.delivery is not None
+            or at.shot is not None
+            or at.aggression != 0.5
+            or at.attack != 0.5
+            or at.field.fielders > 0
+        )
+
+    def _usual(self, at: Situation, phase: int, over: int, kind: int) -> list[float]:
+        """Unnormalised probabilities of the categories when nobody asks for anything."""
         tables, striker, bowler = self._tables, at.striker, at.bowler
         base = self._base(at, over)
         hand = 2 * STYLE_INDEX[bowler.style] + (striker.bats == "left")
         who = self._people[phase][striker.order - 1][bisect(_SET_STEPS, at.striker_balls)][hand]
         effect = at.effect if at.innings_balls == FULL_BALLS else at.effect * effect_scale(at.innings_balls)
-        shift = tables.skill_gain * math.log(striker.bat_runs * bowler.bowl_runs) + effect
+        favour = match_up(striker, bowler, at.conditions, at.second)
+        favour += self._styles(at)[at.balls_bowled // 6][STYLE_INDEX[bowler.style]]
+        if at.place and at.wickets_limit != SUPER_OVER.wickets:
+            favour -= out_of_place(striker.order, at.place)
+        shift = tables.skill_gain * (math.log(striker.bat_runs * bowler.bowl_runs) + favour) + effect
         shift += rhythm(at.effect, at.balls_bowled // 6, tables.rhythm_sd)
         bat, extras = math.exp(shift), bowler.bowl_extras
-        dot, one, two, four, six, wicket, wide = tables.pitch_effect[phase][kind][pair]
-        dot *= math.exp(-tables.dot_share * shift)
-        wicket *= striker.bat_out * bowler.bowl_wickets * math.exp(-tables.wicket_share * effect)
-        for m in self._levers(at, phase, kind, pair):
-            dot *= m[0]
-            one *= m[1]
-            two *= m[2]
-            four *= m[3]
-            six *= m[4]
-            wicket *= m[5]
-            wide *= m[6]
+        dot = math.exp(-tables.dot_share * shift)
+        wicket = (
+            striker.bat_out * bowler.bowl_wickets
+            * math.exp(-tables.wicket_share * effect - WICKET_FIT * favour)
+        )  # fmt: skip
+        one = two = four = six = wide = 1.0
+        if at.innings_balls != FULL_BALLS:
+            dot_by_format, one, two, four, six, out_by_format, wide = self._format(at)
+            dot *= dot_by_format
+            wicket *= out_by_format
         return [
             base[0] * who[0] * dot, base[1] * who[1] * one, base[2] * who[2] * two, base[3] * who[3] * two,
             base[4] * who[4] * four * bat, base[5] * who[5] * six * bat, base[6] * who[6] * wicket,
             base[7] * who[7], base[8] * who[8] * wide * extras, base[9] * who[9] * extras, base[10] * who[10],
         ]  # fmt: skip
+
+    def _chances(self, at: Situation, phase: int, over: int, kind: int) -> list[float]:
+        """Probabilities of the categories under what is asked for, paid for and fitted.
+
+        What it would gain on average, at the prices of the ball (`values`), is taken back; then what it fits
+        counts: the batter, the field, what has just been bowled.
+        """
+        weights = self._usual(at, phase, over, kind)
+        total = sum(weights)
+        usual = [weight / total for weight in weights]
+        if not self._decided(at):
+            return usual
+        levers = self._levers(at, phase, kind)
+        weights = [
+            weight if lever is None else weight * levers[lever]
+            for weight, lever in zip(usual, LEVER_OF, strict=True)
+        ]
+        total = sum(weights)
+        asked = paid_for([weight / total for weight in weights], usual, self.values(at))
+        fit = self._fit(at, phase, kind)
+        return fitted(asked, fit, self._tables) if fit else asked
+
+    def _fit(self, at: Situation, phase: int, kind: int) -> float:
+        """Log ratio of runs by which all that is asked for fits the people and what has been seen."""
+        striker, plans = at.striker, self._plans
+        fit = 0.0
+        aim = None
+        if at.delivery is not None:
+            aim = plans.delivery(at.delivery, phase, kind).aim
+            fit += delivery_fit(aim, striker, at.seen)
+        if at.field.fielders:
+            fit += field_fit(at.field, reference_field(at.powerplay), striker)
+        if at.shot is not None:
+            open_more = gaps(at.field, at.powerplay)
+            fit += shot_fit(at.shot, striker, aim, suits_of(at.shot, kind), open_more)
+        if at.aggression != 0.5 or at.attack != 0.5:
+            favour = match_up(striker, at.bowler, at.conditions, at.second)
+            fit += intent_fit(at.aggression, at.attack, favour)
+        return fit
+
+    def _styles(self, at: Situation) -> tuple[tuple[float, ...], ...]:
+        key = (at.innings_balls, at.wickets_limit)
+        known = self._centred.get(key)
+        if known is None:
+            prices = self.prices(at.innings_balls, super_over=at.wickets_limit == SUPER_OVER.wickets)
+            known = self._centred[key] = prices.styles
+        return known
 
     def _base(self, at: Situation, over: int) -> Weights:
         """Weights by over, wickets lost and required rate."""
@@ -166,28 +273,22 @@ class BallModel:
         rate = 6.0 * at.runs_required / balls_left if balls_left > 0 else math.inf
         return tables.chase[over][at.wickets_lost][rate_place(rate)]
 
-    def _levers(self, at: Situation, phase: int, kind: int, pair: int) -> list[Levers]:
-        """What intents, plans, format and field multiply the usual weights by."""
-        levers: list[Levers] = []
+    def _levers(self, at: Situation, phase: int, kind: int) -> list[float]:
+        """What intents, plans and field multiply the usual weights by."""
+        plans, habit = self._plans, at.delivery or HABIT
+        parts: list[Levers] = []
         intent = at.aggression
-        if at.shot is not None:
-            stroke = self._plans.stroke(at.shot, phase, kind)
-            levers.append(stroke.levers[pair // len(LINES)])
-            intent += stroke.loft
+        if at.delivery is not None or at.shot is not None:
+            parts.append(plans.levers(habit, at.shot, phase, kind))
+            intent += LOFT.get(at.shot or "", 0.0)
         if intent != 0.5:
-            levers.append(self._tables.intent[phase][_step(intent)])
-            levers.append(daring(_step(intent), at.innings_balls))
+            parts.append(self._tables.intent[phase][_step(intent)])
         if at.attack != 0.5:
-            levers.append(self._tables.attack[_step(at.attack)])
-        if at.delivery is not None:
-            levers.append(self._plans.delivery(at.delivery, phase, kind).levers)
-        if at.innings_balls != FULL_BALLS:
-            levers.append(self._format(at))
+            parts.append(self._tables.attack[_step(at.attack)])
         if at.field.fielders:
             new = at.striker_balls < NEW_BATTER_BALLS
-            effect = self._plans.field(at.field, at.powerplay, phase, kind, pair % len(LINES), at.shot, new)
-            levers.append(effect.levers)
-        return levers
+            parts.append(plans.field_levers(at.field, at.powerplay, phase, kind, habit, at.shot, new))
+        return [math.prod(values) for values in zip(*parts, strict=True)]
 
     def _format(self, at: Situation) -> Levers:
         key = (at.innings_balls, at.balls_bowled, at.powerplay, at.runs_required is not None)
@@ -196,11 +297,42 @@ class BallModel:
             known = self._formats[key] = format_levers(self._tables, *key) or (1.0,) * 7
         return known
 
-    def _pairs(self, at: Situation, phase: int, kind: int) -> tuple[float, ...]:
-        """Running sums of the shares of the (length, line) pairs."""
-        if at.delivery is None:
-            return self._plans.natural[phase][kind]
-        return self._plans.delivery(at.delivery, phase, kind).pairs
+
+def paid_for(asked: list[float], usual: list[float], values: Values) -> list[float]:
+    """``asked`` with what it gains on ``usual`` at these values given back: boundaries for dots, or dots for
+    boundaries.
+
+    Args:
+        asked: Probabilities of the categories.
+        usual: The same when nothing is asked for.
+        values: What each category is worth to the batting side.
+    """
+    gain = sum((a - b) * float(value) for a, b, value in zip(asked, usual, values, strict=True))
+    hits = asked[FOUR] + asked[SIX]
+    if hits <= 0.0:
+        return asked
+    four = asked[FOUR] / hits
+    price = float(four * values[FOUR] + (1.0 - four) * values[SIX] - values[DOT])
+    if price <= 0.0:
+        return asked
+    moved = min(max(gain / price, -_MOST_MOVED * asked[DOT]), _MOST_MOVED * hits)
+    paid = asked.copy()
+    paid[DOT] += moved
+    paid[FOUR] -= four * moved
+    paid[SIX] -= (1.0 - four) * moved
+    return paid
+
+
+def fitted(chances: list[float], fit: float, tables: Tables) -> list[float]:
+    """Probabilities moved as skill moves them, by a log ratio of runs."""
+    shift = tables.skill_gain * fit
+    moved = chances.copy()
+    moved[DOT] *= math.exp(-tables.dot_share * shift)
+    moved[FOUR] *= math.exp(shift)
+    moved[SIX] *= math.exp(shift)
+    moved[WICKET] *= math.exp(-WICKET_FIT * fit)
+    total = sum(moved)
+    return [chance / total for chance in moved]
 
 
 def _step(intent: float) -> int:

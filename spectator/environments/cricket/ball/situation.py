@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from spectator.environments.cricket.ball.matchups import EVEN, Conditions
 from spectator.environments.cricket.ball.vocabulary import DeliveryPlan, FieldShape
 from spectator.environments.cricket.people.players import Player
 
@@ -46,6 +47,11 @@ class Situation:
         shot: A name in `SHOTS`, or ``None``.
         field: The field.
         effect: Shared shift of the match and innings, from `Effects.of`.
+        conditions: Pitch and evening.
+        second: Whether it is a second innings.
+        seen: (length, line) pairs, as numbers, of the deliveries that the striker faced last, oldest first.
+        place: Place in the order that the striker came in at, from 1; 0 for the natural one.
+        wickets_limit: Dismissals that end the innings; 2 in a super over.
     """
 
     balls_bowled: int
@@ -63,3 +69,8 @@ class Situation:
     shot: str | None = None
     field: FieldShape = FieldShape.neutral()  # noqa: RUF009 - frozen
     effect: float = 0.0
+    conditions: Conditions = EVEN
+    second: bool = False
+    seen: tuple[int, ...] = ()
+    place: int = 0
+    wickets_limit: int = 10

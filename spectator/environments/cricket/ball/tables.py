@@ -34,7 +34,7 @@ RATE_KNOTS: Final = (5.0, 7.0, 9.0, 11.4, 16.0)
 
 RATE_STEPS: Final = 4
 RATE_PLACES: Final = 4 * RATE_STEPS + 1
-_PLACE_EDGES: Final = tuple(
+PLACE_EDGES: Final = tuple(
     low + (high - low) * (step + 0.5) / RATE_STEPS
     for low, high in pairwise(RATE_KNOTS)
     for step in range(RATE_STEPS)
@@ -42,9 +42,6 @@ _PLACE_EDGES: Final = tuple(
 """Rates halfway between two places."""
 INTENT_STEPS: Final = 20
 FULL_OVERS: Final = 20
-_SHORT_DARING: Final = 0.17
-_SHORT_FROM: Final = 5.0
-"""Overs less than 20 at which `daring` has its full effect."""
 _FIRST_MIDDLE_OVER: Final = 6
 _EFFECT_POWER: Final = 0.4
 _UNIFORM_WIDTH: Final = math.sqrt(12.0)
@@ -165,23 +162,6 @@ def effect_scale(innings_balls: int) -> float:
     return max(1.0, math.pow(6.0 * FULL_OVERS / innings_balls, _EFFECT_POWER))
 
 
-@functools.cache
-def daring(step: int, innings_balls: int) -> Levers:
-    """What an intent above real sides' loses, beside its frontier, in an innings under 20 overs.
-
-    Wickets are plenty there and sides swing at more already, so swinging at yet more finds fewer boundaries:
-    how many fewer is chosen so that no fixed intent gains over such an innings; no table has it.
-
-    Args:
-        step: Step of the intent tables, 0 to 40.
-        innings_balls: Valid balls of the innings.
-    """
-    above = max(0.0, step / INTENT_STEPS - 1.0)
-    short = min(1.0, max(0.0, (FULL_OVERS - innings_balls / 6) / _SHORT_FROM))
-    fewer = math.exp(-_SHORT_DARING * short * above)
-    return (1.0, 1.0, 1.0, fewer, fewer, 1.0, 1.0)
-
-
 def format_levers(
     tables: Tables, innings_balls: int, balls_bowled: int, powerplay: bool, chasing: bool
 ) -> Levers | None:
@@ -203,7 +183,7 @@ def format_levers(
 
 def rate_place(required_rate: float) -> int:
     """Place of a required rate (runs per over) on the scale of the chase tables, 0 to 16."""
-    return bisect(_PLACE_EDGES, required_rate)
+    return bisect(PLACE_EDGES, required_rate)
 
 
 def cumulative(shares: Sequence[float]) -> tuple[float, ...]:

@@ -95,6 +95,12 @@ class BowledBall:
             self._track = self._tracker.read(self.ball, self._at, self._draws, self._place)
         return self._track
 
+    @property
+    def pair(self) -> int:
+        """Number of its (length, line) pair as it looked: ``length * len(LINES) + line``."""
+        _, _, pair, category = self._place
+        return plausible_pitch(pair, self.ball, self._draws[0]) if category >= WICKET else pair
+
     def __repr__(self) -> str:
         return f"BowledBall({self.ball}, {self.track})"
 

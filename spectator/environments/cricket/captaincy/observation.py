@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
+from spectator.environments.cricket.ball.vocabulary import LENGTHS, LINES
 from spectator.environments.cricket.forecast.resources import runs_to_come
 from spectator.environments.cricket.laws.deliveries import Side, overs_text
 from spectator.environments.cricket.laws.formats import Format
@@ -50,6 +51,7 @@ def observation_content(
         "side": side,
         "squads": squads,
         "format": _format(game.format),
+        "conditions": game.conditions._asdict(),
     }
     match = game.match
     if match is not None:
@@ -103,8 +105,8 @@ def _situation(game: Game, match: Match) -> dict[str, Any]:
         "powerplay": balls < format.powerplay_balls,
         "free_hit": innings.free_hit,
         "run_rate": round(6.0 * innings.runs / balls, 2) if balls else None,
-        "striker": _batter(innings, batting, innings.striker),
-        "non_striker": _batter(innings, batting, innings.non_striker),
+        "striker": _batter(match, batting, innings.striker),
+        "non_striker": _batter(match, batting, innings.non_striker),
         "bowler": _bowler(innings, fielding, innings.bowler),
         "partnership": innings.partner_runs,
         "recent": game.recent.copy(),
@@ -139,11 +141,19 @@ def _last_ball(ball: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _batter(innings: Innings, team: Team, player: int | None) -> dict[str, Any] | None:
+def _batter(match: Match, team: Team, player: int | None) -> dict[str, Any] | None:
     if player is None:
         return None
-    line, person = innings.batting[player], team.players[player]
-    return {"name": person.name, "bats": person.bats, "runs": line.runs, "balls": line.balls}
+    line, person = match.current.batting[player], team.players[player]
+    return {
+        "name": person.name,
+        "bats": person.bats,
+        "runs": line.runs,
+        "balls": line.balls,
+        "faced": [
+            [LENGTHS[pair // len(LINES)], LINES[pair % len(LINES)]] for pair in match.seen.get(player, ())
+        ],
+    }
 
 
 def _bowler(innings: Innings, team: Team, player: int | None) -> dict[str, Any] | None:

@@ -66,6 +66,7 @@ class SkillArrays:
         bowl_wickets: Ratio of wickets.
         bowl_extras: Ratio of wides and no-balls.
         style: Bowling style, 0 to 5.
+        bat_spin: How much more each makes off spin than off pace, a log ratio; nobody anything when left out.
     """
 
     bat_log: Floats
@@ -76,6 +77,7 @@ class SkillArrays:
     bowl_wickets: Floats
     bowl_extras: Floats
     style: Ints
+    bat_spin: Floats | None = None
 
 
 @dataclass(slots=True)
@@ -98,6 +100,8 @@ class InningsArrays:
         bowlers: Place of who bowls each over, shape ``(overs,)`` or ``(overs, n)``.
         effect: Match and innings effect.
         free_hit: Whether the next ball is one.
+        today: Log ratios of runs against pace and against spin, by pitch and evening.
+        styles: Log ratios of runs by over and bowling style, see `BallPrices.styles`.
         mark: Runs and wickets are noted down when so many valid balls are bowled, or at the end; 0 for never.
     """
 
@@ -117,6 +121,8 @@ class InningsArrays:
     bowlers: Ints
     effect: Floats
     free_hit: Bools
+    today: tuple[float, float] = (0.0, 0.0)
+    styles: Floats | None = None
     mark: int = 0
 
 

@@ -9,6 +9,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from spectator.environments.cricket.ball.matchups import WICKET_FIT, kind_of_bowling
 from spectator.environments.cricket.ball.tables import (
     BYE,
     CATEGORIES,
@@ -16,6 +17,7 @@ from spectator.environments.cricket.ball.tables import (
     RATE_PLACES,
     RUN_OUT,
     SET_LIMITS,
+    STYLES,
     WICKET,
     WIDE,
     effect_scale,
@@ -37,6 +39,7 @@ from spectator.environments.cricket.forecast.arrays import (
 
 _RUNS: Final = np.array([0, 1, 2, 3, 4, 6, 0, 0, 0, 0, 0], dtype=np.int64)
 _RAN: Final = np.array([0, 1, 0, 1, 0, 0, 0, 0, 0, 0, 0], dtype=np.bool_)
+_FIRST_SPIN: Final = STYLES.index("off")
 _FACED_CAP: Final = 63
 _BIN_OF_FACED: Final = np.searchsorted(np.array(SET_LIMITS), np.arange(_FACED_CAP + 1), side="left")
 _COMPRESS_AT: Final = 0.12
@@ -182,7 +185,7 @@ class _BatchInnings:
         bowlers, overs = self.at.bowlers, self.over_of[balls]
         bowler = bowlers[overs] if bowlers.ndim == 1 else bowlers[overs, self.ids]
         person = self._person_rows(balls, bowler)
-        category = self._draw(base, person, bowler) if forced is None else forced
+        category = self._draw(base, person, bowler, overs) if forced is None else forced
         runs, ran, valid, out = self._score(category)
         if self.watch is not None:
             live = np.flatnonzero(~self.done)
@@ -214,7 +217,7 @@ class _BatchInnings:
         row = (row * 6 + skills.style[bowler]) * 2 + skills.left[self.striker]
         return row
 
-    def _draw(self, base: Ints, person: Ints, bowler: Ints) -> NDArray[np.uint8]:
+    def _draw(self, base: Ints, person: Ints, bowler: Ints, over: Ints) -> NDArray[np.uint8]:
         """Draw the category of every future."""
         c, skills = self.model, self.skills
         n = len(base)
@@ -226,11 +229,16 @@ class _BatchInnings:
         np.multiply(rows.T, others.T, out=weights)
         shift = np.float32(c.gain) * (skills.bat_log[self.striker] + skills.bowl_log[bowler]) + self.effect
         shift += self.rhythm
+        caution = self.caution
+        favour = self._favour(bowler, over)
+        if favour is not None:
+            shift += np.float32(c.gain) * favour
+            caution = caution * np.exp(np.float32(-WICKET_FIT) * favour)
         bat = np.exp(shift)
         weights[0] *= np.exp(np.float32(-c.dot_share) * shift)
         weights[4] *= bat
         weights[5] *= bat
-        weights[WICKET] *= skills.bat_out[self.striker] * skills.bowl_wickets[bowler] * self.caution
+        weights[WICKET] *= skills.bat_out[self.striker] * skills.bowl_wickets[bowler] * caution
         extras = skills.bowl_extras[bowler]
         weights[WIDE] *= extras
         weights[NO_BALL] *= extras
@@ -242,6 +250,20 @@ class _BatchInnings:
             upper += weights[k]
             category += left >= upper
         return category
+
+    def _favour(self, bowler: Ints, over: Ints) -> Floats | None:
+        """Log ratio of runs of every future's match-up, as `match_up` has it."""
+        skills, today = self.skills, self.at.today
+        if skills.bat_spin is None and today == (0.0, 0.0) and self.at.styles is None:
+            return None
+        spins = skills.style[bowler] >= _FIRST_SPIN
+        favour: Floats = np.where(spins, np.float32(today[1]), np.float32(today[0]))
+        if skills.bat_spin is not None:
+            kinds = np.where(spins, *(np.float32(kind_of_bowling(spin)) for spin in (True, False)))
+            favour = favour + skills.bat_spin[self.striker] * kinds
+        if self.at.styles is not None:
+            favour = favour + self.at.styles[over, skills.style[bowler]]
+        return favour
 
     def _score(self, category: NDArray[np.uint8]) -> tuple[Ints, Bools, Bools, Bools]:
         """Runs of every ball, whether an odd number was run, whether it was valid, whether a wicket fell."""

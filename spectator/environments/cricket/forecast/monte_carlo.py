@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from spectator.environments.cricket.ball.model_file import load_tables
+from spectator.environments.cricket.ball.matchups import EVEN, Conditions, condition_runs
 from spectator.environments.cricket.ball.sampler import BallModel
 from spectator.environments.cricket.ball.situation import Situation
 from spectator.environments.cricket.ball.tables import CATEGORIES, STYLES
@@ -53,6 +54,8 @@ class ForecastState(NamedTuple):
             is known.
         effect_sd: How uncertain that is; ``None`` takes the model's own spread.
         attack: The bowling side's bowling so far; made from ``bowling`` and ``overs_left`` when left out.
+        conditions: Pitch and evening.
+        second: Whether it is a second innings.
         reply: The batting side's bowling in the innings to come; made from ``batting`` when left out.
     """
 
@@ -79,6 +82,8 @@ class ForecastState(NamedTuple):
     effect_sd: float | None = None
     attack: BowlingAttack | None = None
     reply: BowlingAttack | None = None
+    conditions: Conditions = EVEN
+    second: bool = False
 
 
 class Forecast(NamedTuple):
@@ -176,6 +181,11 @@ def decision_value(
     return sum((a - b) * value for a, b, value in zip(chosen, usual, values, strict=True))
 
 
+@cache
+def _usual_model() -> BallModel:
+    return BallModel.load()
+
+
 class _Futures:
     """The futures of one state."""
 
@@ -183,13 +193,15 @@ class _Futures:
         self, state: ForecastState, n: int, rng: np.random.Generator, model: BallModel | None
     ) -> None:
         _check(state)
-        tables = load_tables() if model is None else model.tables
+        model = _usual_model() if model is None else model
+        tables = model.tables
+        self.styles: Floats = np.array(model.prices(state.innings_balls).styles, dtype=np.float32)
         self.state, self.n, self.rng = state, n, rng
         self.model = model_arrays(tables)
         self.skills = _skills(state.batting, state.bowling)
         match_sd, innings_sd = tables.effect_sd
         spread = math.hypot(match_sd, innings_sd) if state.effect_sd is None else state.effect_sd
-        level = state.effect_mean + (model.level if model is not None else 0.0)
+        level = state.effect_mean + model.level
         self.effect: Floats = (level + spread * rng.standard_normal(n, dtype=np.float32)).astype(np.float32)
         shared = match_sd**2 / max(1e-9, match_sd**2 + innings_sd**2)
         # What the next innings shares with this one, given this one's drawn effect.
@@ -239,6 +251,8 @@ class _Futures:
             faced=np.full(n, at.striker_balls),
             faced_partner=np.full(n, at.partner_balls),
             next_in=np.full(n, 2),
+            today=_today(at.conditions, at.second),
+            styles=self.styles,
             bowlers=11 + np.array(plan_overs(at)),
             effect=self.effect,
             free_hit=np.full(n, at.free_hit),
@@ -275,6 +289,8 @@ class _Futures:
             faced=nought,
             faced_partner=nought,
             next_in=np.full(n, 2),
+            today=_today(at.conditions, True),
+            styles=self.styles,
             bowlers=np.array(overs),
             effect=self.next_effect,
             free_hit=np.zeros(n, dtype=np.bool_),
@@ -307,6 +323,11 @@ def _attack(state: ForecastState, now: int) -> BowlingAttack:
     return attack
 
 
+def _today(conditions: Conditions, second: bool) -> tuple[float, float]:
+    pace, spin = (condition_runs(conditions, spin, second) for spin in (False, True))
+    return pace, spin
+
+
 def _overs(state: ForecastState) -> int:
     return (state.innings_balls + 5) // 6
 
@@ -335,4 +356,5 @@ def _skills(batting: Sequence[Player], bowling: Sequence[Player]) -> SkillArrays
         bowl_wickets=np.array([player.bowl_wickets for player in everybody], dtype=np.float32),
         bowl_extras=np.array([player.bowl_extras for player in everybody], dtype=np.float32),
         style=np.array([STYLES.index(player.style or "off") for player in everybody]),
+        bat_spin=np.array([player.bat_spin for player in everybody], dtype=np.float32),
     )

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Final, Literal, NamedTuple
 
+from spectator.environments.cricket.ball.matchups import EVEN, MEMORY, Conditions
 from spectator.environments.cricket.ball.outcomes import RING_POSITIONS
 from spectator.environments.cricket.ball.sampler import BallModel
 from spectator.environments.cricket.ball.situation import Situation
@@ -119,6 +120,11 @@ class Match:
         model: The ball model.
         rng: Source of every ball.
         super_over: Whether a tie is decided by super overs.
+        conditions: Pitch and evening.
+
+    Attributes:
+        seen: (length, line) pairs that each batter of the innings faced last, oldest first; see
+            :data:`..ball.matchups.MEMORY`.
     """
 
     def __init__(
@@ -130,13 +136,16 @@ class Match:
         rng: random.Random,
         *,
         super_over: bool = True,
+        conditions: Conditions = EVEN,
     ) -> None:
         self.format = format
         self.teams = teams
         self.model = model
         self.rng = rng
         self.super_over = super_over
+        self.conditions = conditions
         self.effects = model.draw_effects(rng)
+        self.seen: dict[int, tuple[int, ...]] = {}
         self.innings: list[Innings] = []
         self.batting: list[Side] = []
         self.result: result.Result | None = None
@@ -176,6 +185,7 @@ class Match:
         twin.__dict__.update(self.__dict__)
         twin.innings = [innings.copy() for innings in self.innings]
         twin.batting = self.batting.copy()
+        twin.seen = self.seen.copy()
         return twin
 
     def send_in(self, player: int) -> None:
@@ -236,6 +246,11 @@ class Match:
             batting.shot,
             bowling.field.shape,
             self.effects.of(len(self.innings)),
+            self.conditions,
+            len(self.innings) % 2 == 0,
+            self.seen.get(striker, ()),
+            innings.batting[striker].number,
+            innings.limit,
         )
 
     def play(self, batting: BattingIntent, bowling: BowlingIntent) -> PlayedBall:
@@ -252,6 +267,7 @@ class Match:
         number, balls, free_hit = len(self.innings), innings.balls, innings.free_hit
         powerplay = situation.powerplay
         delivered = self.model.bowl(situation, self.rng)
+        self.seen[striker] = (*self.seen.get(striker, ()), delivered.pair)[-MEMORY:]
         over, over_ball, delivery = balls // 6, innings.over_balls + 1, innings.over_deliveries + 1
         position, fielder = (
             self._fielder(delivered, bowler, bowling.field) if delivered.ball.dismissal else (None, None)
@@ -292,6 +308,7 @@ class Match:
                 barred_bowlers=result.barred_bowlers(self.innings, self.batting, fielding),
             )
         )
+        self.seen = {}
         self.batting.append(batting)
 
     def _fielder(self, delivered: BowledBall, bowler: int, field: Field) -> tuple[str | None, int | None]:

@@ -60,6 +60,8 @@ def forecast_state(match: Match) -> ForecastState | None:
         wickets_limit=innings.limit,
         attack=replace(bowling_attack(match), left=left),
         reply=_reply(match),
+        conditions=match.conditions,
+        second=match.number % 2 == 0,
     )
 
 

@@ -6,6 +6,7 @@ import random
 from collections.abc import Callable, Mapping
 from typing import Any, Final, Literal
 
+from spectator.environments.cricket.ball.matchups import EVEN, Conditions
 from spectator.environments.cricket.ball.plan_effects import LOFT
 from spectator.environments.cricket.ball.sampler import BallModel
 from spectator.environments.cricket.laws.deliveries import SIDES, Side, mark
@@ -53,6 +54,7 @@ class Game:
         account: Keeps account of what decisions are worth; nobody does when left out.
         futures: How many futures to play for the forecast after each ball; 0 for no forecast.
         forecast_seed: Makes the seed of a forecast from its number.
+        conditions: Pitch and evening, known to both captains.
     """
 
     def __init__(
@@ -68,7 +70,9 @@ class Game:
         account: Account | None = None,
         futures: int = 0,
         forecast_seed: Callable[[int], int] = int,
+        conditions: Conditions = EVEN,
     ) -> None:
+        self.conditions = conditions
         self.format = format
         self.teams = teams
         self.model = model
@@ -159,11 +163,21 @@ class Game:
         """Note that something happened."""
         self.pending.append(Fact(f"cricket.{kind}", data))
 
+    def new_match(self, batting_first: Side) -> Match:
+        """A match between the two sides, before its first ball."""
+        return Match(
+            self.format,
+            self.teams,
+            batting_first,
+            self.model,
+            self.rng,
+            super_over=self.super_over,
+            conditions=self.conditions,
+        )
+
     def start_match(self, batting_first: Side) -> None:
         """Begin the first innings."""
-        self.match = Match(
-            self.format, self.teams, batting_first, self.model, self.rng, super_over=self.super_over
-        )
+        self.match = self.new_match(batting_first)
         if self.account is not None:
             self.account.begun(self.match)
         self.announce_innings()

@@ -125,14 +125,14 @@ def _dump_match(match: Match) -> dict[str, Any]:
     return {
         "effects": [match.effects.match, list(match.effects.innings)],
         "batting": match.batting,
+        "seen": {str(player): list(pairs) for player, pairs in match.seen.items()},
         "innings": [_dump_innings(innings) for innings in match.innings],
     }
 
 
 def _load_match(data: Mapping[str, Any], game: Game) -> Match:
-    match = Match(
-        game.format, game.teams, data["batting"][0], game.model, game.rng, super_over=game.super_over
-    )
+    match = game.new_match(data["batting"][0])
+    match.seen = {int(player): tuple(pairs) for player, pairs in data["seen"].items()}
     match.effects = Effects(data["effects"][0], tuple(data["effects"][1]))
     match.batting = list(data["batting"])
     match.innings = [

@@ -53,7 +53,7 @@ def play_to_start(game: Game, start: str, seeded: Callable[[str, int], random.Ra
             "team": game.teams["home"].name,
         },
     )
-    match = Match(game.format, game.teams, first, game.model, game.rng, super_over=game.super_over)
+    match = game.new_match(first)
     match = _REACH[start](match, seeded)
     match.rng = game.rng
     game.match = match

@@ -39,6 +39,9 @@ class Player:
         bowl_runs: Runs conceded per ball: below 1 is better.
         bowl_wickets: Wickets per ball: above 1 is better.
         bowl_extras: Wides and no-balls per ball: below 1 is better.
+        bat_spin: How much more the batter makes off spin than off pace, as a log ratio of runs; 0 as usual.
+        bat_short: The same of short balls against full ones.
+        bat_leg: The same of the leg side against the off side.
         speed_kmh: Speed of the stock ball; 0 takes the average of the kind (135 for pace, 91 for spin).
     """
 
@@ -55,6 +58,9 @@ class Player:
     bowl_wickets: float = 1.0
     bowl_extras: float = 1.0
     speed_kmh: float = 0.0
+    bat_spin: float = 0.0
+    bat_short: float = 0.0
+    bat_leg: float = 0.0
 
     def __post_init__(self) -> None:
         if not 1 <= self.order <= 11:
@@ -66,6 +72,9 @@ class Player:
         for ratio in (self.bat_runs, self.bat_out, self.bowl_runs, self.bowl_wickets, self.bowl_extras):
             if not 0.2 <= ratio <= 5.0:
                 raise ValueError(f"{self.name}: a skill ratio must lie in 0.2 to 5, not {ratio}")
+        for trait in (self.bat_spin, self.bat_short, self.bat_leg):
+            if not -1.0 <= trait <= 1.0:
+                raise ValueError(f"{self.name}: a trait must lie in -1 to 1, not {trait}")
 
     @property
     def surname(self) -> str:

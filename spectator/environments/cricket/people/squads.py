@@ -6,7 +6,7 @@ import functools
 import json
 import math
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,6 +19,10 @@ from spectator.environments.cricket.people.players import (
     Player,
     Role,
 )
+
+TRAIT_SD: Final = {"bat_spin": 0.12, "bat_short": 0.10, "bat_leg": 0.10}
+"""Spread of batters' likes and dislikes, as log ratios of runs between spin and pace, short and full, leg and
+off side: as much as the runs of professionals differ (player_skill.json); an assumption, no table has it."""
 
 Job = tuple[Role, BowlingKind | None]
 
@@ -109,10 +113,26 @@ def draw_fixture(seed: int, names: tuple[str | None, str | None] = (None, None))
     drawn = rng.sample([team for team in TEAMS if team not in taken], 2)
     people = draw_people(rng, 2 * SQUAD_SIZE)
     home, away = (given or team for given, team in zip(names, drawn, strict=True))
+    traits = random.Random(f"fixture:{seed}:traits")
     return (
-        _draw(random.Random(f"fixture:{seed}:a"), home, people[:SQUAD_SIZE], "a"),
-        _draw(random.Random(f"fixture:{seed}:b"), away, people[SQUAD_SIZE:], "b"),
+        _with_traits(traits, _draw(random.Random(f"fixture:{seed}:a"), home, people[:SQUAD_SIZE], "a")),
+        _with_traits(traits, _draw(random.Random(f"fixture:{seed}:b"), away, people[SQUAD_SIZE:], "b")),
     )
+
+
+def _with_traits(rng: random.Random, squad: Squad) -> Squad:
+    """The squad with every batter's likes and dislikes, clipped at two standard deviations."""
+    return Squad(
+        squad.name,
+        tuple(
+            replace(
+                player,
+                **{name: round(sd * max(-2.0, min(2.0, rng.gauss(0.0, 1.0))), 2)
+                   for name, sd in TRAIT_SD.items()},
+            )
+            for player in squad.players
+        ),
+    )  # fmt: skip
 
 
 def _draw(rng: random.Random, team: str, people: tuple[str, ...], side: str) -> Squad:

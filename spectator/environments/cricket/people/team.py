@@ -88,6 +88,9 @@ class Team:
             "bats": player.bats,
             "bat_runs": round(player.bat_runs, 2),
             "bat_out": round(player.bat_out, 2),
+            "bat_spin": player.bat_spin,
+            "bat_short": player.bat_short,
+            "bat_leg": player.bat_leg,
         }
         if player.bowls:
             card |= {

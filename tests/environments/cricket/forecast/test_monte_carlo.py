@@ -13,14 +13,6 @@ import pytest
 
 from spectator.environments.cricket.ball.sampler import BallModel
 from spectator.environments.cricket.ball.situation import Situation
-from spectator.environments.cricket.ball.tables import LEVER_OF, daring, phase_of
-from spectator.environments.cricket.forecast.arrays import (
-    InningsArrays,
-    ModelArrays,
-    SkillArrays,
-    model_arrays,
-)
-from spectator.environments.cricket.forecast.batch_innings import play
 from spectator.environments.cricket.forecast.bowling_plan import BowlingAttack, bowl_out
 from spectator.environments.cricket.forecast.monte_carlo import (
     ForecastState,
@@ -273,65 +265,6 @@ def test_no_futures_are_refused() -> None:
             forecast(state(), count, np.random.default_rng(1))
         with pytest.raises(ValueError, match="at least 1"):
             next_ball_values(state(), count, np.random.default_rng(1))
-
-
-def with_intent(compiled: ModelArrays, step: int, overs: int) -> ModelArrays:
-    """A model whose batters hold one intent throughout."""
-    tables = compiled.tables
-    rows = [phase_of(over) for over in range(20) for _ in range(10)]
-    rows += [phase_of(over) for over in range(20) for _ in range(170)]
-    short = daring(step, 6 * overs)
-    factors = [
-        [1.0 if at is None else tables.intent[phase][step][at] * short[at] for at in LEVER_OF]
-        for phase in rows
-    ]
-    base = compiled.base.copy()
-    base[:-1] *= np.array(factors, dtype=np.float32)
-    return replace(compiled, base=base)
-
-
-def mean_total(
-    step: int, overs: int, *, balls: int = 0, wickets: int = 0, target: int | None = None
-) -> float:
-    """Mean total, or share of chases won, with one intent throughout (20 is the data's own)."""
-    n = 12_000
-    compiled = with_intent(model_arrays(MODEL.tables), step, overs)
-    at = InningsArrays(
-        innings_balls=6 * overs, powerplay_balls=round(1.8 * overs), wickets_limit=10,
-        target=None if target is None else np.full(n, target),
-        balls=np.full(n, balls), runs=np.zeros(n, dtype=np.int64), wickets=np.full(n, wickets),
-        order=np.arange(11), striker=np.full(n, wickets), partner=np.full(n, wickets + 1),
-        faced=np.full(n, 8 if balls else 0), faced_partner=np.full(n, 8 if balls else 0),
-        next_in=np.full(n, wickets + 2), bowlers=np.array([11 + over % 5 for over in range(overs)]),
-        effect=np.random.default_rng(1).normal(0.0, 0.15, n).astype(np.float32), free_hit=np.zeros(n,
-        dtype=np.bool_),
-    )  # fmt: skip
-    ones = np.ones(22, dtype=np.float32)
-    styles = np.array([0] * 11 + [0, 3, 1, 2, 0] + [0] * 6)
-    people = SkillArrays(
-        np.zeros(22, dtype=np.float32), ones, np.tile(np.arange(11), 2), np.zeros(22, dtype=np.int64),
-        np.zeros(22, dtype=np.float32), ones, ones, styles,
-    )  # fmt: skip
-    ends = play(compiled, people, at, np.random.default_rng(2))
-    return float(ends.runs.mean() if target is None else (ends.runs >= target).mean())
-
-
-@pytest.mark.parametrize("overs", [20, 12, 8, 5])
-def test_no_fixed_intent_beats_the_data(overs: int) -> None:
-    """Held through a whole innings, no intent gains 0.7 % of the runs, and far ones lose."""
-    usual = mean_total(20, overs)
-    totals = {step: mean_total(step, overs) for step in (0, 10, 15, 25, 30, 40)}
-    assert max(totals.values()) < 1.007 * usual, totals
-    assert totals[0] < 0.9 * usual
-    assert totals[40] < usual
-
-
-def test_the_best_intent_depends_on_the_state() -> None:
-    """With wickets in hand daring pays; six down with ten overs left, or needing four an over, it costs."""
-    assert mean_total(27, 20, balls=60, wickets=1) > mean_total(20, 20, balls=60, wickets=1)
-    assert mean_total(27, 20, balls=60, wickets=6) < 0.95 * mean_total(20, 20, balls=60, wickets=6)
-    assert mean_total(30, 20, target=110) < mean_total(20, 20, target=110) - 0.02
-    assert mean_total(24, 20, target=215) > mean_total(10, 20, target=215) + 0.05
 
 
 def test_ten_thousand_futures_of_a_short_chase_are_quick() -> None:

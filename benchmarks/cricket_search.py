@@ -29,7 +29,7 @@ from spectator.environments.cricket.match.field import (
     preset_field,
     standard_field,
 )
-from spectator.environments.cricket.match.game import segment_of
+from spectator.environments.cricket.match.segments import segment_of
 from spectator.environments.cricket.people.players import Player
 from spectator.environments.cricket.simulate import open_match
 
@@ -167,7 +167,7 @@ def contest(captain: BlindCaptain, overs: int, pairs: int, seed: int) -> Score:
 def lawful_field(rng: random.Random, outside_limit: int) -> Field:
     """Nine fielders anywhere that the Laws allow."""
     while True:
-        spots = []
+        spots: list[tuple[str, float, float]] = []
         while len(spots) < 9:
             x, y = rng.uniform(-64, 64), rng.uniform(-55, 75)
             spots.append((f"spot {len(spots)}", round(x, 1), round(y, 1)))

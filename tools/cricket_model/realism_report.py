@@ -92,7 +92,9 @@ def chances(futures: int, seed: int) -> list[tuple[float, float, int]]:
 
 def _average(squad: Squad) -> tuple[Player, ...]:
     return tuple(
-        replace(player, bat_runs=1.0, bat_out=1.0, bowl_runs=1.0, bowl_wickets=1.0, bowl_extras=1.0)
+        replace(
+            player, bat_runs=1.0, bat_out=1.0, bowl_runs=1.0, bowl_wickets=1.0, bowl_extras=1.0, bat_spin=0.0
+        )
         for player in squad.players
     )
 

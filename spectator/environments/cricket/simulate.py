@@ -51,7 +51,7 @@ def simulate_matches(matches: int, overs: int, seed: int) -> Iterator[dict[str, 
 
     >>> deliveries = list(simulate_matches(1, overs=2, seed=3))
     >>> len(deliveries), sum(ball["runs_off_bat"] + ball["extras"] for ball in deliveries)
-    (25, 27)
+    (24, 31)
     """
     format_of(overs)
     if matches < 0:

@@ -19,6 +19,8 @@ from spectator.environments.cricket.people.players import Player
 
 Pitch = Literal["green", "even", "dry"]
 Evening = Literal["wearing", "even", "dew"]
+PITCHES: Final[tuple[Pitch, ...]] = ("green", "even", "dry")
+EVENINGS: Final[tuple[Evening, ...]] = ("wearing", "even", "dew")
 
 SPIN_SHARE: Final = 0.38
 """Share of balls that spin bowls; what a batter or pitch gives spin it takes from pace, by these shares."""
@@ -33,8 +35,8 @@ MEMORY: Final = 6
 """Deliveries that a batter has in mind: the last ones that he faced."""
 READ: Final = 0.10
 """Log ratio of runs of a length, or line, that is bowled as surely as it has just been bowled."""
-READ_LENGTHS: Final = (1.0, 1.0, 1.0, 0.2, 0.6, 1.0)
-READ_LINES: Final = (1.0, 0.4, 0.2, 1.0)
+READ_LENGTHS: Final = (1.0, 1.0, 1.0, 0.0, 0.6, 1.0)
+READ_LINES: Final = (1.0, 0.4, 0.0, 1.0)
 """How much of that each length and line has: a good length is no easier for being expected."""
 
 LENGTH_SIDE: Final = (-1.0, -1.0, -1.0, 0.0, 1.0, 1.0)
@@ -55,7 +57,7 @@ GAP_GAIN: Final = 0.10
 GUESS_GAIN: Final = 0.18
 INTENT_GAIN: Final = 0.7
 """How far each decision makes use of what it fits."""
-INTENT_COST: Final = 0.05
+INTENT_COST: Final = 0.02
 """What an intent at either end of its scale costs in log runs, beside what it buys: nobody is at his best
 there."""
 WICKET_FIT: Final = 1.0
@@ -85,8 +87,8 @@ EVEN: Final = Conditions()
 
 def draw_conditions(rng: random.Random) -> Conditions:
     """Draw a match's pitch and evening: even in half of all matches, either side of it in a quarter each."""
-    (pitch,) = rng.choices(("green", "even", "dry"), (1, 2, 1))
-    (evening,) = rng.choices(("wearing", "even", "dew"), (1, 2, 1))
+    (pitch,) = rng.choices(PITCHES, (1, 2, 1))
+    (evening,) = rng.choices(EVENINGS, (1, 2, 1))
     return Conditions(pitch, evening)
 
 

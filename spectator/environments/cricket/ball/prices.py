@@ -86,9 +86,25 @@ class BallPrices:
         return self._opened.prices
 
     @cached_property
+    def _chased(self) -> _Chase:
+        return self._at.chase(self._opened.total, self._opened.settling)
+
+    @property
     def chase(self) -> Values:
         """Chances of winning a chase, likewise."""
-        return self._at.chase(self._opened.total, self._opened.settling)
+        return self._chased.prices
+
+    def here(self, balls: int, wickets: int, need: int | None) -> Values:
+        """What each category is worth in one state, not on average over those of the ball; shape ``(11,)``.
+
+        Args:
+            balls: Valid balls bowled.
+            wickets: Wickets lost.
+            need: Runs still wanted; ``None`` in a first innings.
+        """
+        if need is None:
+            return np.asarray(self._opened.states[balls, wickets])
+        return self._at.worth(self._chased.won, self._opened.settling, balls, wickets, need)
 
     @cached_property
     def styles(self) -> tuple[tuple[float, ...], ...]:
@@ -109,12 +125,26 @@ class _FirstInnings(NamedTuple):
         total: Mean total.
         settling: Runs that a new batter's settling costs, by ball.
         down: How often so many wickets are lost, by ball.
+        states: By ball, wickets lost and category, on average over how long the batters have been in.
     """
 
     prices: Values
     total: float
     settling: Values
     down: Values
+    states: Values
+
+
+class _Chase(NamedTuple):
+    """A chase by backward induction.
+
+    Args:
+        prices: By ball and category.
+        won: Chance that it is won, by ball, wickets lost and runs wanted.
+    """
+
+    prices: Values
+    won: Values
 
 
 class _Innings:
@@ -156,7 +186,8 @@ class _Innings:
             settled = (after[:-1] * live).sum(axis=1)
             new[ball] = (settled - after[:-1, 0] * live.sum(axis=1)).sum()
             state = _one_on(state, shares[ball], older)
-        return _FirstInnings(mean, float(to_come[0, 0, 0]), new, down)
+        states = prices[:, :, _OLD // 2].copy()
+        return _FirstInnings(mean, float(to_come[0, 0, 0]), new, down, states)
 
     def styles(self, first: _FirstInnings) -> tuple[tuple[float, ...], ...]:
         """See :attr:`BallPrices.styles`."""
@@ -176,7 +207,7 @@ class _Innings:
             rows.append(tuple(float(-(one - mean) / slope) for one in worth))
         return tuple(rows)
 
-    def chase(self, total: float, new: Values) -> Values:
+    def chase(self, total: float, new: Values) -> _Chase:
         """Prices of a chase of totals that spread about ``total``.
 
         Args:
@@ -211,7 +242,20 @@ class _Innings:
             after |= {category: _nearer(won[ball][:-1], _RUNS[category]) for category in (WIDE, NO_BALL)}
             mean[ball] = [(alive * after[category]).sum() for category in range(CATEGORIES)]
             state = self._on(state, self._by_need(ball, need))
-        return mean
+        return _Chase(mean, won)
+
+    def worth(self, won: Values, new: Values, ball: int, wickets: int, need: int) -> Values:
+        """Chances of a chase after each category in one state."""
+        need = min(need, self.most)
+        same, lost = won[ball + 1, wickets], won[ball + 1, wickets + 1]
+        lost_at = min(self.most, need + float(new[ball]))
+        runs = np.arange(self.most + 1)
+        worth = np.array([same[max(0, need - more)] for more in _RUNS])
+        for out in (WICKET, RUN_OUT):
+            worth[out] = np.interp(max(0.0, lost_at - _RUNS[out]), runs, lost)
+        for again in (WIDE, NO_BALL):
+            worth[again] = won[ball, wickets, max(0, need - _RUNS[again])]
+        return worth
 
     def _after(self, won: Values, new: float) -> dict[int, Values]:
         """Chances after each category that uses up a ball, by wickets lost and runs wanted before it."""

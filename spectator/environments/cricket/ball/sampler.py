@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import random
 from bisect import bisect
+from collections.abc import Sequence
 from typing import Final
 
 from spectator.environments.cricket.ball.matchups import (
@@ -135,7 +136,8 @@ class BallModel:
         chances of winning in a chase; see :mod:`.prices`. Shape ``(11,)``."""
         prices = self.prices(at.innings_balls, super_over=at.wickets_limit == SUPER_OVER.wickets)
         table: Values = prices.first if at.runs_required is None else prices.chase
-        return table[at.balls_bowled]
+        row: Values = table[at.balls_bowled]
+        return row
 
     def prices(self, innings_balls: int, *, super_over: bool = False) -> BallPrices:
         """The prices of a format, made once."""
@@ -226,15 +228,24 @@ class BallModel:
         usual = [weight / total for weight in weights]
         if not self._decided(at):
             return usual
+        values = self.values(at)
+        asked = self._intended(at, phase, usual, values)
         levers = self._levers(at, phase, kind)
-        weights = [
-            weight if lever is None else weight * levers[lever]
-            for weight, lever in zip(usual, LEVER_OF, strict=True)
-        ]
-        total = sum(weights)
-        asked = paid_for([weight / total for weight in weights], usual, self.values(at))
+        if levers:
+            asked = paid_for(_levered(asked, levers), asked, values)
         fit = self._fit(at, phase, kind)
         return fitted(asked, fit, self._tables) if fit else asked
+
+    def _intended(self, at: Situation, phase: int, usual: list[float], values: Values) -> list[float]:
+        """Probabilities under both intents, each charged for what it gains its own side on average; what it
+        loses on average is not given back."""
+        asked, tables = usual, self._tables
+        step = _step(at.aggression + LOFT.get(at.shot or "", 0.0))
+        if step != INTENT_STEPS:
+            asked = paid_for(_levered(asked, tables.intent[phase][step]), asked, values, least=0.0)
+        if at.attack != 0.5:
+            asked = paid_for(_levered(asked, tables.attack[_step(at.attack)]), asked, values, most=0.0)
+        return asked
 
     def _fit(self, at: Situation, phase: int, kind: int) -> float:
         """Log ratio of runs by which all that is asked for fits the people and what has been seen."""
@@ -274,17 +285,11 @@ class BallModel:
         return tables.chase[over][at.wickets_lost][rate_place(rate)]
 
     def _levers(self, at: Situation, phase: int, kind: int) -> list[float]:
-        """What intents, plans and field multiply the usual weights by."""
+        """What plans and field multiply the usual weights by; nothing without any."""
         plans, habit = self._plans, at.delivery or HABIT
         parts: list[Levers] = []
-        intent = at.aggression
         if at.delivery is not None or at.shot is not None:
             parts.append(plans.levers(habit, at.shot, phase, kind))
-            intent += LOFT.get(at.shot or "", 0.0)
-        if intent != 0.5:
-            parts.append(self._tables.intent[phase][_step(intent)])
-        if at.attack != 0.5:
-            parts.append(self._tables.attack[_step(at.attack)])
         if at.field.fielders:
             new = at.striker_balls < NEW_BATTER_BALLS
             parts.append(plans.field_levers(at.field, at.powerplay, phase, kind, habit, at.shot, new))
@@ -298,7 +303,24 @@ class BallModel:
         return known
 
 
-def paid_for(asked: list[float], usual: list[float], values: Values) -> list[float]:
+def _levered(chances: list[float], levers: Sequence[float]) -> list[float]:
+    """Probabilities multiplied by levers."""
+    weights = [
+        chance if lever is None else chance * levers[lever]
+        for chance, lever in zip(chances, LEVER_OF, strict=True)
+    ]
+    total = sum(weights)
+    return [weight / total for weight in weights]
+
+
+def paid_for(
+    asked: list[float],
+    usual: list[float],
+    values: Values,
+    *,
+    least: float = -math.inf,
+    most: float = math.inf,
+) -> list[float]:
     """``asked`` with what it gains on ``usual`` at these values given back: boundaries for dots, or dots for
     boundaries.
 
@@ -306,10 +328,13 @@ def paid_for(asked: list[float], usual: list[float], values: Values) -> list[flo
         asked: Probabilities of the categories.
         usual: The same when nothing is asked for.
         values: What each category is worth to the batting side.
+        least: Gains of the batting side below this count as this, so that they are not made up for.
+        most: Gains above this likewise.
     """
     gain = sum((a - b) * float(value) for a, b, value in zip(asked, usual, values, strict=True))
+    gain = min(max(gain, least), most)
     hits = asked[FOUR] + asked[SIX]
-    if hits <= 0.0:
+    if hits <= 0.0 or gain == 0.0:
         return asked
     four = asked[FOUR] / hits
     price = float(four * values[FOUR] + (1.0 - four) * values[SIX] - values[DOT])

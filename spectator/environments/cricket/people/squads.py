@@ -20,7 +20,7 @@ from spectator.environments.cricket.people.players import (
     Role,
 )
 
-TRAIT_SD: Final = {"bat_spin": 0.12, "bat_short": 0.10, "bat_leg": 0.10}
+TRAIT_SD: Final = {"bat_spin": 0.15, "bat_short": 0.13, "bat_leg": 0.13}
 """Spread of batters' likes and dislikes, as log ratios of runs between spin and pace, short and full, leg and
 off side: as much as the runs of professionals differ (player_skill.json); an assumption, no table has it."""
 
@@ -122,17 +122,22 @@ def draw_fixture(seed: int, names: tuple[str | None, str | None] = (None, None))
 
 def _with_traits(rng: random.Random, squad: Squad) -> Squad:
     """The squad with every batter's likes and dislikes, clipped at two standard deviations."""
+
+    def trait(name: str) -> float:
+        return round(TRAIT_SD[name] * max(-2.0, min(2.0, rng.gauss(0.0, 1.0))), 2)
+
     return Squad(
         squad.name,
         tuple(
             replace(
                 player,
-                **{name: round(sd * max(-2.0, min(2.0, rng.gauss(0.0, 1.0))), 2)
-                   for name, sd in TRAIT_SD.items()},
+                bat_spin=trait("bat_spin"),
+                bat_short=trait("bat_short"),
+                bat_leg=trait("bat_leg"),
             )
             for player in squad.players
         ),
-    )  # fmt: skip
+    )
 
 
 def _draw(rng: random.Random, team: str, people: tuple[str, ...], side: str) -> Squad:

@@ -53,7 +53,7 @@ class Team:
             name=squad.name,
             short=_short(squad.name, not_short),
             players=players,
-            bowlers=tuple(_as_bowler(player) for player in players),
+            bowlers=tuple(as_bowler(player) for player in players),
             keeper=players.index(squad.keeper),
             bowling_worth=tuple(bowling_worth(player) for player in players),
             death_bowlers=best_quick(players),
@@ -127,7 +127,8 @@ def best_quick(players: Sequence[Player]) -> tuple[int, ...]:
     return tuple(sorted(quick, key=lambda index: -bowling_worth(players[index]))[:2])
 
 
-def _as_bowler(player: Player) -> Player:
+def as_bowler(player: Player) -> Player:
+    """The player as a bowler: who does not bowl is an occasional off spinner."""
     if player.bowls:
         return player
     return replace(

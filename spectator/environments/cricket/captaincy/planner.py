@@ -1,0 +1,289 @@
+"""The planner: a fair captain that looks one ball ahead by the rules and the ball model.
+
+It sees the observation and nothing else, takes an average day, and gives every ball the decisions that are
+worth most to its side: who bowls to whom, length and line, field, stroke and intent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from functools import cache
+from typing import Any, Final
+
+from spectator.environments.cricket.ball.matchups import Conditions
+from spectator.environments.cricket.ball.sampler import BallModel
+from spectator.environments.cricket.ball.situation import Situation
+from spectator.environments.cricket.ball.vocabulary import (
+    LENGTHS,
+    LINES,
+    PLANNED_LENGTHS,
+    SHOTS,
+    DeliveryPlan,
+    FieldShape,
+)
+from spectator.environments.cricket.captaincy.captains import STYLES, StyledCaptain
+from spectator.environments.cricket.match.field import (
+    POSITIONS,
+    Field,
+    Fielder,
+    custom_field,
+    legal_presets,
+    preset_field,
+    shape_of,
+)
+from spectator.environments.cricket.people.players import STYLE_TITLES, Player
+from spectator.environments.cricket.people.team import as_bowler
+from spectator.observations import Observation
+from spectator.policies.base import Decision, Preset
+
+INTENTS: Final = (0.3, 0.4, 0.5, 0.6, 0.7)
+WORTH_A_CALL: Final = 0.002
+"""Least share of a boundary's worth for which a standing decision is changed."""
+PLANS: Final = tuple(
+    DeliveryPlan(length, line)
+    for length in (None, *PLANNED_LENGTHS)
+    for line in (None, *LINES)
+    if length or line
+)
+TOOLS: Final = frozenset({"bowler", "delivery", "field", "attack", "shot", "toss"})
+"""What it decides itself; the rest is left as usual."""
+
+_STYLE_OF: Final = {title: style for style, title in STYLE_TITLES.items()}
+_EVENINGS: Final = {"dew": "field", "wearing": "bat"}
+
+
+class PlannerCaptain(StyledCaptain):
+    """Takes what is worth most on the very next ball.
+
+    Args:
+        seed: Seed of its own generator, for the toss.
+        decides: Which of `TOOLS` it decides itself.
+    """
+
+    def __init__(self, seed: int, decides: Iterable[str] = TOOLS) -> None:
+        super().__init__(STYLES[0], seed)
+        self._decides = frozenset(decides)
+
+    def choose(self, observation: Observation) -> Decision:
+        """Decide what to do."""
+        view = observation.content
+        legal = [action["tool"] for action in observation.legal_actions]
+        plan = _PLANS.get(view["phase"])
+        found = None
+        if plan is not None and "set_match_plan" not in legal:
+            found = plan(self, view, legal)
+        if found is None:
+            return super().choose(observation)
+        tool, arguments, reason = found
+        return Decision({"tool": tool, "arguments": arguments}, "heuristic", reason)
+
+    def elect(self) -> tuple[str, str]:
+        """What to call, and what to do first."""
+        return super().elect()
+
+    def _call(self, view: Mapping[str, Any], legal: list[str]) -> Choice | None:
+        wanted = _EVENINGS.get(view["conditions"]["evening"])
+        if "toss" not in self._decides or wanted is None:
+            return None
+        call, _ = self.elect()
+        return "call_toss", {"call": call, "elect": wanted}, f"The evening is one to {wanted} first."
+
+    def _give_ball(self, view: Mapping[str, Any], legal: list[str]) -> Choice | None:
+        if "bowler" not in self._decides or view["striker"] is None:
+            return None
+        base = situation_of(view)
+        batters = [cards(view, view["batting"])[view[end]["name"]] for end in ("striker", "non_striker")]
+        overs = view["format"]["overs"]
+        rest = overs - view["score"]["balls"] // 6 - 1
+        able = [one for one in view["choices"]["bowlers"] if "occasional" not in one["kind"]]
+        must = [one for one in able if one["overs_left"] > (rest + 1) // 2]
+        worth: dict[str, float] = {}
+        bowlers = cards(view, _other(view["batting"]))
+        for one in must or able:
+            bowler = as_bowler(bowlers[one["name"]])
+            balls = [replace(base, striker=batter, bowler=bowler) for batter in batters]
+            worth[one["name"]] = sum(value(ball) for ball in balls)
+        if not worth:
+            return None
+        name = min(worth, key=lambda bowler: worth[bowler])
+        return "select_bowler", {"bowler": name}, f"{name} is the one for these two batters."
+
+    def _bowl_ball(self, view: Mapping[str, Any], legal: list[str]) -> Choice | None:
+        own, ball = view["you"], situation_of(view)
+        worth = _Worth(ball)
+        own_plan = own["delivery"]
+        plan = DeliveryPlan(**own_plan) if own_plan else None
+        ball = replace(ball, delivery=plan, attack=own["attack"])
+        if "delivery" in self._decides and "plan_delivery" in legal and own["free_calls"]:
+            best = min(PLANS, key=lambda one: value(replace(ball, delivery=one)))
+            if worth.gain(replace(ball, delivery=best), ball, -1.0):
+                return (
+                    "plan_delivery",
+                    _told(best),
+                    f"{_words(best)}: what {_name(view)} likes least.",
+                )
+        if "field" in self._decides and "set_field" in legal:
+            fields = _fields(view["outside_limit"])
+            best_field = min(fields, key=lambda one: value(replace(ball, field=one.shape)))
+            if worth.gain(replace(ball, field=best_field.shape), ball, -1.0):
+                return "set_field", _placed(best_field), f"Men where {_name(view)} hits."
+        if "attack" in self._decides and "set_bowling_strategy" in legal and own["free_calls"]:
+            best_attack = min(INTENTS, key=lambda one: value(replace(ball, attack=one)))
+            if worth.gain(replace(ball, attack=best_attack), ball, -1.0):
+                why = "in trouble" if best_attack > own["attack"] else "on top"
+                return "set_bowling_strategy", {"attack": best_attack}, f"{_name(view)} is {why}."
+        return "bowl_delivery", {}, "As planned."
+
+    def _play_ball(self, view: Mapping[str, Any], legal: list[str]) -> Choice | None:
+        own = view["you"]
+        if "shot" not in self._decides or "plan_shot" not in legal or own["shot"] is not None:
+            return "play_delivery", {}, "As planned."
+        if own["shot_aggression"] is not None:
+            return "play_delivery", {}, "As planned."
+        usual = replace(situation_of(view), aggression=own["aggression"])
+        worth = _Worth(usual)
+        shot = max((None, *SHOTS), key=lambda one: value(replace(usual, shot=one)))
+        best = replace(usual, shot=shot)
+        intent = max(INTENTS, key=lambda one: value(replace(best, aggression=one)))
+        best = replace(best, aggression=intent)
+        if not worth.gain(best, usual, 1.0):
+            return "play_delivery", {}, "As usual."
+        return (
+            "plan_shot",
+            {"shot": shot, "aggression": intent},
+            f"The {shot or 'usual stroke'} suits {_name(view)}.",
+        )
+
+
+Choice = tuple[str, dict[str, Any], str]
+
+_PLANS: Final[dict[str, Callable[[PlannerCaptain, Mapping[str, Any], list[str]], Choice | None]]] = {
+    "toss": PlannerCaptain._call,
+    "elect": PlannerCaptain._call,
+    "bowler": PlannerCaptain._give_ball,
+    "bowl": PlannerCaptain._bowl_ball,
+    "bat": PlannerCaptain._play_ball,
+}
+
+
+@cache
+def _model() -> BallModel:
+    return BallModel.load()
+
+
+def value(ball: Situation) -> float:
+    """What a ball is worth to the batting side in its very state: runs of a first innings, chances of a
+    chase."""
+    model = _model()
+    prices = model.prices(ball.innings_balls, super_over=ball.wickets_limit == 2)
+    worth = prices.here(ball.balls_bowled, ball.wickets_lost, ball.runs_required)
+    return float(sum(p * v for p, v in zip(model.weights(ball), worth, strict=True)))
+
+
+class _Worth:
+    """Whether a change is worth a call."""
+
+    def __init__(self, ball: Situation) -> None:
+        worth = _model().values(ball)
+        self._least = WORTH_A_CALL * float(worth[4] - worth[0])
+
+    def gain(self, changed: Situation, now: Situation, way: float) -> bool:
+        """Whether ``changed`` is worth more to who gains when the value rises (1) or falls (-1)."""
+        return way * (value(changed) - value(now)) > self._least
+
+
+def situation_of(view: Mapping[str, Any]) -> Situation:
+    """The next ball as an observation shows it, with nothing planned."""
+    score, batting = view["score"], view["batting"]
+    striker, bowler = view["striker"], view["bowler"]
+    fielders = cards(view, _other(batting))
+    thrower = next(iter(fielders.values())) if bowler is None else fielders[bowler["name"]]
+    field = view["field"]
+    return Situation(
+        balls_bowled=score["balls"],
+        innings_balls=score["balls"] + score["balls_left"],
+        wickets_lost=score["wickets"],
+        runs_required=view.get("need"),
+        striker=cards(view, batting)[striker["name"]],
+        striker_balls=striker["balls"],
+        bowler=as_bowler(thrower),
+        free_hit=view["free_hit"],
+        powerplay=view["powerplay"],
+        field=_shape(field),
+        conditions=Conditions(**view["conditions"]),
+        second=view["innings"] % 2 == 0,
+        seen=tuple(LENGTHS.index(a) * len(LINES) + LINES.index(b) for a, b in striker["faced"]),
+        wickets_limit=2 if view["super_over"] else 10,
+    )
+
+
+def _shape(field: Mapping[str, Any]) -> FieldShape:
+    if field["preset"] == "standard":
+        return FieldShape.neutral()
+    return shape_of([Fielder(man["name"], man["x"], man["y"]) for man in field["fielders"]])
+
+
+def cards(view: Mapping[str, Any], side: str) -> dict[str, Player]:
+    """The players of a side, by name, as their cards describe them."""
+    return {card["name"]: _player(tuple(card.items())) for card in view["squads"][side]["players"]}
+
+
+@cache
+def _player(card: tuple[tuple[str, Any], ...]) -> Player:
+    told = dict(card)
+    style = _STYLE_OF.get(told.get("bowls", ""))
+    kind = None if style is None else "pace" if "pace" in style else "spin"
+    return Player(
+        told["name"], told["name"], told["role"], told["order"], told["bats"], kind, style,  # type: ignore[arg-type]  # pace or spin
+        told["bat_runs"], told["bat_out"], told.get("bowl_runs", 1.0), told.get("bowl_wickets", 1.0),
+        bat_spin=told["bat_spin"], bat_short=told["bat_short"], bat_leg=told["bat_leg"],
+    )  # fmt: skip
+
+
+_OFF_SIDE: Final = (
+    "slip", "short third", "backward point", "cover point", "cover", "extra cover", "mid-off", "third",
+    "sweeper cover",
+)  # fmt: skip
+_LEG_SIDE: Final = (
+    "point", "cover", "mid-off", "short third", "square leg", "short midwicket", "mid-on",
+    "deep square leg", "deep midwicket",
+)  # fmt: skip
+
+
+@cache
+def _fields(outside_limit: int) -> tuple[Field, ...]:
+    """The fields that it thinks of: the presets, and one crowded on either side."""
+    own = (custom_field([(name, *POSITIONS[name]) for name in names]) for names in (_OFF_SIDE, _LEG_SIDE))
+    return (*(preset_field(name, outside_limit) for name in legal_presets(outside_limit)), *own)
+
+
+def _placed(field: Field) -> dict[str, Any]:
+    shown = field.copy_shown()
+    return {"fielders": shown["fielders"]} if field.preset == "custom" else {"preset": field.preset}
+
+
+def _told(plan: DeliveryPlan) -> dict[str, Any]:
+    told = {"length": plan.length, "line": plan.line, "pace": plan.pace}
+    return {name: word for name, word in told.items() if word is not None}
+
+
+def _words(plan: DeliveryPlan) -> str:
+    return ", ".join(word for word in (plan.length, plan.line) if word).capitalize()
+
+
+def _name(view: Mapping[str, Any]) -> str:
+    return str(view["striker"]["name"])
+
+
+def _other(side: str) -> str:
+    return "away" if side == "home" else "home"
+
+
+PLANNER: Final = Preset(
+    "planner",
+    "Planner (looks one ball ahead)",
+    "Gives every ball the bowler, length, line, field and stroke that the model says are worth most.",
+    "heuristic",
+    PlannerCaptain,
+)

@@ -60,6 +60,7 @@ PUBLIC: Final[Mapping[str, Any]] = {
     "episode_mb": 16,
     "keep_mb": 2000,
     "max_viewers_per_address": 50,
+    "openenv_sessions_per_address": 16,
     "publishes_per_minute": 6,
     "publishes_per_hour": 120,
     "option_limits": ("max_overs=20", "forecast_futures=1000", "turns=500", "payload_bytes=4096"),
@@ -224,6 +225,9 @@ class Settings(CapSettings, BaseSettings):
     )
     openenv_max_sessions: int = Field(
         default=64, ge=1, description="Private OpenEnv environments that may be open at once"
+    )
+    openenv_sessions_per_address: int = Field(
+        default=0, ge=0, description="Sockets at `/ws` that one address may have open at once; 0 = no limit"
     )
     openenv_session_idle_s: float = Field(
         default=600.0, gt=0, description="Silence after which a private OpenEnv environment is let go"

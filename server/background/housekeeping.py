@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from datetime import datetime, timedelta
 from typing import Final
 
 from spectator.clock import Clock
@@ -34,6 +35,7 @@ class Housekeeper:
         self._journal = journal
         self._keep = keep
         self._clock = clock
+        self._began = clock.now(), clock.monotonic()
 
     async def run(self) -> None:
         """Keep house until cancelled; what cannot be done now is tried again later."""
@@ -44,13 +46,18 @@ class Housekeeper:
                 logger.warning("old episodes could not be removed: %s", error)
             await self._clock.sleep(INTERVAL_S)
 
+    def _now(self) -> datetime:
+        """The time, but never further from the beginning than has passed: a clock may be set wrong."""
+        then, elapsed = self._began
+        return min(self._clock.now(), then + timedelta(seconds=self._clock.monotonic() - elapsed))
+
     async def tidy(self) -> None:
         """Remove what is not to be kept, and give the room back.
 
         Raises:
             JournalError: It could not be done, or not all of it.
         """
-        for old in await self._journal.surplus(self._keep, self._clock.now()):
+        for old in await self._journal.surplus(self._keep, self._now()):
             await self._journal.remove(old.episode_id)
             self.removed += 1
             self.removed_bytes += old.bytes

@@ -221,6 +221,7 @@ def register_openenv(app: FastAPI, settings: Settings, clock: Clock | None = Non
         step_s=settings.step_timeout_s,
         reset_s=settings.reset_timeout_s,
         offer=Offer.of(settings),
+        by_address=settings.openenv_sessions_per_address,
     )
     publisher = Publisher(settings.openenv_max_published)
     sessions = Sessions(limits, clock or SystemClock(), publisher=publisher)

@@ -43,6 +43,7 @@ class SessionLimits:
         step_s: Seconds for one step, the other actors' decisions included.
         reset_s: Seconds for a construction and for a reset, which may load data.
         offer: What may be played.
+        by_address: Environments that one address may have open at once; 0 = no limit.
     """
 
     sessions: int
@@ -50,6 +51,7 @@ class SessionLimits:
     step_s: float
     reset_s: float
     offer: Offer = field(default_factory=Offer)
+    by_address: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +101,7 @@ class Session:
         self.session_id = session_id
         self.wire = wire
         self.kept = kept
+        self.address = ""
         self.publisher: ClientPublisher | None = None
         """Who shows its episodes, where its client may ask for that."""
         self._published: PublishedEpisode | None = None

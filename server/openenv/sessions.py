@@ -21,12 +21,13 @@ class SessionsFull(EpisodeError):
     Args:
         active: How many are.
         limit: How many may be.
+        whose: Of whom, where the limit is not everybody's.
     """
 
-    def __init__(self, active: int, limit: int) -> None:
+    def __init__(self, active: int, limit: int, whose: str = "") -> None:
         self.active = active
         self.limit = limit
-        super().__init__(f"{active} of {limit} environments are open; close one or come back later")
+        super().__init__(f"{active} of {limit} environments{whose} are open; close one or come back later")
 
 
 class Sessions:
@@ -60,13 +61,14 @@ class Sessions:
         self._reap()
         return len(self._open)
 
-    async def open(self, wire: WireWorld, *, kept: bool = False) -> Session:
+    async def open(self, wire: WireWorld, *, kept: bool = False, address: str = "") -> Session:
         """Open an environment; whoever opened it closes it.
 
         Args:
             wire: Which world.
             kept: Whether it is to live between requests; at most half of all may, so that clients who never
                 say goodbye leave room for those whose socket tells when they are gone.
+            address: Whose it is, where one address may have only so many.
 
         Raises:
             SessionsFull: As many are open as may be.
@@ -80,7 +82,11 @@ class Sessions:
             or (kept and sum(one.kept for one in self._open.values()) >= half)
         ):
             raise SessionsFull(active, limit)
+        own, most = sum(one.address == address for one in self._open.values()), self.limits.by_address
+        if address and 0 < most <= own:
+            raise SessionsFull(own, most, " from this address")
         session = Session(self._new_id(), wire, self.limits, self._clock, self._places, kept=kept)
+        session.address = address
         self._open[session.session_id] = session
         try:
             await session.build()

@@ -11,6 +11,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from spectator.errors import EpisodeError, InvalidRequest, SpectatorError
 
+from ..security.guard import address_of
 from ..transport import last_message_of
 from . import rpc, wire
 from .session import Session
@@ -131,7 +132,7 @@ async def _open(websocket: WebSocket, sessions: Sessions, worlds: WireWorlds, na
     if "session_id" in websocket.query_params:
         raise WireError(Code.SESSION_ERROR, "a socket has an environment of its own; none can be attached to")
     try:
-        session = await sessions.open(await worlds.get(name))
+        session = await sessions.open(await worlds.get(name), address=address_of(websocket))
     except SessionsFull as error:
         extra = {"active_sessions": error.active, "max_sessions": error.limit}
         raise WireError(Code.CAPACITY_REACHED, str(error), extra=extra) from error

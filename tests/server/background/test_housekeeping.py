@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -52,6 +53,32 @@ def test_a_journal_that_fails_is_tried_again(tmp_path: Path, caplog: pytest.LogC
         run(scenario())
     assert "beyond the limit of count" in caplog.text
     assert "could not be removed" in caplog.text
+
+
+def test_a_clock_that_jumps_ahead_removes_nothing(tmp_path: Path) -> None:
+    class Jumping(ManualClock):
+        """A wall clock that can be set wrong."""
+
+        ahead = timedelta()
+
+        def now(self) -> datetime:
+            return super().now() + self.ahead
+
+    async def scenario() -> None:
+        journal = await SqlJournal.open(url_of(tmp_path))
+        await fill(journal, 3)
+        clock = Jumping()
+        before = await names(journal)
+        housekeeper = Housekeeper(journal, Keep(days=3000), clock)
+        clock.ahead = timedelta(days=4000)
+        await housekeeper.tidy()
+        assert await names(journal) == before
+        clock.advance(4000 * 86_400.0)
+        await housekeeper.tidy()
+        assert await names(journal) == ["ep-0-unended"], "what has really passed counts"
+        await journal.aclose()
+
+    run(scenario())
 
 
 @pytest.mark.parametrize("damage", ["garbage", "truncated", "short"])

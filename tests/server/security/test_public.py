@@ -6,12 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from websockets.sync.client import connect
 
 from server.process.welcome import welcome
 from server.security.offer import Offer
 from server.settings import PUBLIC, Settings
 from spectator.errors import ConfigurationError, InvalidRequest
-from tests.openenv.conftest import open_client
+from tests.openenv.conftest import Client, open_client
 from tests.serving import serve, test_settings
 
 TOKEN = "a-token-of-the-operator"
@@ -83,6 +84,23 @@ def test_openenv_clients_get_what_is_offered_too(tmp_path: Path) -> None:
             assert [wrong["field"] for wrong in refused["errors"]] == ["turns"]
             assert not client.ask("reset", {"turns": 5})["done"]
         assert serving.client.post("/reset", json={"turns": 6}).status_code == 422
+
+
+def test_one_address_has_only_so_many_sockets(tmp_path: Path) -> None:
+    settings = test_settings(tmp_path, openenv_sessions_per_address=2, trusted_hops=1)
+
+    def opened(address: str) -> Client:
+        headers = {"X-Forwarded-For": address}
+        return Client(connect(f"{serving.ws_url}/ws", additional_headers=headers, legacy=True))
+
+    with serve(settings) as serving:
+        clients = [opened(address) for address in ("203.0.113.1", "203.0.113.1", "203.0.113.2")]
+        for client in clients:
+            client.ask("reset", {})
+        refused = opened("203.0.113.1").fail({"type": "reset", "data": {}})
+        assert refused["code"] == "CAPACITY_REACHED" and "from this address" in refused["message"]
+        for client in clients:
+            client.socket.close()
 
 
 def test_an_offer_without_limits_refuses_nothing() -> None:

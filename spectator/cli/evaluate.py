@@ -108,10 +108,6 @@ def evaluate(
     results = asyncio.run(_run(schedule, out, jobs, ledger))
     _write(results, out)
     _conclude(results, out)
-    _say_what_is_missing(results)
-
-
-def _say_what_is_missing(results: Results) -> None:
     if results.cut_short is not None:
         raise click.ClickException(f"{results.cut_short}; {AGAIN}, once that is put right")
     if any(match.reason != "finished" for match in results.matches):
@@ -205,9 +201,10 @@ def _write(results: Results, out: Path) -> None:
     from spectator.evaluation.report import plots_of, report_page
 
     write_text(out / RESULTS, results.model_dump_json(indent=1))
-    write_text(out / REPORT, report_page(results, ["spectator", *sys.argv[1:]]))
+    plots = plots_of(results)
+    write_text(out / REPORT, report_page(results, ["spectator", *sys.argv[1:]], plots))
     (out / PLOTS).mkdir(exist_ok=True)
-    for name, svg in plots_of(results).items():
+    for name, svg in plots.items():
         write_text(out / PLOTS / f"{name}.svg", svg)
 
 

@@ -139,24 +139,21 @@ class Reading:
         """
         event = recorded.event
         try:
-            self._take(event)
+            if event.type == "episode.started":
+                self._begin(event)
+            elif self._started is None:
+                raise JournalError(f"the record of {event.episode_id} does not begin with its beginning")
+            elif event.type in ("decision.made", "action.refused"):
+                if event.turn > self._borrowed:
+                    self._gauges[event.data["actor"]].take(event)
+            elif event.type == "episode.ended":
+                self._ended = event
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise JournalError(
                 f"event {event.seq} of {event.episode_id} cannot be measured: {error!r}"
             ) from error
         if self._meter is not None:
             self._measure(event)
-
-    def _take(self, event: Event) -> None:
-        if event.type == "episode.started":
-            self._begin(event)
-        elif self._started is None:
-            raise JournalError(f"the record of {event.episode_id} does not begin with its beginning")
-        elif event.type in ("decision.made", "action.refused"):
-            if event.turn > self._borrowed:
-                self._gauges[event.data["actor"]].take(event)
-        elif event.type == "episode.ended":
-            self._ended = event
 
     def _measure(self, event: Event) -> None:
         assert self._meter is not None
@@ -172,7 +169,10 @@ class Reading:
         started, ended = self._started, self._ended
         if started is None or ended is None:
             return None
-        own = self._own_figures(started.episode_id)
+        own: Mapping[str, Mapping[str, float]] = {}
+        if self._meter is not None:
+            with typed_as(partial(_meter_failed, started.episode_id), passing=()):
+                own = self._meter.figures()
         agent = started.data["agent"]
         actors = sorted(started.data["seats"], key=lambda actor: actor != agent)
         return EpisodeFigures(
@@ -188,12 +188,6 @@ class Reading:
             forked=started.data.get("parent") is not None,
             seats=tuple(self._seat(actor, started, ended, own.get(actor, {})) for actor in actors),
         )
-
-    def _own_figures(self, episode_id: str) -> Mapping[str, Mapping[str, float]]:
-        if self._meter is None:
-            return {}
-        with typed_as(partial(_meter_failed, episode_id), passing=()):
-            return self._meter.figures()
 
     def _begin(self, started: Event) -> None:
         self._started = started

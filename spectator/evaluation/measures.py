@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Final
 
 from spectator.environments.base import OUTCOME, Measure, World
 from spectator.events import Event
@@ -92,17 +91,10 @@ class Gauge:
 
     def take(self, event: Event) -> None:
         """Take note of one of this actor's ``decision.made`` or ``action.refused``."""
+        data = event.data
         if event.type == "action.refused":
             self.refused += self.own_last
-        else:
-            self._decided(event.data)
-
-    @property
-    def own(self) -> int:
-        """Decisions that whoever took the seat made itself."""
-        return self.decisions - self.reasons.total()
-
-    def _decided(self, data: Mapping[str, Any]) -> None:
+            return
         self.decisions += 1
         self.own_last = data["source"] != "fallback"
         if not self.own_last:
@@ -115,6 +107,11 @@ class Gauge:
                 self.tokens = (self.tokens or 0) + tokens
         if data.get("cost") is not None:
             self.cost = (self.cost or 0.0) + data["cost"]
+
+    @property
+    def own(self) -> int:
+        """Decisions that whoever took the seat made itself."""
+        return self.decisions - self.reasons.total()
 
     def figures(self) -> dict[str, float]:
         """By measure; what could not be measured is left out."""

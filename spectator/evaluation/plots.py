@@ -89,8 +89,9 @@ def forest(
         told = [f"{round(end, digits) + 0.0:.{digits}f}" for end in (value, low, high)]
         figures = f"{told[0]} ({told[1]}, {told[2]})"
         y = TOP + ROW * (at + 0.5)
+        label = row.label if len(row.label) <= LABEL else f"{row.label[: LABEL - 1]}…"
         parts += [
-            f'<text x="14" y="{y + 4:.1f}">{escape(_short(row.label))}</text>',
+            f'<text x="14" y="{y + 4:.1f}">{escape(label)}</text>',
             f'<path class="bar" d="M{across(low):.1f} {y:.1f}H{across(high):.1f}"/>',
             f'<circle class="dot" cx="{across(value):.1f}" cy="{y:.1f}" r="4.5"/>',
             f'<text x="{WIDTH - 12}" y="{y + 4:.1f}" text-anchor="end" class="quiet">{figures}</text>',
@@ -116,7 +117,3 @@ def round_ticks(low: float, high: float) -> list[float]:
     step = next(unit * factor for factor in (1, 2, 5, 10) if (high - low) / (unit * factor) <= 5)
     first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
     return [round(step * at, 10) for at in range(first, max(last, first + 1) + 1)]
-
-
-def _short(label: str) -> str:
-    return label if len(label) <= LABEL else f"{label[: LABEL - 1]}…"

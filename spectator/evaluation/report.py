@@ -13,8 +13,11 @@ from spectator.environments.base import OUTCOME, Measure
 from spectator.evaluation.conclusions import certain, conclusions, labels_of, percent
 from spectator.evaluation.measures import measures_of
 from spectator.evaluation.plots import Row, forest
-from spectator.evaluation.result_types import CaptainResult, Estimate, PairResult, PlayedMatch, Results
+from spectator.evaluation.result_types import CaptainResult, Estimate, PlayedMatch, Results
 from spectator.text import clean_text
+
+UNITS: Final = {"points": "hundredths of a win", "money": "money", "tokens": "tokens"}
+"""Units of measures that are named."""
 
 PLOTTED: Final = ("share", "points")
 """Units of measures that get a plot; the others are in the table."""
@@ -26,7 +29,10 @@ def plots_of(results: Results) -> dict[str, str]:
         "win-share": forest(
             "Matches won against the field",
             "% of matches, ties half",
-            [Row(_named(one), one.share) for one in results.captains],
+            [
+                Row(one.label if one.rank is not None else f"{one.label} (not ranked)", one.share)
+                for one in results.captains
+            ],
             even=0.5,
             scale=100.0,
         ),
@@ -51,31 +57,29 @@ def plots_of(results: Results) -> dict[str, str]:
             for one in results.captains
             if measure.name in one.measures
         ]
-        if measure.unit in PLOTTED and _differ(rows):
+        differ = len({round(row.estimate.value, 6) for row in rows}) > 1
+        if measure.unit in PLOTTED and differ:
             scale, unit = (100.0, "%") if measure.unit == "share" else (1.0, "hundredths of a win a match")
             found[measure.name.replace("_", "-")] = forest(measure.label, unit, rows, scale=scale)
     return found
 
 
-def _named(one: CaptainResult) -> str:
-    return one.label if one.rank is not None else f"{one.label} (not ranked)"
-
-
-def report_page(results: Results, command: Sequence[str]) -> str:
+def report_page(results: Results, command: Sequence[str], plots: Mapping[str, str]) -> str:
     """The page.
 
     Args:
         results: What was found.
         command: The command that made it, for people who want to make it again.
+        plots: What :func:`plots_of` makes of ``results``.
     """
-    plots = plots_of(results)
     names = ", ".join(one.label for one in results.captains)
     title = f"{results.title}: {names}"
+    stylesheet = files("spectator.evaluation").joinpath("report.css").read_text(encoding="utf-8")
     parts = [
         "<!doctype html>",
         f'<html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>',
         '<meta name="viewport" content="width=device-width, initial-scale=1">',
-        f"<style>{_stylesheet()}</style></head><body>",
+        f"<style>{stylesheet}</style></head><body>",
         f"<h1>{escape(results.title)}: what each captain is worth</h1>",
         *(f'<p class="lede">{escape(line)}</p>' for line in conclusions(results)),
         "<h2>Ranking</h2>", _figure(plots.get("ranking", "")), _ranking(results), _figure(plots["win-share"]),
@@ -88,10 +92,6 @@ def report_page(results: Results, command: Sequence[str]) -> str:
         "</body></html>",
     ]  # fmt: skip
     return "\n".join(part for part in parts if part) + "\n"
-
-
-def _stylesheet() -> str:
-    return files("spectator.evaluation").joinpath("report.css").read_text(encoding="utf-8")
 
 
 def _figure(svg: str) -> str:
@@ -121,7 +121,11 @@ def _rating(one: CaptainResult) -> str:
 
 
 def _matrix(results: Results) -> str:
-    known = {(one.first, one.second): one for one in results.pairs}
+    known: dict[tuple[str, str], Estimate] = {}
+    for pair in results.pairs:
+        if (won := pair.share) is not None:
+            lost = Estimate(value=1.0 - won.value, low=1.0 - won.high, high=1.0 - won.low, n=won.n)
+            known |= {(pair.first, pair.second): won, (pair.second, pair.first): lost}
     rows = []
     for mine in results.captains:
         row = [f"<th scope=row>{escape(mine.label)}</th>"]
@@ -131,11 +135,10 @@ def _matrix(results: Results) -> str:
     return _table("Share of matches that the row won against the column.", heads, rows)
 
 
-def _cell(known: Mapping[tuple[str, str], PairResult], mine: CaptainResult, other: CaptainResult) -> str:
+def _cell(known: Mapping[tuple[str, str], Estimate], mine: CaptainResult, other: CaptainResult) -> str:
     if mine.name == other.name:
         return "<td>·</td>"
-    pair, turned = known.get((mine.name, other.name)), known.get((other.name, mine.name))
-    share = pair.share if pair else _turned(turned.share) if turned and turned.share else None
+    share = known.get((mine.name, other.name))
     if share is None:
         return "<td>none</td>"
     sure = certain(share)
@@ -146,15 +149,12 @@ def _cell(known: Mapping[tuple[str, str], PairResult], mine: CaptainResult, othe
     return f"<td{style}>{figure}<br><small>{percent(share.low)} to {percent(share.high)}</small></td>"
 
 
-def _turned(share: Estimate) -> Estimate:
-    return Estimate(value=1.0 - share.value, low=1.0 - share.high, high=1.0 - share.low, n=share.n)
-
-
 def _measures(results: Results) -> str:
     shown = _shown(results)
     rows = []
     for measure in shown:
-        row = [f"<th scope=row>{escape(measure.label)} <small>{escape(_unit(measure))}</small></th>"]
+        unit = UNITS.get(measure.unit, "")
+        row = [f"<th scope=row>{escape(measure.label)} <small>{unit}</small></th>"]
         row += [_measured(measure, one.measures.get(measure.name)) for one in results.captains]
         rows.append(row)
     heads = ["Mean a match", *(one.label for one in results.captains)]
@@ -190,10 +190,6 @@ def _measured(measure: Measure, estimate: Estimate | None) -> str:
     low, high = (measure.shown(value) for value in (estimate.low, estimate.high))
     interval = "" if low == high else f"<br><small>{low} to {high}</small>"
     return f"<td>{measure.shown(estimate.value)}{interval}</td>"
-
-
-def _unit(measure: Measure) -> str:
-    return {"points": "hundredths of a win", "money": "money", "tokens": "tokens"}.get(measure.unit, "")
 
 
 def _glossary(results: Results) -> str:
@@ -268,10 +264,6 @@ def _shown(results: Results) -> list[Measure]:
         for measure in measures_of(load_world(results.environment))
         if any(measure.name in one.measures for one in results.captains)
     ]
-
-
-def _differ(rows: Sequence[Row]) -> bool:
-    return len({round(row.estimate.value, 6) for row in rows}) > 1
 
 
 def _share(share: Estimate) -> str:

@@ -51,7 +51,12 @@ def results_of(planned: Schedule, found: Found, cut_short: str | None = None) ->
         )
     rng = np.random.default_rng(RESAMPLING_SEED)
     tables = _tables(schedule, found)
-    asked = {name: _asked(schedule, found, name) for name in schedule.captains}
+    seats: dict[str, list[SeatFigures]] = {name: [] for name in schedule.captains}
+    for match in schedule.matches:
+        for seat in found[match].seats:
+            whose = match.home if seat is found[match].seats[0] else match.away
+            seats.get(whose or "", []).append(seat)
+    asked = {name: asked_of(taken) for name, taken in seats.items()}
     field = tables.among([name for name in schedule.captains if asked[name].ranked])
     ranked = _ranked(field, rng)
     unranked = [name for name in schedule.captains if name not in ranked]
@@ -164,16 +169,6 @@ def _ranked(field: _Tables, rng: np.random.Generator) -> Ranking:
     return {one.name: (place, one) for place, one in enumerate(found, 1)}
 
 
-def _asked(schedule: Schedule, found: Found, name: str) -> Asked:
-    """What was asked of one captain in all its matches."""
-    return asked_of(
-        seat
-        for match in schedule.matches
-        for seat in found[match].seats
-        if _captain_of(match, seat, found[match]) == name
-    )
-
-
 def _captain(
     schedule: Schedule,
     found: Found,
@@ -236,7 +231,8 @@ def _measured(schedule: Schedule, found: Found, name: str, rng: np.random.Genera
             mine = (
                 seat
                 for seat in figures.seats
-                if _captain_of(match, seat, figures) == name and (figures.counts or not seat.reached)
+                if (match.home if seat is figures.seats[0] else match.away) == name
+                and (figures.counts or not seat.reached)
             )
             by_seed.setdefault(match.pair, []).extend(mine)
     measured = {}
@@ -251,10 +247,6 @@ def _measured(schedule: Schedule, found: Found, name: str, rng: np.random.Genera
         if values:
             measured[measure.name] = Estimate.of(statistics.mean_interval(values, rng))
     return measured
-
-
-def _captain_of(match: ScheduledMatch, seat: SeatFigures, figures: EpisodeFigures) -> str | None:
-    return match.home if seat is figures.seats[0] else match.away
 
 
 def _played(match: ScheduledMatch, figures: EpisodeFigures) -> PlayedMatch:

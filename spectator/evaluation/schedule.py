@@ -9,8 +9,7 @@ from typing import Any
 
 from spectator.catalog import LoadWorld, load_world, unknown_name
 from spectator.environments.base import SEALED_BIT, Pack, World, derive_seed, sealed_seeds
-from spectator.episodes.run.pacing import Pace
-from spectator.episodes.run.plan import EpisodeRequest, plan_episode
+from spectator.episodes.run.plan import complete_options
 from spectator.errors import FieldError, InvalidRequest
 from spectator.runs.jobs import Job, RunPlan
 
@@ -81,19 +80,21 @@ class Schedule:
         Args:
             began_ms: When the evaluation began, Unix time in milliseconds; ids sort by it.
         """
-        return RunPlan([self._job(match) for match in self.matches], began_ms)
-
-    def _job(self, match: ScheduledMatch) -> Job:
-        return Job(
-            self.world.name,
-            self.world.version,
-            match.home,
-            match.away,
-            self.pack.name,
-            self.pack.version,
-            match.seed,
-            self.options,
-        )
+        world, pack = self.world, self.pack
+        jobs = [
+            Job(
+                world.name,
+                world.version,
+                match.home,
+                match.away,
+                pack.name,
+                pack.version,
+                match.seed,
+                self.options,
+            )
+            for match in self.matches
+        ]
+        return RunPlan(jobs, began_ms)
 
     def whole(self, played: Container[ScheduledMatch]) -> Schedule:
         """As much of it as can be judged: the seeds whose matches are all among ``played``."""
@@ -112,7 +113,10 @@ def plan_evaluation(request: EvaluationRequest, *, load: LoadWorld = load_world)
     Raises:
         InvalidRequest: Names every wrong field, as the command line spells it.
     """
-    world = _world(request.environment, load)
+    try:
+        world = load(request.environment)
+    except InvalidRequest as error:
+        raise InvalidRequest([FieldError("environment", one.rule) for one in error.fields]) from error
     wrong: list[FieldError] = [*_check_captains(request.captains, world)]
     pack = world.packs.get(request.pack)
     if pack is None:
@@ -121,7 +125,7 @@ def plan_evaluation(request: EvaluationRequest, *, load: LoadWorld = load_world)
         wrong.append(
             FieldError("matches", "must be even and at least 2: each seed is played from both seats")
         )
-    options = {} if pack is None else _options(request, world, wrong)
+    options = {} if pack is None else complete_options(world.options_type, request.options, {}, pack, wrong)
     seeds = () if pack is None else _seeds(request, world, pack, wrong)
     if wrong or pack is None:
         raise InvalidRequest(wrong)
@@ -137,13 +141,6 @@ def _round(world: World, captains: Sequence[str], pair: int, seed: int) -> Itera
         return
     for home, away in itertools.permutations(captains, 2):
         yield ScheduledMatch(pair, seed, home, away)
-
-
-def _world(name: str, load: LoadWorld) -> World:
-    try:
-        return load(name)
-    except InvalidRequest as error:
-        raise InvalidRequest([FieldError("environment", one.rule) for one in error.fields]) from error
 
 
 def _check_captains(captains: Sequence[str], world: World) -> Iterator[FieldError]:
@@ -163,17 +160,6 @@ def _check_captains(captains: Sequence[str], world: World) -> Iterator[FieldErro
             yield FieldError(
                 "captains", f"{name!r} cannot take the other side's seat, so seats cannot be swapped"
             )
-
-
-def _options(request: EvaluationRequest, world: World, wrong: list[FieldError]) -> Mapping[str, Any]:
-    try:
-        asked = EpisodeRequest(
-            world.name, pack=request.pack, pace=Pace.MAX, narration=False, options=request.options
-        )
-        return plan_episode(asked, draw_seed=lambda: 0, load=lambda _: world).options
-    except InvalidRequest as error:
-        wrong.extend(one for one in error.fields if one.field.startswith("options"))
-        return {}
 
 
 def _seeds(request: EvaluationRequest, world: World, pack: Pack, wrong: list[FieldError]) -> Sequence[int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -10,9 +11,17 @@ from importlib import import_module
 from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Final, Literal, Self
+from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
 from spectator.clock import Clock
 from spectator.errors import ConfigurationError
@@ -32,6 +41,9 @@ PREFIX: Final = "llm:"
 ANSWER_BYTES: Final = 1024 * 1024
 """Largest answer that is read in a live episode."""
 
+NAME: Final = re.compile(r"[a-z0-9._-]{1,48}")
+"""What the table of a captain may be called."""
+
 _NEEDS: Final = ("aiohttp", "orjson")
 
 
@@ -47,7 +59,9 @@ class ModelCaptain(BaseModel):
         default=False, description="Whether the endpoint keeps whole sessions, by name in the URL"
     )
     model: str = Field(min_length=1, max_length=200, description="Its name at its endpoint")
-    api_key_env: str | None = Field(default=None, description="Name of the variable that holds the key")
+    api_key_env: Annotated[str, AfterValidator(name_of_a_variable)] | None = Field(
+        default=None, description="Name of the variable that holds the key"
+    )
     style: Style = Field(default="tools", description="How it is asked to act")
     temperature: float | None = Field(
         default=None, ge=0, le=2, description="Left to the endpoint when left out"
@@ -83,11 +97,6 @@ class ModelCaptain(BaseModel):
             return check_base_url(base_url)
         except ConfigurationError as error:
             raise ValueError(str(error)) from None
-
-    @field_validator("api_key_env")
-    @classmethod
-    def _name_of_a_variable(cls, name: str | None) -> str | None:
-        return None if name is None else name_of_a_variable(name)
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
@@ -166,7 +175,7 @@ def parse_captains(text: str, name: str) -> dict[str, ModelCaptain]:
         raise ConfigurationError(f"{name}: captains: must be tables [captains.NAME]")
     captains: dict[str, ModelCaptain] = {}
     for key, table in tables.items():
-        if not _is_name(key):
+        if not NAME.fullmatch(key):
             problems.append(f"{name}: captains.{key}: a name has 1 to 48 of the characters a-z 0-9 . _ -")
             continue
         if isinstance(table, dict) and "cache" in table:
@@ -178,12 +187,6 @@ def parse_captains(text: str, name: str) -> dict[str, ModelCaptain]:
     if problems:
         raise ConfigurationError("; ".join(problems))
     return captains
-
-
-def _is_name(key: str) -> bool:
-    return 1 <= len(key) <= 48 and all(
-        c.isascii() and (c.islower() or c.isdigit() or c in "._-") for c in key
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,27 +274,20 @@ def _missing(captain: ModelCaptain, variables: Mapping[str, str], lacking: Itera
     return None
 
 
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class ModelBuild:
     """Makes a policy for one seat of one episode; its ``repr`` holds no key.
 
     The breaker is shared by all episodes with this captain, so that not each asks a dead endpoint anew.
     """
 
-    def __init__(
-        self,
-        captain: ModelCaptain,
-        seat: ModelSeat,
-        variables: Mapping[str, str],
-        clock: Clock,
-        rng: random.Random,
-        breaker: Breaker,
-    ) -> None:
-        self._captain = captain
-        self._seat = seat
-        self._variables = variables
-        self._clock = clock
-        self._rng = rng
-        self._breaker = breaker
+    captain: ModelCaptain
+    """How the model is asked."""
+    seat: ModelSeat
+    variables: Mapping[str, str]
+    clock: Clock
+    rng: random.Random
+    breaker: Breaker
 
     def __call__(self, seed: int) -> ModelPolicy:
         """A new policy, with connections of its own; raises as :meth:`asking` does, and when its key is gone.
@@ -301,32 +297,27 @@ class ModelBuild:
         """
         from spectator.llm.client import ChatClient, ClientLimits
 
-        captain = self._captain
+        captain = self.captain
         address = SessionAddress if captain.by_session else StaticAddress
         limits = ClientLimits(request_s=max(1.0, captain.timeout_s), connections=4, answer_bytes=ANSWER_BYTES)
         client = ChatClient(
             limits.transport(),
             address(captain.base_url),
-            clock=self._clock,
-            rng=self._rng,
+            clock=self.clock,
+            rng=self.rng,
             key=self._key(),
             limits=limits,
             retry=RetryPolicy(busy=captain.retries, unavailable=captain.retries, longest_s=10.0),
-            breaker=self._breaker,
+            breaker=self.breaker,
         )
         return self.asking(
-            client, seed, session=f"s-{self._rng.getrandbits(64):016x}" if captain.by_session else None
+            client, seed, session=f"s-{self.rng.getrandbits(64):016x}" if captain.by_session else None
         )
-
-    @property
-    def captain(self) -> ModelCaptain:
-        """How the model is asked."""
-        return self._captain
 
     @property
     def task(self) -> str:
         """What the model is told of the game."""
-        return self._seat.briefing.task
+        return self.seat.briefing.task
 
     def asking(self, client: ChatEndpoint, seed: int, *, session: str | None = None) -> ModelPolicy:
         """A new policy that asks by ``client``, whatever the captain's own endpoint is.
@@ -334,24 +325,24 @@ class ModelBuild:
         Raises:
             ConfigurationError: The world's fallback is not a scripted policy.
         """
-        fallback = self._seat.fallback(seed)
+        fallback = self.seat.fallback(seed)
         if not isinstance(fallback, ScriptedPolicy):
             raise ConfigurationError("the fallback of a model must be a scripted policy")
         return ModelPolicy(
             client,
-            self._captain.settings(),
-            self._seat.briefing,
+            self.captain.settings(),
+            self.seat.briefing,
             fallback=fallback,
             seed=seed,
-            clock=self._clock,
+            clock=self.clock,
             session=session,
         )
 
     def _key(self) -> ApiKey | None:
-        name = self._captain.api_key_env
+        name = self.captain.api_key_env
         if name is None:
             return None
-        value = self._variables.get(name, "")
+        value = self.variables.get(name, "")
         if not value:
             raise ConfigurationError(f"there is no key in the variable {name}")
         return ApiKey(value)

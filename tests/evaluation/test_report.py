@@ -102,7 +102,7 @@ def test_a_captain_whose_fallback_won_is_not_ranked_and_the_others_are_as_if_it_
     told = list(conclusions(found))
     assert "Tactician" not in told[0] + told[1]
     assert "Tactician is not ranked: 97.0 % of its decisions are its own, and 98.0 % are needed." in told
-    page = report_page(found, COMMAND)
+    page = report_page(found, COMMAND, plots_of(found))
     assert "not ranked" in page and "97.0 %" in page
 
 
@@ -112,7 +112,7 @@ def test_a_captain_that_never_decided_won_nothing() -> None:
     assert (last.name, last.tally.wins, last.tally.unfinished, last.own_share) == ("tactician", 0, 80, 0.0)
     assert {name for match in found.matches for name in match.unreached} == {"tactician"}
     assert any("80 matches a captain made no decision of its own" in line for line in conclusions(found))
-    assert "counts for nobody" in report_page(found, COMMAND)
+    assert "counts for nobody" in report_page(found, COMMAND, plots_of(found))
 
 
 def test_a_field_of_one_is_no_ranking() -> None:
@@ -120,7 +120,7 @@ def test_a_field_of_one_is_no_ranking() -> None:
     assert [one.rank for one in found.captains] == [None, None] and found.ranked == []
     told = list(conclusions(found))
     assert told[0] == "Nobody is ranked: fewer than two captains made 98.0 % of their decisions themselves."
-    assert "ranking" not in plots_of(found) and "not ranked" in report_page(found, COMMAND)
+    assert "ranking" not in plots_of(found) and "not ranked" in report_page(found, COMMAND, plots_of(found))
 
 
 def test_it_says_no_more_than_the_intervals_allow() -> None:
@@ -150,7 +150,7 @@ def test_matches_that_broke_down_take_their_pair_with_them_and_are_told() -> Non
         schedule, {match: figures(match, None, reason="timeout") for match in schedule.matches}
     )
     assert nothing.pairs[0].share is None and nothing.captains[0].share.n == 0
-    assert "<svg" in report_page(nothing, COMMAND)
+    assert "<svg" in report_page(nothing, COMMAND, plots_of(nothing))
 
 
 def test_without_an_outcome_the_scores_in_the_agents_seat_are_compared() -> None:
@@ -171,7 +171,8 @@ def test_the_page_stands_alone_and_escapes_what_others_wrote() -> None:
     schedule = replace(
         schedule, world=replace(schedule.world, captains={**schedule.world.captains, "anchor": hostile})
     )
-    page = report_page(results(schedule, "tactician"), COMMAND)
+    found = results(schedule, "tactician")
+    page = report_page(found, COMMAND, plots_of(found))
     assert "<script" not in page and "&lt;script&gt;alert(1)&lt;/script&gt;" in page
     assert "<b>by a mile</b>" not in page
     assert not re.search(r"(src|href)=", page) and "@import" not in page and "url(" not in page

@@ -189,7 +189,7 @@ def plan_episode(
     usual = {} if request.pace is Pace.MAX else world.watched_options
     if opponent is not None:
         usual = {**usual, **world.opponent_options.get(opponent.name, {})}
-    options = _complete_options(world.options_type, request.options, usual, pack, wrong)
+    options = complete_options(world.options_type, request.options, usual, pack, wrong)
     for where, preset in (("captain_preset", captain), ("opponent_choice", opponent)):
         if preset is not None and preset.missing is not None:
             wrong.append(FieldError(where, f"{preset.name!r} is not available here: {preset.missing}"))
@@ -258,13 +258,22 @@ def _choose_opponent(name: str | None, world: World, wrong: list[FieldError]) ->
     return None
 
 
-def _complete_options(
+def complete_options(
     options_type: type[OptionsModel],
     sent: Mapping[str, Any],
     usual: Mapping[str, Any],
     pack: Pack | None,
     wrong: list[FieldError],
 ) -> dict[str, Any]:
+    """Every option of a world, defaults filled in; empty where one is wrong.
+
+    Args:
+        options_type: The world's.
+        sent: The options that are asked for.
+        usual: What those that are not sent are here, where that is not their default.
+        pack: Fixes some of them.
+        wrong: Takes every wrong one.
+    """
     fixed = {} if pack is None else pack.options
     wrong.extend(
         FieldError(f"options.{name}", f"is fixed to {fixed[name]!r} by the pack {pack.name!r}; leave it out")

@@ -147,8 +147,7 @@ def open_database(url: str, *, writable: bool, synchronous: Synchronous = "norma
         event.listen(engine, "connect", _prepare_reader)
         return Database(_prepared(engine, url, writable))
     lock = _lock(path)
-    event.listen(engine, "connect", _prepare_writer)
-    event.listen(engine, "connect", partial(_make_synchronous, synchronous))
+    event.listen(engine, "connect", partial(_prepare_writer, synchronous))
     try:
         return Database(_prepared(engine, url, writable), lock, Anchor(path))
     except (ConfigurationError, JournalError):
@@ -223,14 +222,10 @@ def _begin(connection: Connection) -> None:
     connection.exec_driver_sql("BEGIN IMMEDIATE" if immediate else "BEGIN")
 
 
-def _prepare_writer(connection: sqlite3.Connection, _: object) -> None:
+def _prepare_writer(synchronous: Synchronous, connection: sqlite3.Connection, _: object) -> None:
     connection.isolation_level = None
-    for pragma in WRITER_PRAGMAS:
+    for pragma in (*WRITER_PRAGMAS, f"synchronous={synchronous}"):
         connection.execute(f"PRAGMA {pragma}").close()
-
-
-def _make_synchronous(wanted: Synchronous, connection: sqlite3.Connection, _: object) -> None:
-    connection.execute(f"PRAGMA synchronous={wanted}").close()
 
 
 def _prepare_reader(connection: sqlite3.Connection, _: object) -> None:

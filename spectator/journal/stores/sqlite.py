@@ -117,11 +117,7 @@ class SqlJournal:
             JournalDamaged: Its file is not a journal, or not all of one.
             JournalError: It cannot be opened, or not be written though it should.
         """
-        return await asyncio.to_thread(cls._open, url, writable, synchronous)
-
-    @classmethod
-    def _open(cls, url: str, writable: bool, synchronous: Synchronous) -> Self:
-        database = open_database(url, writable=writable, synchronous=synchronous)
+        database = await asyncio.to_thread(open_database, url, writable=writable, synchronous=synchronous)
         return cls(database, writable=writable)
 
     async def append(

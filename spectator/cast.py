@@ -92,7 +92,7 @@ class Cast:
             clock=clock,
             rng=random.SystemRandom(),
             person_s=person_s,
-            cached=load_cached(user_file),
+            cached=None if user_file is None else load_cached(user_file),
         )
 
     def load(self, name: str) -> World:

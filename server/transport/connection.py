@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from websockets.frames import Opcode
@@ -59,6 +59,7 @@ class ViewerConnection(asyncio.Protocol):
         "_transport",
         "_viewer",
         "_writable",
+        "write",
     )
 
     def __init__(
@@ -66,6 +67,8 @@ class ViewerConnection(asyncio.Protocol):
     ) -> None:
         self._ports = ports
         self._transport = transport
+        self.write = transport.write
+        """Writes framed messages at once; see :class:`ViewerTransport`."""
         self._others = others
         self._viewer: Viewer | None = None
         self._feed: Feed | None = None
@@ -97,11 +100,6 @@ class ViewerConnection(asyncio.Protocol):
             self.close(*close_of(error))
         else:
             self.wake()
-
-    @property
-    def write(self) -> Callable[[bytes], None]:
-        """Writes framed messages at once; see :class:`ViewerTransport`."""
-        return self._transport.write
 
     @property
     def descriptor(self) -> int | None:

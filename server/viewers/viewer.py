@@ -130,7 +130,7 @@ class Viewer:
     def evict(self, close: Close) -> None:
         """End the connection and drop the backlog."""
         self.hold()
-        self._clear()
+        self._backlog, self._asked, self.backlog_size = None, None, 0
         if not self._evicted:
             self._evicted = True
             self._transport.evict(close)
@@ -151,10 +151,5 @@ class Viewer:
             self.caught_up = not self.over and not self._evicted and self._transport.writable()
             return None
         taken = (self._asked, self._backlog or ())
-        self._clear()
+        self._backlog, self._asked, self.backlog_size = None, None, 0
         return taken
-
-    def _clear(self) -> None:
-        self._backlog = None
-        self.backlog_size = 0
-        self._asked = None

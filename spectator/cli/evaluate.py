@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -102,8 +103,11 @@ def evaluate(
     cast = read_cast()
     schedule = plan_evaluation(request, load=cast.load)
     cast.preload()
-    _warn_of_cost(schedule)
-    warn_unpriced((schedule.world.captains[name] for name in schedule.captains), max_cost)
+    paid = [name for name in schedule.captains if schedule.world.captains[name].costs_money]
+    if paid:
+        _warn_of_cost(schedule, paid)
+    if max_cost:
+        warn_unpriced([schedule.world.captains[name] for name in paid])
     ledger = read_caps().ledger(SystemClock(), whole=Caps(max_tokens or 0, max_cost or 0.0))
     results = asyncio.run(_run(schedule, out, jobs, ledger))
     _write(results, out)
@@ -114,11 +118,10 @@ def evaluate(
         raise click.ClickException("some matches did not finish; the report names them")
 
 
-def _warn_of_cost(schedule: Schedule) -> None:
-    for name in schedule.captains:
-        if schedule.world.captains[name].costs_money:
-            matches = sum(name in (match.home, match.away) for match in schedule.matches)
-            click.echo(f"{name} asks its endpoint in {matches} matches, which may cost money", err=True)
+def _warn_of_cost(schedule: Schedule, paid: Sequence[str]) -> None:
+    for name in paid:
+        matches = sum(name in (match.home, match.away) for match in schedule.matches)
+        click.echo(f"{name} asks its endpoint in {matches} matches, which may cost money", err=True)
 
 
 async def _run(schedule: Schedule, out: Path, jobs: int, ledger: SpendLedger) -> Results:

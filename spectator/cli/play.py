@@ -128,7 +128,8 @@ def play(
     spent = SpendingReport()
     plan = plan_episode(request, draw_seed=lambda: secrets.randbelow(2**32), load=cast.load)
     models = [preset for preset in (plan.captain, plan.opponent) if preset is not None and preset.costs_money]
-    warn_unpriced(models, max_cost)
+    if max_cost:
+        warn_unpriced(models)
     spending = caps if models else None
     ended = asyncio.run(_play(plan, data_dir, cast, record_decisions, spending, spent, captain))
     spent.report()

@@ -40,11 +40,11 @@ def _finite(_: click.Context, __: click.Parameter, value: float | None) -> float
     return value
 
 
-def warn_unpriced(presets: Iterable[Preset], max_cost: float | None) -> None:
+def warn_unpriced(presets: Iterable[Preset]) -> None:
     """Say which models ``--max-cost`` cannot limit, because their prices are not known."""
     from spectator.policies.captains import ModelBuild
 
-    for preset in presets if max_cost else ():
+    for preset in presets:
         captain = preset.build.captain if isinstance(preset.build, ModelBuild) else None
         if captain is not None and not captain.price_in and not captain.price_out:
             told = f"{preset.name} has no price_in and price_out in the catalogue, so it costs nothing by"

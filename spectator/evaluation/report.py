@@ -74,6 +74,7 @@ def report_page(results: Results, command: Sequence[str], plots: Mapping[str, st
     """
     names = ", ".join(one.label for one in results.captains)
     title = f"{results.title}: {names}"
+    shown = {name: f"<figure>{svg}</figure>" for name, svg in plots.items()}
     stylesheet = files("spectator.evaluation").joinpath("report.css").read_text(encoding="utf-8")
     parts = [
         "<!doctype html>",
@@ -82,20 +83,16 @@ def report_page(results: Results, command: Sequence[str], plots: Mapping[str, st
         f"<style>{stylesheet}</style></head><body>",
         f"<h1>{escape(results.title)}: what each captain is worth</h1>",
         *(f'<p class="lede">{escape(line)}</p>' for line in conclusions(results)),
-        "<h2>Ranking</h2>", _figure(plots.get("ranking", "")), _ranking(results), _figure(plots["win-share"]),
-        "<h2>Head to head</h2>", _matrix(results), _figure(plots.get("pairs", "")),
+        "<h2>Ranking</h2>", shown.get("ranking", ""), _ranking(results), shown["win-share"],
+        "<h2>Head to head</h2>", _matrix(results), shown.get("pairs", ""),
         "<h2>Measures</h2>", _measures(results), _asked(results),
-        *(_figure(svg) for name, svg in plots.items() if name not in ("ranking", "win-share", "pairs")),
+        *(figure for name, figure in shown.items() if name not in ("ranking", "win-share", "pairs")),
         "<h2>How to read it</h2>", _glossary(results),
         "<h2>How it was made</h2>", _method(results, command),
         "<h2>Every match</h2>", *_matches(results),
         "</body></html>",
     ]  # fmt: skip
     return "\n".join(part for part in parts if part) + "\n"
-
-
-def _figure(svg: str) -> str:
-    return f"<figure>{svg}</figure>" if svg else ""
 
 
 def _ranking(results: Results) -> str:

@@ -125,7 +125,8 @@ def plan_evaluation(request: EvaluationRequest, *, load: LoadWorld = load_world)
         wrong.append(
             FieldError("matches", "must be even and at least 2: each seed is played from both seats")
         )
-    options = {} if pack is None else complete_options(world.options_type, request.options, {}, pack, wrong)
+    usual = world.opponent_options.get(world.default_opponent, {})
+    options = complete_options(world.options_type, request.options, usual, pack, wrong)
     seeds = () if pack is None else _seeds(request, world, pack, wrong)
     if wrong or pack is None:
         raise InvalidRequest(wrong)

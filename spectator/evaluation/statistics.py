@@ -164,7 +164,8 @@ def rank(
         raise ValueError("a ranking needs two captains, a seed, and one square of points and games a seed")
     estimate = bradley_terry(points.sum(axis=0)[None], games.sum(axis=0)[None])[0]
     weights = np.rint(_weights(seeds, draws, rng) * seeds)
-    extra_points, extra_games = _prior_pairs(games, draws, rng)
+    extra_points = rng.poisson(PRIOR_PAIRS / 2.0, size=(draws, k, k)) * games.max(axis=0)
+    extra_games = extra_points + np.swapaxes(extra_points, 1, 2)
     sampled = bradley_terry(
         (weights @ points.reshape(seeds, k * k)).reshape(-1, k, k) + extra_points,
         (weights @ games.reshape(seeds, k * k)).reshape(-1, k, k) + extra_games,
@@ -179,13 +180,6 @@ def rank(
         rating = Interval(value, min(low, value), max(high, value), seeds)
         found.append(Ranked(name, rating, float(firsts[:, at].mean()), int(first), int(last)))
     return sorted(found, key=lambda one: (-one.rating.value, one.name))
-
-
-def _prior_pairs(games: Floats, draws: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
-    """What :data:`PRIOR_PAIRS` add to each bootstrap sample: points and games, shape (draws, k, k)."""
-    met = games.max(axis=0)
-    won = rng.poisson(PRIOR_PAIRS / 2.0, size=(draws, *met.shape)) * met
-    return won, won + np.swapaxes(won, 1, 2)
 
 
 def bradley_terry(points: Floats, games: Floats, *, steps: int = 500, tolerance: float = 1e-9) -> Floats:

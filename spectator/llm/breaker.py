@@ -72,7 +72,8 @@ class Breaker:
     def judge(self, error: BaseException | None, probe: bool) -> None:
         """Take in how a request ended; ``probe`` as :meth:`admit` said."""
         if error is None:
-            self._close()
+            if self._failed or self._until is not None:
+                self._close()
         elif not isinstance(error, EndpointError):
             self._probing = self._probing and not probe
         elif isinstance(error, EndpointRefused):

@@ -330,7 +330,7 @@ class _AnswerReader:
         while not reply.at_end and (piece := await reply.read()):
             self._count(piece)
             pieces.append(piece)
-        self.assembly.feed(decode_json(b"".join(pieces)))
+        self.assembly.feed_all([decode_json(b"".join(pieces))])
 
     def _count(self, piece: bytes) -> None:
         self._read += len(piece)

@@ -11,12 +11,16 @@ import socket
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final, cast
 from urllib.parse import urlsplit
 
 from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 
 from spectator.errors import EndpointError, EndpointTimeout, EndpointUnavailable
+
+KEPT_DESTINATIONS: Final = 4096
+"""URLs whose parts are kept: an endpoint that keeps sessions has a URL for each of them."""
 
 IDLE_S: Final = 15.0
 """Seconds after which a connection is not used again, for its server may be about to close it."""
@@ -45,6 +49,7 @@ class Destination:
     head: bytes
 
 
+@lru_cache(maxsize=KEPT_DESTINATIONS)
 def destination_of(url: str) -> Destination | None:
     """Where ``url`` leads; ``None`` where it is not for this module.
 

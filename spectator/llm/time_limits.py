@@ -14,7 +14,8 @@ class TimeLimits:
     """
 
     def __init__(self) -> None:
-        self._running: set[TimeLimit] = set()
+        self.running: set[TimeLimit] = set()
+        """The limits that somebody is in."""
         self._loop: asyncio.AbstractEventLoop | None = None
         self._timer: asyncio.Handle | None = None
         self._set_for = math.inf
@@ -27,19 +28,15 @@ class TimeLimits:
         """Keep to ``limit``."""
         loop = asyncio.get_running_loop()
         if loop is not self._loop:
-            self._running.clear()
+            self.running.clear()
             self._loop, self._timer, self._set_for = loop, None, math.inf
-        self._running.add(limit)
+        self.running.add(limit)
         if limit.ends_at < self._set_for:
             self._set(limit.ends_at)
 
-    def end(self, limit: TimeLimit) -> None:
-        """Forget ``limit``."""
-        self._running.discard(limit)
-
     def close(self) -> None:
         """Take back the timer, unless somebody needs it."""
-        if not self._running:
+        if not self.running:
             self._take_back()
 
     def _set(self, at: float) -> None:
@@ -55,11 +52,11 @@ class TimeLimits:
     def _ring(self) -> None:
         now = self._set_for
         self._take_back()
-        for limit in [limit for limit in self._running if limit.ends_at <= now]:
-            self._running.discard(limit)
+        for limit in [limit for limit in self.running if limit.ends_at <= now]:
+            self.running.discard(limit)
             limit.expire()
-        if self._running:
-            self._set(min(limit.ends_at for limit in self._running))
+        if self.running:
+            self._set(min(limit.ends_at for limit in self.running))
 
 
 class TimeLimit:
@@ -89,7 +86,7 @@ class TimeLimit:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._limits.end(self)
+        self._limits.running.discard(self)
         if self.expired and self._task is not None:
             asked_apart = self._task.uncancel() > self._cancelling
             if kind is asyncio.CancelledError and not asked_apart:

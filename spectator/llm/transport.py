@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
 from types import TracebackType
-from typing import Final, Protocol
+from typing import Protocol
 
 import aiohttp
 
 from spectator.errors import EndpointError, EndpointTimeout, EndpointUnavailable
-from spectator.llm.plain_http import Destination, PlainConnections, destination_of
-
-KEPT_DESTINATIONS: Final = 4096
-"""URLs whose parts are kept."""
+from spectator.llm.plain_http import PlainConnections, destination_of
 
 
 class Reply(Protocol):
@@ -74,13 +71,12 @@ class HttpTransport:
     ) -> None:
         self._max_connections = max_connections
         self._plain = PlainConnections(max_connections, connect_s, read_s)
-        self._destinations: dict[str, Destination | None] = {}
         self._timeout = aiohttp.ClientTimeout(total=None, sock_connect=connect_s, sock_read=read_s)
         self._session: aiohttp.ClientSession | None = None
 
     def post(self, url: str, body: bytes, headers: Mapping[str, str]) -> AbstractAsyncContextManager[Reply]:
         """See :meth:`Transport.post`."""
-        destination = self._destination_of(url)
+        destination = destination_of(url)
         if destination is not None and destination.place not in self._plain.unspoken:
             return self._plain.post(destination, body, headers)
         return _Exchange(self._open().post(url, data=body, headers=headers, allow_redirects=False))
@@ -91,14 +87,6 @@ class HttpTransport:
         await self._plain.aclose()
         if session is not None:
             await session.close()
-
-    def _destination_of(self, url: str) -> Destination | None:
-        """Where ``url`` leads; an endpoint that keeps sessions has a URL for each of them."""
-        if url not in self._destinations:
-            if len(self._destinations) >= KEPT_DESTINATIONS:
-                self._destinations.clear()
-            self._destinations[url] = destination_of(url)
-        return self._destinations[url]
 
     def _open(self) -> aiohttp.ClientSession:
         if self._session is None:

@@ -43,6 +43,8 @@ class CallRows:
     Args:
         episode_id: Whose.
         prompts: By actor, the last prompt; brought up to date with every call.
+        messages: Messages and tools by their digests; those that are there already are to be passed over.
+        calls: The calls.
     """
 
     episode_id: str
@@ -69,13 +71,6 @@ class CallRows:
         for place, exchange, call in zip(count(), exchanges, calls, strict=False):
             row = self._row(decided.data["actor"], call, whole=exchange["reply"] is None)
             self.calls.append({"episode_id": self.episode_id, "seq": decided.seq, "place": place, **row})
-
-    def message_rows(self) -> list[dict[str, Any]]:
-        """Rows of messages and tools; those that are there already are to be passed over."""
-        return [
-            {"episode_id": self.episode_id, "digest": digest, "body": compressed(text)}
-            for digest, text in self.messages.items()
-        ]
 
     def _row(self, actor: str, call: ModelCall, *, whole: bool) -> dict[str, Any]:
         before = self.prompts.get(actor, Prompt())

@@ -59,7 +59,11 @@ class Insertion:
     def calls(self, connection: Connection, rows: CallRows) -> None:
         """Add calls, and those of their messages that are not there yet."""
         if rows.messages:
-            self._messages(connection, rows.message_rows())
+            bodies = [
+                {"episode_id": rows.episode_id, "digest": digest, "body": compressed(text)}
+                for digest, text in rows.messages.items()
+            ]
+            self._messages(connection, bodies)
         if rows.calls:
             self._calls(connection, rows.calls)
 

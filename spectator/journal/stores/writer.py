@@ -225,7 +225,7 @@ class Writer:
         rows = _following(head, batch)
         self._insertion.events.of_tuples(connection, rows)
         head = _Head(rows[-1][1], rows[-1][3], head.prompts)
-        if append.attachments:
+        if append.attachments is not None:
             head = self._attach(connection, append, head)
         heads[episode_id] = head if batch[-1].type != "episode.ended" else replace(head, prompts={})
         for recorded in batch:

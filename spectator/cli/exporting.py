@@ -11,6 +11,8 @@ from typing import IO, TYPE_CHECKING, Any, Final
 
 import click
 
+from spectator.cli.recordings import every_episode
+
 if TYPE_CHECKING:
     from spectator.events import Event, RecordedEvent
     from spectator.journal.base import EpisodeSummary, Journal
@@ -155,18 +157,22 @@ async def _records(source: ExportSource, chosen: Sequence[EpisodeSummary]) -> As
 
 
 async def _groups(source: ExportSource, chosen: Sequence[EpisodeSummary]) -> AsyncIterator[dict[str, Any]]:
+    """The groups of the chosen episodes, each whole: a part of one would tell its state wrongly."""
+    from spectator.journal.base import EpisodeFilter
     from spectator.rollouts.exports.groups import GroupRule, by_group, row_of_group
 
     groups = by_group(chosen)
     if not groups:
         raise click.ClickException("none of these episodes belongs to a group")
     with ExportProgress([one for group in groups.values() for one in group]) as progress:
-        for attempts in groups.values():
-            members = [one for one in attempts if one.parent is None]
+        for (run_id, group_id), some in groups.items():
+            whole = EpisodeFilter(run_id=run_id, group_id=group_id, limit=1000)
+            found = await every_episode(source.journal, whole)
+            members = [one for one in found if one.parent is None and one.run_id == run_id]
             if members:
                 rule = source.rule or GroupRule()
                 yield await row_of_group(source.journal, members, rule, advantages=source.advantages)
-            progress.event(sum(one.head_seq for one in attempts))
+            progress.event(sum(one.head_seq for one in some))
 
 
 async def _preferences(
@@ -187,12 +193,18 @@ async def _traces(source: ExportSource, chosen: Sequence[EpisodeSummary], out: P
     from spectator.journal.json_lines import json_line
     from spectator.rollouts.exports.records import session_trace
 
-    if len(chosen) > 1 and str(out) == "-":
-        raise click.UsageError("--format traces writes one file an episode: name a folder with --out")
+    if len(chosen) > 1:
+        _check_folder(out)
     async for outline, transcript in _transcripts(source, chosen):
         with _file(_trace_path(out, outline.summary.episode_id, alone=len(chosen) == 1)) as file:
             for line in session_trace(outline, transcript):
                 click.echo(json_line(line), file=file)
+
+
+def _check_folder(out: Path) -> None:
+    """Refuse a place that can hold one trace only."""
+    if str(out) == "-" or out.is_file():
+        raise click.UsageError(f"traces of several episodes need a folder: --out {out} is none")
 
 
 def _trace_path(out: Path, episode_id: str, *, alone: bool) -> Path:

@@ -72,6 +72,14 @@ def test_a_group_has_its_usable_members_and_counts_the_others(groups: list[dict[
     assert any(any(group["fallbacks"]) for group in whole)
 
 
+def test_a_group_is_whole_whichever_of_its_episodes_is_named(run: Path, groups: list[dict[str, Any]]) -> None:
+    group = next(group for group in groups if group["usable"])
+    named = group["episode_ids"][0]
+    result = CliRunner().invoke(main, ["export", named, "--data-dir", str(run), "--format", "groups"])
+    (row,) = [json.loads(line) for line in result.stdout.splitlines()]
+    assert row == {**group, "advantages": None}
+
+
 def test_a_completion_is_the_whole_conversation_in_order(groups: list[dict[str, Any]]) -> None:
     for group in groups:
         for completion, fallbacks in zip(group["completions"], group["fallbacks"], strict=True):

@@ -6,6 +6,7 @@ import asyncio
 import dataclasses
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -253,6 +254,35 @@ def test_what_an_environment_of_ours_may_do(
     assert (result.end_reason, result.failure_class, result.total_reward) == (reason, "env_infra", None)
     assert said in (result.detail or "")
     assert (result.attempt, report.over) == (2, 1)
+
+
+class OneThread(CountingEnvironment):
+    """Bears no other thread than the one that made it, like a browser or a renderer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.made_on = threading.get_ident()
+
+    def step(self, action: Mapping[str, Any]) -> Observation:
+        assert threading.get_ident() == self.made_on
+        threads.add(self.made_on)
+        return super().step(action)
+
+
+threads: set[int] = set()
+
+
+def test_on_threads_each_environment_has_one_of_its_own(tmp_path: Path) -> None:
+    def world(name: str) -> World:
+        return dataclasses.replace(load_world(name), environment=OneThread)
+
+    with endpoint(counter) as fake:
+        report = run(
+            request(fake), tmp_path, load=world, open_stepper=on_a_thread, concurrency=12, deadlines=QUICK
+        )
+    assert report.report.succeeded
+    assert threading.get_ident() not in threads and len(threads) > 1
+    threads.clear()
 
 
 class Broken:

@@ -118,7 +118,8 @@ def test_a_server_that_is_gone_and_an_interrupt_are_said() -> None:
     view.begin(run)
     view.drain()
     assert any("no further environment now: connection refused" in line for line in drawn(view, run, 80))
-    run.interactor.in_flight.clear()
+    flights: Any = run.interactor.in_flight
+    flights.clear()
     outage = run.outage
     assert outage is not None
     outage.since_s, outage.reason = NOW - 30, "the endpoint broke off"

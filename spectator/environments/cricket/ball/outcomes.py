@@ -139,7 +139,7 @@ class OutcomeTables:
 _WIDE_OFF, _OUTSIDE_OFF, _STUMPS, _LEG = range(len(LINES))
 _GOOD, _BACK, _SHORT = 3, 4, 5
 
-_FULL_STROKES: Final = ("glance", "flick", "flick", "drive", "straight drive", "drive", "drive", "guide")
+_FULL_STROKES: Final = ("glance", "flick", "flick", "drive", "straight drive", "drive", "guide", "guide")
 _GOOD_STROKES: Final = ("glance", "flick", "flick", "push", "push", "drive", "cut", "guide")
 _BACK_STROKES: Final = ("glance", "pull", "pull", "push", "push", "push", "cut", "late cut")
 _SHORT_STROKES: Final = ("hook", "pull", "pull", "pull", "push", "cut", "cut", "late cut")
@@ -152,8 +152,8 @@ _GROUND: Final = (
 """Along the ground, by kind of bowling, length and sector."""
 
 _AIR: Final = (
-    ("scoop", "slog", "slog", "loft straight", "loft straight", "loft cover", "loft cover", "guide"),
-    ("sweep", "sweep", "slog", "loft straight", "loft straight", "loft cover", "loft cover", "reverse sweep"),
+    ("scoop", "slog", "slog", "loft straight", "loft straight", "loft cover", "loft cover", "scoop"),
+    ("sweep", "sweep", "slog", "loft straight", "loft straight", "loft cover", *(2 * ("reverse sweep",))),
 )
 _SHORT_AIR: Final = ("hook", "pull", "pull", "slog", "loft straight", "loft cover", "cut", "upper cut")
 
@@ -164,9 +164,25 @@ def stroke(zone: int, length: int, line: int, aerial: bool, spin: bool) -> str:
     if aerial:
         return _SHORT_AIR[zone - 1] if length >= _BACK else _AIR[spin][zone - 1]
     name = _GROUND[spin][length][zone - 1]
-    if name == "flick" and line == _WIDE_OFF:
-        return "slog"
-    return "push" if name == "cut" and length <= _GOOD and line >= _STUMPS else name
+    if name == "flick" and line <= _OUTSIDE_OFF:
+        return "work"
+    cramped = line == _LEG or (line == _STUMPS and length <= _GOOD)
+    return "guide" if name in ("cut", "late cut") and cramped else name
+
+
+def inside_edge(zone: int, length: int, line: int, aerial: bool, spin: bool) -> bool:
+    """Whether a ball that went fine on the leg side must have come off the edge: it was not at the pads."""
+    fine = zone == 1 and line <= _OUTSIDE_OFF and not aerial
+    return fine and stroke(zone, length, line, aerial, spin) == "glance"
+
+
+def plausible_line(zone: int, length: int, line: int, aerial: bool, spin: bool) -> int:
+    """Move a line to the nearest from which a ball is hit there: nobody cuts what is at the pads."""
+    if line == _LEG and zone >= 6:
+        line = _STUMPS
+    if line == _STUMPS and zone == 7 and aerial and not spin and length < _BACK:
+        line = _OUTSIDE_OFF
+    return line
 
 
 def plausible_pitch(pair: int, ball: Ball, v: float) -> int:

@@ -15,6 +15,8 @@ from spectator.environments.cricket.ball.outcomes import (
     KEEPER_CATCH,
     RING_POSITIONS,
     SKIED,
+    inside_edge,
+    plausible_line,
     plausible_pitch,
     stroke,
 )
@@ -28,7 +30,12 @@ _SPEED_KMH: Final = (135.0, 91.0)
 _PACE_FACTOR: Final = {"quick": 1.03, "stock": 1.0, "slower": 0.84}
 _SLOWER_SHARE: Final = 0.12
 _HIT_OF_BAT: Final = (0, 1, 2, 3, 4, 3, 5)
-_BACK_OF_A_LENGTH, _SHORT = 4, 5
+_FULL_TOSS, _FULL, _BACK_OF_A_LENGTH, _SHORT = 0, 2, 4, 5
+_BLOCKED_TO: Final = (3, 4, 5, 6)
+"""Sectors that a ball is blocked to: in front of the wicket."""
+
+MISSED_YORKERS: Final = 0.75
+"""Share of the sixes off a meant yorker that were full or a full toss in the end (assumption)."""
 
 
 SWING_RATE: Final = 12.0
@@ -127,6 +134,8 @@ class BallTracker:
         if category >= WICKET:
             pair = plausible_pitch(pair, ball, how)
         length, line = divmod(pair, len(LINES))
+        if ball.bat == 6 and LENGTHS[length] == "yorker" and who < MISSED_YORKERS:
+            length = _FULL_TOSS if who < MISSED_YORKERS / 2 else _FULL
         plan = at.delivery.pace if at.delivery is not None else None
         pace = plan or ("slower" if who < _SLOWER_SHARE else "stock")
         stock = at.bowler.speed_kmh or _SPEED_KMH[kind]
@@ -135,6 +144,8 @@ class BallTracker:
         swings = _swings(at, phase)
         missed = _not_hit(ball, category, length, line, draws, by_keeper, swings)
         zone, shot, contact, aerial = missed or self._hit(at, place, length, line, ball, draws, swings)
+        if missed is None and zone is not None:
+            line = plausible_line(zone, length, line, aerial, kind == 1)
         fielder = _fielder(at, ball, zone, draws, by_keeper)
         if fielder in CATCHING_POSITIONS:
             contact, aerial = "edged", False
@@ -152,13 +163,14 @@ class BallTracker:
         if aimed and who < 0.6 and out is None:
             zone = aimed[int(who / 0.6 * len(aimed))]
         aerial = hit == 5 or out == "caught"
-        if zone == 1 and LINES[line] == "wide outside off":
-            return zone, "drive", "edged", aerial
-        if category == DOT and how < 0.6 and not swings:
+        if inside_edge(zone, length, line, aerial, kind == 1):
+            return zone, "drive" if length < _BACK_OF_A_LENGTH else "push", "edged", aerial
+        if category == DOT and how < 0.6 and not swings and zone in _BLOCKED_TO:
             shot = "defend"
         elif category != DOT and zone in aimed and at.shot:
             shot = at.shot
         else:
+            line = plausible_line(zone, length, line, aerial, kind == 1)
             shot = stroke(zone, length, line, aerial, kind == 1)
         contact = "edged" if zone in (1, 8) and how > 0.8 else "mistimed" if out or how > 0.9 else "middled"
         return zone, shot, contact, aerial

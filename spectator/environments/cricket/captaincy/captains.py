@@ -100,6 +100,7 @@ class StyledCaptain(ScriptedPolicy):
     style: Style
     seed: int
     _random: random.Random = field(init=False)
+    _said: str = field(init=False, default="")
 
     def __post_init__(self) -> None:
         self._random = random.Random(self.seed)
@@ -113,6 +114,7 @@ class StyledCaptain(ScriptedPolicy):
         tool, arguments, reason = _BY_PHASE[view["phase"]](self, view, legal)
         if tool not in legal:
             tool, arguments = legal[0], {}
+        self._said = reason
         return Decision({"tool": tool, "arguments": arguments}, "heuristic", reason)
 
     def elect(self) -> tuple[str, str]:
@@ -162,19 +164,19 @@ class StyledCaptain(ScriptedPolicy):
             return "set_field", {"preset": preset}, field_reason(view, preset)
         attack = self.style.bowling[part]
         if attack != own["attack"]:
-            return "set_bowling_strategy", {"attack": attack}, bowling_reason(view, attack)
+            return "set_bowling_strategy", {"attack": attack}, bowling_reason(view, attack, self._said)
         if self.style.plans_balls and own["delivery"] is None and own["free_calls"]:
             planned = _delivery_for(view)
             if planned is not None:
                 return "plan_delivery", planned[0], planned[1]
-        return "bowl_delivery", {}, play_reason(view, attack, batting=False)
+        return "bowl_delivery", {}, play_reason(view, attack, batting=False, said=self._said)
 
     def _order_bowling(self, view: Mapping[str, Any], legal: list[str]) -> ToolChoice:
         """Orders for an over or a session: the bowlers usual for the style, its field and its attack."""
         part = SEGMENTS.index(view["segment"])
         attack, preset = self.style.bowling[part], self.style.fields[part]
         orders: dict[str, Any] = {"attack": attack}
-        bowler, reason = view["bowler"], bowling_reason(view, attack)
+        bowler, reason = view["bowler"], bowling_reason(view, attack, self._said)
         if "usual" in view["choices"]:
             _, chosen, reason = self._select_bowler(view, legal)
             orders |= chosen if legal[0] == "bowl_over" else {"bowlers": [chosen["bowler"]]}
@@ -191,18 +193,18 @@ class StyledCaptain(ScriptedPolicy):
         orders: dict[str, Any] = {"aggression": aggression}
         if aggression < 0.5 and view.get("need"):
             orders["ask"] = {"rate_above": STEEP_RATE}
-        return legal[0], orders, batting_reason(view, aggression)
+        return legal[0], orders, batting_reason(view, aggression, self._said)
 
     def _bat(self, view: Mapping[str, Any], legal: list[str]) -> ToolChoice:
         aggression = self._aggression(view)
         own = view["you"]
         if aggression != own["aggression"]:
-            return "set_strategy", {"aggression": aggression}, batting_reason(view, aggression)
+            return "set_strategy", {"aggression": aggression}, batting_reason(view, aggression, self._said)
         if self.style.plans_balls and own["shot"] is None:
             planned = _shot_for(view)
             if planned is not None:
                 return "plan_shot", planned[0], planned[1]
-        return "play_delivery", {}, play_reason(view, aggression, batting=True)
+        return "play_delivery", {}, play_reason(view, aggression, batting=True, said=self._said)
 
     def _aggression(self, view: Mapping[str, Any]) -> float:
         """The style's own; no less than real sides' when the rate runs away, till the end of the over."""

@@ -79,25 +79,21 @@ def field_reason(view: Mapping[str, Any], preset: str) -> str:
     return f"{words.capitalize()} field for {part}, {view['outside_limit']} may be out."
 
 
-def batting_reason(view: Mapping[str, Any], aggression: float) -> str:
-    """Why bat like this."""
-    return f"{_situation(view)}: {_batting_word(view, aggression)} from here."
+def batting_reason(view: Mapping[str, Any], aggression: float, said: str = "") -> str:
+    """Why bat like this; in other words than those ``said`` before."""
+    return f"{_situation(view)}: {_fresh(_batting_words(view, aggression), view, said)} from here."
 
 
-def bowling_reason(view: Mapping[str, Any], attack: float) -> str:
-    """Why bowl like this."""
-    return f"{_situation(view)}: {_bowling_word(view, attack)} from here."
+def bowling_reason(view: Mapping[str, Any], attack: float, said: str = "") -> str:
+    """Why bowl like this; in other words than those ``said`` before."""
+    return f"{_situation(view)}: {_fresh(_bowling_words(view, attack), view, said)} from here."
 
 
-def play_reason(view: Mapping[str, Any], level: float, *, batting: bool) -> str:
-    """Why play this ball like this."""
+def play_reason(view: Mapping[str, Any], level: float, *, batting: bool, said: str = "") -> str:
+    """Why play this ball like this; in other words than those ``said`` before."""
     if view["free_hit"]:
-        return (
-            "Free hit: nothing to lose but the ball."
-            if batting
-            else "Free hit against us: make it hard to get under."
-        )
-    word = _batting_word(view, level) if batting else _bowling_word(view, level)
+        return _fresh(_FREE_HIT[batting], view, said)
+    word = _fresh(_batting_words(view, level) if batting else _bowling_words(view, level), view, said)
     striker = view["striker"]
     if striker["balls"] == 0:
         return f"First ball to {striker['name']}: {word}."
@@ -118,29 +114,107 @@ def _situation(view: Mapping[str, Any]) -> str:
     return f"{at} after {score['overs']}, {view['segment']}" if score["balls"] else "A fresh innings"
 
 
-def _batting_word(view: Mapping[str, Any], level: float) -> str:
-    asked = pressure(view)
+def _fresh(words: tuple[str, ...], view: Mapping[str, Any], said: str) -> str:
+    """One of ``words`` that was not just said; where it begins to look moves on with every ball."""
+    score = view["score"]
+    first = (score["runs"] + score["balls"]) % len(words)
+    turned = (*words[first:], *words[:first])
+    return next((word for word in turned if word.lower() not in said.lower()), turned[0])
+
+
+_FREE_HIT: Final = {
+    True: (
+        "Free hit: nothing to lose but the ball.",
+        "A free hit: swing, nobody can catch us out of it.",
+        "Free hit, so the only mistake is to leave it.",
+    ),
+    False: (
+        "Free hit against us: make it hard to get under.",
+        "Free hit: keep it out of the arc and give away no more than one.",
+        "They swing for nothing now, so bowl where there is no leverage.",
+    ),
+}
+
+
+def _batting_words(view: Mapping[str, Any], level: float) -> tuple[str, ...]:
+    asked, hard = pressure(view), level >= 0.6
     if hurried(view):
-        hard = level >= 0.6
-        return "swing, only boundaries keep up" if hard else "the rate will not wait, hit what can be hit"
+        return _HURRIED_HARD if hard else _HURRIED
     if asked is not None and asked <= EASY:
-        return "finish it early" if level >= 0.6 else "no risk needed, knock it off"
-    if level >= 0.6:
-        return "go hard, a wicket is a price we pay"
+        return _EASY_HARD if hard else _EASY
+    if hard:
+        return _HARD
     if level <= 0.45:
-        chasing = asked is not None
-        return "keep wickets, one big over will do" if chasing else "wickets first, the bad ball will come"
-    return "swing as a side must at the end" if view["segment"] == "death" else "take what the ball offers"
+        return _CAREFUL_CHASE if asked is not None else _CAREFUL
+    return _DEATH if view["segment"] == "death" else _USUAL
 
 
-def _bowling_word(view: Mapping[str, Any], level: float) -> str:
+def _bowling_words(view: Mapping[str, Any], level: float) -> tuple[str, ...]:
     asked = pressure(view)
     if hurried(view):
-        return "attack and be done with it" if level >= 0.58 else "no boundaries and it is ours"
+        return _AHEAD_HARD if level >= 0.58 else _AHEAD
     if asked is not None and asked <= EASY:
-        return "only wickets win this" if level >= 0.5 else "make them earn the last runs"
+        return _BEHIND_HARD if level >= 0.5 else _BEHIND
     if level >= 0.58:
-        return "attack, a wicket changes it"
-    if level <= 0.42:
-        return "no boundaries, let the rate climb"
-    return "line, length and patience"
+        return _ATTACK
+    return _SAVE if level <= 0.42 else _PATIENT
+
+
+_HURRIED_HARD: Final = (
+    "swing, only boundaries keep up", "ones and twos are no use now, hit through the line",
+    "the rope or nothing",
+)  # fmt: skip
+_HURRIED: Final = (
+    "the rate will not wait, hit what can be hit", "a boundary an over at least, and run hard",
+    "no time to look at it, take it on",
+)  # fmt: skip
+_EASY_HARD: Final = (
+    "finish it early", "get it done while it is easy", "no need to take it to the end, put it away",
+)  # fmt: skip
+_EASY: Final = (
+    "no risk needed, knock it off", "singles win this, so take them", "let them take the risks, we need none",
+)  # fmt: skip
+_HARD: Final = (
+    "go hard, a wicket is a price we pay", "take the bowling on, whoever is bowling",
+    "hit through the ring while we can",
+)  # fmt: skip
+_CAREFUL_CHASE: Final = (
+    "keep wickets, one big over will do", "stay in it, the rate can wait an over",
+    "no wicket now, then the chase is on",
+)  # fmt: skip
+_CAREFUL: Final = (
+    "wickets first, the bad ball will come", "build it, the end is when we spend",
+    "play it late and along the ground",
+)  # fmt: skip
+_DEATH: Final = (
+    "swing as a side must at the end", "few balls left, make each of them count",
+    "clear the front leg and hit",
+)  # fmt: skip
+_USUAL: Final = (
+    "take what the ball offers", "rotate, and put the loose one away", "play the ball and not the bowler",
+    "a run a ball and whatever comes beside",
+)  # fmt: skip
+_AHEAD_HARD: Final = (
+    "attack and be done with it", "they must swing, so give them something to miss",
+    "a wicket now settles it",
+)  # fmt: skip
+_AHEAD: Final = (
+    "no boundaries and it is ours", "make them hit it a long way", "every dot ball hurts them more",
+)  # fmt: skip
+_BEHIND_HARD: Final = (
+    "only wickets win this", "dots are no use now, go for the stumps", "it is wickets or nothing",
+)  # fmt: skip
+_BEHIND: Final = (
+    "make them earn the last runs", "give them singles and nothing else", "drag it out, something may happen",
+)  # fmt: skip
+_ATTACK: Final = (
+    "attack, a wicket changes it", "go for the edge and the stumps", "pay a few runs for a wicket",
+)  # fmt: skip
+_SAVE: Final = (
+    "no boundaries, let the rate climb", "dry them up", "nothing to hit, and the mistake comes",
+)  # fmt: skip
+_PATIENT: Final = (
+    "line, length and patience", "keep it there and make them play", "ask the same question again",
+    "hit the pitch and wait",
+)  # fmt: skip
+"""Words for each state of a match, several for each so that nobody says one thing twice running."""

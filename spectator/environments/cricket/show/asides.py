@@ -129,7 +129,11 @@ def _of_a_dot(data: Data, marks: list[str]) -> Iterator[Aside]:
         )
     if run >= 3:
         yield ("That is {count} dots in a row.", "{bowler} has tied them down: {count} dots running."), names
-    if data["intents"]["aggression"] >= ASKED_FOR_RUNS and data["contact"] == "missed":
+    if (
+        data["intents"]["aggression"] >= ASKED_FOR_RUNS
+        and data["contact"] == "missed"
+        and data["shot"] != "defend"
+    ):
         yield ("A big swing and nothing on it.", "All that intent, and only air."), names
 
 

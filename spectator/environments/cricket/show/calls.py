@@ -17,6 +17,11 @@ Data = Mapping[str, Any]
 CLOSE_FINISH_BALLS: Final = 12
 """Balls left of a chase from which every line ends with the equation."""
 
+_LOFTED: Final = frozenset(
+    ("slog", "loft straight", "loft cover", "pull", "hook", "sweep", "scoop", "upper cut", "cut")
+)
+_MORE: Final = re.compile(r"\b(?:one|two|runs\}|One) more\b")
+
 _SENTENCE: Final = re.compile(r"(?<=[^.][.!?] )[a-z]")
 
 
@@ -38,7 +43,7 @@ def radio_ball(data: Data, state: Data, picker: PhrasePicker) -> str:
     else:
         options = phrases.ON_AIR.get(_result(data), phrases.ON_AIR_OTHER)
         runs = data["runs"] if data["extra_kind"] else data["bat"]
-        said = picker.pick(options, "air").format(
+        said = picker.pick(_true(options, data), "air").format(
             striker=surname(data["striker"]), bowler=surname(data["bowler"]), runs=number_word(runs)
         )
     return f"{said[0].upper()}{_sentences(said[1:])}{_tail(data)}"
@@ -94,10 +99,31 @@ def _played(data: Data, picker: PhrasePicker) -> str:
 def _scored(data: Data, picker: PhrasePicker) -> str:
     bat = data["bat"]
     if data["boundary"]:
-        found = phrases.OVERTHROWS if data["ran"] else phrases.SIX if bat == 6 else phrases.FOUR
+        found = phrases.OVERTHROWS if data["ran"] else _boundary(data)
     else:
         found = {1: phrases.ONE, 2: phrases.TWO, 3: phrases.THREE}.get(bat, phrases.MORE)
-    return _told(found, data, picker)
+    return _told(_true(found, data), data, picker)
+
+
+def _boundary(data: Data) -> tuple[str, ...]:
+    """Phrases for a four or a six; those of a clean stroke, or of one more, only where it was one."""
+    middled, line = data["contact"] == "middled", data["striker_line"]
+    if data["bat"] == 6:
+        again = phrases.SIX_AGAIN if line["sixes"] > 1 else ()
+        return (*phrases.SIX, *(phrases.SIX_CLEAN if middled else ()), *again)
+    again = phrases.FOUR_AGAIN if line["fours"] > 1 else ()
+    return (*phrases.FOUR, *(phrases.FOUR_CLEAN if middled else ()), *again)
+
+
+def _true(options: Sequence[str], data: Data) -> Sequence[str]:
+    """Those that speak of more runs only where there were some: of the side, or of the striker."""
+    first = data["score"]["runs"] == data["runs"]
+    own_first = data["striker_line"]["runs"] == data["bat"]
+    return [
+        option
+        for option in options
+        if not ((first and _MORE.search(option)) or (own_first and "more to {striker}" in option))
+    ]
 
 
 def _told(found: Sequence[str], data: Data, picker: PhrasePicker) -> str:
@@ -114,6 +140,10 @@ def _told(found: Sequence[str], data: Data, picker: PhrasePicker) -> str:
 def _stroke(data: Data, picker: PhrasePicker) -> str:
     """A word for the stroke that the ball's length allows."""
     shot, length = data["shot"], data["length"]
+    if data["contact"] == "edged":
+        inside = data["zone"] in (1, 2)
+        edges = phrases.TOP_EDGED if data["aerial"] else phrases.INSIDE_EDGED if inside else phrases.EDGED
+        return picker.pick(edges, "stroke")
     usual = phrases.STROKES.get(shot, ("played",))
     if length in ("short", "back of a length"):
         usual = phrases.BACK_FOOT.get(shot, usual)
@@ -149,7 +179,8 @@ def _dot(data: Data, picker: PhrasePicker) -> str:
     if data["zone"] is not None:
         return _told(phrases.DOT_DEFENDED if data["shot"] == "defend" else phrases.DOT_PLAYED, data, picker)
     if contact == "missed" and off_stump:
-        return _told(phrases.DOT_MISSED_WIDE, data, picker)
+        swung = () if data["shot"] == "defend" else phrases.DOT_SWUNG
+        return _told((*phrases.DOT_MISSED_WIDE, *swung), data, picker)
     return _told(phrases.DOT_LEFT if contact == "left" and off_stump else phrases.DOT_PLAIN, data, picker)
 
 
@@ -161,7 +192,8 @@ def _wide(data: Data, picker: PhrasePicker) -> str:
     if data["line"] == "leg":
         return picker.pick(phrases.WIDE_LEG, "wide")
     if data["line"] == "wide outside off":
-        return picker.pick(phrases.WIDE_OFF, "wide")
+        spin = "pace" not in data["bowler_line"]["kind"]
+        return picker.pick((*phrases.WIDE_OFF, *(phrases.WIDE_OFF_SPIN if spin else ())), "wide")
     if data["length"] == "short":
         return picker.pick(phrases.WIDE_HIGH, "wide")
     return picker.pick(phrases.WIDE_PLAIN, "wide")
@@ -186,7 +218,7 @@ def _dismissal(data: Data, picker: PhrasePicker) -> str:
 
 def _dismissal_phrases(data: Data, kind: str) -> Sequence[str]:
     if kind == "caught":
-        return _catch_phrases(data["position"])
+        return _catch_phrases(data["position"], data["shot"])
     if kind == "stumped":
         return phrases.STUMPED_WIDE if data["wides"] else phrases.STUMPED
     if kind == "run out":
@@ -201,7 +233,7 @@ def _dismissal_phrases(data: Data, kind: str) -> Sequence[str]:
     }.get(kind, phrases.OTHER_OUT)
 
 
-def _catch_phrases(position: str | None) -> Sequence[str]:
+def _catch_phrases(position: str | None, shot: str) -> Sequence[str]:
     if position == "keeper":
         return phrases.CAUGHT_BEHIND
     place = POSITIONS.get(position or "")
@@ -209,5 +241,5 @@ def _catch_phrases(position: str | None) -> Sequence[str]:
         return phrases.CAUGHT_RING
     x, y = place
     if is_outside(x, y):
-        return phrases.CAUGHT_DEEP
+        return (*phrases.CAUGHT_DEEP, *(phrases.CAUGHT_LOFTED if shot in _LOFTED else ()))
     return phrases.CAUGHT_CLOSE if x * x + y * y < CLOSE_M**2 and y < 0 else phrases.CAUGHT_RING

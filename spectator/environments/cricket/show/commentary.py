@@ -110,7 +110,8 @@ def _bowler(data: Data, state: Data) -> Sequence[Line]:
     if overs.get(str(data["over"] - 1), {}).get("bowler") == line["name"]:
         return ()
     if line["balls"] == 0:
-        text = picker.pick(phrases.NEW_BOWLER, line["name"]).format(name=line["name"], kind=line["kind"])
+        new = phrases.SUPER_OVER_BOWLER if state["world"].get("super_over") else phrases.NEW_BOWLER
+        text = picker.pick(new, line["name"]).format(name=line["name"], kind=line["kind"])
         return [_line(text)]
     figures = f"{line['wickets']} for {line['runs']} from {line['overs'].removesuffix('.0')}"
     return [_line(picker.pick(phrases.BACK_BOWLER, line["name"]).format(name=line["name"], figures=figures))]

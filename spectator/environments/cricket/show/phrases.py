@@ -52,6 +52,7 @@ STROKES: Final[Mapping[str, Phrases]] = {
     "slog": ("slogged", "swung away", "heaved"),
     "scoop": ("scooped", "ramped"),
     "upper cut": ("upper-cut",),
+    "work": ("worked across the line", "turned", "dragged round"),
 }
 """By stroke; each is followed by where the ball went."""
 
@@ -59,6 +60,7 @@ BACK_FOOT: Final[Mapping[str, Phrases]] = {
     "drive": ("punched", "punched off the back foot"),
     "straight drive": ("punched back",),
     "loft straight": ("flat-batted", "muscled"),
+    "loft cover": ("slapped", "flat-batted"),
     "sweep": ("paddled", "helped"),
 }
 """Instead, off a ball short of a length."""
@@ -70,6 +72,11 @@ FRONT_FOOT: Final[Mapping[str, Phrases]] = {
     "hook": ("hit across the line",),
 }
 """Instead, off a full ball."""
+
+EDGED: Final[Phrases] = ("off the edge", "edged")
+INSIDE_EDGED: Final[Phrases] = ("inside-edged", "off the inside edge")
+TOP_EDGED: Final[Phrases] = ("top-edged",)
+"""Instead, off the edge: of any, of one that went to the leg side along the ground, of one in the air."""
 
 WHERE: Final[tuple[Phrases, ...]] = (
     ("fine on the leg side", "towards fine leg"),
@@ -93,15 +100,19 @@ SIX: Final[Phrases] = (
     "{ball}{stroke} {over}: that is a SIX!",
     "All the way! {ball}{stroke} {over} for SIX.",
     "{ball}{stroke} {over}, up, up and gone. SIX!",
-    "That is huge! {ball}{stroke} {over}, clean as you like: SIX.",
     "{ball}{stroke} {over} and out of sight. SIX!",
-    "SIX more, {ball}{stroke} {over}.",
-    "{ball}{stroke} {over}, it never looked like landing: SIX.",
     "Hit hard and hit high, {ball}{stroke} {over} for SIX.",
     "{ball}{stroke} {over}, into the crowd: SIX!",
     "That has gone the distance, {ball}{stroke} {over}. SIX.",
     "SIX runs, {ball}{stroke} {over} without a doubt.",
 )
+SIX_CLEAN: Final[Phrases] = (
+    "That is huge! {ball}{stroke} {over}, clean as you like: SIX.",
+    "{ball}{stroke} {over}, it never looked like landing: SIX.",
+)
+"""Of one that was middled."""
+SIX_AGAIN: Final[Phrases] = ("SIX more, {ball}{stroke} {over}.",)
+"""Of a batter who had hit one before."""
 FOUR: Final[Phrases] = (
     "{ball}{stroke} {where} for FOUR.",
     "FOUR! {ball}{stroke} {where}.",
@@ -109,13 +120,15 @@ FOUR: Final[Phrases] = (
     "{ball}{stroke} {where} and it beats the field for FOUR.",
     "FOUR, {ball}{stroke} {where} to the rope.",
     "{ball}{stroke} {where}, away it races for FOUR.",
-    "{ball}{stroke} {where}: a FOUR from the moment it left the bat.",
-    "Lovely. {ball}{stroke} {where} for FOUR.",
     "{ball}{stroke} {where}, no need to run: FOUR.",
     "A boundary! {ball}{stroke} {where}, FOUR runs.",
     "{ball}{stroke} {where}, the dive is in vain. FOUR.",
-    "FOUR more, {ball}{stroke} {where}.",
 )
+FOUR_CLEAN: Final[Phrases] = (
+    "{ball}{stroke} {where}: a FOUR from the moment it left the bat.",
+    "Lovely. {ball}{stroke} {where} for FOUR.",
+)
+FOUR_AGAIN: Final[Phrases] = ("FOUR more, {ball}{stroke} {where}.",)
 ONE: Final[Phrases] = (
     "{ball}{stroke} {where} for a single.",
     "{ball}{stroke} {where}, one.",
@@ -180,12 +193,12 @@ DOT_MISSED_WIDE: Final[Phrases] = (
     "{ball}plays and misses.",
     "{ball}beaten!",
     "{ball}past the edge.",
-    "{ball}a swing and a miss.",
-    "{ball}fresh air.",
     "{ball}no contact.",
     "{ball}goes past the bat.",
     "{ball}too good for the bat.",
 )
+DOT_SWUNG: Final[Phrases] = ("{ball}a swing and a miss.", "{ball}fresh air.")
+"""Of a miss, where it was not a block."""
 DOT_LEFT: Final[Phrases] = (
     "{ball}left alone.",
     "{ball}allowed to go by.",
@@ -216,8 +229,9 @@ WIDE_OFF: Final[Phrases] = (
     "out of reach outside off: wide.",
     "beyond the tramline: wide.",
     "too wide to reach: wide.",
-    "floated away outside off: wide.",
 )
+WIDE_OFF_SPIN: Final[Phrases] = ("floated away outside off: wide.",)
+"""Also, when a spinner bowls it."""
 WIDE_HIGH: Final[Phrases] = (
     "too high, over the head: wide.",
     "sails over: wide.",
@@ -296,9 +310,10 @@ CAUGHT_DEEP: Final[Phrases] = (
     "Up it goes, and {fielder} settles under it at {position}. {out} is OUT.",
     "Not enough on it: {fielder} takes the catch at {position}. OUT!",
     "In the air... and {fielder} is there at {position}. {out} has to go. OUT!",
-    "OUT! {out} goes for the big one and finds {fielder} at {position}.",
     "High, and safe in the hands of {fielder} at {position}. OUT!",
 )
+CAUGHT_LOFTED: Final[Phrases] = ("OUT! {out} goes for the big one and finds {fielder} at {position}.",)
+"""Also in the deep, off a stroke in the air."""
 CAUGHT_AND_BOWLED: Final[Phrases] = (
     "OUT! Back to {bowler}, who holds on. Caught and bowled.",
     "Caught and bowled! {out} chips it back to {bowler}. OUT!",
@@ -330,6 +345,11 @@ NEW_BOWLER: Final[Phrases] = (
     "{name} to bowl: {kind}.",
     "The ball goes to {name}, {kind}.",
     "{name}, {kind}, will have a go.",
+)
+SUPER_OVER_BOWLER: Final[Phrases] = (
+    "{name} to bowl it: {kind}.",
+    "The ball goes to {name}, {kind}.",
+    "{name}, {kind}, is trusted with the super over.",
 )
 BACK_BOWLER: Final[Phrases] = (
     "{name} is back, {figures} so far.",

@@ -125,7 +125,6 @@ async def start_episode(request: Request, response: Response, services: Services
     with services.guard.start(request):
         sent, default = await read_object(request), services.settings.environment
         plan = await wanted_episode(sent, default, services.cast.load, services.supervisor.plan)
-        _need_offer(plan, request, services)
         _may_play(plan, request, services)
         return await _started(services.supervisor.start(plan), request, response, services)
 
@@ -141,24 +140,19 @@ async def fork_episode(request: Request, response: Response, services: ServicesD
     with services.guard.start(request):
         wanted = wanted_fork(await read_object(request))
         plan = await check_fork(services.journal, wanted, load=services.cast.load)
-        _need_offer(plan, request, services)
         _may_play(plan, request, services)
         return await _started(services.supervisor.fork(wanted, plan), request, response, services)
 
 
 def _may_play(plan: EpisodePlan, request: Request, services: Services) -> None:
-    """Let whoever may have these captains play through; see :class:`Guard`."""
+    """Let whoever may have this world, with these options and captains, through; see :class:`Guard`."""
+    if not services.guard.is_operator(request):
+        services.offer.check(plan.world.name, plan.options)
     if plan.captain.costs_money or (plan.opponent is not None and plan.opponent.costs_money):
         services.guard.require_spender(request)
         _need_allowance(services)
     if any(seat is not None and seat.source == "human" for seat in (plan.captain, plan.opponent)):
         services.guard.require_operator(request)
-
-
-def _need_offer(plan: EpisodePlan, request: Request, services: Services) -> None:
-    """Refuse worlds and options that are not offered, but not to the operator."""
-    if not services.guard.is_operator(request):
-        services.offer.check(plan.world.name, plan.options)
 
 
 def _need_allowance(services: Services) -> None:

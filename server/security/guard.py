@@ -91,7 +91,8 @@ class Guard:
             return False
         if hmac.compare_digest(sent.strip().encode(), self._token):
             return True
-        self._refuse_after(self._failures.take(address_of(connection)), "wrong tokens")
+        if (wait_s := self._failures.take(address_of(connection))) > 0:
+            raise _too_many(wait_s, "wrong tokens")
         raise _unauthenticated("This is not the operator's token.", 'Bearer error="invalid_token"')
 
     def require_operator(self, connection: HTTPConnection) -> str:
@@ -173,19 +174,11 @@ class Guard:
             self._take(self._publishing_by_address, self._publishing_by_all, address, "published episodes")
 
     def _take(self, by_address: RateLimit, by_all: RateLimit, address: str, what: str) -> None:
-        self._refuse_after(by_address.take(address), f"{what} from this address")
-        try:
-            self._refuse_after(by_all.take(""), what)
-        except Refused:
+        if (wait_s := by_address.take(address)) > 0:
+            raise _too_many(wait_s, f"{what} from this address")
+        if (wait_s := by_all.take("")) > 0:
             by_address.give_back(address)
-            raise
-
-    def _refuse_after(self, wait_s: float, what: str) -> None:
-        if wait_s > 0:
-            seconds = max(1, round(wait_s + 0.5))
-            raise Refused(
-                TOO_MANY, f"Too many {what}; try again in {seconds} s.", headers={"Retry-After": str(seconds)}
-            )
+            raise _too_many(wait_s, what)
 
 
 class Origins:
@@ -226,6 +219,13 @@ def address_of(connection: HTTPConnection) -> str:
     except ValueError:
         return host
     return str(address.ipv4_mapped or IPv6Network((int(address), 64), strict=False))
+
+
+def _too_many(wait_s: float, what: str) -> Refused:
+    seconds = max(1, round(wait_s + 0.5))
+    return Refused(
+        TOO_MANY, f"Too many {what}; try again in {seconds} s.", headers={"Retry-After": str(seconds)}
+    )
 
 
 def _unauthenticated(detail: str, challenge: str) -> Refused:

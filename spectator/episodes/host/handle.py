@@ -158,7 +158,7 @@ class EpisodeHandle:
     async def play(self, opening: Sequence[TurnFacts], attachments: Attachments | None = None) -> None:
         """Record its opening and what belongs to it, all or none, then play it to its end."""
         try:
-            recorded = self._stream.begin(opening, attachments)
+            recorded = self._stream.begin(opening, attachments=attachments)
             if isinstance(recorded, asyncio.Future):
                 recorded.add_done_callback(self._begun)
             else:

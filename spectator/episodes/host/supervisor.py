@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
+from datetime import datetime
 
 from spectator.bus.base import Bus
 from spectator.catalog import LoadWorld
@@ -352,6 +353,7 @@ class Supervisor:
         past: Past | None = None,
         rebuilt: Rebuilt | None = None,
     ) -> EpisodeHandle:
+        left = None if rebuilt is None else rebuilt.left.state["episode"]
         ready = prepare(
             plan,
             stream,
@@ -359,11 +361,11 @@ class Supervisor:
             clock=self._clock,
             limits=self._limits,
             ledger=self._ledger,
-            pace=None if rebuilt is None else rebuilt.pace,
-            paused=rebuilt is not None and rebuilt.paused,
+            pace=None if left is None else Pace(left["pace"]),
+            paused=left is not None and left["status"] == "paused",
             past=past,
         )
-        started_at = self._clock.now() if rebuilt is None else rebuilt.started_at
+        started_at = self._clock.now() if left is None else datetime.fromisoformat(left["started_at"])
         return EpisodeHandle(
             plan,
             stream=stream,

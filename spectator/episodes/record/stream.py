@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Mapping, Sequence
-from functools import partial
+from collections.abc import Mapping, Sequence
+from functools import partial, partialmethod
 from typing import Any, Final
 
 from spectator.bus.base import Bus, Overflow, Subscription
@@ -104,12 +104,6 @@ class EpisodeStream:
         """Give up a step that waits to be recorded; with ``for_good``, whatever would wait later too."""
         self._recorder.give_up_waiting(for_good=for_good)
 
-    def begin(
-        self, opening: Sequence[TurnFacts], attachments: Attachments | None = None
-    ) -> Awaitable[object]:
-        """Record the opening of an episode, without waiting for a journal that cannot be written."""
-        return self.emit_steps(opening, patient=False, attachments=attachments)
-
     async def emit(
         self,
         turn: int,
@@ -120,12 +114,6 @@ class EpisodeStream:
     ) -> None:
         """Number, fold, record and publish the facts of one turn; see :meth:`emit_steps`."""
         await self.emit_steps([(turn, facts)], patient=patient, attachments=attachments)
-
-    def take_steps(
-        self, steps: Sequence[TurnFacts], *, attachments: Attachments | None = None
-    ) -> Awaitable[int]:
-        """See :meth:`emit_steps`."""
-        return self.emit_steps(steps, attachments=attachments)
 
     async def emit_steps(
         self, steps: Sequence[TurnFacts], *, patient: bool = True, attachments: Attachments | None = None
@@ -164,6 +152,12 @@ class EpisodeStream:
                     self.give_up_waiting(for_good=True)
                 raise
         return self._recorder.characters
+
+    take_steps = emit_steps
+    """The same: a step is recorded before the next begins."""
+
+    begin = partialmethod(emit_steps, patient=False)
+    """The same for the opening, without waiting for a journal that cannot be written."""
 
     async def _emit(
         self, facts: Sequence[tuple[int, Fact]], patient: bool, attachments: Attachments | None

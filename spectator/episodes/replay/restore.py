@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
 from functools import partial
 from typing import Any, Final, TypeVar
 
@@ -55,21 +54,6 @@ class Rebuilt:
     past: Past
     stepper: Stepper
     attempt: int
-
-    @property
-    def paused(self) -> bool:
-        """Whether play stood still."""
-        return bool(self.left.state["episode"]["status"] == "paused")
-
-    @property
-    def pace(self) -> Pace:
-        """How fast it was played."""
-        return Pace(self.left.state["episode"]["pace"])
-
-    @property
-    def started_at(self) -> datetime:
-        """When it began."""
-        return datetime.fromisoformat(self.left.state["episode"]["started_at"])
 
 
 async def rebuild(

@@ -261,7 +261,8 @@ class Driver:
         self._policies.seat()
         stepped = await self._begin() if self._past is None else self._past.stepped
         facts = stepped.facts
-        recorded = await self._recorded([(self._turn, facts)])
+        taken = self._emit([(self._turn, facts)])
+        recorded = taken if isinstance(taken, int) else await taken
         step_cap = self._plan.world.step_cap(self._plan.options)
         while not stepped.observation.done:
             if self._control.pace is not Pace.MAX:
@@ -328,9 +329,10 @@ class Driver:
     ) -> tuple[Stepped, Sequence[Fact], Sequence[ModelCall]]:
         actor = observation.actor
         assert actor is not None
-        action, decided, calls = self._policies.decide_at_once(
-            actor, observation
-        ) or await self._policies.decide(actor, observation, self._turn + 1)
+        if actor in self._policies.scripted:
+            action, decided, calls = self._policies.decide_at_once(actor, observation)
+        else:
+            action, decided, calls = await self._policies.decide(actor, observation, self._turn + 1)
         began = self._clock.monotonic()
         if self._inline is None:
             stepped = await self._in_world(self._stepper.step(action, limit_s=self._limits.step_s))

@@ -76,7 +76,8 @@ class SeatedPolicies:
         self._thinking = thinking
         self._budget = budget
         self._rule = rule
-        self._scripted: dict[str, ScriptedPolicy] = {}  # those that are never waited for
+        self.scripted: dict[str, ScriptedPolicy] = {}
+        """Those that are never waited for."""
         self._seers: set[str] = set()  # whose policies see the truth: to find out takes 10 us
 
     def seat(self) -> None:
@@ -94,7 +95,7 @@ class SeatedPolicies:
                 if isinstance(policy, SeesTruth):
                     self._seers.add(actor)
                 if isinstance(policy, ScriptedPolicy) and type(policy).decide is ScriptedPolicy.decide:
-                    self._scripted[actor] = policy
+                    self.scripted[actor] = policy
 
     def hold(self, held: bool) -> None:
         """Let the clocks of the policies stand still while play does, or run on."""
@@ -123,15 +124,12 @@ class SeatedPolicies:
             decision = await self._ask(actor, observation, turn, truth)
         return self._checked(actor, decision, observation, self._clock.monotonic() - began)
 
-    def decide_at_once(self, actor: str, observation: Observation) -> Decided | None:
-        """Ask the policy of ``actor``, see :meth:`decide`; ``None`` where it may have to be waited for."""
-        scripted = self._scripted.get(actor)
-        if scripted is None:
-            return None
+    def decide_at_once(self, actor: str, observation: Observation) -> Decided:
+        """Ask the policy of ``actor``, one of :attr:`scripted`; see :meth:`decide`."""
         self.asked = actor
         began = self._clock.monotonic()
         with typed_as(self._could_not_decide, passing=()):
-            decision = scripted.choose(observation)
+            decision = self.scripted[actor].choose(observation)
         return self._checked(actor, decision, observation, self._clock.monotonic() - began)
 
     def _checked(self, actor: str, decision: Decision, observation: Observation, took: float) -> Decided:

@@ -9,16 +9,14 @@ from pathlib import Path
 from typing import Any, Self
 
 from spectator.journal.attachments import RecordedCall
-from spectator.journal.base import EpisodeFilter, Journal
+from spectator.journal.base import Journal
 from spectator.journal.chat_form import ChatMessage, chat_message, reply_message
 from spectator.journal.outline import EpisodeOutline, OutlinedDecision, outline_of
 from spectator.journal.stores.sqlite import SqlJournal
 from spectator.rollouts.exports.transcript import calls_by_decision
 from spectator.rollouts.folder import JOURNAL, read_request
 from spectator.rollouts.request import RolloutRequest
-
-PAGE = 1000
-"""Episodes of the index that are read at once."""
+from spectator.runs.owed import newest_first
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,11 +117,7 @@ class DataManager:
         Args:
             after: Only those whose id comes after this one.
         """
-        found = []
-        before = None
-        while page := await self._journal.episodes(EpisodeFilter(before=before, limit=PAGE)):
-            found += [one for one in page if one.episode_id > after]
-            before = page[-1].episode_id
+        found = [one async for one in newest_first(self._journal) if one.episode_id > after]
         for summary in reversed(found):
             outline = await outline_of(self._journal, summary)
             yield SessionContext(

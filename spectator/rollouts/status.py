@@ -11,15 +11,13 @@ from typing import Final
 
 from spectator.errors import FailureClass
 from spectator.failures import failure_of_end, reward_of_end
-from spectator.journal.base import EpisodeFilter, EpisodeSummary, Journal
+from spectator.journal.base import EpisodeSummary, Journal
 from spectator.journal.stores.sqlite import SqlJournal
 from spectator.rollouts.exports.groups import GroupState
 from spectator.rollouts.folder import JOURNAL, read_request
 from spectator.rollouts.request import RolloutRequest
 from spectator.runs.failure_policy import FailurePolicy
-
-PAGE: Final = 1000
-"""Episodes of the index that are read at once."""
+from spectator.runs.owed import newest_first
 
 RECENT_S: Final = 600.0
 """Seconds before the newest event over which the rate is taken."""
@@ -130,7 +128,7 @@ async def read_status(folder: Path, now: datetime) -> RunStatus:
     request, _ = read_request(folder)
     journal = await SqlJournal.open(f"sqlite:///{folder / JOURNAL}", writable=False)
     try:
-        found = await _index(journal)
+        found = [summary async for summary in newest_first(journal)][::-1]
         rewards, failed = await _verdicts(journal, request.failure_policy, found)
         unended = [await _unended(journal, one, now) for one in found if one.reason is None]
     finally:
@@ -152,15 +150,6 @@ async def read_status(folder: Path, now: datetime) -> RunStatus:
         _rate(ended),
         min(times) if times else None,
     )
-
-
-async def _index(journal: Journal) -> list[EpisodeSummary]:
-    found: list[EpisodeSummary] = []
-    before = None
-    while page := await journal.episodes(EpisodeFilter(before=before, limit=PAGE)):
-        found += page
-        before = page[-1].episode_id
-    return found[::-1]
 
 
 async def _verdicts(

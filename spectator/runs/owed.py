@@ -54,7 +54,7 @@ async def progress(journal: Journal, run: RunPlan) -> Progress:
     Raises:
         JournalError: The journal cannot be read.
     """
-    index = {summary.episode_id: summary async for summary in _recorded(journal)}
+    index = {summary.episode_id: summary async for summary in newest_first(journal)}
     owed: list[Attempt] = []
     over: dict[int, str] = {}
     for number in range(len(run.jobs)):
@@ -73,7 +73,12 @@ def next_attempt(run: RunPlan, attempt: Attempt) -> Attempt:
     return Attempt(attempt.number, number, episode_id)
 
 
-async def _recorded(journal: Journal) -> AsyncIterator[EpisodeSummary]:
+async def newest_first(journal: Journal) -> AsyncIterator[EpisodeSummary]:
+    """Every line of the index, a page at a time.
+
+    Raises:
+        JournalError: The journal cannot be read.
+    """
     before = None
     while page := await journal.episodes(EpisodeFilter(before=before, limit=PAGE)):
         for summary in page:

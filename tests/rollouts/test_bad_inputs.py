@@ -81,6 +81,26 @@ def test_a_key_that_is_withdrawn_is_not_waited_for(tmp_path: Path) -> None:
     assert time.monotonic() - began < 60
 
 
+def test_an_endpoint_that_says_nothing_costs_the_decisions_own_time(tmp_path: Path) -> None:
+    """The first answer shows that it is there; a silent one is given up, and its episode tried again."""
+    with endpoint(counter, [Mode.OK, Mode.SILENT, *[Mode.OK] * 100]) as fake:
+        asked = request(fake, episodes=1, group_size=1, model={"timeout_s": 1.0})
+        report = run(asked, tmp_path, concurrency=1, deadlines=QUICK)
+    first, last = report.report.results
+    assert (first.end_reason, first.failure_class, first.total_reward) == ("policy_error", "timeout", None)
+    assert first.again and last.total_reward == 1.0 and last.attempt == 2
+
+
+def test_an_episode_that_takes_too_long_is_cut_and_tried_again(tmp_path: Path) -> None:
+    with endpoint(counter, [Mode.SLOW] * 1000, pause_s=0.1) as fake:
+        asked = request(fake, episodes=1, group_size=1, attempts=2, options={"turns": 50})
+        report = run(asked, tmp_path, deadlines=dataclasses.replace(QUICK, episode_s=0.5))
+    result = only(report)
+    assert (result.end_reason, result.failure_class, result.total_reward) == ("timeout", "timeout", None)
+    assert (result.attempt, report.over) == (2, 1)
+    assert 0 < result.turns < 50
+
+
 def cut_off(body: Mapping[str, Any]) -> Said:
     return Said(text="I think that the next number is", finish="length")
 

@@ -26,6 +26,7 @@ from spectator.episodes.run.pacing import Pace
 from spectator.episodes.run.plan import EpisodePlan, EpisodeRequest, plan_episode
 from spectator.errors import ConfigurationError
 from spectator.events import Event, decode
+from spectator.model_calls import ModelCall
 from spectator.policies.base import Action, Policy, Preset, ScriptedPolicy
 from spectator.policies.model import ModelPolicy
 from spectator.policies.model_settings import ModelSettings
@@ -51,11 +52,13 @@ class CollectTask:
         seed: Its seed, 0 .. 2**53 - 1.
         scenario: The world's option ``scenario``; ``None`` leaves it out.
         difficulty: The world's option ``difficulty``; ``None`` leaves it out.
+        group: Name of the episodes of one task that it is compared with; ``None`` for none.
     """
 
     seed: int
     scenario: str | None = None
     difficulty: str | None = None
+    group: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,11 +69,13 @@ class CollectedEpisode:
         record: The episode.
         events: The same as events, as every viewer, replay and export of this library reads them.
         truth: What was hidden; empty where the world hides nothing or the episode did not come to its end.
+        calls: The calls to the model behind each decision, in order.
     """
 
     record: EpisodeRecord
     events: Sequence[Event]
     truth: Mapping[str, Any]
+    calls: Sequence[Sequence[ModelCall]] = ()
 
 
 def collect_episode(
@@ -214,7 +219,7 @@ class _Seat:
         """How a task is played; refused here, before anything is played, where it cannot be."""
         world = self._seated(GeneratingEndpoint(self.prompt_fn, self.asked))
         given = {"scenario": task.scenario, "difficulty": task.difficulty, **options}
-        return _plan(world, task.seed, given)
+        return replace(_plan(world, task.seed, given), group_id=task.group)
 
     async def collect(self, number: int, plan: EpisodePlan) -> CollectedEpisode:
         """Play one episode."""
@@ -237,7 +242,8 @@ class _Seat:
         events = [decode(text).event for text in kept.texts]
         steps = steps_of(events, seen, endpoint.exchanges, plan.agent)
         record = record_of(events, steps, seen, began=timestamp(began), model=self.model, config=self.config)
-        return CollectedEpisode(record, events, json.loads(kept.truth) if kept.truth else {})
+        truth = json.loads(kept.truth) if kept.truth else {}
+        return CollectedEpisode(record, events, truth, tuple(kept.calls))
 
     def _seated(self, endpoint: GeneratingEndpoint) -> World:
         return _seated(self.world, endpoint, self.model, self.clock, self.max_steps, self.answer_s)

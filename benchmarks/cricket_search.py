@@ -168,8 +168,14 @@ def lawful_field(rng: random.Random, outside_limit: int) -> Field:
     """Nine fielders anywhere that the Laws allow."""
     while True:
         spots: list[tuple[str, float, float]] = []
+        outside = rng.randint(0, outside_limit)
         while len(spots) < 9:
-            x, y = rng.uniform(-64, 64), rng.uniform(-55, 75)
+            far = len(spots) < outside
+            x, y = (
+                (rng.uniform(-64, 64), rng.uniform(-55, 75))
+                if far
+                else (rng.uniform(-24, 24), rng.uniform(-22, 40))
+            )
             spots.append((f"spot {len(spots)}", round(x, 1), round(y, 1)))
         try:
             field = custom_field(spots)

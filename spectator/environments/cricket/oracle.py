@@ -43,12 +43,13 @@ class OracleCaptain:
 
     async def decide(self, observation: Observation, *, deadline: float) -> Decision:
         """Decide what to do; see :meth:`spectator.policies.base.Policy.decide`."""
-        return await asyncio.to_thread(self._decide, observation)
+        return await asyncio.to_thread(self.answer, observation)
 
     async def aclose(self) -> None:
         """It holds nothing."""
 
-    def _decide(self, observation: Observation) -> Decision:
+    def answer(self, observation: Observation) -> Decision:
+        """What it does, having seen the world (:meth:`see`)."""
         usual = self._usual.choose(observation)
         phase = observation.content["phase"]
         if phase == "batting_plan":

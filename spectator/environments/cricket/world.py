@@ -6,6 +6,7 @@ from pathlib import Path
 
 from spectator.environments.base import World
 from spectator.environments.cricket.captaincy.captains import CAPTAINS, OPPONENTS, RATINGS
+from spectator.environments.cricket.captaincy.planner import PLANNER
 from spectator.environments.cricket.environment import (
     CricketAction,
     CricketEnvironment,
@@ -54,8 +55,8 @@ WORLD = World(
     projection=project,
     commentator=comment,
     spoken=spoken,
-    captains={**CAPTAINS, ORACLE.name: ORACLE},
-    opponents=OPPONENTS,
+    captains={**CAPTAINS, PLANNER.name: PLANNER, ORACLE.name: ORACLE},
+    opponents={**OPPONENTS, PLANNER.name: PLANNER},
     opponent_options={name: {"opponent_rating": rating} for name, rating in RATINGS.items()},
     packs=PACKS,
     beats=BEATS,

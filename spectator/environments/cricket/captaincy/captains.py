@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+from spectator.environments.cricket.captaincy.random_captain import RANDOM
 from spectator.environments.cricket.captaincy.reasons import (
     STEEP_RATE,
     batter_reason,
@@ -20,7 +21,7 @@ from spectator.environments.cricket.captaincy.reasons import (
     toss_reason,
 )
 from spectator.observations import Observation
-from spectator.policies.base import Decision, Policy, Preset, RandomPolicy, ScriptedPolicy
+from spectator.policies.base import Decision, Policy, Preset, ScriptedPolicy
 
 SEGMENTS: Final = ("powerplay", "middle", "death")
 Levels = tuple[float, float, float]
@@ -275,9 +276,7 @@ def _preset(style: Style) -> Preset:
     return Preset(style.name, style.label, style.summary, "heuristic", build)
 
 
-_RANDOM: Final = Preset("random", "Random captain", "Draws any legal tool.", "random", RandomPolicy)
-
-CAPTAINS: Final[dict[str, Preset]] = {style.name: _preset(style) for style in STYLES} | {"random": _RANDOM}
+CAPTAINS: Final[dict[str, Preset]] = {style.name: _preset(style) for style in STYLES} | {RANDOM.name: RANDOM}
 RATINGS: Final[dict[str, float]] = {"aggressive": -26.0}
 """Elo points above the percentage captain, of those who differ from it by more than the error of 2,000
 matches (docs/evaluation-heuristics.md)."""

@@ -14,6 +14,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from spectator.environments.cricket.ball.matchups import WICKET_FIT, match_up
 from spectator.environments.cricket.ball.sampler import BallModel
 from spectator.environments.cricket.ball.tables import (
     CATEGORIES,
@@ -120,6 +121,7 @@ def reply_state(state: ForecastState) -> ForecastState:
         to_come=tuple(range(2, 11)), batting=state.bowling, bowling=state.batting, bowler=None,
         last_bowler=None, free_hit=False, attack=state.reply, reply=None,
         overs_left=tuple(state.bowler_overs if player.bowls else 0 for player in state.batting),
+        second=True,
     )  # fmt: skip
 
 
@@ -207,15 +209,35 @@ def _people(
     effect = model.level + math.hypot(match_sd, innings_sd) * np.array(_NODES)
     effect = effect * effect_scale(state.innings_balls)
     skill = _of(line, "bat_runs")[batter] * _of(state.bowling, "bowl_runs")[bowler][:, None]
-    shift = arrays.gain * np.log(skill)[:, :, None] + effect
+    favour = _favour(state, model, line, bowler, balls)[:, batter]
+    shift = arrays.gain * (np.log(skill) + favour)[:, :, None] + effect
     factors[..., 0] = np.exp(-arrays.dot_share * shift)
     factors[..., FOUR] = factors[..., SIX] = np.exp(shift)
     out = _of(line, "bat_out")[batter] * _of(state.bowling, "bowl_wickets")[bowler][:, None]
-    factors[..., WICKET] = out[:, :, None] * np.exp(-arrays.wicket_share * effect)
+    factors[..., WICKET] = (out * np.exp(-WICKET_FIT * favour))[:, :, None] * np.exp(
+        -arrays.wicket_share * effect
+    )
     factors[..., WIDE] = _of(state.bowling, "bowl_extras")[bowler][:, None, None]
     factors[..., NO_BALL] = factors[..., WIDE]
     weighed: Table = factors * found[:, :, None]
     return weighed
+
+
+def _favour(
+    state: ForecastState,
+    model: BallModel,
+    line: Sequence[Player],
+    bowler: NDArray[np.int64],
+    balls: NDArray[np.int64],
+) -> Table:
+    """Log ratio of runs of every match-up, shape ``(balls, batters)``: see `BallModel`."""
+    met = np.array(
+        [[match_up(one, by, state.conditions, state.second) for one in line] for by in state.bowling]
+    )
+    styles = np.array(model.prices(state.innings_balls).styles)
+    style = np.array([STYLE_INDEX[one.style] for one in state.bowling])[bowler]
+    favour: Table = (met[bowler] + styles[balls // 6, style][:, None]).astype(np.float32)
+    return favour
 
 
 def _of(players: Sequence[Player], skill: str) -> Table:

@@ -241,7 +241,7 @@ def test_the_oracle_uses_orders_to_win() -> None:
         while not observation.done:
             if observation.actor == "home":
                 oracle.see(environment.snapshot())  # type: ignore[attr-defined]  # it sees the truth
-                observation = environment.step(oracle._decide(observation).action)  # type: ignore[attr-defined]  # without a loop
+                observation = environment.step(oracle.answer(observation).action)  # type: ignore[attr-defined]  # without a loop
             else:
                 observation = environment.step(usual.choose(observation).action)
         return float(observation.metadata["rubric"]["result"])

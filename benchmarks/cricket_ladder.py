@@ -1,0 +1,159 @@
+"""The ladder of cricket's captains, and what each tool is worth to the planner.
+
+``python -m benchmarks.cricket_ladder`` plays every captain against the percentage captain, from both seats of
+every seed, and rates them by their share of wins (Elo: 400 times the decimal logarithm of the odds, 1,000 for
+the percentage captain). With ``--tools`` the planner plays with one of its decisions left as usual, and with
+that one alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+from benchmarks.cricket_search import Score
+from spectator.environments.base import derive_seed
+from spectator.environments.cricket import WORLD
+from spectator.environments.cricket.captaincy.planner import TOOLS, PlannerCaptain
+from spectator.environments.cricket.environment import CricketEnvironment
+from spectator.environments.cricket.oracle import OracleCaptain
+from spectator.observations import Observation
+from spectator.policies.base import Action, ScriptedPolicy
+
+USUAL: Final = "heuristic"
+BASE_RATING: Final = 1000.0
+
+Chooser = Callable[[CricketEnvironment, Observation], Action]
+Build = Callable[[int], Chooser]
+
+
+@dataclass(frozen=True, slots=True)
+class Rated:
+    """A captain on the ladder.
+
+    Args:
+        score: Its wins against the percentage captain.
+        rating: Its rating, and the ends of its interval of 95 %.
+    """
+
+    score: Score
+    rating: tuple[float, float, float]
+
+    def row(self) -> str:
+        """A row of a Markdown table."""
+        middle, low, high = self.rating
+        return (
+            f"| {self.score.name} | {middle:.0f} | {low:.0f} to {high:.0f} | {self.score.share:.3f} "
+            f"± {1.96 * self.score.error:.3f} | {2 * self.score.pairs:,} |"
+        )
+
+
+def chooser(name: str, seed: int) -> Chooser:
+    """One of the world's captains, as a function of the world and what it shows."""
+    policy = {**WORLD.captains, **WORLD.opponents}[name].build(seed)
+    if isinstance(policy, OracleCaptain):
+        oracle = policy
+
+        def see(world: CricketEnvironment, observation: Observation) -> Action:
+            oracle.see(world.snapshot())
+            return oracle.answer(observation).action
+
+        return see
+    assert isinstance(policy, ScriptedPolicy)
+    return scripted(policy)
+
+
+def scripted(policy: ScriptedPolicy) -> Chooser:
+    """A scripted captain, which needs no world."""
+
+    def choose(world: CricketEnvironment, observation: Observation) -> Action:
+        return policy.choose(observation).action
+
+    return choose
+
+
+def share(build: Build, side: str, seed: int, overs: int) -> float:
+    """What ``side`` has of one match against the percentage captain."""
+    world = CricketEnvironment()
+    options = WORLD.options_type.model_validate({"max_overs": overs}).model_dump()
+    observation = world.reset(seed=seed, episode_id="ladder", options=options)
+    mine, usual = build(derive_seed(seed, "mine")), chooser(USUAL, derive_seed(seed, "usual"))
+    winner: str | None = None
+    while not observation.done:
+        chosen = (mine if observation.actor == side else usual)(world, observation)
+        observation = world.step(chosen)
+        for fact in world.facts():
+            if fact.type == "cricket.match_ended":
+                winner = fact.data["winner"]
+    return 0.5 if winner is None else float(winner == side)
+
+
+def contest(name: str, build: Build, overs: int, pairs: int, seed: int) -> Score:
+    """A captain against the percentage captain, from both seats of every seed."""
+    shares = []
+    for number in range(pairs):
+        match_seed = derive_seed(seed, "ladder", number)
+        shares.append(sum(share(build, side, match_seed, overs) for side in WORLD.actors) / 2)
+    mean = sum(shares) / pairs
+    error = math.sqrt(sum((one - mean) ** 2 for one in shares) / max(1, pairs - 1) / pairs)
+    return Score(name, mean, error, pairs)
+
+
+def rated(score: Score) -> Rated:
+    """The rating of a share of wins."""
+    ends = (score.share, score.share - 1.96 * score.error, score.share + 1.96 * score.error)
+    middle, low, high = (BASE_RATING + 400.0 * math.log10(odds(one)) for one in ends)
+    return Rated(score, (middle, low, high))
+
+
+def odds(one: float) -> float:
+    """Odds of a share of wins, kept off certainty."""
+    kept = min(0.995, max(0.005, one))
+    return kept / (1.0 - kept)
+
+
+def tools_table(overs: int, pairs: int, seed: int) -> str:
+    """The planner without each decision, and with it alone."""
+
+    def with_tools(tools: frozenset[str]) -> Build:
+        return lambda own: scripted(PlannerCaptain(own, tools))
+
+    whole = contest("all", with_tools(TOOLS), overs, pairs, seed)
+    lines = ["| decision | alone | without it | 95 % |", "|---|---|---|---|"]
+    lines.append(f"| all | {whole.share:.3f} | {USUAL} 0.500 | ± {1.96 * whole.error:.3f} |")
+    for tool in sorted(TOOLS):
+        alone = contest(tool, with_tools(frozenset({tool})), overs, pairs, seed)
+        without = contest(tool, with_tools(TOOLS - {tool}), overs, pairs, seed)
+        lines.append(f"| {tool} | {alone.share:.3f} | {without.share:.3f} | ± {1.96 * alone.error:.3f} |")
+    return "\n".join(lines)
+
+
+def main(argv: list[str] | None = None) -> None:
+    """Play and print."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.cricket_ladder", description=main.__doc__)
+    parser.add_argument("--overs", type=int, default=5)
+    parser.add_argument("--pairs", type=int, default=200)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument(
+        "--captains", default="random,defensive,aggressive,anchor,spin_first,tactician,planner,oracle"
+    )
+    parser.add_argument("--tools", action="store_true", help="what each decision is worth to the planner")
+    chosen = parser.parse_args(argv)
+    if chosen.tools:
+        print(tools_table(chosen.overs, chosen.pairs, chosen.seed))
+        return
+    found = [
+        rated(contest(name, partial(chooser, name), chosen.overs, chosen.pairs, chosen.seed))
+        for name in chosen.captains.split(",")
+    ]
+    print("| captain | rating | 95 % | wins | matches |\n|---|---|---|---|---|")
+    for one in sorted(found, key=lambda other: -other.rating[0]):
+        print(one.row())
+
+
+if __name__ == "__main__":
+    main()

@@ -30,8 +30,9 @@ class _Beginning:
 class ReadiedStepper:
     """A :class:`~spectator.steppers.base.Stepper` whose environment is begun by :meth:`make_ready`.
 
-    The first :meth:`reset` with the same seed, id and options is then answered from memory, a failure too;
-    after :data:`FRESH_S` seconds, or with others, an environment is begun anew.
+    The first :meth:`reset` with the same seed, id and options is then answered from memory, a failure too.
+    After :data:`FRESH_S` seconds, or with others, the environment is begun anew in its place; where its
+    server has let it go meanwhile, another is opened.
 
     Args:
         open_stepper: Opens the environment.
@@ -89,9 +90,16 @@ class ReadiedStepper:
                 if isinstance(begun.came, EnvironmentFault):
                     raise begun.came
                 return begun.came
+        with self._waits():
+            try:
+                return await self._stepper.reset(
+                    seed=seed, episode_id=episode_id, options=options, limit_s=limit_s
+                )
+            except EnvironmentUnavailable:
+                if begun is None:
+                    raise
             await self._stepper.aclose()
             self._stepper = self._open()
-        with self._waits():
             return await self._stepper.reset(
                 seed=seed, episode_id=episode_id, options=options, limit_s=limit_s
             )

@@ -30,6 +30,7 @@ from spectator.evaluation.store import FigureStore
 from spectator.journal.base import EpisodeFilter, Journal, Synchronous
 from spectator.journal.stores.damage import set_aside
 from spectator.journal.stores.retention import Keep
+from spectator.policies.captains import preload
 from spectator.policies.spending import SpendLedger, Spent
 
 from .background.housekeeping import Housekeeper
@@ -125,7 +126,7 @@ async def _loaded_cast(settings: Settings, clock: Clock) -> Cast:
         )
     cast = read_cast(settings, clock)
     await asyncio.to_thread(cast.load, settings.environment)
-    await run_in_threadpool(cast.preload)  # and with it the pool's own modules, before the first request
+    await run_in_threadpool(preload)  # and with it the pool's own modules, before the first request
     return cast
 
 

@@ -15,7 +15,7 @@ from spectator.errors import ConfigurationError
 from spectator.llm.breaker import Breaker
 from spectator.policies.base import Policy, Preset
 from spectator.policies.cached_captains import CachedCaptain, cached_presets, load_cached
-from spectator.policies.captains import ModelCaptain, ModelSeat, load_captains, model_presets, preload
+from spectator.policies.captains import ModelCaptain, ModelSeat, load_captains, model_presets
 from spectator.policies.human import human_preset
 
 LIVE: Final = "llm_live"
@@ -111,10 +111,6 @@ class Cast:
     def include(self, world: World) -> None:
         """Let :meth:`load` find a world that is not in the catalogue, under its name."""
         self._included[world.name] = world
-
-    def preload(self) -> None:
-        """Import what asking a model needs; slow, so call it off the event loop."""
-        preload()
 
     def _with_everybody(self, world: World) -> World:
         stand_in = world.captains[world.default_captain].build

@@ -87,6 +87,7 @@ def evaluate(
     """
     from spectator.clock import SystemClock
     from spectator.evaluation.schedule import EvaluationRequest, plan_evaluation
+    from spectator.policies.captains import preload
     from spectator.policies.spending import Caps
 
     if overs is not None:
@@ -102,7 +103,7 @@ def evaluate(
     )
     cast = read_cast()
     schedule = plan_evaluation(request, load=cast.load)
-    cast.preload()
+    preload()
     paid = [name for name in schedule.captains if schedule.world.captains[name].costs_money]
     if paid:
         _warn_of_cost(schedule, paid)

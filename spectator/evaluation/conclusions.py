@@ -19,23 +19,20 @@ NAMED: Final = 5
 def conclusions(results: Results) -> Iterator[str]:
     """The findings, the most important first."""
     if results.ranked:
-        yield _leader(results)
+        first = results.ranked[0]
+        interval = f"95 % interval {percent(first.share.low)} to {percent(first.share.high)}"
+        seeds = "1 seed" if results.seeds == 1 else f"{results.seeds} seeds"
+        share = percent(first.share.value)
+        if results.head_to_head:
+            won = f"{first.label} won {share} of its matches"
+            yield f"{won}, {interval}, over {seeds} played from both seats."
+        else:
+            yield f"{first.label} did better on {share} of the comparisons, {interval}, over {seeds}."
         yield _verdicts(results)
     else:
         needed = percent(RANKED_SHARE)
         yield f"Nobody is ranked: fewer than two captains made {needed} of their decisions themselves."
     yield from _shortcomings(results)
-
-
-def _leader(results: Results) -> str:
-    first = results.ranked[0]
-    interval = f"95 % interval {percent(first.share.low)} to {percent(first.share.high)}"
-    seeds = "1 seed" if results.seeds == 1 else f"{results.seeds} seeds"
-    if results.head_to_head:
-        won = f"{first.label} won {percent(first.share.value)} of its matches"
-        return f"{won}, {interval}, over {seeds} played from both seats."
-    won = f"{first.label} did better on {percent(first.share.value)} of the comparisons"
-    return f"{won}, {interval}, over {seeds}."
 
 
 def _shortcomings(results: Results) -> Iterator[str]:

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any, Final, Self
 
 from spectator.catalog import load_world
-from spectator.environments.base import Meter, World
+from spectator.environments.base import Meter
 from spectator.errors import ConfigurationError, EnvironmentFault, InvalidRequest, JournalError, typed_as
 from spectator.evaluation.measures import Gauge
 from spectator.events import EndReason, Event, RecordedEvent
@@ -124,7 +124,6 @@ class Reading:
     def __init__(self) -> None:
         self._started: Event | None = None
         self._ended: Event | None = None
-        self._world: World | None = None
         self._gauges: dict[str, Gauge] = {}
         self._meter: Meter | None = None
         self._borrowed = 0
@@ -193,9 +192,13 @@ class Reading:
         self._started = started
         self._borrowed = (started.data.get("parent") or {}).get("turn", 0)
         self._gauges = {actor: Gauge() for actor in started.data["seats"]}
-        self._world = _same_world(started.data)
-        if self._world is not None and self._world.meter is not None:
-            self._meter = self._world.meter()
+        try:
+            world = load_world(started.data["environment"])
+        except (InvalidRequest, ConfigurationError):
+            return
+        # another version's events may mean something else
+        if world.version == started.data["environment_version"] and world.meter is not None:
+            self._meter = world.meter()
 
     def _seat(self, actor: str, started: Event, ended: Event, own: Mapping[str, float]) -> SeatFigures:
         seat = started.data["seats"][actor]
@@ -226,15 +229,6 @@ def figures_of(recorded: Iterable[RecordedEvent]) -> EpisodeFigures | None:
     for one in recorded:
         reading.take(one)
     return reading.figures()
-
-
-def _same_world(started: Mapping[str, Any]) -> World | None:
-    """The world that wrote the record; another version's events may mean something else."""
-    try:
-        world = load_world(started["environment"])
-    except (InvalidRequest, ConfigurationError):
-        return None
-    return world if world.version == started["environment_version"] else None
 
 
 def _meter_failed(episode_id: str, error: Exception) -> EnvironmentFault:

@@ -100,7 +100,9 @@ def _ranking(results: Results) -> str:
         [
             "" if one.rank is None else f"{one.rank}",
             f"<th scope=row>{escape(one.label)} <small>{escape(one.name)}</small></th>",
-            _rating(one), _share(one.share), f"{one.tally.wins}-{one.tally.losses}-{one.tally.ties}",
+            "not ranked" if (rating := one.rating) is None else
+            f"{rating.value:+.0f} <small>{rating.low:+.0f} to {rating.high:+.0f}</small>",
+            _share(one.share), f"{one.tally.wins}-{one.tally.losses}-{one.tally.ties}",
             "" if one.rank is None else f"{one.rank_low} to {one.rank_high}",
             "" if one.rank is None else percent(one.best),
             "" if one.own_share is None else percent(one.own_share),
@@ -109,12 +111,6 @@ def _ranking(results: Results) -> str:
     ]  # fmt: skip
     heads = ["", "Captain", "Rating", "Won", "W-L-T", "Rank, 95 %", "Best of all", "Own decisions"]
     return _table("Intervals are 95 %, in small print.", heads, rows)
-
-
-def _rating(one: CaptainResult) -> str:
-    if one.rating is None:
-        return "not ranked"
-    return f"{one.rating.value:+.0f} <small>{one.rating.low:+.0f} to {one.rating.high:+.0f}</small>"
 
 
 def _matrix(results: Results) -> str:
@@ -230,18 +226,18 @@ def _matches(results: Results) -> Iterator[str]:
         by_seats.setdefault((match.home, match.away), []).append(match)
     for (home, away), matches in by_seats.items():
         seats = label[home] + ("" if away is None else f" in the first seat against {label[away]}")
-        rows = [
-            [f"<td><code>{escape(one.episode_id)}</code></td>", f"{one.seed}", _told(one)] for one in matches
-        ]
+        rows = []
+        for one in matches:
+            told = escape(clean_text(one.result or one.reason, 120))
+            if one.unreached:
+                told += (
+                    f" <small>(no decision by {escape(', '.join(one.unreached))}: counts for nobody)</small>"
+                )
+            if one.capped:
+                told += f" <small>(cap reached: {escape(', '.join(one.capped))})</small>"
+            rows.append([f"<td><code>{escape(one.episode_id)}</code></td>", f"{one.seed}", told])
         table = _table("", ["Episode", "Seed", "Result"], rows)
         yield f"<details><summary>{escape(seats)}: {len(matches)}</summary>{table}</details>"
-
-
-def _told(match: PlayedMatch) -> str:
-    told = escape(clean_text(match.result or match.reason, 120))
-    if match.unreached:
-        told += f" <small>(no decision by {escape(', '.join(match.unreached))}: counts for nobody)</small>"
-    return f"{told} <small>(cap reached: {escape(', '.join(match.capped))})</small>" if match.capped else told
 
 
 def _table(caption: str, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

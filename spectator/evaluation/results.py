@@ -227,7 +227,7 @@ def _measured(schedule: Schedule, found: Found, name: str, rng: np.random.Genera
     by_seed: dict[int, list[SeatFigures]] = {}
     for match in schedule.matches:
         figures = found[match]
-        if figures.finished:
+        if figures.reason == "finished":
             mine = (
                 seat
                 for seat in figures.seats

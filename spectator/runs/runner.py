@@ -17,7 +17,7 @@ from spectator.errors import JournalError
 from spectator.events import RecordedEvent
 from spectator.failures import failure_of_end
 from spectator.runs.halting import Halt
-from spectator.runs.jobs import RunPlan
+from spectator.runs.jobs import RunPlan, job_plan
 from spectator.runs.owed import Attempt, next_attempt
 from spectator.runs.playing import Venue, play_here, resume
 from spectator.runs.workers import MakeWorlds, Order, plain_worlds, play_in, processes
@@ -113,8 +113,10 @@ class Runner:
         elif pool is None:
             await play_here(self._plan(attempt), attempt.episode_id, self._venue)
         else:
-            recorded, attachments = await play_in(pool, self._order(attempt))
-            await journal.append(recorded, attachments=attachments)
+            job, worlds = self._run.jobs[attempt.number], self._worlds or plain_worlds
+            order = Order(job, attempt.episode_id, attempt.attempt, self._run.run_id, worlds)
+            recorded, attachments = await play_in(pool, order)
+            await journal.append(recorded, attachments=attachments or None)
             return recorded
         recorded = await journal.read(attempt.episode_id)
         if not recorded:
@@ -129,11 +131,7 @@ class Runner:
 
     def _plan(self, attempt: Attempt) -> EpisodePlan:
         job = self._run.jobs[attempt.number]
-        return self._run.plan(job, attempt.attempt, self._venue.load(job.environment))
-
-    def _order(self, attempt: Attempt) -> Order:
-        job, worlds = self._run.jobs[attempt.number], self._worlds or plain_worlds
-        return Order(job, attempt.episode_id, attempt.attempt, self._run.run_id, worlds)
+        return job_plan(job, self._venue.load(job.environment), attempt.attempt, self._run.run_id)
 
     def _stays(self, attempt: Attempt) -> bool:
         """Whether it is played here.

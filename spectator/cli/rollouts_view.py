@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from spectator.rollouts.progress import FleetState
     from spectator.rollouts.request import RolloutRequest
 
+DRAWN_EVERY_S: Final = 0.5
+"""Seconds between pictures: one takes some 5 ms of the processor that the run needs too."""
+
 TOLD_EVERY_S: Final = 15.0
 """Seconds between lines of progress where there is no terminal."""
 
@@ -92,10 +95,11 @@ class FleetView:
         except ImportError:
             return self._report()
         console = Console(stderr=True)
-        with Live(console=console, refresh_per_second=4, transient=True) as live:
-            while not self._ended.wait(0.25):
+        with Live(console=console, auto_refresh=False, transient=True) as live:
+            while not self._ended.wait(DRAWN_EVERY_S):
                 if self._underway is not None:
-                    live.update(self.picture(self._underway, time.monotonic(), console.width))
+                    picture = self.picture(self._underway, time.monotonic(), console.width)
+                    live.update(picture, refresh=True)
 
     def lines(self, underway: Underway, now_s: float) -> list[str]:
         """How far the run is, without the single episodes.

@@ -131,6 +131,7 @@ class History:
         """Remember ``turn``; from now on no outcome of those before it changes."""
         if self._turns:
             turn.changed = changes(self._turns[-1].seen, turn.seen)
+            self._turns[-1].seen = {}  # nothing is compared with it any more
             turn.asked = [SettledMessage(said) for said in self._turns[-1].reply(turn.changed)]
             self._settled += _characters(self._turns[-1])
         else:

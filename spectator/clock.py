@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import Coroutine
 from datetime import UTC, datetime
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 
 class Clock(Protocol):
@@ -49,6 +49,9 @@ def timestamp(moment: datetime) -> str:
     return utc.isoformat(timespec="milliseconds").removesuffix("+00:00") + "Z"
 
 
+_MILLISECONDS: Final = tuple(f".{number:03d}Z" for number in range(1000))
+
+
 class Timestamps:
     """Timestamps of a clock one after another; the text of a second is made once.
 
@@ -73,7 +76,7 @@ class Timestamps:
             self._second = moment.astimezone(UTC).replace(microsecond=0)
             self._text = self._second.isoformat()[:19]
             within = moment - self._second
-        return f"{self._text}.{within.microseconds // 1000:03d}Z"
+        return self._text + _MILLISECONDS[within.microseconds // 1000]
 
 
 async def first_of(*waits: Coroutine[Any, Any, object]) -> None:

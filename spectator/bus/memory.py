@@ -84,7 +84,7 @@ class MemoryBus:
     def publish(self, events: Sequence[RecordedEvent]) -> None:
         """Hand over ``events`` of one episode."""
         if events:
-            for subscription in tuple(self._subscriptions.get(events[0].event.episode_id, ())):
+            for subscription in tuple(self._subscriptions.get(events[0].episode_id, ())):
                 subscription.offer(events)
 
     def subscribe(self, episode_id: str, overflow: Overflow, *, capacity: int = 256) -> MemorySubscription:

@@ -309,7 +309,7 @@ def test_a_death_takes_whole_steps_that_are_played_again(tmp_path: Path) -> None
     async def scenario() -> None:
         async with supervising(clock=ManualClock()) as stage:
             stage.supervisor.open_stepper = inline
-            episode = await stage.start(options={"turns": 100}, view="derived", seed=4)
+            episode = await stage.start(options={"turns": 4 * UNRECORDED_STEPS}, view="derived", seed=4)
             await episode.wait()
             appends, whole = stage.journal.appends, stage.journal.events
         assert len(appends) > 3, "steps share commits, and there are several"

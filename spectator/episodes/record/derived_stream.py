@@ -42,7 +42,7 @@ from spectator.model_calls import ModelCall
 
 logger = logging.getLogger(__name__)
 
-UNRECORDED_STEPS: Final = 32
+UNRECORDED_STEPS: Final = 64
 """Steps of an episode that may wait for the journal; the next one waits for them."""
 
 
@@ -117,6 +117,7 @@ class DerivedStream:
         self._view = DerivedView(world, epoch, state=state, seq=view_seq, recorded_seq=head_seq)
         self._usage: Mapping[str, Any] = self._view.state.get("usage", {})
         self._recorded_seq = head_seq
+        self._first: RecordedEvent | None = None  # until somebody looks at the view
         self._taken_seq = head_seq  # the number of the last event that was emitted
         self._ended = False
         self._pending: list[_Step] = []
@@ -128,12 +129,19 @@ class DerivedStream:
     @property
     def state(self) -> State:
         """What viewers see after event ``head_seq``."""
-        return self._view.state
+        return self._begun_view().state
 
     @property
     def head_seq(self) -> int:
         """Number of the view's last event; it lags behind the record while nobody watches."""
-        return self._view.seq
+        return self._begun_view().seq
+
+    def _begun_view(self) -> DerivedView:
+        """The view, its beginning made if that is recorded and nobody has looked before."""
+        first, self._first = self._first, None
+        if first is not None and self._view.recorded_seq == 0:
+            self._view.take([first])
+        return self._view
 
     @property
     def trouble(self) -> Trouble | None:
@@ -334,7 +342,7 @@ class DerivedStream:
 
     def _note_usage(self, turn: int, decided: Fact) -> None:
         event = Event(self.episode_id, self.epoch, 0, "", turn, decided.type, decided.data)
-        before = {**self._view.state, "usage": self._usage}
+        before = {**self.state, "usage": self._usage}
         self._usage = apply_patch(self._usage, used(before, event).get("usage", {}))
 
     def _raise_failure(self) -> None:
@@ -389,9 +397,14 @@ class DerivedStream:
             self._recount()
 
     def _numbered(self, steps: Sequence[_Step]) -> list[RecordedEvent]:
-        events = [one for step in steps for one in step.events]
-        following = enumerate(events, self._recorded_seq + 1)
-        return [one if one.seq == seq else self._encoder.renumbered(one, seq) for seq, one in following]
+        events: list[RecordedEvent] = []
+        for step in steps:
+            first = self._recorded_seq + len(events) + 1
+            if step.events[0].seq == first:
+                events += step.events
+            else:
+                events += [self._encoder.renumbered(one, seq) for seq, one in enumerate(step.events, first)]
+        return events
 
     def _warning(self, turn: int, stood_s: float) -> _Step:
         warned = Warned(message=f"The record could not be written for {stood_s:.0f} s. {KEPT}")
@@ -399,14 +412,17 @@ class DerivedStream:
 
     async def _publish(self, events: Sequence[RecordedEvent]) -> None:
         """Show what is recorded to those who listen; beginning and end are made known where nobody does."""
-        if self._view.recorded_seq == 0:
-            self._bus.publish(self._view.take(events[:1]))
+        if events[0].seq == 1:
+            self._first = events[0]
         if self._watched:
             try:
                 await self._show(events)
             except EpisodeError:
                 logger.exception("episode %s cannot be shown now", self.episode_id)
-        elif self._ended:
+            return
+        if events[0].seq == 1:
+            self._bus.publish(events[:1])
+        if self._ended:
             self._bus.publish(events[-1:])
 
     async def _show(self, fresh: Sequence[RecordedEvent]) -> None:

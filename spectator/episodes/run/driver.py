@@ -10,7 +10,7 @@ import asyncio
 import logging
 import math
 from collections.abc import Awaitable, Coroutine, Mapping, Sequence
-from contextlib import suppress
+from contextlib import AbstractAsyncContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol, TypeVar
@@ -301,11 +301,16 @@ class Driver:
         self._until += self._clock.monotonic() - began
         return result
 
+    def _waiting(self) -> AbstractAsyncContextManager[object]:
+        """A wait for the world that the end cuts short; none where the world answers at once."""
+        at_once = self._inline is not None and not self._control.held
+        return nullcontext() if at_once else self._control.waiting()
+
     async def _unsealed(self) -> str | None:
         """What the world hid until now, to be recorded together with the end."""
         asked = self._stepper.truth(limit_s=self._limits.step_s)
         try:
-            async with self._control.waiting():
+            async with self._waiting():
                 return sealed(await asked)
         finally:
             asked.close()
@@ -348,7 +353,7 @@ class Driver:
 
     async def _in_world(self, answer: Coroutine[Any, Any, Stepped], *, beginning: bool = False) -> Stepped:
         try:
-            async with self._control.waiting():
+            async with self._waiting():
                 stepped = await answer
         finally:
             answer.close()

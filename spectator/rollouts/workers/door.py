@@ -11,7 +11,7 @@ import hmac
 import logging
 import secrets
 import socket
-from typing import Final, Self
+from typing import Final, Self, cast
 
 from spectator.rollouts.workers.link import WorkerLink
 from spectator.rollouts.workers.worker import work
@@ -86,10 +86,9 @@ class _Greeting(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Ask."""
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
-        transport.write(self._asked)
-        self._patience = asyncio.get_running_loop().call_later(ANSWER_S, transport.abort)
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's derives from nothing of asyncio's
+        self._transport.write(self._asked)
+        self._patience = asyncio.get_running_loop().call_later(ANSWER_S, self._transport.abort)
 
     def data_received(self, data: bytes) -> None:
         """Take the answer: 32 bytes, the peer's own question of 32, the length of its name, its name."""

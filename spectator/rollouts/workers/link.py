@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from typing import cast
 
 from spectator.clock import Clock
 from spectator.rollouts.workers.wire import Frames, frame
@@ -38,8 +39,7 @@ class WorkerLink(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Take the transport, and send what waits."""
-        assert isinstance(transport, asyncio.WriteTransport)
-        self._transport = transport
+        self._transport = cast(asyncio.WriteTransport, transport)  # uvloop has its own
         self.heard_s = self._clock.monotonic()
         self._flush()
 

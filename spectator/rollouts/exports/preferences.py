@@ -1,8 +1,8 @@
 """Preference pairs: two answers at the same step of the same task, of which one led to the higher reward.
 
 Members of a group, and forks with their parents, are compared where they were asked the very same question
-and acted differently. A fork's first own decision answers the question that its parent was asked there,
-whoever made it.
+and acted differently. A decision with which a fork begins answers the question that its parent was asked
+there, whoever made it; where somebody else acts first, the situation may be another.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ async def pairs_of(
     outlines = {one.episode_id: await outline_of(journal, one) for one in compared}
     questions: dict[Question, AskedOnce] = {}
     for outline in outlines.values():
-        for question, branch in _branches(outline, outlines):
+        for question, branch in answers_of(outline, outlines):
             questions.setdefault(question, AskedOnce()).branches.append(branch)
     pairs = []
     for asked in questions.values():
@@ -110,7 +110,7 @@ async def pairs_of(
     return sorted(pairs, key=lambda pair: pair["turn"])
 
 
-def _branches(
+def answers_of(
     outline: EpisodeOutline, outlines: Mapping[str, EpisodeOutline]
 ) -> Iterator[tuple[Question, Branch]]:
     """What an episode itself decided, each with its question."""
@@ -119,7 +119,7 @@ def _branches(
         return
     own = [one for one in outline.of_agent if not one.inherited]
     for decision in own:
-        forked = parent is not None and decision is own[0]
+        forked = parent is not None and decision.turn == parent.turn + 1
         question = _forked_from(outline, decision, outlines) if forked else _asked(decision)
         if question is not None and decision.source != "fallback":
             yield question, Branch(outline, decision, reward, forked)
@@ -133,12 +133,12 @@ def _asked(decision: OutlinedDecision) -> Question | None:
 def _forked_from(
     outline: EpisodeOutline, decision: OutlinedDecision, outlines: Mapping[str, EpisodeOutline]
 ) -> Question | None:
-    """The question at a fork's first own decision: what its parent was asked there."""
+    """The question at a decision with which a fork begins: what its parent was asked there."""
     parent = outline.parent
     assert parent is not None
     there = outlines.get(parent.episode_id)
     for other in () if there is None else there.of_agent:
-        if other.turn == decision.turn and not other.inherited and (asked := _asked(other)) is not None:
+        if other.turn == decision.turn and (asked := _asked(other)) is not None:
             return asked
     return "fork", f"{parent.episode_id} {decision.turn}"
 

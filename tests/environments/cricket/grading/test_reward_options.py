@@ -84,9 +84,9 @@ def test_the_opponents_rating_enters_what_is_expected() -> None:
     assert strong.last.metadata["rubric"]["quality"] > even.last.metadata["rubric"]["quality"]
     assert strong.last.metadata["rubric"]["result"] == even.last.metadata["rubric"]["result"]
     assert play(4, opponent_rating=200.0).observations[0].metadata["rubric"]["result"] < 0.25
-    plan = plan_episode(EpisodeRequest("cricket", opponent="aggressive", seed=1), draw_seed=lambda: 1)
+    plan = plan_episode(EpisodeRequest("cricket", opponent="random", seed=1), draw_seed=lambda: 1)
     assert plan.options["opponent_rating"] < 0.0
-    asked = EpisodeRequest("cricket", opponent="aggressive", seed=1, options={"opponent_rating": 7.0})
+    asked = EpisodeRequest("cricket", opponent="random", seed=1, options={"opponent_rating": 7.0})
     assert plan_episode(asked, draw_seed=lambda: 1).options["opponent_rating"] == 7.0
 
 

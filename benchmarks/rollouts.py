@@ -265,7 +265,7 @@ async def _memory(*, of_fleet: bool) -> dict[str, float]:
 async def _watched() -> dict[str, float]:
     with endpoint() as port, TemporaryDirectory(prefix="spectator-") as kept:
         await fleet(port, Path(kept, "first"), episodes=1, in_flight=1)
-        with FleetView(asked(port, MANY, TURNS), 0.0) as view:
+        with FleetView(asked(port, MANY, TURNS)) as view:
             view_s, cost = await _with_time_of(
                 "rollouts-view",
                 lambda: fleet(port, Path(kept, "run"), episodes=MANY, in_flight=64, on_begin=view.begin),

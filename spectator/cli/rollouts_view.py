@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from spectator.rollouts.progress import FleetState
     from spectator.rollouts.request import RolloutRequest
 
-DRAWN_EVERY_S: Final = 0.5
-"""Seconds between pictures: one takes some 5 ms of the processor that the run needs too."""
+DRAWN_EVERY_S: Final = 1.0
+"""Seconds between pictures: one takes 7 ms of the processor that the run needs too."""
 
 TOLD_EVERY_S: Final = 15.0
 """Seconds between lines of progress where there is no terminal."""

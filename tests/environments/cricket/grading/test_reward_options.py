@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Mapping
 from itertools import pairwise
@@ -9,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from server.openenv.worlds import WireWorlds
 from spectator.catalog import load_world
 from spectator.environments.cricket import WORLD
 from spectator.environments.cricket.environment import REFUSED_IN_A_ROW, CricketEnvironment, step_cap
@@ -16,8 +18,9 @@ from spectator.environments.cricket.grading.reward import expected_share
 from spectator.episodes.run.pacing import Pace
 from spectator.episodes.run.plan import EpisodeRequest, plan_episode
 from spectator.episodes.single_agent import SingleAgent
-from spectator.errors import InvalidRequest
+from spectator.errors import ConfigurationError, InvalidRequest
 from spectator.observations import Observation
+from spectator.steppers import remote_world
 from tests.environments.cricket.playing import advance, begin, captain, play, tools_of
 
 
@@ -203,3 +206,17 @@ def test_validity_falls_with_every_refusal_and_never_runs_out() -> None:
 
 def test_the_world_in_the_catalogue_is_the_one_that_is_played() -> None:
     assert load_world("cricket").profiles == WORLD.profiles
+
+
+def test_profiles_that_options_change_travel_to_clients_of_the_server() -> None:
+    schema = asyncio.run(WireWorlds().get("cricket")).schemas().action
+    told = remote_world._profiles(schema)
+    assert [options for options, _ in told] == [dict(options) for options, _ in WORLD.profiles]
+    assert all(profile.rewards == "step" and profile.reward_min is None for _, profile in told)
+    assert schema["x-profile"]["rewards"] == "end"
+
+
+@pytest.mark.parametrize("told", [[{"options": {}}], [7], 7, [{"options": {}, "profile": {"rewards": "x"}}]])
+def test_profiles_that_cannot_be_read_are_refused(told: Any) -> None:
+    with pytest.raises(ConfigurationError, match="x-profiles"):
+        remote_world._profiles({"x-profiles": told})

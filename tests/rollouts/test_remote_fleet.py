@@ -18,12 +18,12 @@ from aiohttp import web
 
 from spectator.errors import ConfigurationError
 from spectator.rollouts.deadlines import Deadlines
+from tests import serving
 from tests.llm.brains import Said, counter, last_content
 from tests.llm.endpoints import endpoint
 from tests.llm.fake_server import FakeModelServer
 from tests.rollouts.pooled_server import PooledServer
 from tests.rollouts.test_fleet import decisions, recorded, request, run
-from tests.serving import serve_process
 
 TURNS = 3
 
@@ -107,8 +107,8 @@ def test_trimming_and_turn_caps_hold_there_too(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def openenv(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of our own OpenEnv server, which runs as a process of its own."""
-    with serve_process(tmp_path_factory.mktemp("server")) as running:
+    """The address of our own OpenEnv server."""
+    with serving.serve(serving.test_settings(tmp_path_factory.mktemp("server"))) as running:
         yield running.base_url
 
 

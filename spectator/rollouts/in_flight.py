@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, Protocol
 
@@ -116,7 +115,7 @@ class InPlay(Protocol):
         ...
 
     @property
-    def in_flight(self) -> Sequence[InFlight]:
+    def in_flight(self) -> list[InFlight]:
         """Those that are being played, oldest first."""
         ...
 

@@ -63,7 +63,7 @@ class LocalLauncher:
             await asyncio.to_thread(process.start)
         ours.setblocking(False)
         loop = asyncio.get_running_loop()
-        await loop.create_connection(lambda: link, sock=ours)
+        await loop.create_unix_connection(lambda: link, sock=ours)
         return LocalWorker(process)
 
     async def aclose(self) -> None:

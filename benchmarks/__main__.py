@@ -13,6 +13,7 @@ from benchmarks import (
     holding,
     journal,
     kills,
+    kills_rollouts,
     leaderboard,
     live,
     rollouts,
@@ -30,6 +31,7 @@ PARTS: Final[Mapping[str, Callable[[], Iterable[Figure]]]] = {
     "voice": lambda: asyncio.run(voice.measure()),
     "leaderboard": leaderboard.measure,
     "kills": kills.measure,
+    "kills_rollouts": kills_rollouts.measure,
     "corruption": corruption.measure,
     "soak": soak.measure,
     "journal": journal.measure,
@@ -38,7 +40,7 @@ PARTS: Final[Mapping[str, Callable[[], Iterable[Figure]]]] = {
     "rollouts": rollouts.measure,
 }
 
-LONG: Final = {"corruption", "kills", "soak"}
+LONG: Final = {"corruption", "kills", "kills_rollouts", "soak"}
 """Parts that run only when they are named, for they take many minutes."""
 
 

@@ -1,0 +1,292 @@
+"""The proof that no death robs a fleet: ``python -m benchmarks kills_rollouts`` kills at random moments.
+
+A run of ``spectator rollouts run --workers`` is killed, its workers, and the server of its environments, by
+SIGKILL, while it plays and while it starts. The finished episodes, what they decided and what they earned are
+then compared with those of a run that nobody disturbed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import random
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import sha256
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
+
+from benchmarks.figures import Figure
+from benchmarks.scripted_model import scripted_model
+from spectator.journal.base import EpisodeFilter, EpisodeSummary
+from spectator.journal.stores.sqlite import SqlJournal
+
+RUN_SHARE: Final = 0.04
+"""Share of the kills that hit the run itself; its start takes seconds."""
+
+SERVER_SHARE: Final = 0.04
+"""Share that hit the server of the environments, where there is one."""
+
+PATIENCE_S: Final = 1800.0
+"""How long a run may take to be over, on a machine that does much else."""
+
+
+@dataclass(slots=True)
+class Fleet:
+    """A run in a process of its own, with what it needs.
+
+    Args:
+        arguments: Of ``spectator rollouts run``, without its folder.
+        folder: Its folder.
+        server: Serves its environments; ``None`` where they are the run's own.
+    """
+
+    arguments: Sequence[str]
+    folder: Path
+    server: EnvironmentServer | None = None
+    process: subprocess.Popen[bytes] | None = None
+    killed: Counter[str] = field(default_factory=Counter)
+
+    def start(self) -> None:
+        """Start it, or go on with it."""
+        command = [sys.executable, "-m", "spectator.cli", "rollouts", "run", *self.arguments]
+        out = (self.folder.parent / f"{self.folder.name}.log").open("ab")
+        with out:
+            self.process = subprocess.Popen(
+                [*command, "--out", str(self.folder)], stdout=out, stderr=subprocess.STDOUT
+            )
+
+    @property
+    def over(self) -> bool:
+        """Whether it has ended by itself."""
+        return self.process is not None and self.process.poll() is not None
+
+    def kill(self, chance: random.Random) -> None:
+        """Kill one of its processes."""
+        assert self.process is not None
+        draw = chance.random()
+        workers = descendants(self.process.pid, 2)
+        if self.server is not None and draw < SERVER_SHARE:
+            self.server.kill()
+            self.server.start()
+            self.killed["server"] += 1
+        elif draw > 1 - RUN_SHARE or not workers:
+            self.process.kill()
+            self.process.wait()
+            self.killed["run"] += 1
+            self.start()
+        elif end(chance.choice(workers)):
+            self.killed["worker"] += 1
+
+    def finish(self) -> int:
+        """Wait for its end; its exit code."""
+        assert self.process is not None
+        return self.process.wait(PATIENCE_S)
+
+
+@dataclass(slots=True)
+class EnvironmentServer:
+    """A pooled server of environments, in a process of its own, always at the same address.
+
+    Args:
+        places: Environments at once.
+        turns: Questions in each.
+    """
+
+    places: int
+    turns: int
+    port: int = 0
+    process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        """Address of its environment."""
+        return f"http://127.0.0.1:{self.port}/qa"
+
+    def start(self) -> None:
+        """Start it, and wait until it listens."""
+        if not self.port:
+            with socket.create_server(("127.0.0.1", 0)) as free:
+                self.port = free.getsockname()[1]
+        settings = [str(self.port), str(self.places), str(self.turns), "0.01"]
+        self.process = subprocess.Popen([sys.executable, "-m", "tests.rollouts.pooled_server", *settings])
+        limit = time.monotonic() + 60
+        while time.monotonic() < limit:
+            try:
+                urllib.request.urlopen(f"http://127.0.0.1:{self.port}/envs", timeout=5).close()
+                return
+            except OSError:
+                time.sleep(0.02)
+        raise RuntimeError("the server of the environments did not start")
+
+    def kill(self) -> None:
+        """Kill it."""
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait()
+
+
+def descendants(pid: int, depth: int) -> list[int]:
+    """Processes so many generations below ``pid``: workers are children of the process that forks them."""
+    parents = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = stat.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        parents[int(stat.parent.name)] = int(fields[1])
+    found = [pid]
+    for _ in range(depth):
+        found = [child for child, parent in parents.items() if parent in found]
+    return found
+
+
+def end(pid: int) -> bool:
+    """Kill a process; whether it was there."""
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+async def outcome(folder: Path) -> tuple[str, int]:
+    """What a run came to: a digest of what was decided and earned in its finished episodes, and how many.
+
+    Raises:
+        RuntimeError: A death left a verdict, an episode finished twice, or a lease is left.
+    """
+    journal = await SqlJournal.open(f"sqlite:///{folder / 'journal.db'}", writable=False)
+    finished: list[str] = []
+    wrong: Counter[str] = Counter()
+    try:
+        before = None
+        while page := await journal.episodes(EpisodeFilter(limit=500, before=before)):
+            before = page[-1].episode_id
+            for summary in page:
+                if summary.reason == "finished":
+                    finished.append(await _told(journal, summary))
+                elif summary.reason != "environment_error":
+                    wrong[str(summary.reason)] += 1
+        left = len(await journal.leases())
+    finally:
+        await journal.aclose()
+    if wrong or left:
+        raise RuntimeError(f"{left} leases are left, and ends that are no verdict: {dict(wrong)}")
+    return sha256("\n".join(sorted(finished)).encode()).hexdigest(), len(finished)
+
+
+async def _told(journal: SqlJournal, summary: EpisodeSummary) -> str:
+    made = [one.event.data for one in await journal.read(summary.episode_id) if one.type == "decision.made"]
+    actions = [[one["actor"], one["source"], one["action"]] for one in made]
+    return json.dumps([summary.group_id, summary.seed, summary.score, actions], sort_keys=True)
+
+
+def disturb(fleet: Fleet, kills: int, every_s: float, chance: random.Random) -> int:
+    """Kill ``kills`` times while ``fleet`` plays; how often it could be done before it was over."""
+    fleet.start()
+    while sum(fleet.killed.values()) < kills and not fleet.over:
+        time.sleep(chance.uniform(0.0, 2 * every_s))
+        if not fleet.over:
+            fleet.kill(chance)
+    return sum(fleet.killed.values())
+
+
+def compare(
+    arguments: Sequence[str],
+    episodes: int,
+    kills: int,
+    *,
+    every_s: float,
+    seed: int = 1,
+    server: EnvironmentServer | None = None,
+    latency_s: float = 0.02,
+) -> tuple[Counter[str], float]:
+    """Play a run twice, once undisturbed; what was killed, and the seconds that the other one took.
+
+    Args:
+        arguments: Of ``spectator rollouts run``, without model, folder and number of episodes.
+        episodes: Episodes in all.
+        kills: How often something is killed.
+        every_s: Mean seconds between two kills.
+        seed: Of the moments and the victims.
+        server: Serves the environments; ``None`` where they are the run's own.
+        latency_s: What an answer of the model takes.
+
+    Raises:
+        RuntimeError: The two are not equal, or not all kills could be done.
+    """
+    with TemporaryDirectory(prefix="spectator-kills-") as data, scripted_model(latency_s) as base_url:
+        asked = [*arguments, "--base-url", base_url, "--model", "scripted", "--episodes", str(episodes)]
+        asked += ["--attempts", "100", "--workers", "2", "--startup-jitter", "0"]
+        folder = Path(data)
+        try:
+            if server is not None:
+                server.start()
+                asked += ["--env", server.url]
+            whole = Fleet(asked, folder / "whole")
+            whole.start()
+            codes = [whole.finish()]
+            killed = Fleet(asked, folder / "killed", server)
+            began = time.monotonic()
+            done = disturb(killed, kills, every_s, random.Random(seed))
+            codes.append(killed.finish())
+            took_s = time.monotonic() - began
+        finally:
+            if server is not None:
+                server.kill()
+        if codes != [0, 0] or done < kills:
+            log = (folder / "killed.log").read_text(errors="replace")[-2000:]
+            raise RuntimeError(f"exit codes {codes}, {done} of {kills} kills: {log}")
+        unbroken, broken = (asyncio.run(outcome(folder / name)) for name in ("whole", "killed"))
+        if unbroken != broken or unbroken[1] != episodes:
+            raise RuntimeError(f"unbroken {unbroken}, killed {broken}, asked for {episodes}")
+    return killed.killed, took_s
+
+
+def _figure(name: str, episodes: int, killed: Counter[str], took_s: float) -> Figure:
+    what = ", ".join(f"{count} {victim}" for victim, count in sorted(killed.items()))
+    value = f"{episodes:,} finished, equal digests, in {took_s:,.0f} s; killed: {what}"
+    return Figure(f"{name}, kill -9 {sum(killed.values()):,} times", value, "equal to an unbroken run", "-")
+
+
+def sessions(kills: int = 1000, episodes: int = 512, *, every_s: float = 0.4) -> Figure:
+    """Sessions on a pooled server: the run, its workers and that server are killed."""
+    server = EnvironmentServer(places=64, turns=max(6, kills // 6))
+    killed, took_s = compare(
+        ["--concurrency", "64", "--group-size", "8", "--env-wait", "600"],
+        episodes, kills, every_s=every_s, server=server,
+    )  # fmt: skip
+    return _figure(f"{episodes} sessions on a server of environments", episodes, killed, took_s)
+
+
+def cricket(kills: int = 100, episodes: int = 2000, *, every_s: float = 2.0) -> Figure:
+    """Short cricket matches: the run and its workers are killed."""
+    killed, took_s = compare(
+        ["--env", "cricket", "--option", "max_overs=1", "--option", "decisions=over", "--concurrency", "64", "--group-size", "8"],
+        episodes, kills, every_s=every_s,
+    )  # fmt: skip
+    return _figure(f"{episodes:,} cricket episodes of one over", episodes, killed, took_s)
+
+
+PARTS: Final[Mapping[str, Callable[[], Figure]]] = {"sessions": sessions, "cricket": cricket}
+
+
+def measure() -> Iterator[Figure]:
+    """The figures."""
+    for part in PARTS.values():
+        yield part()
+
+
+if __name__ == "__main__":
+    for wanted in sys.argv[1:] or PARTS:
+        print(PARTS[wanted]().row(), flush=True)

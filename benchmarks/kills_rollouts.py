@@ -272,7 +272,10 @@ def sessions(kills: int = 1000, episodes: int = 512, *, every_s: float = 0.4) ->
 def cricket(kills: int = 100, episodes: int = 2000, *, every_s: float = 2.0) -> Figure:
     """Short cricket matches: the run and its workers are killed."""
     killed, took_s = compare(
-        ["--env", "cricket", "--option", "max_overs=1", "--option", "decisions=over", "--concurrency", "64", "--group-size", "8"],
+        [
+            "--env", "cricket", "--option", "max_overs=1", "--option", "decisions=over",
+            "--concurrency", "64", "--group-size", "8",
+        ],
         episodes, kills, every_s=every_s,
     )  # fmt: skip
     return _figure(f"{episodes:,} cricket episodes of one over", episodes, killed, took_s)

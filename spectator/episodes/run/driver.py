@@ -352,8 +352,9 @@ class Driver:
         return stepped, facts_of_step(actor, decided, stepped, took, self._refusals), calls
 
     async def _in_world(self, answer: Coroutine[Any, Any, Stepped], *, beginning: bool = False) -> Stepped:
+        waiting = self._control.waiting if self._inline is None else self._waiting
         try:
-            async with self._waiting():
+            async with waiting():
                 stepped = await answer
         finally:
             answer.close()

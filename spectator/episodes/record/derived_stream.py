@@ -42,7 +42,7 @@ from spectator.model_calls import ModelCall
 
 logger = logging.getLogger(__name__)
 
-UNRECORDED_STEPS: Final = 64
+UNRECORDED_STEPS: Final = 32
 """Steps of an episode that may wait for the journal; the next one waits for them."""
 
 

@@ -79,12 +79,12 @@ class Fleet:
             self.server.kill()
             self.server.start()
             self.killed["server"] += 1
-        elif draw > 1 - RUN_SHARE or not workers:
+        elif draw > 1 - RUN_SHARE:
             self.process.kill()
             self.process.wait()
             self.killed["run"] += 1
             self.start()
-        elif end(chance.choice(workers)):
+        elif workers and end(chance.choice(workers)):
             self.killed["worker"] += 1
 
     def finish(self) -> int:

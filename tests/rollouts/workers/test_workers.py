@@ -6,6 +6,8 @@ import asyncio
 import os
 import signal
 import sqlite3
+import subprocess
+import sys
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import closing, suppress
@@ -133,10 +135,10 @@ def test_workers_play_what_one_process_plays_and_ask_as_often(tmp_path: Path) ->
     assert_equal_to(unbroken, tmp_path / "workers", 12)
 
 
-async def further(desk: Desk, count: int) -> None:
+async def further(desk: Desk, count: int, *, or_finished: bool = False) -> None:
     """Wait for so many turns more."""
     wanted = turns(desk) + count
-    await until(lambda: turns(desk) >= wanted)
+    await until(lambda: turns(desk) >= wanted or (or_finished and desk.finished))
 
 
 def started(launcher: Watched, count: int) -> bool:
@@ -206,3 +208,48 @@ def test_a_stopped_worker_is_deposed_and_refused_when_it_wakes(tmp_path: Path) -
     assert (report.over, report.halted) == (24, None)
     assert desk.refused >= 1
     assert_equal_to(unbroken, tmp_path / "stopped", 24)
+
+
+def workers_of(pid: int) -> list[int]:
+    """The workers of a run: its grandchildren, by way of the process that forks them."""
+    found = [pid]
+    for _ in range(2):
+        told = subprocess.run(
+            ["ps", "-o", "pid=", "--ppid", ",".join(map(str, found))],
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        found = [int(one) for one in told.stdout.split()]
+    return found
+
+
+def wait_until(true: Callable[[], bool], limit_s: float = 60.0) -> None:
+    asyncio.run(until(true, limit_s))
+
+
+def test_a_killed_run_takes_its_workers_along_and_the_same_command_finishes(tmp_path: Path) -> None:
+    with endpoint(counter, [Mode.SLOW], pause_s=0.02) as fake:
+        asked = request(fake, episodes=40, group_size=4, options={"turns": 6})
+        command = [
+            sys.executable, "-m", "spectator.cli", "rollouts", "run", "--env", "counting",
+            "--option", "turns=6", "--base-url", fake.base_url, "--model", "m-1", "--episodes", "40",
+            "--group-size", "4", "--concurrency", "8", "--workers", "2", "--startup-jitter", "0",
+            "--out", str(tmp_path / "killed"),
+        ]  # fmt: skip
+        unbroken = whole(fake, asked, tmp_path / "whole")
+        began = len(fake.received)
+        running = subprocess.Popen(command)
+        wait_until(lambda: len(fake.received) > began + 40)
+        workers = workers_of(running.pid)
+        assert len(workers) == 2
+        running.kill()
+        running.wait(20)
+        wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in workers), 10.0)
+        assert leases(tmp_path / "killed"), "a killed run cannot clean up"
+        finished = subprocess.run([*command, "--resume"], capture_output=True, text=True, check=False)
+        assert finished.returncode == 0, finished.stderr
+        assert "40 of 40 episodes are over" in finished.stdout
+        status = subprocess.run(
+            [*command[:4], "status", str(tmp_path / "killed")], capture_output=True, text=True, check=True
+        )
+        assert "40" in status.stdout
+    assert_equal_to(unbroken, tmp_path / "killed", 40)

@@ -132,9 +132,15 @@ class EpisodeLog(Protocol):
         ...
 
     async def read(
-        self, episode_id: str, *, after_seq: int = 0, limit: int | None = None
+        self, episode_id: str, *, after_seq: int = 0, limit: int | None = None, checked: bool = True
     ) -> list[RecordedEvent]:
         """Events of an episode with ``seq > after_seq``, in order, in the encoding they were recorded in.
+
+        Args:
+            episode_id: Which.
+            after_seq: Only later ones.
+            limit: At most so many.
+            checked: Whether they are held against the chain; whoever plays them again does so otherwise.
 
         Raises:
             EpisodeDamaged: One is missing, or not as it was recorded.

@@ -144,7 +144,7 @@ class AttemptPlayer:
 
     async def _play_on(self, attempt: Attempt, venue: Venue, own: OwnDecisions) -> EpisodeEnded | None:
         """Play on what was left; what cannot be is ended, so that it is tried again from its beginning."""
-        left = await self._journal.read(attempt.episode_id)
+        left = await self._journal.read(attempt.episode_id, checked=False)
         own.recall(left)
         try:
             return await play_on(left, venue)

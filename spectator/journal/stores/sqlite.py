@@ -155,10 +155,12 @@ class SqlJournal:
         return await self._writing().run(work)
 
     async def read(
-        self, episode_id: str, *, after_seq: int = 0, limit: int | None = None
+        self, episode_id: str, *, after_seq: int = 0, limit: int | None = None, checked: bool = True
     ) -> list[RecordedEvent]:
         """Events of an episode with ``seq > after_seq``, in order."""
-        texts = await self._query(lambda connection: _texts(connection, episode_id, after_seq, limit))
+        texts = await self._query(
+            lambda connection: _texts(connection, episode_id, after_seq, limit, checked=checked)
+        )
         try:
             return [decode(text) for text in texts]
         except ValueError as error:
@@ -349,8 +351,10 @@ def _rewrite(connection: Connection) -> None:
         run_to_its_end(connection, statement)
 
 
-def _texts(connection: Connection, episode_id: str, after_seq: int, limit: int | None) -> list[str]:
-    """The events after ``after_seq``, none missing and each as it was recorded.
+def _texts(
+    connection: Connection, episode_id: str, after_seq: int, limit: int | None, *, checked: bool = True
+) -> list[str]:
+    """The events after ``after_seq``; if they are ``checked``, none missing and each as it was recorded.
 
     Raises:
         EpisodeDamaged: One is missing, or does not fit its digest.
@@ -368,7 +372,7 @@ def _texts(connection: Connection, episode_id: str, after_seq: int, limit: int |
     else:
         digest = GENESIS if after_seq <= 0 else None
     seq, wrong = _followed(rows, max(after_seq, 0), digest)
-    if known is not None:  # else it is being removed
+    if checked and known is not None:  # else it is being removed
         head = max(known.end_seq or 0, known.head_seq or 0)
         if not wrong and seq < head and (limit is None or len(rows) < limit):
             wrong = f"events {seq + 1} to {head} are missing from the record"

@@ -271,7 +271,7 @@ class Desk:
         leases = await self._leases.take(member.name, ids, expires_ms=self._expires_ms())
         granted = []
         for attempt, lease in zip(attempts, leases, strict=True):
-            recorded = await self._journal.read(attempt.episode_id)
+            recorded = await self._journal.read(attempt.episode_id, checked=False)
             attempt = replace(attempt, begun=bool(recorded))
             now = self._clock.monotonic()
             flight = InFlight(attempt.episode_id, member.number, now, attempt.attempt, moved_s=now)
@@ -343,9 +343,10 @@ class Desk:
     async def _read(self, question: Read) -> Any:
         if question.what == "calls":
             return [call async for call in self._journal.calls(question.episode_id)]
-        return await self._journal.texts(
-            question.episode_id, after_seq=question.after_seq, limit=question.limit
+        recorded = await self._journal.read(
+            question.episode_id, after_seq=question.after_seq, limit=question.limit, checked=False
         )
+        return [one.text for one in recorded]
 
     async def _played(self, member: Member, played: AttemptOver) -> None:
         member.calls.pop(played.fence, None)

@@ -200,9 +200,9 @@ class LeasedLog:
         await self._ask(Append(self._next(), fence, texts, calls.packed(attachments)))
 
     async def read(
-        self, episode_id: str, *, after_seq: int = 0, limit: int | None = None
+        self, episode_id: str, *, after_seq: int = 0, limit: int | None = None, checked: bool = True
     ) -> list[RecordedEvent]:
-        """See :meth:`spectator.journal.base.EpisodeLog.read`."""
+        """See :meth:`spectator.journal.base.EpisodeLog.read`; nothing is checked on the way to a worker."""
         texts = await self._ask(Read(self._next(), episode_id, "events", after_seq, limit))
         return [decode(text) for text in texts]
 

@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := -m pip install --quiet --disable-pip-version-check --no-compile
 
-.PHONY: install run test check format openenv-venv edges-venv bench clean
+.PHONY: install run test check format openenv-venv edges-venv ray-venv bench clean
 
 # All that development needs. `make run` makes do with less, so that a first page is soon there.
 install: $(VENV)/.test
@@ -32,6 +32,14 @@ openenv-venv: .venv-openenv/.installed
 	  $$($(PYTHON) -c 'import tomllib; extras = tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]; print(*extras["openenv"], *extras["consumers"])')
 	touch $@
 
+# Ray, which starts workers on other machines, is large and has its own ideas of versions.
+ray-venv: .venv-ray/.installed
+
+.venv-ray/.installed: pyproject.toml $(VENV)/.test
+	test -x .venv-ray/bin/python || $(PYTHON) -m venv .venv-ray
+	.venv-ray/bin/python $(PIP) --editable '.[ray]'
+	touch $@
+
 # Both ends of the ranges of uvicorn and websockets, whose private names viewers' connections use.
 edges-venv: .venv-edges/.installed
 
@@ -48,7 +56,7 @@ check: install
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
-test: check openenv-venv edges-venv
+test: check openenv-venv edges-venv ray-venv
 	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile
 
 format: install
@@ -59,4 +67,4 @@ bench: install
 	$(BIN)/python -m benchmarks
 
 clean:
-	rm -rf $(VENV) .venv-openenv .venv-edges build *.egg-info
+	rm -rf $(VENV) .venv-openenv .venv-edges .venv-ray build *.egg-info

@@ -24,6 +24,7 @@ INSTALL = {
     "node": "apt-get install nodejs",
     "openenv": "make openenv-venv",
     "both ends of the ranges": "make edges-venv",
+    "ray": "make ray-venv",
     "espeak-ng": "apt-get install espeak-ng",
     "the compiled loop": "apt-get install gcc python3-dev; touch pyproject.toml; make install",
 }
@@ -57,6 +58,13 @@ def openenv_python() -> str:
     """The interpreter of the virtual environment that holds the official ``openenv`` package."""
     python = ROOT / ".venv-openenv" / "bin" / "python"
     return require("openenv", str(python) if python.exists() else None)
+
+
+@pytest.fixture(scope="session")
+def ray_python() -> str:
+    """The interpreter of the virtual environment that holds Ray, and this package."""
+    python = ROOT / ".venv-ray" / "bin" / "python"
+    return require("ray", str(python) if python.exists() else None)
 
 
 @pytest.fixture(scope="session")

@@ -30,6 +30,7 @@ class RayLauncher:
     def __init__(self, address: str) -> None:
         self._address = address
         self._ray: Any = None
+        self._opening = asyncio.Lock()
         self._door: Door | None = None
         self._play: Any = None
         self._host = ""
@@ -42,11 +43,9 @@ class RayLauncher:
         Raises:
             ConfigurationError: Ray is not installed, or there is no cluster at the address.
         """
-        if self._door is None:
-            await asyncio.to_thread(self._connect)
-            self._door = await Door.open(self._host, self._key)
-        self._door.expect(link)
-        started = self._play.remote(self._host, self._door.port, self._key, link.name)
+        door = await self._opened()
+        door.expect(link)
+        started = self._play.remote(self._host, door.port, self._key, link.name)
         return RayWorker(self._ray, started, link)
 
     async def aclose(self) -> None:
@@ -55,6 +54,14 @@ class RayLauncher:
             self._door.close()
         if self._began:
             await asyncio.to_thread(self._ray.shutdown)
+
+    async def _opened(self) -> Door:
+        """The door, opened by the first of all workers that are launched at once."""
+        async with self._opening:
+            if self._door is None:
+                await asyncio.to_thread(self._connect)
+                self._door = await Door.open(self._host, self._key)
+            return self._door
 
     def _connect(self) -> None:
         try:

@@ -362,6 +362,7 @@ def main(arguments: list[str]) -> None:
             for file, function in trip.steps if arguments else ():
                 print(f"    {file}:{function}")
     sys.setprofile(None)
+    threading.setprofile(None)
 
 
 if __name__ == "__main__":

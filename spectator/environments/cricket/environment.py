@@ -190,7 +190,7 @@ class CricketEnvironment:
         self._game: Game | None = None
         self._squads: dict[Side, Any] = {}
         self._legal: tuple[str, ...] = ()
-        self._steps = 0
+        self._steps = self._step_cap = 0
         self._account: DecisionAccount | None = None
         self._paid = 0.0
         self._graded_at: tuple[int, ...] = ()
@@ -210,8 +210,8 @@ class CricketEnvironment:
         if actor is None:
             return self._observe(Refusal("episode.over", "The match is over; reset to play again."))
         self._steps += 1
-        if self._steps > step_cap(self._options):
-            return self._cut_short(f"cut short after {step_cap(self._options)} turns")
+        if self._steps > self._step_cap:
+            return self._cut_short(f"cut short after {self._step_cap} turns")
         refusal = self._use(game, actor, action)
         if refusal is not None:
             captain = game.captains[actor]
@@ -267,7 +267,7 @@ class CricketEnvironment:
         return self._game
 
     def _take(self, game: Game) -> None:
-        self._game, self._graded_at = game, ()
+        self._game, self._graded_at, self._step_cap = game, (), step_cap(self._options)
         self._account = game.account if isinstance(game.account, DecisionAccount) else None
         self._squads = {
             side: {

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from functools import cache
 from typing import Final, Literal, NamedTuple
 
 from spectator.environments.cricket.ball.vocabulary import LENGTHS, LINES, SHOTS, FieldShape
@@ -92,19 +91,17 @@ def draw_conditions(rng: random.Random) -> Conditions:
     return Conditions(pitch, evening)
 
 
-def kind_of_bowling(spin: bool) -> float:
-    """Weight of what distinguishes spin from pace: 0.62 for spin, -0.38 for pace, 0 over all balls."""
-    return 1.0 - SPIN_SHARE if spin else -SPIN_SHARE
+KIND_OF_BOWLING: Final = {False: -SPIN_SHARE, True: 1.0 - SPIN_SHARE}
+"""Weight of what distinguishes spin (``True``) from pace: 0.62 and -0.38, 0 over all balls."""
 
 
-@cache
 def condition_runs(conditions: Conditions, spin: bool, second: bool) -> float:
     """Log ratio of runs by pitch and evening, against this kind of bowling.
 
     >>> round(condition_runs(Conditions("dry", "dew"), spin=True, second=False), 4)
     -0.0434
     """
-    kind = kind_of_bowling(spin)
+    kind = KIND_OF_BOWLING[spin]
     runs = PITCH_RUNS * kind * {"green": 1.0, "even": 0.0, "dry": -1.0}[conditions.pitch]
     if second:
         way = {"wearing": -1.0, "even": 0.0, "dew": 1.0}[conditions.evening]
@@ -112,10 +109,19 @@ def condition_runs(conditions: Conditions, spin: bool, second: bool) -> float:
     return runs
 
 
+_CONDITION_RUNS: Final = {
+    (pitch, evening, spin, second): condition_runs(Conditions(pitch, evening), spin, second)
+    for pitch in PITCHES
+    for evening in EVENINGS
+    for spin in (False, True)
+    for second in (False, True)
+}
+
+
 def match_up(striker: Player, bowler: Player, conditions: Conditions, second: bool) -> float:
     """Log ratio of runs that this batter makes off this bowler today, beside what both are on average."""
     spin = bowler.bowls != "pace"
-    return striker.bat_spin * kind_of_bowling(spin) + condition_runs(conditions, spin, second)
+    return striker.bat_spin * KIND_OF_BOWLING[spin] + _CONDITION_RUNS[(*conditions, spin, second)]
 
 
 def out_of_place(order: int, place: int) -> float:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import product
 from typing import Final, NamedTuple
 
 from spectator.environments.cricket.ball.fielding import (
@@ -86,6 +87,8 @@ class PlanEffects:
         self._means: dict[tuple[DeliveryPlan, str | None, int, int], Levers] = {}
         self._fields: dict[tuple[FieldShape, bool, int, int, int, str | None, bool], FieldEffect] = {}
         self._mixed: dict[tuple[FieldShape, bool, int, int, DeliveryPlan, str | None, bool], Levers] = {}
+        for phase, kind in product(range(3), range(2)):
+            self.delivery(HABIT, phase, kind)
 
     def delivery(self, plan: DeliveryPlan, phase: int, kind: int) -> PlannedDelivery:
         """Where a plan, or habit, pitches the ball."""

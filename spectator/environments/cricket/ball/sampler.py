@@ -6,7 +6,7 @@ import math
 import random
 from bisect import bisect
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from spectator.environments.cricket.ball.matchups import (
     WICKET_FIT,
@@ -45,7 +45,7 @@ from spectator.environments.cricket.ball.tables import (
     effect_scale,
     format_levers,
     people_weights,
-    place_of,
+    places_of,
     rate_place,
     rhythm,
 )
@@ -57,6 +57,18 @@ _MOST_MOVED: Final = 0.9
 """Largest part of the boundaries, or dots, of a ball that a payment takes."""
 NEW_BATTER_BALLS: Final = 6
 """Balls faced until a batter no longer counts as new to the close catchers."""
+
+
+class _Format(NamedTuple):
+    """What a format does to every ball of it.
+
+    Args:
+        styles: By over and bowling style, see :attr:`.prices.BallPrices.styles`.
+        levers: In a first innings and in a chase, out of the powerplay and in it, by valid balls bowled.
+    """
+
+    styles: tuple[tuple[float, ...], ...]
+    levers: tuple[tuple[tuple[Levers, ...], ...], ...]
 
 
 class BallModel:
@@ -76,7 +88,6 @@ class BallModel:
     """
 
     __slots__ = (
-        "_centred",
         "_details",
         "_formats",
         "_level",
@@ -90,11 +101,10 @@ class BallModel:
     def __init__(self, tables: Tables, level: float | None = None) -> None:
         self._tables = tables
         self._level = level_shift(tables, level)
-        self._formats: dict[tuple[int, int, bool, bool], Levers] = {}
+        self._formats: dict[tuple[int, int], _Format] = {}
         self._details = OutcomeTables(tables.details)
         self._people = people_weights(tables)
         self._plans = PlanEffects(tables)
-        self._centred: dict[tuple[int, int], tuple[tuple[float, ...], ...]] = {}
         self._prices: dict[tuple[int, bool], BallPrices] = {}
         self._tracker = BallTracker(self._plans)
 
@@ -173,7 +183,7 @@ class BallModel:
 
     def _place(self, at: Situation) -> tuple[int, int, int]:
         """Phase, over of a 20-over innings and kind of bowling."""
-        phase, over = place_of(at.innings_balls, at.balls_bowled, at.powerplay)
+        phase, over = places_of(at.innings_balls, at.powerplay)[at.balls_bowled]
         return phase, over, 0 if at.bowler.bowls == "pace" else 1
 
     @staticmethod
@@ -191,11 +201,12 @@ class BallModel:
         """Unnormalised probabilities of the categories when nobody asks for anything."""
         tables, striker, bowler = self._tables, at.striker, at.bowler
         base = self._base(at, over)
+        format = self._formats.get((at.innings_balls, at.wickets_limit)) or self._take_up(at)
         hand = 2 * STYLE_INDEX[bowler.style] + (striker.bats == "left")
         who = self._people[phase][striker.order - 1][bisect(_SET_STEPS, at.striker_balls)][hand]
         effect = at.effect if at.innings_balls == FULL_BALLS else at.effect * effect_scale(at.innings_balls)
         favour = match_up(striker, bowler, at.conditions, at.second)
-        favour += self._styles(at)[at.balls_bowled // 6][STYLE_INDEX[bowler.style]]
+        favour += format.styles[at.balls_bowled // 6][STYLE_INDEX[bowler.style]]
         if at.place and at.wickets_limit != SUPER_OVER.wickets:
             favour -= out_of_place(striker.order, at.place)
         shift = tables.skill_gain * (math.log(striker.bat_runs * bowler.bowl_runs) + favour) + effect
@@ -208,7 +219,8 @@ class BallModel:
         )  # fmt: skip
         one = two = four = six = wide = 1.0
         if at.innings_balls != FULL_BALLS:
-            dot_by_format, one, two, four, six, out_by_format, wide = self._format(at)
+            levers = format.levers[at.runs_required is not None][at.powerplay][at.balls_bowled]
+            dot_by_format, one, two, four, six, out_by_format, wide = levers
             dot *= dot_by_format
             wicket *= out_by_format
         return [
@@ -265,12 +277,21 @@ class BallModel:
             fit += intent_fit(at.aggression, at.attack, favour)
         return fit
 
-    def _styles(self, at: Situation) -> tuple[tuple[float, ...], ...]:
-        key = (at.innings_balls, at.wickets_limit)
-        known = self._centred.get(key)
-        if known is None:
-            prices = self.prices(at.innings_balls, super_over=at.wickets_limit == SUPER_OVER.wickets)
-            known = self._centred[key] = prices.styles
+    def _take_up(self, at: Situation) -> _Format:
+        """Work out, once, what the format of a ball does."""
+        balls = at.innings_balls
+        prices = self.prices(balls, super_over=at.wickets_limit == SUPER_OVER.wickets)
+        levers = tuple(
+            tuple(
+                tuple(
+                    format_levers(self._tables, balls, ball, powerplay, chasing) or (1.0,) * 7
+                    for ball in range(balls)
+                )
+                for powerplay in (False, True)
+            )
+            for chasing in (False, True)
+        )
+        known = self._formats[balls, at.wickets_limit] = _Format(prices.styles, levers)
         return known
 
     def _base(self, at: Situation, over: int) -> Weights:
@@ -294,13 +315,6 @@ class BallModel:
             new = at.striker_balls < NEW_BATTER_BALLS
             parts.append(plans.field_levers(at.field, at.powerplay, phase, kind, habit, at.shot, new))
         return [math.prod(values) for values in zip(*parts, strict=True)]
-
-    def _format(self, at: Situation) -> Levers:
-        key = (at.innings_balls, at.balls_bowled, at.powerplay, at.runs_required is not None)
-        known = self._formats.get(key)
-        if known is None:
-            known = self._formats[key] = format_levers(self._tables, *key) or (1.0,) * 7
-        return known
 
 
 def _levered(chances: list[float], levers: Sequence[float]) -> list[float]:

@@ -145,10 +145,10 @@ def phase_of(over: int) -> int:
 
 
 @functools.cache
-def place_of(innings_balls: int, balls_bowled: int, powerplay: bool) -> tuple[int, int]:
-    """Phase, and over of a 20-over innings, that a ball belongs to; see `over_like`."""
-    over = over_like(innings_balls, balls_bowled, powerplay)
-    return phase_of(over), over
+def places_of(innings_balls: int, powerplay: bool) -> tuple[tuple[int, int], ...]:
+    """Phase, and over of a 20-over innings, that each ball of an innings belongs to; see `over_like`."""
+    overs = (over_like(innings_balls, bowled, powerplay) for bowled in range(innings_balls))
+    return tuple((phase_of(over), over) for over in overs)
 
 
 @functools.cache

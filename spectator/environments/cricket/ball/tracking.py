@@ -158,7 +158,10 @@ class BallTracker:
         (phase, kind, _, category), (how, who, _, where) = place, draws
         out = ball.dismissal
         hit = _HIT_OF_BAT[ball.bat] if category != WICKET else (5 if how < SKIED else 0)
-        zone = bisect(self._zones_of(at, phase, kind, line)[hit], where) + 1
+        zones = self._zones[phase][kind][line]
+        if at.field.fielders:
+            zones = self._plans.field(at.field, at.powerplay, phase, kind, line, None, False).zones
+        zone = bisect(zones[hit], where) + 1
         aimed = SHOTS.get(at.shot, ()) if at.shot is not None else ()
         if aimed and who < 0.6 and out is None:
             zone = aimed[int(who / 0.6 * len(aimed))]
@@ -174,11 +177,6 @@ class BallTracker:
             shot = stroke(zone, length, line, aerial, kind == 1)
         contact = "edged" if zone in (1, 8) and how > 0.8 else "mistimed" if out or how > 0.9 else "middled"
         return zone, shot, contact, aerial
-
-    def _zones_of(self, at: Situation, phase: int, kind: int, line: int) -> tuple[tuple[float, ...], ...]:
-        if at.field.fielders:
-            return self._plans.field(at.field, at.powerplay, phase, kind, line, None, False).zones
-        return self._zones[phase][kind][line]
 
 
 def _swings(at: Situation, phase: int) -> bool:

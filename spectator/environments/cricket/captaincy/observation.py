@@ -162,7 +162,7 @@ def _bowler(innings: Innings, team: Team, player: int | None) -> dict[str, Any] 
     line = innings.bowling[player]
     return {
         "name": team.players[player].name,
-        "kind": team.kind(player),
+        "kind": team.kinds[player],
         "overs": overs_text(line.balls),
         "runs": line.runs,
         "wickets": line.wickets,
@@ -207,7 +207,7 @@ def _bowling_choices(game: Game) -> dict[str, Any]:
         line = innings.bowling.get(index)
         bowlers.append({
             "name": team.players[index].name,
-            "kind": team.kind(index),
+            "kind": team.kinds[index],
             "overs": overs_text(line.balls) if line else "0.0",
             "runs": line.runs if line else 0,
             "wickets": line.wickets if line else 0,

@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from spectator.environments.cricket.ball.matchups import WICKET_FIT, kind_of_bowling
+from spectator.environments.cricket.ball.matchups import KIND_OF_BOWLING, WICKET_FIT
 from spectator.environments.cricket.ball.tables import (
     BYE,
     CATEGORIES,
@@ -259,7 +259,7 @@ class _BatchInnings:
         spins = skills.style[bowler] >= _FIRST_SPIN
         favour: Floats = np.where(spins, np.float32(today[1]), np.float32(today[0]))
         if skills.bat_spin is not None:
-            kinds = np.where(spins, *(np.float32(kind_of_bowling(spin)) for spin in (True, False)))
+            kinds = np.where(spins, *(np.float32(KIND_OF_BOWLING[spin]) for spin in (True, False)))
             favour = favour + skills.bat_spin[self.striker] * kinds
         if self.at.styles is not None:
             favour = favour + self.at.styles[over, skills.style[bowler]]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from functools import lru_cache
 from statistics import NormalDist
 from typing import Any, Final, Literal
 
@@ -44,6 +45,7 @@ PROFILES: Final[tuple[tuple[Mapping[str, Any], Profile], ...]] = (
 """When an episode is rewarded, and within which bounds, by its options; else the score at its end."""
 
 
+@lru_cache(maxsize=1024)
 def expected_share(rating: float) -> float:
     """Share of matches that a captain rated 0 is expected to win against one with this rating.
 
@@ -59,7 +61,9 @@ def rubric(
     """The parts of ``side``'s score so far, each in [0, 1], and what they come to under ``score``.
 
     Until the match is decided ``result`` is the chance to win by the resource table, ``quality`` counts what
-    an innings in progress is likely to make, and the other two are those of the balls so far.
+    an innings in progress is likely to make, and the other two are those of the balls so far. Of these
+    ``tool_validity`` is 1 without refusals and charged calls; each more of them an over costs, however many
+    there were.
 
     Args:
         match: The match; ``None`` before the toss.
@@ -69,11 +73,13 @@ def rubric(
         reward: What the episode is rewarded with, which decides what ``score`` is.
     """
     expected = expected_share(rating)
+    overs = 1.0 if match is None else max(1.0, sum(innings.balls for innings in match.innings) / 6.0)
+    wrong = captain.refusals + CHARGED_SHARE * captain.charged
     parts = {
         "result": _result(match, side, expected),
         "quality": _quality(match, side, expected),
-        "coherence": _coherence(captain, match),
-        "tool_validity": _validity(captain, match),
+        "coherence": _coherence(captain, overs),
+        "tool_validity": 1.0 / (1.0 + wrong / overs),
     }
     score = (
         RESULT_SHARE * parts["result"]
@@ -122,8 +128,8 @@ def _chance(match: Match) -> float:
     if match.number > 2:
         return 0.5
     left = innings.balls_left
-    if innings.needed is not None:
-        return chase_chance(left, innings.wickets, innings.needed)
+    if innings.target is not None:
+        return chase_chance(left, innings.wickets, innings.target - innings.runs)
     balls = innings.format.balls
     ahead = innings.runs + runs_to_come(left, innings.wickets) - runs_to_come(balls, 0)
     return _below(ahead / (RUNS_SD_PER_ROOT_BALL * math.sqrt(left + balls)))
@@ -169,20 +175,9 @@ def _deviations(innings: Innings) -> float:
     return ahead / (RUNS_SD_PER_ROOT_BALL * math.sqrt(balls))
 
 
-def _overs(match: Match | None) -> float:
-    """Overs bowled in the match so far, at least one."""
-    return 1.0 if match is None else max(1.0, sum(innings.balls for innings in match.innings) / 6.0)
-
-
-def _coherence(captain: CaptainState, match: Match | None) -> float:
+def _coherence(captain: CaptainState, overs: float) -> float:
     """How near deeds were to the plan in force when each over began; changing it all the time costs."""
     if not captain.balls:
         return 0.0
-    changes = max(0, captain.plan_changes - FREE_PLAN_CHANGES) / _overs(match)
+    changes = max(0, captain.plan_changes - FREE_PLAN_CHANGES) / overs
     return captain.closeness / captain.balls / (1.0 + changes)
-
-
-def _validity(captain: CaptainState, match: Match | None) -> float:
-    """1 without refusals and charged calls; each more of them an over costs, however many there were."""
-    wrong = captain.refusals + CHARGED_SHARE * captain.charged
-    return 1.0 / (1.0 + wrong / _overs(match))

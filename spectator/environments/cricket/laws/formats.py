@@ -21,7 +21,8 @@ class Format:
         overs: Overs of an innings.
         balls: Valid balls of an innings.
         wickets: Dismissals that end it (10; 2 in a super over).
-        powerplay_balls: Valid balls of the first powerplay, in which two may be outside the ring.
+        powerplay_balls: Valid balls of the first powerplay, in which two may be outside the ring; wides and
+            no-balls do not use it up (F7).
         middle_balls: Valid balls after which the limit outside the ring is five again; before them, after
             the powerplay, it is ``middle_limit``. Equal to ``powerplay_balls`` up to 20 overs.
         middle_limit: Fielders outside the ring between the two (4 in the one-day game).
@@ -39,10 +40,6 @@ class Format:
     bowler_overs: int
     extra_overs: int
     is_super_over: bool = False
-
-    def in_powerplay(self, balls_bowled: int) -> bool:
-        """Whether the next ball is in the first powerplay; wides and no-balls do not use it up (F7)."""
-        return balls_bowled < self.powerplay_balls
 
     def outside_limit(self, balls_bowled: int) -> int:
         """Most fielders outside the ring for the next ball."""

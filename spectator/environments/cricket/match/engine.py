@@ -7,14 +7,14 @@ It holds no policy and no observation; whoever drives it (the environment, the s
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Final, Literal, NamedTuple
 
 from spectator.environments.cricket.ball.matchups import EVEN, MEMORY, Conditions
 from spectator.environments.cricket.ball.outcomes import RING_POSITIONS
 from spectator.environments.cricket.ball.sampler import BallModel
-from spectator.environments.cricket.ball.situation import Situation
+from spectator.environments.cricket.ball.situation import Effects, Situation
 from spectator.environments.cricket.ball.tracking import BowledBall
 from spectator.environments.cricket.ball.vocabulary import DeliveryPlan
 from spectator.environments.cricket.laws import result
@@ -123,6 +123,11 @@ class Match:
         conditions: Pitch and evening.
 
     Attributes:
+        current: The innings in progress, or the last one.
+        number: Number of that innings: 1, 2, then 3, 4, ... in super overs.
+        batting_side: Who bats in it.
+        fielding_side: Who fields in it.
+        effect: What the match and it share, see :class:`..ball.situation.Effects`.
         seen: (length, line) pairs that each batter of the innings faced last, oldest first; see
             :data:`..ball.matchups.MEMORY`.
     """
@@ -152,26 +157,6 @@ class Match:
         self._open(batting_first)
 
     @property
-    def current(self) -> Innings:
-        """The innings in progress, or the last one."""
-        return self.innings[-1]
-
-    @property
-    def number(self) -> int:
-        """Number of that innings: 1, 2, then 3, 4, ... in super overs."""
-        return len(self.innings)
-
-    @property
-    def batting_side(self) -> Side:
-        """Who bats in it."""
-        return self.batting[-1]
-
-    @property
-    def fielding_side(self) -> Side:
-        """Who fields in it."""
-        return result.other(self.batting[-1])
-
-    @property
     def awaited(self) -> Awaited:
         """What must happen next; ``innings`` when the one in progress is over and the match is not."""
         if self.result is not None:
@@ -184,9 +169,22 @@ class Match:
         twin = Match.__new__(Match)
         twin.__dict__.update(self.__dict__)
         twin.innings = [innings.copy() for innings in self.innings]
+        twin.current = twin.innings[-1]
         twin.batting = self.batting.copy()
         twin.seen = self.seen.copy()
         return twin
+
+    def go_on_with(self, effects: Effects, batting: Sequence[Side], innings: Sequence[Innings]) -> None:
+        """Put these effects and innings in the place of its own, and settle the result if they decide it.
+
+        Args:
+            effects: What the match and its innings share.
+            batting: Who bats in each innings.
+            innings: The innings, the one in progress last.
+        """
+        self.effects, self.batting, self.innings = effects, list(batting), list(innings)
+        self._take_up_last()
+        self.settle_result()
 
     def send_in(self, player: int) -> None:
         """Send a batter in.
@@ -245,9 +243,9 @@ class Match:
             bowling.delivery,
             batting.shot,
             bowling.field.shape,
-            self.effects.of(len(self.innings)),
+            self.effect,
             self.conditions,
-            len(self.innings) % 2 == 0,
+            self.number % 2 == 0,
             self.seen.get(striker, ()),
             innings.batting[striker].number,
             innings.limit,
@@ -310,6 +308,15 @@ class Match:
         )
         self.seen = {}
         self.batting.append(batting)
+        self._take_up_last()
+
+    def _take_up_last(self) -> None:
+        """Note what stays the same for as long as the last innings lasts."""
+        self.current: Innings = self.innings[-1]
+        self.number = len(self.innings)
+        self.batting_side: Side = self.batting[-1]
+        self.fielding_side: Side = result.other(self.batting_side)
+        self.effect = self.effects.of(self.number)
 
     def _fielder(self, delivered: BowledBall, bowler: int, field: Field) -> tuple[str | None, int | None]:
         """Who took part in a dismissal: the position in the field that is set, and who stands there."""

@@ -34,7 +34,7 @@ def bowler_line(innings: Innings, team: Team, player: int) -> Data:
     return {
         "number": line.number,
         "name": team.players[player].name,
-        "kind": team.kind(player),
+        "kind": team.kinds[player],
         "overs": overs_text(line.balls),
         "balls": line.balls,
         "maidens": line.maidens,
@@ -123,7 +123,7 @@ def over_started(match: Match) -> Data:
         "over": innings.balls // 6,
         "bowler": match.teams[match.fielding_side].named(innings.bowler),
         "score": score(innings),
-        "powerplay": innings.format.in_powerplay(innings.balls),
+        "powerplay": innings.balls < innings.format.powerplay_balls,
     }
 
 
@@ -182,7 +182,7 @@ def ball_bowled(match: Match, played: PlayedBall, batting: BattingIntent, bowlin
         "partnership": {"runs": innings.partner_runs, "balls": innings.partner_balls},
         "ends": _ends(innings, team),
         "free_hit_next": innings.free_hit and innings.closed is None,
-        "powerplay_next": innings.format.in_powerplay(innings.balls) and innings.closed is None,
+        "powerplay_next": innings.balls < innings.format.powerplay_balls and innings.closed is None,
         "outside_limit_next": innings.format.outside_limit(innings.balls),
     }
     data["words"] = describe(data)

@@ -9,7 +9,7 @@ from typing import Any, Final, Literal
 from spectator.environments.cricket.ball.matchups import EVEN, Conditions
 from spectator.environments.cricket.ball.plan_effects import LOFT
 from spectator.environments.cricket.ball.sampler import BallModel
-from spectator.environments.cricket.laws.deliveries import SIDES, Side, mark
+from spectator.environments.cricket.laws.deliveries import SIDES, Side
 from spectator.environments.cricket.laws.formats import Format
 from spectator.environments.cricket.laws.innings import LawBroken
 from spectator.environments.cricket.match import event_data
@@ -20,7 +20,7 @@ from spectator.environments.cricket.match.field import STANDARD, Field, standard
 from spectator.environments.cricket.match.forecasting import decision_values, forecast_data
 from spectator.environments.cricket.match.milestones import milestones
 from spectator.environments.cricket.match.orders import Decisions, planned_turn
-from spectator.environments.cricket.match.segments import Segment, segment_of
+from spectator.environments.cricket.match.segments import segment_of
 from spectator.environments.cricket.people.team import Team
 from spectator.events import Fact
 
@@ -148,10 +148,6 @@ class Game:
             return False
         return bool(last["striker"] == self.teams[self.playing.batting_side].named(innings.striker))
 
-    def segment(self) -> Segment:
-        """``powerplay``, ``middle`` or ``death``: the part of the innings that the next ball is in."""
-        return segment_of(self.playing.current)
-
     def shown_field(self, side: Side) -> dict[str, Any]:
         """The field that ``side`` has set, as it travels; made once for each field of this game."""
         field = self.captains[side].field
@@ -181,7 +177,8 @@ class Game:
         if self.account is not None:
             self.account.begun(self.match)
         self.announce_innings()
-        self._forecast({"batting_value": 0.0, "bowling_value": 0.0})
+        if self.futures:
+            self._forecast({"batting_value": 0.0, "bowling_value": 0.0})
 
     def announce_innings(self) -> None:
         """Say that an innings began; both captains start it with a fresh field and nothing planned."""
@@ -221,12 +218,9 @@ class Game:
         match = self.playing
         batting_side, fielding_side = match.batting_side, match.fielding_side
         batting, bowling = self.captains[batting_side], self.captains[fielding_side]
-        batting_intent, bowling_intent, segment = (
-            batting.batting_intent(),
-            bowling.bowling_intent(),
-            self.segment(),
-        )
-        values = self._values(batting_intent, bowling_intent)
+        batting_intent, bowling_intent = batting.batting_intent(), bowling.bowling_intent()
+        segment = segment_of(match.current)
+        values = self._values(batting_intent, bowling_intent) if self.futures else {}
         if self.account is not None:
             self.account.deciding(match, batting_intent, bowling_intent)
         played = match.play(batting_intent, bowling_intent)
@@ -238,25 +232,22 @@ class Game:
             captain.turn_calls, captain.turn_tools = 0, []
         self.bowler_ready = False
         self.last_ball = event_data.ball_bowled(match, played, batting_intent, bowling_intent)
-        sign = mark(played.counted)
+        sign = self.last_ball["mark"]
         self.recent = [*self.recent, sign][-RECENT_BALLS:]
         self.this_over = [*self.this_over, sign]
         self._emit_ball(played)
         self.open_field()
         if self.account is not None:
             self.account.happened(match)
-        self._forecast(values)
+        if self.futures:
+            self._forecast(values)
         return played
 
     def _values(self, batting: BattingIntent, bowling: BowlingIntent) -> dict[str, float]:
-        if not self.futures:
-            return {}
         seed = self.forecast_seed(2 * self._deliveries() + 1)
         return decision_values(self.playing, batting, bowling, self.futures, seed)
 
     def _forecast(self, values: Mapping[str, float]) -> None:
-        if not self.futures:
-            return
         found = forecast_data(self.playing, self.futures, self.forecast_seed(2 * self._deliveries()))
         if found is not None:
             self.emit("forecast", {**found, **values})

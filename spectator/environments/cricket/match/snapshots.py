@@ -133,13 +133,11 @@ def _dump_match(match: Match) -> dict[str, Any]:
 def _load_match(data: Mapping[str, Any], game: Game) -> Match:
     match = game.new_match(data["batting"][0])
     match.seen = {int(player): tuple(pairs) for player, pairs in data["seen"].items()}
-    match.effects = Effects(data["effects"][0], tuple(data["effects"][1]))
-    match.batting = list(data["batting"])
-    match.innings = [
-        _load_innings(innings, Innings(game.format if number < 2 else SUPER_OVER))
-        for number, innings in enumerate(data["innings"])
+    innings = [
+        _load_innings(played, Innings(game.format if number < 2 else SUPER_OVER))
+        for number, played in enumerate(data["innings"])
     ]
-    match.settle_result()
+    match.go_on_with(Effects(data["effects"][0], tuple(data["effects"][1])), data["batting"], innings)
     return match
 
 

@@ -195,7 +195,7 @@ def position(match: Match) -> dict[str, Any]:
             if innings.non_striker is None
             else event_data.batter_line(innings, team, innings.non_striker),
             "partnership": {"runs": innings.partner_runs, "balls": innings.partner_balls},
-            "powerplay": innings.format.in_powerplay(innings.balls),
+            "powerplay": innings.balls < innings.format.powerplay_balls,
             "outside_limit": innings.format.outside_limit(innings.balls),
         }
     else:

@@ -31,6 +31,7 @@ class Team:
         death_bowlers: The two best quick bowlers.
         bowls: Whether each usually bowls.
         bowls_spin: Whether each bowls spin when he has to.
+        kinds: Bowling style of each in words.
     """
 
     side: Side
@@ -43,6 +44,7 @@ class Team:
     death_bowlers: tuple[int, ...]
     bowls: tuple[bool, ...]
     bowls_spin: tuple[bool, ...]
+    kinds: tuple[str, ...]
 
     @staticmethod
     def of(side: Side, squad: Squad, *, not_short: str = "") -> Team:
@@ -59,6 +61,7 @@ class Team:
             death_bowlers=best_quick(players),
             bowls=tuple(player.bowls is not None for player in players),
             bowls_spin=tuple(player.bowls != "pace" for player in players),
+            kinds=tuple(kind_in_words(player) for player in players),
         )
 
     def named(self, index: int | None) -> str:
@@ -72,11 +75,6 @@ class Team:
             if wanted in (player.name.casefold(), player.surname.casefold()):
                 return index
         return None
-
-    def kind(self, index: int) -> str:
-        """Bowling style of a player in words."""
-        title = STYLE_TITLES[self.bowlers[index].style or "off"]
-        return title if self.players[index].bowls else f"occasional {title}"
 
     def card(self, index: int) -> dict[str, Any]:
         """What both captains know of a player, plain JSON."""
@@ -112,6 +110,12 @@ def _short(name: str, taken: str) -> str:
     short = "".join(word[0] for word in words[:3]) if len(words) > 1 else name[:3]
     short = short.upper()
     return short if short != taken else (name[:3].upper() if name[:3].upper() != taken else name[:4].upper())
+
+
+def kind_in_words(player: Player) -> str:
+    """Bowling style of a player in words; an occasional one for who does not usually bowl."""
+    title = STYLE_TITLES[as_bowler(player).style or "off"]
+    return title if player.bowls else f"occasional {title}"
 
 
 def bowling_worth(player: Player) -> float:

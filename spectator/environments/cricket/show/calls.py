@@ -78,22 +78,17 @@ def _ball_text(data: Data, picker: PhrasePicker) -> str:
         return _dismissal(data, picker)
     if data["wides"]:
         return _wide(data, picker)
-    text = _played(data, picker)
+    if data["byes"]:
+        text = picker.pick(phrases.BYES, "byes").format(runs=plural(data["byes"], "bye"))
+    elif data["legbyes"]:
+        text = picker.pick(phrases.LEG_BYES, "legbyes").format(runs=plural(data["legbyes"], "leg-bye"))
+    else:
+        text = _scored(data, picker) if data["bat"] else _dot(data, picker)
     if data["noball"]:
         call = picker.pick(phrases.NO_BALL, "call")
         coming = picker.pick(phrases.FREE_HIT_NEXT, "next") if data["free_hit_next"] else ""
         return f"{call} {text} {coming}".rstrip()
     return text
-
-
-def _played(data: Data, picker: PhrasePicker) -> str:
-    if data["byes"]:
-        return picker.pick(phrases.BYES, "byes").format(runs=plural(data["byes"], "bye"))
-    if data["legbyes"]:
-        return picker.pick(phrases.LEG_BYES, "legbyes").format(runs=plural(data["legbyes"], "leg-bye"))
-    if not data["bat"]:
-        return _dot(data, picker)
-    return _scored(data, picker)
 
 
 def _scored(data: Data, picker: PhrasePicker) -> str:

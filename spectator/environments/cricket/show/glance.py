@@ -30,7 +30,7 @@ def glance(world: Mapping[str, Any]) -> dict[str, Any]:
 
 def _under_way(world: Mapping[str, Any]) -> dict[str, Any]:
     score, balls = world["score"][world["batting"]], world["format"]["balls"]
-    innings = world["innings"]
+    innings, chasing = world["innings"], "need" in world.get("equation", {})
     before = min(innings - 1, 2) * balls
     progress = 1.0 if innings > 2 else (before + score["balls"]) / (2 * balls)
     return {
@@ -38,16 +38,14 @@ def _under_way(world: Mapping[str, Any]) -> dict[str, Any]:
         "at": f"{'super over' if world.get('super_over') else f'innings {innings}'}, {score['overs']}",
         "progress": round(progress, 4),
         "value": score["runs"],
-        "suspense": round(_suspense(world, score, progress), 3),
+        "suspense": round(_suspense(world, score, progress), 3) if chasing else 0.0,
     }
 
 
 def _suspense(world: Mapping[str, Any], score: Mapping[str, Any], progress: float) -> float:
-    equation = world.get("equation", {})
-    if "need" not in equation:
-        return 0.0
     if world.get("super_over"):
         return 1.0
+    equation = world["equation"]
     chance = chase_chance(equation["balls"], score["wickets"], equation["need"])
     return (1.0 - abs(2.0 * chance - 1.0)) * progress
 

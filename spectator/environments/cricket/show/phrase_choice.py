@@ -44,7 +44,7 @@ class PhrasePicker:
         for option in turned:
             if self.is_new(option):
                 return option
-        return min(turned, key=self._last_use)
+        return min(turned, key=lambda option: self._said.rfind(fixed_part(option)))
 
     def number(self, below: int, *salt: str) -> int:
         """A number from the event's own data, equal in every process."""
@@ -52,11 +52,7 @@ class PhrasePicker:
 
     def is_new(self, phrase: str) -> bool:
         """Whether ``phrase`` was not used lately."""
-        return self._last_use(phrase) < 0
-
-    def _last_use(self, phrase: str) -> int:
-        """Where in what was said ``phrase`` came last; -1 when it did not."""
-        return self._said.rfind(fixed_part(phrase))
+        return fixed_part(phrase) not in self._said
 
 
 @lru_cache(maxsize=2048)

@@ -30,14 +30,12 @@ def project(state: Mapping[str, Any], event: Event) -> Mapping[str, Any]:
     if fold is None:
         return {}
     patch = fold(state, event)
-    return patch | _from_afar(state.get("world", {}), patch) if event.type in _SEEN_FROM_AFAR else patch
-
-
-def _from_afar(world: Mapping[str, Any], patch: Patch) -> Patch:
-    """A patch of what lists and tiles show, after ``patch``."""
+    if event.type not in _SEEN_FROM_AFAR:
+        return patch
+    world = state.get("world", {})
     seen = glance(apply_patch(world, patch))
-    patched: Patch = make_patch({name: world[name] for name in seen if name in world}, seen)
-    return patched
+    from_afar: Patch = make_patch({name: world[name] for name in seen if name in world}, seen)
+    return patch | from_afar
 
 
 def _arranged(state: Mapping[str, Any], event: Event) -> Patch:

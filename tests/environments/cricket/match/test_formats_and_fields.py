@@ -45,9 +45,9 @@ def test_F5_house_powerplay_of_one_to_four_overs() -> None:
 
 def test_F7_wides_and_no_balls_do_not_use_up_the_powerplay() -> None:
     innings = bowl(fresh(5), *[DOT] * 6, DOT, DOT, WIDE, NO_BALL)
-    assert innings.format.in_powerplay(innings.balls)
+    assert innings.format.outside_limit(innings.balls) == 2
     innings = bowl(innings, DOT)
-    assert not innings.format.in_powerplay(innings.balls)
+    assert innings.format.outside_limit(innings.balls) == 5
 
 
 def test_F1_two_outside_in_the_powerplay_then_five() -> None:

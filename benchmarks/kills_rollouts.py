@@ -1,5 +1,7 @@
 """The proof that no death robs a fleet: ``python -m benchmarks kills_rollouts`` kills at random moments.
 
+``python -m benchmarks.kills_rollouts sessions:200`` kills 200 times in that part.
+
 A run of ``spectator rollouts run --workers`` is killed, its workers, and the server of its environments, by
 SIGKILL, while it plays and while it starts. The finished episodes, what they decided and what they earned are
 then compared with those of a run that nobody disturbed.
@@ -72,20 +74,35 @@ class Fleet:
 
     def kill(self, chance: random.Random) -> None:
         """Kill one of its processes."""
-        assert self.process is not None
         draw = chance.random()
-        workers = descendants(self.process.pid, 2)
         if self.server is not None and draw < SERVER_SHARE:
+            self.kill_one("server", chance)
+        else:
+            self.kill_one("run" if draw > 1 - RUN_SHARE else "worker", chance)
+
+    def kill_one(self, victim: str, chance: random.Random) -> bool:
+        """Kill the run, the server or a worker; whether one was there. The first two are started again."""
+        assert self.process is not None
+        if victim == "server":
+            assert self.server is not None
             self.server.kill()
             self.server.start()
-            self.killed["server"] += 1
-        elif draw > 1 - RUN_SHARE:
+        elif victim == "run":
             self.process.kill()
             self.process.wait()
-            self.killed["run"] += 1
             self.start()
-        elif workers and end(chance.choice(workers)):
-            self.killed["worker"] += 1
+        else:
+            workers = descendants(self.process.pid, 2)
+            if not (workers and end(chance.choice(workers))):
+                return False
+        self.killed[victim] += 1
+        return True
+
+    def kill_for_good(self) -> None:
+        """Kill the run, should it still go on."""
+        if self.process is not None and not self.over:
+            self.process.kill()
+            self.process.wait()
 
     def finish(self) -> int:
         """Wait for its end; its exit code."""
@@ -261,7 +278,7 @@ def _figure(name: str, episodes: int, killed: Counter[str], took_s: float) -> Fi
 
 def sessions(kills: int = 1000, episodes: int = 512, *, every_s: float = 0.4) -> Figure:
     """Sessions on a pooled server: the run, its workers and that server are killed."""
-    server = EnvironmentServer(places=64, turns=max(6, kills // 6))
+    server = EnvironmentServer(places=64, turns=max(6, kills // 20))
     killed, took_s = compare(
         ["--concurrency", "64", "--group-size", "8", "--env-wait", "600"],
         episodes, kills, every_s=every_s, server=server,
@@ -281,7 +298,7 @@ def cricket(kills: int = 100, episodes: int = 2000, *, every_s: float = 2.0) -> 
     return _figure(f"{episodes:,} cricket episodes of one over", episodes, killed, took_s)
 
 
-PARTS: Final[Mapping[str, Callable[[], Figure]]] = {"sessions": sessions, "cricket": cricket}
+PARTS: Final[Mapping[str, Callable[..., Figure]]] = {"sessions": sessions, "cricket": cricket}
 
 
 def measure() -> Iterator[Figure]:
@@ -292,4 +309,5 @@ def measure() -> Iterator[Figure]:
 
 if __name__ == "__main__":
     for wanted in sys.argv[1:] or PARTS:
-        print(PARTS[wanted]().row(), flush=True)
+        part, _, kills = wanted.partition(":")
+        print((PARTS[part](int(kills)) if kills else PARTS[part]()).row(), flush=True)

@@ -35,7 +35,11 @@ class ScriptedModel(Endpoint):
             len(said),
             said,
         )
-        self._loop.call_later(self._latency_s, self._transport.write, answer)
+        self._loop.call_later(self._latency_s, self._write, answer)
+
+    def _write(self, answer: bytes) -> None:
+        if self._transport is not None and not self._transport.is_closing():  # whoever asked may be dead
+            self._transport.write(answer)
 
 
 def completion(body: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,0 +1,90 @@
+"""A hundred SIGKILLs of workers, runs and a server of environments; the outcome is an undisturbed run's."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from benchmarks.kills_rollouts import EnvironmentServer, Fleet
+from tests.llm.brains import counter
+from tests.llm.endpoints import endpoint
+from tests.llm.fake_server import FakeModelServer, Mode
+from tests.rollouts.test_fleet import decisions, request
+from tests.rollouts.test_remote_fleet import sayer
+from tests.rollouts.workers.test_workers import assert_equal_to, leases, wait_until, whole
+
+
+def further(fleet: Fleet, fake: FakeModelServer, wanted: int) -> bool:
+    return len(fake.received) >= wanted or fleet.over
+
+
+def disturb(fleet: Fleet, fake: FakeModelServer, victims: Mapping[str, int], most: int) -> None:
+    """Kill so many of each, in any order, each after at most so many further questions to the model."""
+    chance = random.Random(1)
+    order = [victim for victim, count in victims.items() for _ in range(count)]
+    chance.shuffle(order)
+    for victim in order:
+        killed = False
+        while not killed:
+            wanted = len(fake.received) + chance.randint(1, most)
+            wait_until(partial(further, fleet, fake, wanted))
+            assert not fleet.over, f"it is over after {dict(fleet.killed)}"
+            killed = fleet.kill_one(victim, chance)
+
+
+def survive(fleet: Fleet, fake: FakeModelServer, victims: Mapping[str, int], most: int) -> None:
+    """Start the run, kill so many of each while the model takes its time, and let it finish."""
+    fake.pause_s = 0.15
+    fleet.start()
+    try:
+        disturb(fleet, fake, victims, most)
+        fake.pause_s = 0.005
+        assert fleet.finish() == 0
+    finally:
+        fleet.kill_for_good()
+    assert fleet.killed == Counter(victims)
+
+
+def play(
+    arguments: Sequence[str], folder: Path, fake: FakeModelServer, server: EnvironmentServer | None = None
+) -> Fleet:
+    """A run by three workers that is to be killed."""
+    asked = ["--base-url", fake.base_url, "--model", "m-1", "--concurrency", "12", "--workers", "3"]
+    return Fleet([*arguments, *asked, "--startup-jitter", "0", "--attempts", "100"], folder, server)
+
+
+@pytest.mark.timeout(300)
+def test_ninety_kills_of_workers_and_runs_change_nothing(tmp_path: Path) -> None:
+    victims = {"worker": 86, "run": 4}
+    with endpoint(counter, [Mode.SLOW], pause_s=0.005) as fake:
+        asked = request(fake, episodes=120, group_size=4, options={"turns": 6}, attempts=100)
+        unbroken = whole(fake, asked, tmp_path / "whole")
+        arguments = ["--env", "counting", "--option", "turns=6", "--episodes", "120", "--group-size", "4"]
+        survive(play(arguments, tmp_path / "killed", fake), fake, victims, most=9)
+    assert_equal_to(unbroken, tmp_path / "killed", 120)
+
+
+@pytest.mark.timeout(300)
+def test_ten_kills_around_a_server_of_environments_change_nothing(tmp_path: Path) -> None:
+    """What was played on a server that died is played again from its beginning, as another attempt."""
+    victims = {"worker": 5, "run": 2, "server": 3}
+    server = EnvironmentServer(places=24, turns=3)
+    with endpoint(sayer, [Mode.SLOW], pause_s=0.005) as fake:
+        server.start()
+        try:
+            arguments = ["--env", server.url, "--episodes", "48", "--group-size", "4"]
+            undisturbed = play(arguments, tmp_path / "whole", fake)
+            undisturbed.start()
+            assert undisturbed.finish() == 0
+            survive(play(arguments, tmp_path / "killed", fake, server), fake, victims, most=12)
+        finally:
+            server.kill()
+    unbroken = decisions(tmp_path / "whole")
+    assert sum(map(len, unbroken.values())) == 48
+    assert decisions(tmp_path / "killed") == unbroken
+    assert leases(tmp_path / "killed") == []

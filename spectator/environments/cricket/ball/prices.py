@@ -8,53 +8,31 @@ look at the state, and something to who uses it where the state makes it worth m
 
 from __future__ import annotations
 
-import csv
-import json
 import math
-from functools import cache, cached_property
-from pathlib import Path
+from functools import cached_property
 from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from spectator.environments.cricket.ball.matchups import WICKET_FIT
 from spectator.environments.cricket.ball.tables import (
     CATEGORIES,
-    LEVER_OF,
     NO_BALL,
-    PLACE_EDGES,
-    RATE_PLACES,
     RUN_OUT,
-    SET_LIMITS,
     STYLES,
     WICKET,
     WIDE,
     Tables,
-    effect_scale,
-    format_levers,
     over_like,
-    phase_of,
 )
+from spectator.environments.cricket.ball.usual_play import OLD, UsualPlay, Values, moved_by, style_shares
 from spectator.environments.cricket.laws.formats import SUPER_OVER, format_of
-from spectator.environments.cricket.people.players import PACE_STYLES
 
-Values = NDArray[np.float64]
-
-_DATA: Final = Path(__file__).parent.parent / "data"
 _STEP: Final = 0.02
 """Log ratio of runs at which the slope of a ball's value is measured."""
 
 _RUNS: Final = (0, 1, 2, 3, 4, 6, 0, 0, 1, 2, 1)
 """Runs of each category, as whole ones: a wide brings about one and a no-ball about two, byes about one."""
-_SETTLED: Final = (0.07, 0.12, 0.15, 0.19, 0.14, 0.10, 0.12, 0.08, 0.03)
-"""How often a ball finds a batter who has faced as many balls as each bin of `SET_LIMITS` holds, in usual
-play."""
-_SPIN: Final = (0.22, 0.58, 0.22)
-"""Share of spin by phase, about that of ``bowler_kind_share_by_over.csv``."""
-_PACE_STYLE, _SPIN_STYLE = 0, 3
-_OLD: Final = 20
-"""Balls after a wicket from which both batters count as settled."""
 _SD_PER_ROOT_BALL: Final = 2.95
 """Spread of totals by the root of their balls (innings_summary.json)."""
 _MOST: Final = 480
@@ -74,7 +52,8 @@ class BallPrices:
 
     def __init__(self, tables: Tables, level: float, innings_balls: int, *, super_over: bool = False) -> None:
         played = SUPER_OVER if super_over else format_of(innings_balls // 6)
-        self._at = _Innings(tables, level, innings_balls, played.powerplay_balls, played.wickets)
+        play = UsualPlay(tables, level, innings_balls, played.powerplay_balls, played.wickets)
+        self._at = _Induction(play)
 
     @cached_property
     def _opened(self) -> _FirstInnings:
@@ -147,24 +126,20 @@ class _Chase(NamedTuple):
     won: Values
 
 
-class _Innings:
-    """The average innings of one format."""
+class _Induction:
+    """The backward induction over the innings of one format."""
 
-    def __init__(
-        self, tables: Tables, level: float, innings_balls: int, powerplay_balls: int, wickets: int
-    ) -> None:
-        self.tables, self.level = tables, level
-        self.balls, self.powerplay, self.wickets = innings_balls, powerplay_balls, wickets
-        self.most = min(_MOST, _RUNS_A_BALL * innings_balls + 12)
-        self._known: dict[tuple[int, bool], Values] = {}
+    def __init__(self, play: UsualPlay) -> None:
+        self.play, self.balls, self.wickets = play, play.balls, play.wickets
+        self.most = min(_MOST, _RUNS_A_BALL * play.balls + 12)
 
     def first(self) -> _FirstInnings:
         """A first innings."""
-        shares = [self._settling(ball) for ball in range(self.balls)]
-        to_come = np.zeros((self.balls + 1, self.wickets + 1, _OLD + 1))
-        prices = np.empty((self.balls, self.wickets, _OLD + 1, CATEGORIES))
+        shares = [self.play.settling(ball) for ball in range(self.balls)]
+        to_come = np.zeros((self.balls + 1, self.wickets + 1, OLD + 1))
+        prices = np.empty((self.balls, self.wickets, OLD + 1, CATEGORIES))
         again = [WIDE, NO_BALL]
-        older = np.minimum(np.arange(_OLD + 1) + 1, _OLD)
+        older = np.minimum(np.arange(OLD + 1) + 1, OLD)
         for ball in reversed(range(self.balls)):
             after, p = to_come[ball + 1], shares[ball]
             prices[ball] = np.array(_RUNS) + after[:-1, older, None]
@@ -174,7 +149,7 @@ class _Innings:
             gained = (p * prices[ball]).sum(axis=2) - extra * after[:-1, older]
             to_come[ball, :-1] = gained / (1.0 - extra)
             prices[ball][..., again] = np.array(_RUNS)[again] + to_come[ball, :-1, :, None]
-        state = np.zeros((self.wickets + 1, _OLD + 1))
+        state = np.zeros((self.wickets + 1, OLD + 1))
         state[0, 0] = 1.0
         mean, new = np.empty((self.balls, CATEGORIES)), np.empty(self.balls)
         down = np.empty((self.balls, self.wickets))
@@ -186,7 +161,7 @@ class _Innings:
             settled = (after[:-1] * live).sum(axis=1)
             new[ball] = (settled - after[:-1, 0] * live.sum(axis=1)).sum()
             state = _one_on(state, shares[ball], older)
-        states = prices[:, :, _OLD // 2].copy()
+        states = prices[:, :, OLD // 2].copy()
         return _FirstInnings(mean, float(to_come[0, 0, 0]), new, down, states)
 
     def styles(self, first: _FirstInnings) -> tuple[tuple[float, ...], ...]:
@@ -195,15 +170,16 @@ class _Innings:
         for start in range(0, self.balls, 6):
             ball = min(start + 3, self.balls - 1)
             value, down = first.prices[ball], first.down[ball]
-            over = over_like(self.balls, ball, ball < self.powerplay)
+            over = over_like(self.balls, ball, ball < self.play.powerplay)
             chances = [
-                (down[:, None] * self._shares(ball, None, style)).sum(axis=0) for style in range(len(STYLES))
+                (down[:, None] * self.play.shares(ball, None, style)).sum(axis=0)
+                for style in range(len(STYLES))
             ]
             worth = np.array([(p * value).sum() for p in chances])
             share = np.array(style_shares()[over])
             mean = float((share * worth).sum())
             usual = (share[:, None] * np.array(chances)).sum(axis=0)
-            slope = ((_moved_by(usual, _STEP, self.tables) - usual) * value).sum() / _STEP
+            slope = ((moved_by(usual, _STEP, self.play.tables) - usual) * value).sum() / _STEP
             rows.append(tuple(float(-(one - mean) / slope) for one in worth))
         return tuple(rows)
 
@@ -220,7 +196,7 @@ class _Innings:
         won[-1, :, 1] = 0.5
         won[:, -1, 1] = 0.5
         for ball in reversed(range(self.balls)):
-            p = self._by_need(ball, need)
+            p = self.play.by_need(ball, need)
             after = self._after(won[ball + 1], new[ball])
             sure = sum(p[category] * after[category] for category in after)
             now = won[ball]
@@ -241,7 +217,7 @@ class _Innings:
             after = self._after(won[ball + 1], new[ball])
             after |= {category: _nearer(won[ball][:-1], _RUNS[category]) for category in (WIDE, NO_BALL)}
             mean[ball] = [(alive * after[category]).sum() for category in range(CATEGORIES)]
-            state = self._on(state, self._by_need(ball, need))
+            state = self._on(state, self.play.by_need(ball, need))
         return _Chase(mean, won)
 
     def worth(self, won: Values, new: Values, ball: int, wickets: int, need: int) -> Values:
@@ -266,10 +242,6 @@ class _Innings:
             if category not in (WIDE, NO_BALL)
         }
 
-    def _by_need(self, ball: int, need: NDArray[np.int64]) -> Values:
-        """Chances of the categories, shape ``(11, wickets, runs wanted + 1)``."""
-        return self._by_place(ball)[:, :, self._places(ball, need)]
-
     def _on(self, state: Values, p: Values) -> Values:
         """The distribution over wickets lost and runs wanted one valid ball later."""
         moved = np.zeros_like(state)
@@ -290,101 +262,6 @@ class _Innings:
             live = again
         moved[:-1] += live
         return moved
-
-    def _places(self, ball: int, need: NDArray[np.int64]) -> NDArray[np.int64]:
-        return np.searchsorted(PLACE_EDGES, 6.0 * need / (self.balls - ball), side="right")
-
-    def _by_place(self, ball: int) -> Values:
-        """Chances of a chase by category, wickets lost and place on the required-rate scale: one array for
-        each over, in and out of the powerplay."""
-        key = (ball // 6, ball < self.powerplay)
-        if key not in self._known:
-            rows = [self._shares(ball, place) for place in range(RATE_PLACES)]
-            self._known[key] = np.ascontiguousarray(np.stack(rows, axis=1).transpose(2, 0, 1))
-        return self._known[key]
-
-    def _shares(self, ball: int, place: int | None, style: int | None = None) -> Values:
-        """Chances of the categories by wickets lost, shape ``(wickets, 11)``, of the average batter in, off
-        one style or the usual mixture."""
-        tables, powerplay = self.tables, ball < self.powerplay
-        over = over_like(self.balls, ball, powerplay)
-        phase = phase_of(over)
-        levers = format_levers(tables, self.balls, ball, powerplay, place is not None) or (1.0,) * 7
-        shift = self.level * effect_scale(self.balls)
-        moved = np.ones(CATEGORIES)
-        moved[[4, 5]] = np.exp(shift)
-        moved[0] = np.exp(-tables.dot_share * shift)
-        moved[WICKET] = np.exp(-tables.wicket_share * shift)
-        factors = moved * np.array([1.0 if at is None else levers[at] for at in LEVER_OF])
-        bowler = (1.0 - _SPIN[phase]) * np.mean(tables.bowler[phase][_PACE_STYLE], axis=0) + _SPIN[
-            phase
-        ] * np.mean(tables.bowler[phase][_SPIN_STYLE], axis=0)
-        if style is not None:
-            bowler = np.mean(tables.bowler[phase][style], axis=0)
-        rows = []
-        for wickets in range(self.wickets):
-            base = tables.first[over][wickets] if place is None else tables.chase[over][wickets][place]
-            batter = self._batters(phase, wickets, ball)
-            weights = np.array(base) * batter * bowler * factors
-            rows.append(weights / weights.sum())
-        return np.array(rows)
-
-    def _settling(self, ball: int) -> Values:
-        """Chances by wickets lost and balls since the last one, shape ``(wickets, _OLD + 1, 11)``: half the
-        balls go to the batter who came in then."""
-        usual = self._shares(ball, None)
-        tables, over = self.tables, over_like(self.balls, ball, ball < self.powerplay)
-        phase = phase_of(over)
-        rows = []
-        for wickets in range(self.wickets):
-            whole = np.array(tables.batter[phase][min(10, wickets + 1)])
-            mean = self._batters(phase, wickets, ball)
-            faced = [whole[_bin((balls + 1) // 2)] for balls in range(_OLD)]
-            mixed = np.array([0.5 * mean + 0.5 * row for row in faced] + [mean])
-            weights = usual[wickets] * mixed / mean
-            rows.append(weights / weights.sum(axis=1, keepdims=True))
-        return np.array(rows)
-
-    def _batters(self, phase: int, wickets: int, ball: int) -> Values:
-        """Mean weights of the two who are in, over how long they have been."""
-        bins = len([limit for limit in SET_LIMITS if limit <= ball])
-        settled = np.array(_SETTLED[: max(1, bins)])
-        orders = (min(10, wickets), min(10, wickets + 1))
-        batter = np.mean([np.array(self.tables.batter[phase][order]) for order in orders], axis=0)
-        return np.asarray((settled[:, None] * batter[: len(settled)]).sum(axis=0) / settled.sum())
-
-
-def _bin(faced: int) -> int:
-    return sum(limit < faced for limit in SET_LIMITS)
-
-
-def _moved_by(chances: Values, fit: float, tables: Tables) -> Values:
-    """Chances moved as skill moves them, by a log ratio of runs."""
-    shift = tables.skill_gain * fit
-    moved = chances.copy()
-    moved[[4, 5]] *= np.exp(shift)
-    moved[0] *= np.exp(-tables.dot_share * shift)
-    moved[WICKET] *= np.exp(-WICKET_FIT * fit)
-    return np.asarray(moved / moved.sum())
-
-
-@cache
-def style_shares() -> tuple[tuple[float, ...], ...]:
-    """Share of balls that each of `STYLES` bowls, by over of 20: the kind's share of the over, and the
-    style's among regular bowlers of its kind."""
-    with (_DATA / "bowler_kind_share_by_over.csv").open(encoding="utf-8", newline="") as lines:
-        spin = [float(row["spin"]) for row in csv.DictReader(lines)]
-    skill = json.loads((_DATA / "player_skill.json").read_text(encoding="utf-8"))
-    among: dict[str, float] = skill["bowler_style_share_of_regular_bowlers"]
-    pace_sum = sum(among[style] for style in PACE_STYLES)
-    spin_sum = sum(among[style] for style in STYLES if style not in PACE_STYLES)
-    return tuple(
-        tuple(
-            (1.0 - part) * among[style] / pace_sum if style in PACE_STYLES else part * among[style] / spin_sum
-            for style in STYLES
-        )
-        for part in spin
-    )
 
 
 def _nearer(won: Values, runs: int) -> Values:

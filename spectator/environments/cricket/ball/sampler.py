@@ -27,7 +27,7 @@ from spectator.environments.cricket.ball.plan_effects import (
     reference_field,
     suits_of,
 )
-from spectator.environments.cricket.ball.prices import BallPrices, Values
+from spectator.environments.cricket.ball.prices import BallPrices
 from spectator.environments.cricket.ball.situation import Effects, Situation
 from spectator.environments.cricket.ball.tables import (
     DOT,
@@ -50,6 +50,7 @@ from spectator.environments.cricket.ball.tables import (
     rhythm,
 )
 from spectator.environments.cricket.ball.tracking import BallTracker, BowledBall
+from spectator.environments.cricket.ball.usual_play import Values
 from spectator.environments.cricket.laws.formats import SUPER_OVER
 
 FULL_BALLS: Final = 6 * FULL_OVERS

@@ -81,5 +81,5 @@ async def get_calls(
 async def _lines(journal: Journal, summary: EpisodeSummary, after_seq: int) -> AsyncIterator[bytes]:
     outline = await outline_of(journal, summary)
     async for one in journal.calls(summary.episode_id):
-        if one.decided.seq in outline.decisions and one.decided.seq > after_seq:
+        if outline.asked(one.decided.seq) is not None and one.decided.seq > after_seq:
             yield json_bytes(row_of_call(outline, one)) + b"\n"

@@ -11,7 +11,7 @@ from typing import Any, Final
 from spectator.clock import timestamp
 from spectator.episodes.record.recorder import Trouble
 from spectator.errors import ProtocolError
-from spectator.events import RecordedEvent, encode_json, record
+from spectator.events import UNDECIDED_IN, RecordedEvent, encode_json, record
 
 from ..close_codes import Close
 
@@ -115,7 +115,10 @@ def event_frame(recorded: RecordedEvent) -> Frame:
     What a decision's model was asked and answered is for those who replay it, and long: it is left out.
     """
     event, text = recorded.event, recorded.text
-    if event.type == "decision.made" and event.data.get("exchanges"):
+    if event.type in UNDECIDED_IN and "undecided" in event.data:
+        asked = {**event.data["undecided"], "exchanges": None}
+        text = record(replace(event, data={**event.data, "undecided": asked})).text
+    elif event.type == "decision.made" and event.data.get("exchanges"):
         text = record(replace(event, data={**event.data, "exchanges": None})).text
     return Frame('{"frame":"event",' + text[1:], event.epoch, event.seq)
 

@@ -116,7 +116,7 @@ async def _calls(source: ExportSource, chosen: Sequence[EpisodeSummary]) -> Asyn
 
     async for summary, outline in _outlines(source, chosen):
         async for one in source.journal.calls(summary.episode_id):
-            if one.decided.seq > source.after_seq and one.decided.seq in outline.decisions:
+            if one.decided.seq > source.after_seq and outline.asked(one.decided.seq) is not None:
                 yield row_of_call(outline, one)
 
 

@@ -64,16 +64,20 @@ class SpendingReport:
 
     def take(self, recorded: RecordedEvent) -> None:
         """Take note of one event of the episode."""
+        from spectator.events import UNDECIDED_IN
+
         event = recorded.event
         if event.type == "episode.started":
             seats = event.data["seats"].items()
             self._captains = {actor: seat["policy"] for actor, seat in seats if seat["source"] == "model"}
         elif event.type == "decision.made" and event.data["actor"] in self._captains:
-            self._decided(event.data)
+            self._asked[event.data["actor"]] += 1
+            self._decided(event.data, event.data["fallback_reason"])
+        elif event.type in UNDECIDED_IN and "undecided" in event.data:
+            self._decided(event.data["undecided"], None)
 
-    def _decided(self, data: Mapping[str, Any]) -> None:
-        actor, reason = data["actor"], data["fallback_reason"]
-        self._asked[actor] += 1
+    def _decided(self, data: Mapping[str, Any], reason: str | None) -> None:
+        actor = data["actor"]
         self._tokens[actor] += (data["tokens_in"] or 0) + (data["tokens_out"] or 0)
         self._cost[actor] = self._cost.get(actor, 0.0) + (data.get("cost") or 0.0)
         if reason is None:

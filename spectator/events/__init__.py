@@ -1,9 +1,11 @@
 """Events: past facts about an episode, in one envelope and one encoding."""
 
 from spectator.events.core import (
+    CALLS_BEHIND,
     CORE_EVENTS,
     DIGEST_PATTERN,
     NAME_PATTERN,
+    UNDECIDED_IN,
     ActionRefused,
     DecisionMade,
     DecisionSource,
@@ -25,6 +27,7 @@ from spectator.events.core import (
     RecordedReply,
     Seat,
     StepTaken,
+    Undecided,
     View,
     Warned,
     core_fact,
@@ -43,10 +46,12 @@ from spectator.events.envelope import (
 )
 
 __all__ = [
+    "CALLS_BEHIND",
     "CORE_EVENTS",
     "DIGEST_PATTERN",
     "NAME_PATTERN",
     "SCHEMA_VERSION",
+    "UNDECIDED_IN",
     "ActionRefused",
     "DecisionMade",
     "DecisionSource",
@@ -72,6 +77,7 @@ __all__ = [
     "RecordedReply",
     "Seat",
     "StepTaken",
+    "Undecided",
     "View",
     "Warned",
     "core_fact",

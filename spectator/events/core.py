@@ -184,6 +184,19 @@ class DecisionMade(EventData):
     )
 
 
+class Undecided(EventData):
+    """What was asked for a decision that nobody made; each field is as in `decision.made`."""
+
+    actor: str = Field(description="Who was asked")
+    model: str | None = Field(default=None, description="Name of the model")
+    latency_s: float = Field(ge=0, description="Time the policy took")
+    tokens_in: int | None = Field(default=None, ge=0, description="Prompt tokens, where known")
+    tokens_out: int | None = Field(default=None, ge=0, description="Completion tokens, where known")
+    tokens_estimated: bool = Field(default=False, description="Whether the endpoint did not count all")
+    cost: float | None = Field(default=None, ge=0, description="By the prices of the captains' catalogue")
+    exchanges: list[ModelExchange] = Field(min_length=1, description="The questions to a model")
+
+
 class ActionRefused(EventData):
     """The world refused an action by one of its rules; its state is as it was."""
 
@@ -234,6 +247,9 @@ class EpisodeSuspended(EventData):
     actor: str = Field(description="Who could not decide")
     failure_class: FailureClass = Field(description="The kind of failure, see docs/failures.md")
     detail: str = Field(description="What went wrong, for people")
+    undecided: Undecided | None = later_field(
+        "What a model was asked for the decision that failed; absent where none was asked"
+    )
 
 
 class PaceChanged(EventData):
@@ -262,6 +278,9 @@ class EpisodeEnded(EventData):
     truncated: bool = Field(description="It was cut short; never true together with `terminated`")
     truth: str | None = later_field(
         "SHA-256 of the world's sealed truth, which is recorded beside this event", pattern=DIGEST_PATTERN
+    )
+    undecided: Undecided | None = later_field(
+        "What a model was asked for the decision whose failure ended it; absent where none was asked"
     )
 
     @model_validator(mode="after")
@@ -315,6 +334,12 @@ CORE_EVENTS: Final[Mapping[str, type[EventData]]] = {
     "episode.suspended": EpisodeSuspended,
 }
 """The event types that every episode may carry, whatever its world."""
+
+UNDECIDED_IN: Final = frozenset({"episode.suspended", "episode.ended"})
+"""The event types that may say what was asked for a decision that nobody made, as ``undecided``."""
+
+CALLS_BEHIND: Final = UNDECIDED_IN | {"decision.made"}
+"""The event types that calls to models may stand behind."""
 
 _TYPE_OF: Final = {model: name for name, model in CORE_EVENTS.items()}
 

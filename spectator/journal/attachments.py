@@ -1,7 +1,8 @@
 """What is recorded beside the events of a step, in the same commit: model calls and the sealed truth.
 
-The events name it by digests (``exchanges[].digest`` of ``decision.made``, ``truth`` of ``episode.ended``),
-so the chain of digests covers it too. It is never part of an event, a patch or a snapshot.
+The events name it by digests (``exchanges[].digest`` of ``decision.made``, or of ``undecided`` where nobody
+decided, and ``truth`` of ``episode.ended``), so the chain of digests covers it too. It is never part of an
+event, a patch or a snapshot.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ class Attachments:
     """What belongs to the events of one append.
 
     Args:
-        calls: For each ``decision.made`` among the events, in order, the calls behind it, one for each of its
-            ``exchanges``; decisions beyond the last have none.
+        calls: For each event of a type in :data:`~spectator.events.CALLS_BEHIND`, in order, the calls behind
+            it, one for each of its ``exchanges``; events beyond the last have none.
         truth: The world's sealed truth as JSON text; only beside ``episode.ended``.
     """
 
@@ -37,7 +38,7 @@ class RecordedCall:
     """A call to a model as it was recorded, whole.
 
     Args:
-        decided: The ``decision.made`` that it is behind.
+        decided: The ``decision.made`` that it is behind; the event of the failure where nobody decided.
         place: Which of its exchanges it is, from 0.
         call: The call; its ``reply`` is the whole one, whatever its length.
     """
@@ -47,9 +48,15 @@ class RecordedCall:
     call: ModelCall
 
     @property
+    def stated(self) -> Mapping[str, Any]:
+        """What the event says of who was asked, and of all the questions."""
+        stated: Mapping[str, Any] = self.decided.data.get("undecided", self.decided.data)
+        return stated
+
+    @property
     def exchange(self) -> Mapping[str, Any]:
         """What the event itself holds of it."""
-        exchange: Mapping[str, Any] = self.decided.data["exchanges"][self.place]
+        exchange: Mapping[str, Any] = self.stated["exchanges"][self.place]
         return exchange
 
 

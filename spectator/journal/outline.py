@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from spectator.errors import FailureClass
-from spectator.events import Event, Parent
+from spectator.events import UNDECIDED_IN, Event, Parent
 from spectator.failures import failure_of_decision, failure_of_end, reward_of_end
 from spectator.journal.base import EpisodeSummary, Journal
 
@@ -64,6 +64,7 @@ class EpisodeOutline:
         started: Data of ``episode.started``.
         ended: Data of ``episode.ended``; ``None`` while there is none.
         decisions: Every decision by the number of its event, in order.
+        undecided: Likewise the decisions that failed and were not made, as far as a model was asked for them.
         credited: The agent's decision that the next rewards belong to.
         rubric: Named parts of the score, where the world gave them.
     """
@@ -72,6 +73,7 @@ class EpisodeOutline:
     started: Mapping[str, Any] = field(default_factory=dict)
     ended: Mapping[str, Any] | None = None
     decisions: dict[int, OutlinedDecision] = field(default_factory=dict)
+    undecided: dict[int, OutlinedDecision] = field(default_factory=dict)
     credited: OutlinedDecision | None = None
     rubric: Mapping[str, float] = field(default_factory=dict)
 
@@ -113,6 +115,10 @@ class EpisodeOutline:
         """What ``decision`` earned, where it may be credited to a model's answer."""
         return decision.earned if self.trainable(decision) else None
 
+    def asked(self, seq: int) -> OutlinedDecision | None:
+        """The decision, made or failed, that event ``seq`` tells of; ``None`` where it tells of none."""
+        return self.decisions.get(seq) or self.undecided.get(seq)
+
     @property
     def of_agent(self) -> list[OutlinedDecision]:
         """The agent's decisions, in order."""
@@ -126,6 +132,8 @@ class EpisodeOutline:
     def take(self, event: Event) -> None:
         """Take in the next event."""
         data = event.data
+        if event.type in UNDECIDED_IN and "undecided" in data:
+            self.undecided[event.seq] = _undecided(event)
         if event.type == "episode.started":
             self.started = data
         elif event.type == "episode.ended":
@@ -155,6 +163,23 @@ class EpisodeOutline:
         )
         if made.actor == self.agent and not (self.credited and self.credited.planned(made)):
             self.credited = made
+
+
+def _undecided(event: Event) -> OutlinedDecision:
+    """A decision that failed, as one by nobody, for the turn that it would have been."""
+    asked = event.data["undecided"]
+    return OutlinedDecision(
+        seq=event.seq,
+        turn=event.turn + 1,
+        actor=asked["actor"],
+        inherited=False,
+        source="fallback",
+        action={},
+        reasoning="",
+        legal=None,
+        failure_class=event.data["failure_class"],
+        requests=[exchange["request"] for exchange in asked["exchanges"]],
+    )
 
 
 async def outline_of(journal: Journal, summary: EpisodeSummary) -> EpisodeOutline:

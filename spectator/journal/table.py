@@ -7,7 +7,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
-from spectator.events import Event, encode_json
+from spectator.events import UNDECIDED_IN, Event, encode_json
 from spectator.failures import failure_of_decision
 from spectator.journal.base import EpisodeSummary
 from spectator.journal.parquet import ParquetFile
@@ -128,6 +128,8 @@ def row_of(summary: EpisodeSummary, event: Event) -> dict[str, Any]:
         "group_id": summary.group_id,
         "attempt": summary.attempt,
     }
+    if event.type in UNDECIDED_IN and (asked := event.data.get("undecided")):
+        return {**row, **{name: value for name, value in asked.items() if name in FROM_DATA}}
     return {**row, **dict(_core_fields(event))} if event.type in CORE else row
 
 

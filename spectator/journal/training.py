@@ -75,8 +75,9 @@ def row_of_call(outline: EpisodeOutline, recorded: RecordedCall) -> dict[str, An
         is a log probability that is not finite.
     """
     summary, call, event = outline.summary, recorded.call, recorded.decided
-    exchange, decision = recorded.exchange, outline.decisions[event.seq]
-    decided = decision.by_model and recorded.place == len(event.data["exchanges"]) - 1
+    exchange, decision = recorded.exchange, outline.asked(event.seq)
+    assert decision is not None, "its event was outlined"
+    decided = decision.by_model and recorded.place == len(decision.requests) - 1
     trainable = decided and outline.trainable(decision)
     reason = None if outline.ended is None else outline.ended["reason"]
     return {
@@ -88,9 +89,9 @@ def row_of_call(outline: EpisodeOutline, recorded: RecordedCall) -> dict[str, An
         "episode_reason": summary.reason,
         "episode_score": summary.score,
         "seq": event.seq,
-        "turn": event.turn,
+        "turn": decision.turn,
         "call": recorded.place,
-        "actor": event.data["actor"],
+        "actor": decision.actor,
         "decided": decided,
         "failure": exchange["failure"],
         "messages": [chat_message(message) for message in call.messages],
@@ -106,7 +107,7 @@ def row_of_call(outline: EpisodeOutline, recorded: RecordedCall) -> dict[str, An
         "completion": None if call.reply is None else [reply_message(call.reply)],
         "trainable": trainable,
         "reward": outline.reward_of(decision) if trainable else None,
-        "source": decision.source,
+        "source": decision.source if event.seq in outline.decisions else None,
         "failure_class": decision.failure_class,
         "inherited": decision.inherited,
         "episode_reward": outline.reward,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from spectator.events import RecordedEvent
+from spectator.events import CALLS_BEHIND, RecordedEvent
 from spectator.journal.attachments import Attachments
 from spectator.model_calls import ModelCall
 
@@ -26,7 +26,7 @@ class EpisodeInMemory:
     ) -> None:
         """Take events and what belongs to them."""
         self.texts.extend(recorded.text for recorded in events)
-        decisions = sum(recorded.event.type == "decision.made" for recorded in events)
+        decisions = sum(recorded.event.type in CALLS_BEHIND for recorded in events)
         if attachments is not None:
             self.calls += attachments.calls
             self.truth = attachments.truth or self.truth

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -13,15 +14,22 @@ import pytest
 from spectator.clock import SystemClock
 from spectator.environments.counting.environment import CountingEnvironment
 from spectator.episodes.host.recovery import recover
+from spectator.episodes.record.usage import spent_on
+from spectator.episodes.replay.recorded_calls import calls_of, with_whole_replies
+from spectator.episodes.replay.restore import rebuild
+from spectator.episodes.replay.verify_attachments import verify_attachments
 from spectator.episodes.run.step_events import finished
 from spectator.episodes.single_agent import SingleAgent
-from spectator.errors import TruthSealed
+from spectator.errors import EpisodeUnfinished, TruthSealed
 from spectator.events import Fact, encode_json
 from spectator.journal.attachments import Attachments, truth_digest
+from spectator.journal.outline import outline_of
 from spectator.journal.stores.sqlite import SqlJournal
+from spectator.journal.training import row_of_call
 from spectator.llm.exchange import MAX_REPLY, fingerprint
 from spectator.observations import Observation
 from spectator.policies.base import Decision
+from spectator.policies.spending import Spent
 from tests.episodes.harness import end_of, plan_of, supervising
 from tests.episodes.test_driver import play
 from tests.fakes import FakePolicy, counted, world_with
@@ -76,6 +84,81 @@ def test_calls_are_recorded_in_the_commit_of_their_decision(tmp_path: Path, answ
         await journal.aclose()
 
     run(scenario())
+
+
+def unanswered(answers: list[bool]) -> Any:
+    """A captain whose model is asked and paid for, and answers nothing usable while ``answers`` says so."""
+
+    def decide(observation: Observation) -> Decision:
+        call = call_of([user(encode_json(dict(observation.content)))], "well")
+        asked = fingerprint(call.messages, call.tools)
+        exchange = {"request": asked, "reply": call.reply, "digest": call.digest(asked)}
+        usable = answers.pop(0)
+        return replace(
+            counted(observation), source="model" if usable else "fallback", model="m", exchanges=[exchange],
+            calls=[call], latency_s=0.5, tokens_in=10, tokens_out=2, cost=0.25,
+            failure_class=None if usable else "unparsable", fallback_reason=None if usable else "no action",
+        )  # fmt: skip
+
+    return lambda seed: FakePolicy(decide)
+
+
+@pytest.mark.parametrize("view", ["live", "derived"])
+@pytest.mark.parametrize("on_failure", ["end", "suspend"])
+def test_what_was_asked_for_a_decision_that_failed_is_recorded_with_the_failure(
+    tmp_path: Path, view: Any, on_failure: Any
+) -> None:
+    async def scenario() -> None:
+        journal = await SqlJournal.open(url_of(tmp_path))
+        answers = [True, False, True, True]
+        world = world_with(policy=unanswered(answers))
+        captain = replace(world.captains["heuristic"], source="model")
+        world = replace(world, captains={"heuristic": captain})
+        plan = replace(plan_of(world, turns=3), view=view, on_failure=on_failure)
+        async with supervising(world, journal=journal) as stage:
+            live = await stage.supervisor.start(plan)
+            with suppress(EpisodeUnfinished):
+                await live.wait()
+            assert live.usage["counter"]["tokens_in"] == 20, "what failed was paid for too"
+            assert live.usage["counter"]["decisions"] == 1
+        last = (await journal.read("ep-0001"))[-1].event
+        assert last.type == ("episode.ended" if on_failure == "end" else "episode.suspended")
+        calls = [one async for one in journal.calls("ep-0001")]
+        assert [one.decided.type for one in calls] == ["decision.made", last.type]
+        assert calls[1].exchange["digest"] == calls[1].call.digest(calls[1].exchange["request"])
+        assert [one async for one in verify_attachments(journal, "ep-0001")] == []
+        assert await spent_on(journal, None) == Spent(24, 0.5, 1.0)
+        summary = await journal.episode("ep-0001")
+        assert summary is not None
+        outline = await outline_of(journal, summary)
+        rows = [row_of_call(outline, one) for one in calls]
+        assert [(row["turn"], row["decided"], row["failure_class"]) for row in rows] == [
+            (1, True, None),
+            (2, False, "unparsable"),
+        ]
+        assert rows[1]["source"] is None and not rows[1]["trainable"]
+        assert outline.fallbacks == 0 and len(outline.of_agent) == 1
+        if on_failure == "suspend":
+            await played_on(journal, world, answers)
+        await journal.aclose()
+
+    run(scenario())
+
+
+async def played_on(journal: SqlJournal, world: Any, answers: list[bool]) -> None:
+    recorded = await with_whole_replies(journal, await journal.read("ep-0001"))
+    rebuilt = await rebuild(recorded, limit_s=20, load=lambda name: world)
+    async with supervising(world, journal=journal) as stage:
+        episode = await stage.supervisor.play_on(rebuilt)
+        assert (await episode.wait()).reason == "finished"
+        used = episode.usage["counter"]
+    assert not answers, "the two turns that were left were asked for, and nothing else"
+    assert (used["decisions"], used["tokens_in"], used["cost"]) == (3, 40, 1.0)
+    calls = [one async for one in journal.calls("ep-0001")]
+    assert [one.decided.type == "decision.made" for one in calls] == [True, False, True, True]
+    assert [one async for one in verify_attachments(journal, "ep-0001")] == []
+    first, second, third = (await calls_of(journal, "ep-0001")).values()
+    assert (len(first), len(second), len(third)) == (1, 1, 1), "no decision gets the calls of a failed one"
 
 
 def test_a_decision_with_calls_but_without_their_exchanges_is_the_policys_error() -> None:

@@ -34,7 +34,16 @@ from spectator.errors import (
     JournalUnavailable,
     typed_as,
 )
-from spectator.events import Event, EventEncoder, Fact, RecordedEvent, Warned, core_fact, encode_json
+from spectator.events import (
+    CALLS_BEHIND,
+    Event,
+    EventEncoder,
+    Fact,
+    RecordedEvent,
+    Warned,
+    core_fact,
+    encode_json,
+)
 from spectator.journal.attachments import Attachments
 from spectator.journal.base import EpisodeLog
 from spectator.merge_patch import apply_patch
@@ -67,8 +76,8 @@ class _Step:
 
     @property
     def decisions(self) -> int:
-        """How many decisions are among the events."""
-        return sum(one.type == "decision.made" for one in self.events)
+        """How many events that calls may stand behind are among them."""
+        return sum(one.type in CALLS_BEHIND for one in self.events)
 
 
 class DerivedStream:
@@ -333,7 +342,7 @@ class DerivedStream:
         self._pending.append(step)
         self._taken_seq += len(step.events)
         for fact in facts:
-            if fact.type == "decision.made" and fact.data.get("model") is not None:
+            if fact.type in CALLS_BEHIND and fact.data.get("undecided", fact.data).get("model") is not None:
                 self._note_usage(step.turn, fact)
 
     def _recount(self) -> None:

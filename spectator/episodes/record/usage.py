@@ -9,7 +9,7 @@ from typing import Final
 from spectator.clock import timestamp
 from spectator.episodes.record.view import State
 from spectator.errors import EpisodeDamaged, JournalError
-from spectator.events import Event
+from spectator.events import UNDECIDED_IN, Event
 from spectator.journal.base import EpisodeFilter, EpisodeSummary, Journal
 from spectator.policies.spending import Spent
 
@@ -70,14 +70,14 @@ async def _spent_by(journal: Journal, summary: EpisodeSummary, day: date | None)
         event = recorded.event
         if event.type == "episode.started":
             borrowed = (event.data.get("parent") or {}).get("turn", 0)
-        elif event.type == "decision.made" and event.turn > borrowed:
+        elif event.type in UNDECIDED_IN or (event.type == "decision.made" and event.turn > borrowed):
             if day is None or event.at[:10] == day.isoformat():
                 spent += _spent_in(event)
     return spent
 
 
 def _spent_in(event: Event) -> Spent:
-    data = event.data
+    data = event.data.get("undecided", event.data)
     if data.get("model") is None:
         return Spent()
     tokens = (data["tokens_in"] or 0) + (data["tokens_out"] or 0)

@@ -110,9 +110,9 @@ def _core_patch(state: State, event: Event) -> dict[str, Any]:
         case "warning":
             return {"warning": {"seq": event.seq, "message": event.data["message"]}}
         case "episode.suspended":
-            return {"warning": {"seq": event.seq, "message": event.data["detail"]}}
+            return {"warning": {"seq": event.seq, "message": event.data["detail"]}} | used(state, event)
         case "episode.ended":
-            return _ended(event)
+            return _ended(event) | used(state, event)
         case _:
             return {}
 
@@ -141,16 +141,21 @@ def _decided(state: State, event: Event) -> dict[str, Any]:
 
 
 def used(state: State, event: Event) -> dict[str, Any]:
-    """The patch of what models took so far; what a fork has from its parent is not counted again."""
-    if event.data.get("model") is None or event.data["source"] not in ("model", "fallback"):
+    """The patch of what models took so far; what a fork has from its parent is not counted again.
+
+    A decision that failed counts for what it took, not as a decision.
+    """
+    undecided = event.data.get("undecided")
+    data = undecided or event.data
+    if data.get("model") is None or data.get("source", "model") not in ("model", "fallback"):
         return {}
-    if event.turn <= state.get("episode", {}).get("parent", {}).get("turn", 0):
+    if undecided is None and event.turn <= state.get("episode", {}).get("parent", {}).get("turn", 0):
         return {}
-    actor, data = event.data["actor"], event.data
+    actor = data["actor"]
     known = state.get("usage", {}).get(actor, {})
     more = {
-        "decisions": 1,
-        "fallbacks": int(data["source"] == "fallback"),
+        "decisions": int(undecided is None),
+        "fallbacks": int(data.get("source") == "fallback"),
         "tokens_in": data["tokens_in"] or 0,
         "tokens_out": data["tokens_out"] or 0,
         "cost": data.get("cost") or 0.0,

@@ -16,7 +16,9 @@ Calls = Mapping[int, Sequence[ModelCall]]
 
 
 async def calls_of(journal: EpisodeLog, episode_id: str, *, until: int | None = None) -> Calls:
-    """The calls of an episode; it is empty where none were recorded.
+    """The calls behind the decisions of an episode; it is empty where none were recorded.
+
+    Those behind a decision that failed and was not made are left out: nothing came of them.
 
     Args:
         journal: Where they are.
@@ -30,7 +32,8 @@ async def calls_of(journal: EpisodeLog, episode_id: str, *, until: int | None = 
     async for one in journal.calls(episode_id):
         if until is not None and one.decided.turn > until:
             break
-        calls.setdefault(one.decided.turn, []).append(one.call)
+        if one.decided.type == "decision.made":
+            calls.setdefault(one.decided.turn, []).append(one.call)
     return calls
 
 

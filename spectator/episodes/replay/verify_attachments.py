@@ -7,7 +7,7 @@ from typing import Any
 
 from spectator.episodes.replay.verify import Discrepancy
 from spectator.errors import ConfigurationError, JournalError
-from spectator.events import Event
+from spectator.events import CALLS_BEHIND, Event
 from spectator.journal.attachments import RecordedCall, truth_digest
 from spectator.journal.base import Journal
 
@@ -26,10 +26,10 @@ async def verify_attachments(journal: Journal, episode_id: str) -> AsyncIterator
     calls = _Calls(journal.calls(episode_id))
     async for one in journal.stream(episode_id):
         event = one.event
-        if event.type == "decision.made":
+        if event.type in CALLS_BEHIND:
             async for discrepancy in calls.compare(event):
                 yield discrepancy
-        elif event.type == "episode.ended":
+        if event.type == "episode.ended":
             async for discrepancy in _compare_truth(journal, event):
                 yield discrepancy
     async for discrepancy in calls.left():
@@ -45,8 +45,9 @@ class _Calls:
         self._broken = False
 
     async def compare(self, decided: Event) -> AsyncIterator[Discrepancy]:
-        """What is wrong with the calls behind one decision."""
-        for place, exchange in enumerate(decided.data.get("exchanges") or ()):
+        """What is wrong with the calls behind one decision, made or failed."""
+        stated = decided.data.get("undecided", decided.data)
+        for place, exchange in enumerate(stated.get("exchanges") or ()):
             if exchange.get("digest") is None or self._broken:
                 continue
             try:

@@ -195,7 +195,8 @@ class Driver:
         self._ended = self._ended or ended
         try:
             with typed_as(partial(_unrecorded, self._episode_id)):
-                attachments = None if ended.truth is None else Attachments(truth=self._truth)
+                calls = [] if ended.undecided is None else [self._policies.undecided_calls]
+                attachments = Attachments(calls, None if ended.truth is None else self._truth) or None
                 await self._recorded([(self._turn, [core_fact(ended)])], attachments)
         except EpisodeOver:  # cancelled while the end was being told
             return ended
@@ -245,15 +246,22 @@ class Driver:
         if self._plan.on_failure == "suspend" or isinstance(error, Suspending):
             logger.warning("episode %s is suspended: %s", self._episode_id, error)
             with suppress(SpectatorError):  # it is left as it is, whether or not that can be recorded
-                await self._recorded([(self._turn, [self._suspended(error)])])
+                attachments = Attachments([self._policies.undecided_calls]) or None
+                await self._recorded([(self._turn, [self._suspended(error)])], attachments)
             self._control.request_end(EndRequest("suspended", str(error)))
             return None
         reason: EndReason = "timeout" if isinstance(error, DecisionTimeout) else "policy_error"
-        return cut_short(reason, str(error), self._turn, error.failure_class)
+        ended = cut_short(reason, str(error), self._turn, error.failure_class)
+        return ended.model_copy(update={"undecided": self._policies.undecided})
 
     def _suspended(self, error: PolicyError) -> Fact:
         actor, detail = self._policies.asked or self._plan.agent, clean_text(str(error), DETAIL_LENGTH)
-        return core_fact(EpisodeSuspended(actor=actor, failure_class=error.failure_class, detail=detail))
+        undecided = self._policies.undecided
+        return core_fact(
+            EpisodeSuspended(
+                actor=actor, failure_class=error.failure_class, detail=detail, undecided=undecided
+            )
+        )
 
     async def _play(self) -> EpisodeEnded:
         began = self._clock.monotonic()

@@ -15,7 +15,7 @@ from spectator.episodes.run.limits import EpisodeLimits
 from spectator.episodes.run.partial_decision import Thinking
 from spectator.episodes.run.plan import EpisodePlan
 from spectator.errors import DecisionTimeout, PolicyError, typed_as
-from spectator.events import Fact
+from spectator.events import Fact, Undecided
 from spectator.model_calls import ModelCall
 from spectator.observations import Observation
 from spectator.policies.base import Action, Decision, KeepsTime, Policy, ScriptedPolicy, SeesTruth
@@ -65,6 +65,10 @@ class SeatedPolicies:
         """The policies; none before they are seated."""
         self.asked: str | None = None
         """The actor that was asked last."""
+        self.undecided: Undecided | None = None
+        """What a model was asked for the decision that failed the episode, if one was."""
+        self.undecided_calls: Sequence[ModelCall] = ()
+        """The calls to it."""
         self.deciding: str | None = None
         """The actor whose decision is waited for now, if any is."""
         self._plan = plan
@@ -136,10 +140,17 @@ class SeatedPolicies:
         action, decided = checked_decision(actor, decision, took, observation.legal_actions)
         reaction = self._rule(actor, decision)
         if "failure_class" in decided.data and reaction != "fallback":
+            self._keep_questions(decided, decision.calls)
             kind = Suspending if reaction == "suspend" else PolicyError
             why = f"{actor} could not decide: {decision.fallback_reason}"
             raise kind(why, failure_class=decided.data["failure_class"])
         return action, decided, decision.calls
+
+    def _keep_questions(self, decided: Fact, calls: Sequence[ModelCall]) -> None:
+        """Keep what was asked for a decision that failed, to be recorded with the failure."""
+        if decided.data["exchanges"] is not None:
+            asked = {name: decided.data[name] for name in Undecided.model_fields}
+            self.undecided, self.undecided_calls = Undecided.model_validate(asked), calls
 
     async def _ask(self, actor: str, observation: Observation, turn: int, truth: bytes | None) -> Decision:
         policy, limit_s = self.by_actor[actor], self._limits.decision_s

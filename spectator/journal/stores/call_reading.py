@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from sqlalchemy import Connection, Row, select, tuple_
 
-from spectator.events import Event, decode
+from spectator.events import CALLS_BEHIND, Event, decode
 from spectator.journal.attachments import RecordedCall
 from spectator.journal.packing import expanded, unpack
 from spectator.journal.stores.call_rows import DIGEST_BYTES
@@ -106,7 +106,8 @@ class CallReader:
                 raise ValueError(f"{where}: {error}") from error
 
     def _call(self, decided: Event, row: Row[Any]) -> ModelCall:
-        actor, exchange = decided.data["actor"], decided.data["exchanges"][row.place]
+        stated = decided.data.get("undecided", decided.data)
+        actor, exchange = stated["actor"], stated["exchanges"][row.place]
         before = self._shown.get(actor, [])
         if row.kept > len(before):
             raise ValueError("the prompt before it is missing")
@@ -148,7 +149,7 @@ def _decided(row: Row[Any]) -> Event:
     if row.text is None:
         raise ValueError("its event is missing")
     event = decode(row.text).event
-    if event.type != "decision.made":
+    if event.type not in CALLS_BEHIND:
         raise ValueError(f"its event is {event.type}, no decision")
     return event
 

@@ -56,20 +56,21 @@ class CallRows:
         """Add the calls behind one decision.
 
         Args:
-            decided: Its ``decision.made``.
+            decided: Its ``decision.made``, or the event that tells of the failure to make it.
             calls: One for each of its exchanges.
 
         Raises:
             ValueError: There are more or fewer, or a number in one is not finite.
             TypeError: Something in one is not JSON.
         """
-        exchanges = decided.data.get("exchanges") or ()
+        stated = decided.data.get("undecided", decided.data)
+        exchanges = stated.get("exchanges") or ()
         if len(exchanges) != len(calls):
             raise ValueError(
                 f"event {decided.seq} has {len(exchanges)} exchanges and {len(calls)} calls beside it"
             )
         for place, exchange, call in zip(count(), exchanges, calls, strict=False):
-            row = self._row(decided.data["actor"], call, whole=exchange["reply"] is None)
+            row = self._row(stated["actor"], call, whole=exchange["reply"] is None)
             self.calls.append({"episode_id": self.episode_id, "seq": decided.seq, "place": place, **row})
 
     def _row(self, actor: str, call: ModelCall, *, whole: bool) -> dict[str, Any]:

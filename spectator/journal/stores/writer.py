@@ -23,7 +23,7 @@ from spectator.errors import (
     SpectatorError,
     typed_as,
 )
-from spectator.events import RecordedEvent
+from spectator.events import CALLS_BEHIND, RecordedEvent
 from spectator.futures import answer, settle
 from spectator.journal.attachments import Attachments
 from spectator.journal.chain import GENESIS, extend
@@ -249,7 +249,7 @@ class Writer:
         attachments, batch = append.attachments, [recorded.event for recorded in append.events]
         assert attachments is not None
         rows = CallRows(batch[0].episode_id, dict(head.prompts))
-        decided = [event for event in batch if event.type == "decision.made"]
+        decided = [event for event in batch if event.type in CALLS_BEHIND]
         if len(attachments.calls) > len(decided):
             raise ValueError(f"calls of {len(attachments.calls)} decisions beside {len(decided)}")
         for event, calls in zip(decided, attachments.calls, strict=False):

@@ -80,8 +80,8 @@ async def calls_by_decision(
     """The agent's decisions that a model was asked for, in order, each with all its calls."""
     behind: list[RecordedCall] = []
     async for one in journal.calls(outline.summary.episode_id):
-        if one.decided.data["actor"] != outline.agent or one.decided.seq not in outline.decisions:
-            continue  # somebody else's, or made since the outline was read
+        if one.stated["actor"] != outline.agent or one.decided.seq not in outline.decisions:
+            continue  # somebody else's, never made, or made since the outline was read
         if behind and behind[-1].decided.seq != one.decided.seq:
             yield outline.decisions[behind[-1].decided.seq], behind
             behind = []

@@ -70,6 +70,9 @@ def test_what_only_a_replay_needs_is_not_sent_to_viewers() -> None:
     sent = json.loads(frame.text)
     assert sent == {"frame": "event", **json.loads(recorded.text), "data": {**data, "exchanges": None}}
     assert len(frame.text) < 400 and len(recorded.text) > 9999
+    failed = record(replace(recorded.event, type="episode.suspended", data={"actor": "a", "undecided": data}))
+    sent = json.loads(wire.event_frame(failed).text)
+    assert sent["data"] == {"actor": "a", "undecided": {**data, "exchanges": None}}
     bare = record(replace(recorded.event, data={"actor": "a", "exchanges": None}))
     assert wire.event_frame(bare).text == '{"frame":"event",' + bare.text[1:]
 

@@ -41,6 +41,12 @@ SERVER_SHARE: Final = 0.04
 PATIENCE_S: Final = 1800.0
 """How long a run may take to be over, on a machine that does much else."""
 
+NO_VERDICT: Final = ("environment_error", "interrupted")
+"""How attempts may end that a death ended: the server's, or the worker's in the middle of a step there."""
+
+HALTED: Final = 3
+"""Exit code of a run that gave up: so many of its workers died in a row that nothing got any further."""
+
 
 @dataclass(slots=True)
 class Fleet:
@@ -57,6 +63,7 @@ class Fleet:
     server: EnvironmentServer | None = None
     process: subprocess.Popen[bytes] | None = None
     killed: Counter[str] = field(default_factory=Counter)
+    halts: int = 0
 
     def start(self) -> None:
         """Start it, or go on with it."""
@@ -69,8 +76,8 @@ class Fleet:
 
     @property
     def over(self) -> bool:
-        """Whether it has ended by itself."""
-        return self.process is not None and self.process.poll() is not None
+        """Whether it has ended by itself, and not halted."""
+        return self.process is not None and self.process.poll() not in (None, HALTED)
 
     def kill(self, chance: random.Random) -> None:
         """Kill one of its processes."""
@@ -98,6 +105,12 @@ class Fleet:
         self.killed[victim] += 1
         return True
 
+    def go_on_if_halted(self) -> None:
+        """Give the same command again, where the run gave up."""
+        if self.process is not None and self.process.poll() == HALTED:
+            self.halts += 1
+            self.start()
+
     def kill_for_good(self) -> None:
         """Kill the run, should it still go on."""
         if self.process is not None and not self.over:
@@ -107,6 +120,8 @@ class Fleet:
     def finish(self) -> int:
         """Wait for its end; its exit code."""
         assert self.process is not None
+        self.process.wait(PATIENCE_S)
+        self.go_on_if_halted()
         return self.process.wait(PATIENCE_S)
 
 
@@ -192,7 +207,7 @@ async def outcome(folder: Path) -> tuple[str, int]:
             for summary in page:
                 if summary.reason == "finished":
                     finished.append(await _told(journal, summary))
-                elif summary.reason != "environment_error":
+                elif summary.reason not in NO_VERDICT:
                     wrong[str(summary.reason)] += 1
         left = len(await journal.leases())
     finally:
@@ -213,6 +228,7 @@ def disturb(fleet: Fleet, kills: int, every_s: float, chance: random.Random) -> 
     fleet.start()
     while sum(fleet.killed.values()) < kills and not fleet.over:
         time.sleep(chance.uniform(0.0, 2 * every_s))
+        fleet.go_on_if_halted()
         if not fleet.over:
             fleet.kill(chance)
     return sum(fleet.killed.values())
@@ -227,8 +243,8 @@ def compare(
     seed: int = 1,
     server: EnvironmentServer | None = None,
     latency_s: float = 0.02,
-) -> tuple[Counter[str], float]:
-    """Play a run twice, once undisturbed; what was killed, and the seconds that the other one took.
+) -> tuple[Fleet, float]:
+    """Play a run twice, once undisturbed; the other one, and the seconds that it took.
 
     Args:
         arguments: Of ``spectator rollouts run``, without model, folder and number of episodes.
@@ -267,13 +283,15 @@ def compare(
         unbroken, broken = (asyncio.run(outcome(folder / name)) for name in ("whole", "killed"))
         if unbroken != broken or unbroken[1] != episodes:
             raise RuntimeError(f"unbroken {unbroken}, killed {broken}, asked for {episodes}")
-    return killed.killed, took_s
+    return killed, took_s
 
 
-def _figure(name: str, episodes: int, killed: Counter[str], took_s: float) -> Figure:
-    what = ", ".join(f"{count} {victim}" for victim, count in sorted(killed.items()))
+def _figure(name: str, episodes: int, fleet: Fleet, took_s: float) -> Figure:
+    what = ", ".join(f"{count} {victim}" for victim, count in sorted(fleet.killed.items()))
     value = f"{episodes:,} finished, equal digests, in {took_s:,.0f} s; killed: {what}"
-    return Figure(f"{name}, kill -9 {sum(killed.values()):,} times", value, "equal to an unbroken run", "-")
+    if fleet.halts:
+        value += f"; halted and told to go on: {fleet.halts}"
+    return Figure(f"{name}, kill -9 {fleet.killed.total():,} times", value, "equal to an unbroken run", "-")
 
 
 def sessions(kills: int = 1000, episodes: int = 512, *, every_s: float = 0.4) -> Figure:

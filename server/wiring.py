@@ -93,7 +93,6 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
             stack.callback(tasks.create_task(work, name=name).cancel)
         records = ViewReader(journal, cast.load)
         finals = FinalStates(records)
-        waiters = Waiters(signals.next_start, tasks)
         yield Services(
             settings=settings,
             clock=clock,
@@ -102,7 +101,7 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
             signals=signals,
             supervisor=supervisor,
             audience=audience,
-            feeds=FeedSources(supervisor, records, finals, audience, waiters),
+            feeds=FeedSources(supervisor, records, finals, audience, Waiters(signals.next_start, tasks)),
             transport=TransportPorts(audience, keepalive, clock),
             guard=Guard(settings, clock),
             offer=Offer.of(settings),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -104,25 +103,21 @@ def evaluate(
     cast = read_cast()
     schedule = plan_evaluation(request, load=cast.load)
     preload()
-    paid = [name for name in schedule.captains if schedule.world.captains[name].costs_money]
-    if paid:
-        _warn_of_cost(schedule, paid)
-    if max_cost:
-        warn_unpriced([schedule.world.captains[name] for name in paid])
+    _warn_of_cost(schedule, max_cost)
     ledger = read_caps().ledger(SystemClock(), whole=Caps(max_tokens or 0, max_cost or 0.0))
     results = asyncio.run(_run(schedule, out, jobs, ledger))
     _write(results, out)
     _conclude(results, out)
-    if results.cut_short is not None:
-        raise click.ClickException(f"{results.cut_short}; {AGAIN}, once that is put right")
-    if any(match.reason != "finished" for match in results.matches):
-        raise click.ClickException("some matches did not finish; the report names them")
 
 
-def _warn_of_cost(schedule: Schedule, paid: Sequence[str]) -> None:
+def _warn_of_cost(schedule: Schedule, max_cost: float | None) -> None:
+    """Say which captains may cost money, and whose price is not known to a cap."""
+    paid = [name for name in schedule.captains if schedule.world.captains[name].costs_money]
     for name in paid:
         matches = sum(name in (match.home, match.away) for match in schedule.matches)
         click.echo(f"{name} asks its endpoint in {matches} matches, which may cost money", err=True)
+    if max_cost:
+        warn_unpriced([schedule.world.captains[name] for name in paid])
 
 
 async def _run(schedule: Schedule, out: Path, jobs: int, ledger: SpendLedger) -> Results:
@@ -213,6 +208,11 @@ def _write(results: Results, out: Path) -> None:
 
 
 def _conclude(results: Results, out: Path) -> None:
+    """Say what was found.
+
+    Raises:
+        ClickException: Not every match was played to its end.
+    """
     from spectator.evaluation.conclusions import conclusions
     from spectator.evaluation.folder import REPORT
 
@@ -228,3 +228,7 @@ def _conclude(results: Results, out: Path) -> None:
     for line in conclusions(results):
         click.echo(line)
     click.echo(out / REPORT)
+    if results.cut_short is not None:
+        raise click.ClickException(f"{results.cut_short}; {AGAIN}, once that is put right")
+    if any(match.reason != "finished" for match in results.matches):
+        raise click.ClickException("some matches did not finish; the report names them")

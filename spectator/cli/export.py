@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from spectator.cli.exporting import FORMS, PARQUET, ExportSource, write_export
 from spectator.cli.recordings import every_episode, journal_folder, recorded_journal, summary_of
+
+if TYPE_CHECKING:
+    from spectator.journal.base import EpisodeFilter, EpisodeSummary, Journal
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -104,10 +107,6 @@ def export(
     Example: spectator export --all --ended --format parquet --out episodes.parquet
     Example: spectator export --all --run nightly-7 --format messages > calls.ndjson
     """
-    from spectator.journal.base import EpisodeFilter
-
-    if everything == bool(episode_ids):
-        raise click.UsageError("name the episodes, or ask for --all of them")
     asked = {
         "environment": environment,
         "captain": captain,
@@ -116,23 +115,43 @@ def export(
         "attempt": attempt,
         "ended": ended,
     }
-    if not everything and any(value is not None for value in asked.values()):
-        raise click.UsageError(
-            "--environment, --captain, --run, --group, --attempt and --ended choose among --all"
-        )
+    wanted = _wanted(episode_ids, everything, asked)
     check_form(form, out)
 
     async def write() -> None:
         async with recorded_journal(data_dir) as journal:
-            if everything:
-                wanted = EpisodeFilter(limit=1000, **asked)  # type: ignore[arg-type]
-                chosen = await every_episode(journal, wanted)
-                chosen = [one for one in chosen if form != "truth" or one.ended_at is not None]
-            else:
-                chosen = [await summary_of(journal, episode_id) for episode_id in episode_ids]
-            if not chosen:
-                raise click.ClickException("no episode matches")
+            chosen = await _chosen(journal, wanted, form)
             source = ExportSource(journal, as_recorded, after_seq, advantages)
             await write_export(form, source, chosen, out)
 
     asyncio.run(write())
+
+
+def _wanted(
+    episode_ids: Sequence[str], everything: bool, asked: Mapping[str, Any]
+) -> EpisodeFilter | Sequence[str]:
+    """The episodes that are named, or what all of them are chosen by."""
+    from spectator.journal.base import EpisodeFilter
+
+    if everything == bool(episode_ids):
+        raise click.UsageError("name the episodes, or ask for --all of them")
+    if everything:
+        return EpisodeFilter(limit=1000, **asked)
+    if any(value is not None for value in asked.values()):
+        raise click.UsageError(
+            "--environment, --captain, --run, --group, --attempt and --ended choose among --all"
+        )
+    return episode_ids
+
+
+async def _chosen(
+    journal: Journal, wanted: EpisodeFilter | Sequence[str], form: str
+) -> Sequence[EpisodeSummary]:
+    """The episodes named, or all that match; of the truth of all, only those that are over have any."""
+    if isinstance(wanted, Sequence):
+        return [await summary_of(journal, episode_id) for episode_id in wanted]
+    chosen = await every_episode(journal, wanted)
+    chosen = [one for one in chosen if form != "truth" or one.ended_at is not None]
+    if not chosen:
+        raise click.ClickException("no episode matches")
+    return chosen

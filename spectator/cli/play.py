@@ -101,15 +101,9 @@ def play(
     from spectator.episodes.run.pacing import Pace
     from spectator.episodes.run.plan import EpisodeRequest, plan_episode
 
-    if environment is not None and environment_url is not None:
-        raise click.UsageError("name an environment or give --environment-url, not both")
-    cast = read_cast()
-    if environment_url is not None:
-        remote = world_at(environment_url, environment_protocol)
-        cast.include(remote)
-        environment = remote.name
+    cast, world = _cast_and_world(environment, environment_url, environment_protocol)
     request = EpisodeRequest(
-        environment or DEFAULT_ENVIRONMENT,
+        world,
         captain,
         opponent,
         pack,
@@ -122,16 +116,35 @@ def play(
     )
     if on_failure == "suspend" and data_dir is None:
         raise click.UsageError("--on-failure suspend needs --data-dir: without it nothing is left to play on")
-    given = {"model_episode_tokens": max_tokens, "model_episode_cost": max_cost}
-    changes = {name: value for name, value in given.items() if value is not None}
-    caps = read_caps().model_copy(update=changes)
-    spent = SpendingReport()
+    caps, spent = _caps(max_tokens, max_cost), SpendingReport()
     plan = plan_episode(request, draw_seed=lambda: secrets.randbelow(2**32), load=cast.load)
     models = [preset for preset in (plan.captain, plan.opponent) if preset is not None and preset.costs_money]
     if max_cost:
         warn_unpriced(models)
     spending = caps if models else None
-    ended = asyncio.run(_play(plan, data_dir, cast, record_decisions, spending, spent, captain))
+    _conclude(asyncio.run(_play(plan, data_dir, cast, record_decisions, spending, spent, captain)), spent)
+
+
+def _cast_and_world(environment: str | None, url: str | None, protocol: str) -> tuple[Cast, str]:
+    """Who can play, and the name of the world: the one named, the one at ``url``, or the default."""
+    if environment is not None and url is not None:
+        raise click.UsageError("name an environment or give --environment-url, not both")
+    cast = read_cast()
+    if url is None:
+        return cast, environment or DEFAULT_ENVIRONMENT
+    remote = world_at(url, protocol)
+    cast.include(remote)
+    return cast, remote.name
+
+
+def _caps(max_tokens: int | None, max_cost: float | None) -> CapSettings:
+    """The caps of the settings, but for what the command line says of the episode's."""
+    given = {"model_episode_tokens": max_tokens, "model_episode_cost": max_cost}
+    return read_caps().model_copy(update={name: value for name, value in given.items() if value is not None})
+
+
+def _conclude(ended: EpisodeEnded, spent: SpendingReport) -> None:
+    """Say how it ended and what it took, and exit with a code if something was wanting."""
     spent.report()
     failed = "" if ended.failure_class is None else f" [{ended.failure_class}]"
     told = ended.result or ended.detail or ""

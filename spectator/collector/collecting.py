@@ -179,10 +179,7 @@ async def collect_episodes(
         InvalidRequest: An option or a seed is wrong.
         ConfigurationError: ``max_steps`` or ``concurrency`` is less than 1, or ``answer_s`` no time at all.
     """
-    if max_steps is not None and max_steps < 1:
-        raise ConfigurationError(f"max_steps must be at least 1, not {max_steps}")
-    if concurrency < 1 or not answer_s > 0:
-        raise ConfigurationError("concurrency must be at least 1, answer_s more than 0")
+    _check_figures(max_steps, concurrency, answer_s)
     asked = ModelThread(generate_batch_fn, config, answer_s=answer_s, largest=concurrency)
     seat = _Seat(load(env), prompt_fn, asked, config, max_steps, model, answer_s, clock or SystemClock())
     planned = [seat.plan(task, options or {}) for task in tasks]
@@ -200,6 +197,13 @@ async def collect_episodes(
     finally:
         asked.close()
     return [one.result() for one in playing]
+
+
+def _check_figures(max_steps: int | None, concurrency: int, answer_s: float) -> None:
+    if max_steps is not None and max_steps < 1:
+        raise ConfigurationError(f"max_steps must be at least 1, not {max_steps}")
+    if concurrency < 1 or not answer_s > 0:
+        raise ConfigurationError("concurrency must be at least 1, answer_s more than 0")
 
 
 @dataclass(frozen=True, slots=True)

@@ -188,8 +188,11 @@ class DerivedStream:
         await self._show(())
 
     def subscribe(self, overflow: Overflow, *, capacity: int = 256) -> Subscription:
-        """Every event after ``head_seq`` as it is published."""
-        return self._bus.subscribe(self.episode_id, overflow, capacity=capacity)
+        """Every event after ``head_seq`` as it is published; nothing more once the end is shown."""
+        subscription = self._bus.subscribe(self.episode_id, overflow, capacity=capacity)
+        if self._ended and self._view.recorded_seq == self._recorded_seq:
+            subscription.close()
+        return subscription
 
     def begin(
         self, opening: Sequence[TurnFacts], attachments: Attachments | None = None

@@ -93,8 +93,11 @@ class EpisodeStream:
         """Nothing that was emitted ever waits to be recorded."""
 
     def subscribe(self, overflow: Overflow, *, capacity: int = 256) -> Subscription:
-        """Every event after ``head_seq`` as it is published."""
-        return self._bus.subscribe(self.episode_id, overflow, capacity=capacity)
+        """Every event after ``head_seq`` as it is published; nothing more once the end is recorded."""
+        subscription = self._bus.subscribe(self.episode_id, overflow, capacity=capacity)
+        if self.ended:
+            subscription.close()
+        return subscription
 
     async def news(self) -> Trouble | None:
         """Wait until another attempt to record has failed, or the first has succeeded again."""

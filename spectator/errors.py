@@ -28,6 +28,7 @@
     │   │   └── StepTimeout
     │   └── JournalError                  the record could not be written or read
     │       ├── SequenceConflict          somebody else already wrote this seq
+    │       ├── LeaseLost                 the episode is somebody else's by now
     │       ├── JournalUnavailable        it cannot be written now; later, it may be
     │       ├── JournalDamaged            its file is not a journal, or not all of one
     │       └── EpisodeDamaged            the record of one episode is not as it was recorded

@@ -198,8 +198,6 @@ async def _play(
                 episode = await supervisor.start(plan)
                 await episode.open()
                 head, subscription = episode.head_seq, episode.subscribe(Overflow.CLOSE, capacity=1_000_000)
-                if episode.ended:  # nothing more is published, and nobody else would end the subscription
-                    subscription.close()
                 _print(await ViewReader(journal).read(episode.episode_id, limit=head), spent)
                 async for batch in subscription:
                     _print(batch, spent)

@@ -284,6 +284,48 @@ def test_steps_that_wait_are_numbered_anew_when_one_before_them_is_withdrawn() -
     asyncio.run(scenario())
 
 
+@pytest.mark.parametrize("watched", [False, True], ids=["nobody watches", "somebody watches"])
+def test_who_looks_while_the_record_is_read_does_not_shift_the_numbers(watched: bool, tmp_path: Path) -> None:
+    """The view's first event is taken once, whoever asks for the state while the rest is on its way."""
+
+    async def scenario() -> None:
+        journal = await SqlJournal.open(f"sqlite:///{tmp_path / 'slow.db'}")
+        reading, release = asyncio.Event(), asyncio.Event()
+
+        class Slow:
+            append = journal.append
+
+            async def read(self, *args: Any, **kwargs: Any) -> list[RecordedEvent]:
+                reading.set()
+                await release.wait()
+                return await journal.read(*args, **kwargs)
+
+        slow: Any = Slow()
+        stream = DerivedStream(
+            "ep-1", "e", world=COUNTING, journal=slow, bus=MemoryBus(), clock=ManualClock(), commit="batched"
+        )
+        plan = plan_episode(EpisodeRequest("counting", view="derived"), draw_seed=lambda: 7)
+        await stream.begin([(0, [core_fact(plan.started())])])
+        await stream.emit(1, [core_fact(Warned(message="one")), core_fact(Warned(message="two"))])
+        await stream.settle()
+        subscription = stream.subscribe(Overflow.CLOSE) if watched else None
+        opening = asyncio.ensure_future(stream.open())
+        await reading.wait()
+        head = stream.head_seq
+        assert stream.state == replay_state((await ViewReader(journal).read("ep-1"))[:head])
+        release.set()
+        await opening
+        shown = await ViewReader(journal).read("ep-1")
+        assert stream.head_seq == len(shown) and stream.state == replay_state(shown)
+        if subscription is not None:
+            subscription.close()
+            heard = [one async for batch in subscription for one in batch]
+            assert heard == shown, "nobody had looked before who came to watch"
+        await journal.aclose()
+
+    asyncio.run(scenario())
+
+
 def test_an_event_encoded_from_its_data_is_the_one_that_is_recorded() -> None:
     async def scenario() -> None:
         async with supervising() as stage:

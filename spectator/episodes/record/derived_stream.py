@@ -138,19 +138,19 @@ class DerivedStream:
     @property
     def state(self) -> State:
         """What viewers see after event ``head_seq``."""
-        return self._begun_view().state
+        self._begin_view()
+        return self._view.state
 
     @property
     def head_seq(self) -> int:
         """Number of the view's last event; it lags behind the record while nobody watches."""
-        return self._begun_view().seq
+        self._begin_view()
+        return self._view.seq
 
-    def _begun_view(self) -> DerivedView:
-        """The view, its beginning made if that is recorded and nobody has looked before."""
+    def _begin_view(self) -> list[RecordedEvent]:
+        """What viewers see of the beginning, if that is recorded and nobody has looked before."""
         first, self._first = self._first, None
-        if first is not None and self._view.recorded_seq == 0:
-            self._view.take([first])
-        return self._view
+        return [] if first is None or self._view.recorded_seq > 0 else self._view.take([first])
 
     @property
     def trouble(self) -> Trouble | None:
@@ -440,6 +440,8 @@ class DerivedStream:
     async def _show(self, fresh: Sequence[RecordedEvent]) -> None:
         """Derive and publish what was recorded and not shown: from ``fresh``, or from the journal."""
         async with self._showing:
+            if (beginning := self._begin_view()) and self._watched:
+                self._bus.publish(beginning)
             while (seq := self._view.recorded_seq) < self._recorded_seq:
                 ahead = [one for one in fresh if one.seq > seq]
                 if not ahead or ahead[0].seq != seq + 1:

@@ -68,10 +68,11 @@ function drawParting(parted) {
     figuresPart(), ...halves.map((half, index) => h("p", { class: `part part--${"ab"[index]}` }, h("i", { class: "side__key", "aria-hidden": "true" }), ...told(index ? parted.b : parted.a, half))));
 }
 
-/** Where what people follow differs first, which may be long after the first decision that does. */
+/** Where what people follow differs first, which may be long after the first decision that does, or nowhere. */
 function figuresPart() {
-  const first = differences(halves[0].places, halves[1].places).find(([, value]) => value !== 0);
-  if (!first) return null;
+  const both = differences(halves[0].places, halves[1].places);
+  const first = both.find(([, value]) => value !== 0);
+  if (!first) return both.length ? h("p", { class: "part" }, `Their ${plain(halves[0].timeline.headState.world?.glance?.unit ?? "figures")} never differ.`) : null;
   const { glance } = halves[0].timeline.stateAt(placeAt(halves[0].places, first[0])?.seq ?? 1).world ?? {};
   return h("p", { class: "part" }, `Their ${plain(glance?.unit ?? "figures")} first differ at ${clip(plain(glance?.at ?? `step ${first[0]}`), 40)}: `,
     h("button", { class: "more", type: "button", on: { click: () => go(steps.indexOf(first[0])) } }, "go there"));

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Route, expect
 
 from tests.browser.conftest import PHONE, Opener
 from tests.serving import Serving
@@ -11,7 +11,7 @@ from tests.serving import Serving
 pytestmark = pytest.mark.browser
 
 
-def played(app: Serving, captain: str, seed: int = 8) -> str:
+def played(app: Serving, captain: str, seed: int = 4) -> str:
     episode_id = app.start(max_overs=1, seed=seed, captain_preset=captain)
     app.finish(episode_id)
     return episode_id
@@ -20,14 +20,14 @@ def played(app: Serving, captain: str, seed: int = 8) -> str:
 def test_two_are_picked_in_the_lobby_and_shown_in_step(quiet_app: Serving, open_page: Opener) -> None:
     """The seed narrows the list; the scrub bar moves both; where they part is told and gone to."""
     for captain in ("aggressive", "anchor"):
-        played(quiet_app, captain, seed=8)
+        played(quiet_app, captain, seed=4)
     page = open_page(f"{quiet_app.base_url}/")
-    page.get_by_role("button", name="seed 8").first.click()
+    page.get_by_role("button", name="seed 4").first.click()
     expect(page.locator(".game")).to_have_count(2)
-    assert "seed=8" in page.url
+    assert "seed=4" in page.url
     for box in page.locator(".game__pick").all():
         box.check()
-    expect(page.locator(".picked")).to_contain_text("The same seed, 8")
+    expect(page.locator(".picked")).to_contain_text("The same seed, 4")
     page.get_by_role("link", name="Compare the two").click()
     first, second = page.locator(".side").first, page.locator(".side").last
     expect(first).to_contain_text("Anchor")
@@ -52,6 +52,21 @@ def test_the_same_match_does_not_part_and_a_phone_shows_both(quiet_app: Serving,
     expect(page.locator("#part")).to_contain_text("the same from the first step to the last")
     expect(page.locator(".side")).to_have_count(2)
     assert page.evaluate("document.documentElement.scrollWidth") == PHONE["width"]
+
+
+def test_figures_that_never_differ_are_said_to_be_the_same(quiet_app: Serving, open_page: Opener) -> None:
+    one, two = played(quiet_app, "heuristic"), played(quiet_app, "heuristic")
+
+    def with_another_plan(route: Route) -> None:
+        answer = route.fetch()
+        route.fulfill(
+            response=answer, body=answer.text().replace('"tool":"set_match_plan"', '"tool":"another_plan"', 1)
+        )
+
+    page = open_page(f"{quiet_app.base_url}/")
+    page.route(f"**/api/episodes/{two}/events*", with_another_plan)
+    page.goto(f"{quiet_app.base_url}/compare?a={one}&b={two}")
+    expect(page.locator("#part")).to_contain_text("Their runs never differ")
 
 
 def test_one_alone_is_offered_others_on_its_seed(quiet_app: Serving, open_page: Opener) -> None:

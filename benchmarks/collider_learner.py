@@ -40,7 +40,7 @@ CURVE = PAGE.parent / "collider-skill" / "learner.svg"
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class LearningPoint:
     """The learner after some iterations.
 
     Args:
@@ -87,14 +87,14 @@ def baseline_score(name: str, seed: int, tier: str) -> float:
 
 def learn(
     workers: Executor, tier: str, fresh: Sequence[int], ends: float, source: np.random.Generator
-) -> Iterator[tuple[Mark, Belief]]:
+) -> Iterator[tuple[LearningPoint, Belief]]:
     """Learn until ``ends`` of the monotonic clock; what is known at the start, on the way and at the end."""
     belief, seed, tried_mean = Belief(np.zeros(SIZE), np.ones(SIZE)), TRAINING_FROM, float("nan")
     count = marked = 0
 
-    def mark() -> tuple[Mark, Belief]:
+    def mark() -> tuple[LearningPoint, Belief]:
         scores = _scores(workers, [belief.mean.tolist()], fresh, tier)
-        return Mark(count, count * CANDIDATES * CAMPAIGNS, tried_mean, scores), belief
+        return LearningPoint(count, count * CANDIDATES * CAMPAIGNS, tried_mean, scores), belief
 
     yield mark()
     while time.monotonic() < ends:
@@ -120,7 +120,7 @@ def _scores(
     return list(workers.map(score_of, numbers, chosen, [tier] * len(pairs), chunksize=5))
 
 
-def chart_of(marks: Sequence[Mark], baselines: dict[str, list[float]], tier: str) -> str:
+def chart_of(marks: Sequence[LearningPoint], baselines: dict[str, list[float]], tier: str) -> str:
     """The curve as SVG."""
     last = marks[-1].campaigns
     learner = [(float(mark.campaigns), float(np.mean(mark.scores))) for mark in marks]
@@ -143,7 +143,7 @@ def chart_of(marks: Sequence[Mark], baselines: dict[str, list[float]], tier: str
     )  # fmt: skip
 
 
-def table_of(marks: Sequence[Mark], baselines: dict[str, list[float]]) -> list[str]:
+def table_of(marks: Sequence[LearningPoint], baselines: dict[str, list[float]]) -> list[str]:
     """Rows of what was measured."""
     rows = ["| who | iteration | campaigns learnt from | mean of those tried | score on fresh seeds |"]
     rows.append("|---|---|---|---|---|")
@@ -188,7 +188,7 @@ def main() -> None:
     parser.add_argument("--page", action="store_true", help="write the curve and its section")
     asked = parser.parse_args()
     fresh, load = range(FRESH_FROM, FRESH_FROM + asked.fresh), os.getloadavg()[0]
-    marks: list[Mark] = []
+    marks: list[LearningPoint] = []
     with ProcessPoolExecutor(asked.workers) as workers:
         ends = time.monotonic() + 60.0 * asked.minutes
         for mark, now in learn(workers, asked.tier, fresh, ends, np.random.default_rng(asked.seed)):

@@ -47,7 +47,7 @@ class Course(NamedTuple):
         return self.steps * self.step_s
 
 
-class Cost(NamedTuple):
+class StepCost(NamedTuple):
     """What a turn has shown.
 
     Args:
@@ -59,7 +59,7 @@ class Cost(NamedTuple):
     writes: float
 
 
-Turn = Callable[[int], Cost]
+Turn = Callable[[int], StepCost]
 """Sends so many bytes a step for a turn."""
 
 
@@ -72,7 +72,7 @@ class Contest(NamedTuple):
     """
 
     course: Course
-    costs: dict[str, list[Cost]]
+    costs: dict[str, list[StepCost]]
 
     def cpu_us(self, name: str) -> float:
         """Microseconds of CPU a write to a viewer takes one of them; the median."""
@@ -112,8 +112,8 @@ def contest(course: Course, ways: Sequence[str] = (), **settings: str) -> Contes
         return Contest(course, _rounds(turns, many.turn(course.turn_s).bytes))
 
 
-def _rounds(turns: Mapping[str, Turn], step_bytes: int) -> dict[str, list[Cost]]:
-    costs: dict[str, list[Cost]] = {name: [] for name in turns}
+def _rounds(turns: Mapping[str, Turn], step_bytes: int) -> dict[str, list[StepCost]]:
+    costs: dict[str, list[StepCost]] = {name: [] for name in turns}
     for _ in range(ROUNDS):
         for name, turn in turns.items():
             costs[name].append(turn(step_bytes))
@@ -121,10 +121,10 @@ def _rounds(turns: Mapping[str, Turn], step_bytes: int) -> dict[str, list[Cost]]
 
 
 def _ours(few: Stage, many: Stage, course: Course) -> Turn:
-    def play(size: int) -> Cost:
+    def play(size: int) -> StepCost:
         less, more = few.turn(course.turn_s), many.turn(course.turn_s)
         slope_s = (more.cpu_s / more.writes - less.cpu_s / less.writes) / (course.viewers - FEW)
-        return Cost(slope_s, more.writes / more.steps)
+        return StepCost(slope_s, more.writes / more.steps)
 
     return play
 
@@ -134,7 +134,7 @@ def _limit(course: Course) -> Iterator[Turn]:
     with limit() as (bare, viewers):
         bare.admit(viewers, course.viewers)
         writes = course.steps * course.viewers
-        yield lambda size: Cost(bare.send(size, course.steps, course.step_s) / writes, 1.0)
+        yield lambda size: StepCost(bare.send(size, course.steps, course.step_s) / writes, 1.0)
 
 
 @contextlib.contextmanager
@@ -145,9 +145,9 @@ def _peer(name: str, course: Course, viewers: Crowd) -> Iterator[Turn]:
         running.rest()
         writes = course.steps * course.viewers
 
-        def send(size: int) -> Cost:
+        def send(size: int) -> StepCost:
             before = viewers.segments(running.port)
             cpu_s = running.send(size, course.steps, course.step_s, partial(viewers.settle, QUIET_S))
-            return Cost(cpu_s / writes, (viewers.segments(running.port) - before) / writes)
+            return StepCost(cpu_s / writes, (viewers.segments(running.port) - before) / writes)
 
         yield send

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from benchmarks.cricket_search import Score
+from benchmarks.cricket_search import WinShare
 from spectator.environments.base import derive_seed
 from spectator.environments.cricket import WORLD
 from spectator.environments.cricket.captaincy.planner import TOOLS, PlannerCaptain
@@ -40,7 +40,7 @@ class Rated:
         rating: Its rating, and the ends of its interval of 95 %.
     """
 
-    score: Score
+    score: WinShare
     rating: tuple[float, float, float]
 
     def row(self) -> str:
@@ -92,7 +92,7 @@ def share(build: Build, side: str, seed: int, overs: int) -> float:
     return 0.5 if winner is None else float(winner == side)
 
 
-def contest(name: str, build: Build, overs: int, pairs: int, seed: int) -> Score:
+def contest(name: str, build: Build, overs: int, pairs: int, seed: int) -> WinShare:
     """A captain against the percentage captain, from both seats of every seed."""
     shares = []
     for number in range(pairs):
@@ -100,10 +100,10 @@ def contest(name: str, build: Build, overs: int, pairs: int, seed: int) -> Score
         shares.append(sum(share(build, side, match_seed, overs) for side in WORLD.actors) / 2)
     mean = sum(shares) / pairs
     error = math.sqrt(sum((one - mean) ** 2 for one in shares) / max(1, pairs - 1) / pairs)
-    return Score(name, mean, error, pairs)
+    return WinShare(name, mean, error, pairs)
 
 
-def rated(score: Score) -> Rated:
+def rated(score: WinShare) -> Rated:
     """The rating of a share of wins."""
     ends = (score.share, score.share - 1.96 * score.error, score.share + 1.96 * score.error)
     middle, low, high = (BASE_RATING + 400.0 * math.log10(odds(one)) for one in ends)

@@ -129,7 +129,7 @@ def won(match: Match, captains: Mapping[Side, BlindCaptain]) -> dict[Side, float
 
 
 @dataclass(frozen=True, slots=True)
-class Score:
+class WinShare:
     """Share of wins over pairs of matches.
 
     Args:
@@ -149,7 +149,7 @@ class Score:
         return f"| {self.name} | {self.share:.3f} | ± {1.96 * self.error:.3f} | {2 * self.pairs:,} |"
 
 
-def contest(captain: BlindCaptain, overs: int, pairs: int, seed: int) -> Score:
+def contest(captain: BlindCaptain, overs: int, pairs: int, seed: int) -> WinShare:
     """``captain`` against the usual one, from both seats of every seed."""
     shares = []
     for number in range(pairs):
@@ -161,7 +161,7 @@ def contest(captain: BlindCaptain, overs: int, pairs: int, seed: int) -> Score:
         shares.append(share)
     mean = sum(shares) / pairs
     error = math.sqrt(sum((share - mean) ** 2 for share in shares) / max(1, pairs - 1) / pairs)
-    return Score(captain.name, mean, error, pairs)
+    return WinShare(captain.name, mean, error, pairs)
 
 
 def lawful_field(rng: random.Random, outside_limit: int) -> Field:
@@ -259,7 +259,7 @@ def search(overs: int, draws: int, pairs: int, seed: int) -> list[BlindCaptain]:
     return captains
 
 
-def table(scores: Sequence[Score]) -> str:
+def table(scores: Sequence[WinShare]) -> str:
     """All scores, best first."""
     head = ["| captain | wins | 95 % | matches |", "|---|---|---|---|"]
     return "\n".join([*head, *(score.row() for score in sorted(scores, key=lambda one: -one.share))])

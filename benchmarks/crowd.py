@@ -30,7 +30,7 @@ HANDSHAKE = (
 )
 
 
-class Seat:
+class ViewerSocket:
     """What one viewer has received.
 
     Args:
@@ -78,7 +78,7 @@ class Crowd:
     """Viewers that read everything at once; call :meth:`run` on a thread of its own."""
 
     def __init__(self) -> None:
-        self.seats: dict[int, Seat] = {}
+        self.seats: dict[int, ViewerSocket] = {}
         self.arrivals: list[tuple[float, bytes]] | None = None
         """When it is a list: when each chunk arrived, in wall-clock seconds, and the chunk."""
         self._poll = select.epoll()
@@ -91,7 +91,7 @@ class Crowd:
             if path is not None:
                 _shake_hands(connection, port, path)
             connection.setblocking(False)
-            self.seats[connection.fileno()] = Seat(connection, port)
+            self.seats[connection.fileno()] = ViewerSocket(connection, port)
             self._poll.register(connection, select.EPOLLIN)
 
     def run(self) -> None:

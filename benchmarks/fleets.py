@@ -28,7 +28,7 @@ TURNS = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Cost:
+class CallCost:
     """What calls took.
 
     Args:
@@ -54,9 +54,9 @@ class Stopwatch:
         gc.collect()
         self._cpu, self._wall = time.process_time(), time.perf_counter()
 
-    def cost(self, calls: int) -> Cost:
+    def cost(self, calls: int) -> CallCost:
         """What ``calls`` took."""
-        return Cost(calls, time.process_time() - self._cpu, time.perf_counter() - self._wall)
+        return CallCost(calls, time.process_time() - self._cpu, time.perf_counter() - self._wall)
 
 
 def asked(port: int, episodes: int, turns: int, *, tokens: bool = False) -> RolloutRequest:
@@ -79,7 +79,7 @@ async def fleet(
     turns: int = TURNS,
     tokens: bool = False,
     on_begin: OnBegin = lambda underway: None,
-) -> Cost:
+) -> CallCost:
     """Play a run into ``folder``."""
     watch = Stopwatch()
     report = await run_rollouts(
@@ -112,7 +112,7 @@ async def bodies_of(folder: Path, *, tokens: bool) -> list[dict[str, Any]]:
     ]
 
 
-async def bare(port: int, bodies: Sequence[dict[str, Any]], *, episodes: int, in_flight: int) -> Cost:
+async def bare(port: int, bodies: Sequence[dict[str, Any]], *, episodes: int, in_flight: int) -> CallCost:
     """The same calls by aiohttp and orjson."""
     url, headers = f"http://127.0.0.1:{port}/v1/chat/completions", {"Content-Type": "application/json"}
     left = iter(range(episodes))

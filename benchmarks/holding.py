@@ -36,7 +36,7 @@ TIMES: Final = 10
 ROUNDS: Final = 31
 
 
-class Seat:
+class HoldingViewer:
     """A viewer on a socket of its own, which holds bytes back on demand."""
 
     def __init__(self, listener: socket.socket) -> None:
@@ -86,14 +86,14 @@ def measure() -> list[Figure]:
         return []
     with ExitStack() as stack:
         listener = stack.enter_context(socket.create_server(("127.0.0.1", 0), backlog=64))
-        seats = [Seat(listener) for _ in range(VIEWERS)]
+        seats = [HoldingViewer(listener) for _ in range(VIEWERS)]
         for seat in seats:
             stack.enter_context(seat.ours)
             stack.enter_context(seat.theirs)
         return [_figure(seats, holding, send_to_each) for holding in HOLDING]
 
 
-def _figure(seats: Sequence[Seat], holding: int, send_to_each: SendToEach) -> Figure:
+def _figure(seats: Sequence[HoldingViewer], holding: int, send_to_each: SendToEach) -> Figure:
     shards, outlet = Shards(), Broadcaster(send_to_each)
     for place, seat in enumerate(seats):
         seat.keeps_up = place % SHARD_SIZE >= holding
@@ -122,7 +122,7 @@ def _figure(seats: Sequence[Seat], holding: int, send_to_each: SendToEach) -> Fi
     )
 
 
-def _cpu(taking: Sequence[Seat], batches: Sequence[Batch], send: Callable[[Batch], object]) -> float:
+def _cpu(taking: Sequence[HoldingViewer], batches: Sequence[Batch], send: Callable[[Batch], object]) -> float:
     """Microseconds of CPU for each batch and viewer."""
     began = time.process_time()
     for batch in batches:

@@ -20,7 +20,7 @@ from typing import Final
 import httpx
 
 from benchmarks.figures import Figure
-from benchmarks.serving import Server
+from benchmarks.serving import ServerUnderTest
 from benchmarks.witness import Witness, check
 
 KILLS: Final = 200
@@ -53,7 +53,7 @@ async def kill(kills: int = KILLS, *, viewers: int = VIEWERS, seed: int = 1) -> 
     chance = random.Random(seed)
     with (
         TemporaryDirectory(prefix="spectator-kills-") as data,
-        contextlib.closing(Server(Path(data), {"SPECTATOR_ENVIRONMENT": "counting"})) as server,
+        contextlib.closing(ServerUnderTest(Path(data), {"SPECTATOR_ENVIRONMENT": "counting"})) as server,
     ):
         server.start()
         await asyncio.to_thread(server.wait)
@@ -74,7 +74,7 @@ async def kill(kills: int = KILLS, *, viewers: int = VIEWERS, seed: int = 1) -> 
 
 
 async def _kill_again_and_again(
-    server: Server, witnesses: Sequence[Witness], kills: int, chance: random.Random
+    server: ServerUnderTest, witnesses: Sequence[Witness], kills: int, chance: random.Random
 ) -> list[float]:
     """Seconds between each death and the first step that every viewer saw after it."""
     away: list[float] = []
@@ -94,7 +94,7 @@ async def _kill_again_and_again(
     return away
 
 
-async def _die(server: Server) -> int:
+async def _die(server: ServerUnderTest) -> int:
     await asyncio.to_thread(server.kill)
     server.start()
     return 1

@@ -30,7 +30,7 @@ import uvloop
 from benchmarks import turns
 from benchmarks.endpoint import endpoint
 from benchmarks.figures import Figure, spread
-from benchmarks.fleets import TURNS, Cost, asked, bare, bodies_of, fleet, summaries
+from benchmarks.fleets import TURNS, CallCost, asked, bare, bodies_of, fleet, summaries
 from spectator.catalog import load_world
 from spectator.cli.rollouts_view import FleetView
 
@@ -128,7 +128,7 @@ async def grown_records() -> Figure:
     )
 
 
-async def _with_time_of(name: str, work: Callable[[], Awaitable[Cost]]) -> tuple[float, Cost]:
+async def _with_time_of(name: str, work: Callable[[], Awaitable[CallCost]]) -> tuple[float, CallCost]:
     """Seconds of processor time that the threads of this name took meanwhile, and what all of it took."""
     before = {one.native_id: _time_of(one.native_id) for one in threading.enumerate()}
     used: dict[int | None, float] = {}

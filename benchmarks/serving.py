@@ -33,7 +33,7 @@ def server(settings: Mapping[str, str] | None = None, *, python_path: Path | Non
         yield base
 
 
-class Server:
+class ServerUnderTest:
     """A server process that may die and come back at the same place with the same data.
 
     Args:
@@ -138,19 +138,21 @@ def server_process(
 ) -> Iterator[tuple[str, int]]:
     """The same; yields its process id, too."""
     with TemporaryDirectory(prefix="spectator-bench-") as data:
-        with _running(Server(Path(data), settings, python_path=python_path, nursery=nursery)) as running:
+        with _running(
+            ServerUnderTest(Path(data), settings, python_path=python_path, nursery=nursery)
+        ) as running:
             yield running.base, running.process_id
 
 
 @contextmanager
 def server_in(folder: Path, settings: Mapping[str, str] | None = None) -> Iterator[str]:
     """The same over a folder that is there already; yields its base URL."""
-    with _running(Server(folder, settings)) as running:
+    with _running(ServerUnderTest(folder, settings)) as running:
         yield running.base
 
 
 @contextmanager
-def _running(server: Server) -> Iterator[Server]:
+def _running(server: ServerUnderTest) -> Iterator[ServerUnderTest]:
     with contextlib.closing(server):
         server.start()
         server.wait()

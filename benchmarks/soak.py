@@ -21,7 +21,7 @@ from typing import Any, Final
 import httpx
 
 from benchmarks.figures import Figure
-from benchmarks.serving import Server
+from benchmarks.serving import ServerUnderTest
 from benchmarks.witness import Witness, check
 
 SECONDS: Final = 1200.0
@@ -44,7 +44,7 @@ class Soak:
         seed: Of all chance.
     """
 
-    def __init__(self, server: Server, seconds: float, lives: int, seed: int) -> None:
+    def __init__(self, server: ServerUnderTest, seconds: float, lives: int, seed: int) -> None:
         self.witnesses: list[Witness] = []
         self.did: Counter[str] = Counter()
         self.memory_kb: list[tuple[float, int]] = []
@@ -161,7 +161,7 @@ async def soak(
     settings |= {"SPECTATOR_STARTS_PER_MINUTE": "0", "SPECTATOR_STARTS_PER_HOUR": "0"}
     with (
         TemporaryDirectory(prefix="spectator-soak-") as data,
-        contextlib.closing(Server(Path(data), settings)) as server,
+        contextlib.closing(ServerUnderTest(Path(data), settings)) as server,
     ):
         server.start()
         await asyncio.to_thread(server.wait)

@@ -57,7 +57,7 @@ QUIET_S = 0.15
 """Nothing arrives for so long once a turn is over."""
 
 
-class Turn(NamedTuple):
+class TurnCost(NamedTuple):
     """What a turn has been, to all viewers together.
 
     Args:
@@ -128,7 +128,7 @@ class Stage:
         self.say("resume")
         self.turn(WARM_S)
 
-    def turn(self, seconds: float) -> Turn:
+    def turn(self, seconds: float) -> TurnCost:
         """Let the server, and with it the episode, go on for a while."""
         before = self._sums()
         cpu_s = self.cpu_s()
@@ -141,7 +141,7 @@ class Stage:
             (now - then) / len(self.viewers.seats) for now, then in zip(self._sums(), before, strict=True)
         )
         steps = events / self.events
-        return Turn(spent, steps, writes, round(received / steps))
+        return TurnCost(spent, steps, writes, round(received / steps))
 
     def release(self) -> None:
         """Let the server run from now on."""

@@ -26,7 +26,7 @@ PREFIX = '{"frame":"event",'
 
 
 @dataclass
-class Seen:
+class WitnessedEpisode:
     """What a witness has of one episode.
 
     Args:
@@ -54,18 +54,18 @@ class Witness:
     """
 
     def __init__(self, base: str, path: str, chance: random.Random, *, by_events: bool = False) -> None:
-        self.episodes: dict[str, Seen] = {}
+        self.episodes: dict[str, WitnessedEpisode] = {}
         self.wrong: Counter[str] = Counter()
         """``lost``, ``doubled``, ``reordered`` events, and others that ought not to be."""
         self.connections = self.snapshots = self.events = 0
-        self.shown: Seen | None = None
+        self.shown: WitnessedEpisode | None = None
         self.steps = 0
         """Steps that it has seen taken."""
         self._base = base
         self._path = path
         self._chance = chance
         self._by_events = by_events
-        self._asked: Seen | None = None
+        self._asked: WitnessedEpisode | None = None
         self._anew = True
         self._fresh = 0
         self._client: httpx.AsyncClient | None = None
@@ -138,7 +138,7 @@ class Witness:
 
     def _greet(self, frame: dict[str, Any]) -> None:
         name, epoch = frame["episode_id"], frame["epoch"]
-        self.shown = self.episodes.setdefault(name, Seen(name, epoch))
+        self.shown = self.episodes.setdefault(name, WitnessedEpisode(name, epoch))
         if self.shown.epoch != epoch:
             self.wrong["renumbered"] += 1
         self._anew, self._fresh = True, self._fresh + 1
@@ -185,7 +185,7 @@ def check(witnesses: Sequence[Witness], base: str) -> Counter[str]:
     return wrong
 
 
-def _compared(lines: Sequence[str], seen: Sequence[Seen]) -> Counter[str]:
+def _compared(lines: Sequence[str], seen: Sequence[WitnessedEpisode]) -> Counter[str]:
     wrong: Counter[str] = Counter()
     states: list[Any] = [{}]
     hashes = [0]

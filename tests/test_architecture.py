@@ -315,9 +315,10 @@ def test_every_module_says_in_its_first_line_what_it_is() -> None:
 
 
 def classes() -> dict[str, list[str]]:
-    """Where each class of the library and the server is defined, nested ones included."""
+    """Where each class of the library, the server, the tools and the benchmarks is defined, nested or not."""
     found: dict[str, list[str]] = {}
-    for path in sources():
+    beside = [path for folder in ("tools", "benchmarks") for path in (ROOT / folder).rglob("*.py")]
+    for path in [*sources(), *beside]:
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.ClassDef):
                 found.setdefault(node.name, []).append(f"{path.relative_to(ROOT)}:{node.lineno}")

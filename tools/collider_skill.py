@@ -45,7 +45,7 @@ ABILITIES = (
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class CampaignResult:
     """One campaign as it ended."""
 
     score: float
@@ -55,7 +55,7 @@ class Result:
     right_mass: bool
 
 
-def campaign(policy: ScriptedPolicy, seed: int, difficulty: str, scenario: str = "mixed") -> Result:
+def campaign(policy: ScriptedPolicy, seed: int, difficulty: str, scenario: str = "mixed") -> CampaignResult:
     """Play one campaign."""
     environment = ColliderEnvironment()
     observation = environment.reset(
@@ -66,7 +66,7 @@ def campaign(policy: ScriptedPolicy, seed: int, difficulty: str, scenario: str =
     while not observation.done:
         observation = environment.step(policy.choose(observation).action)
     claim, state = environment.laboratory.claim, environment.state
-    return Result(
+    return CampaignResult(
         observation.reward,
         not environment.truth()["particles"],
         claim["kind"] if claim else "none",

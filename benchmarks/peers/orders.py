@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple, Self
 
 
-class Order(NamedTuple):
+class SendOrder(NamedTuple):
     """What is to be sent to every viewer.
 
     Args:
@@ -47,7 +47,7 @@ async def obey(port: int, send: Callable[[str], None], process_id: int | None = 
     """
     print(port, process_id or os.getpid(), flush=True)
     while line := await asyncio.to_thread(sys.stdin.readline):
-        order = Order.read(line)
+        order = SendOrder.read(line)
         for messages in order.turns():
             for message in messages:
                 send(message)

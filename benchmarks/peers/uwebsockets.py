@@ -13,7 +13,7 @@ import threading
 import time
 from typing import Any, Final
 
-from benchmarks.peers.orders import Order
+from benchmarks.peers.orders import SendOrder
 from benchmarks.serving import free_port
 
 LOOK_S: Final = 0.005
@@ -38,7 +38,7 @@ def main() -> None:
             continue
         if not line:
             return
-        order = Order.read(line)
+        order = SendOrder.read(line)
         for messages in order.turns():
             for message in messages:
                 app.publish("all", message, socketify.OpCode.TEXT)

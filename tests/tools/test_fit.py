@@ -18,9 +18,9 @@ from tools.cricket_model.fitting.counts import DATA
 from tools.cricket_model.fitting.population import draw_population
 from tools.cricket_model.fitting.raking import Spread, Tallies
 from tools.cricket_model.fitting.regression import fit_log_rates
-from tools.cricket_model.fitting.selection import Selection
+from tools.cricket_model.fitting.selection import BowlerSelection
 
-AVERAGE = Selection(np.zeros(20), np.zeros(20), np.full(20, 0.38))
+AVERAGE = BowlerSelection(np.zeros(20), np.zeros(20), np.full(20, 0.38))
 
 
 def test_poisson_regression_recovers_known_rates() -> None:

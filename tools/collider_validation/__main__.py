@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tools.collider_validation import collisions, statistics
 from tools.collider_validation.drawing import Chart, draw
-from tools.collider_validation.rows import Row
+from tools.collider_validation.rows import ValidationRow
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 PAGE = ROOT / "docs" / "collider-physics.md"
@@ -53,7 +53,7 @@ def main() -> None:
         sys.exit("not met: " + "; ".join(missed))
 
 
-def write(tables: dict[str, list[Row]], charts: dict[str, Chart], peaks: Sequence[str]) -> None:
+def write(tables: dict[str, list[ValidationRow]], charts: dict[str, Chart], peaks: Sequence[str]) -> None:
     """The page, with its tables filled in, and the plots beside it."""
     text = TEXT.read_text(encoding="utf-8")
     for name, rows in tables.items():

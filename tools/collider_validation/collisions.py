@@ -24,7 +24,7 @@ from spectator.environments.collider.analysis.open_data import (
 )
 from spectator.environments.collider.physics.scaling import energy_gain
 from tools.collider_validation.drawing import Chart, Layer
-from tools.collider_validation.rows import Row, near
+from tools.collider_validation.rows import ValidationRow, near
 
 EDGES, COUNTS = dimuon_spectrum()
 PEAKS = (
@@ -63,7 +63,7 @@ def peak_table() -> list[str]:
     return rows
 
 
-def fits() -> Iterator[Row]:
+def fits() -> Iterator[ValidationRow]:
     """Fitted masses against fits made elsewhere, calibration, and smooth stretches."""
     for name, window in PEAKS:
         if name in REFERENCE:
@@ -81,7 +81,7 @@ def fits() -> Iterator[Row]:
         if fit.background_like or fit.z_local < 3
     ]
     told = f"{len(flat)} of {len(SMOOTH)} without a resonance; {len(like)} fits told as background"
-    yield Row(
+    yield ValidationRow(
         "trigger shoulder and smooth stretches",
         "no resonance in any",
         told,
@@ -89,7 +89,7 @@ def fits() -> Iterator[Row]:
     )
 
 
-def whole_spectrum() -> tuple[list[Row], Chart, tuple[ResonanceFit, ...]]:
+def whole_spectrum() -> tuple[list[ValidationRow], Chart, tuple[ResonanceFit, ...]]:
     """The search over the whole spectrum."""
     found = find_resonances(EDGES, COUNTS)
     names = [name for name, _ in PEAKS]
@@ -97,7 +97,7 @@ def whole_spectrum() -> tuple[list[Row], Chart, tuple[ResonanceFit, ...]]:
         abs(fit.mass_gev / PDG[name].mass_gev - 1) < 0.005 for fit, name in zip(found, names, strict=True)
     )
     told = ", ".join(f"{fit.mass_gev:.4g}" for fit in found)
-    row = Row(
+    row = ValidationRow(
         "resonances of the whole spectrum, GeV",
         "these eight, and none else: " + ", ".join(names),
         told,
@@ -138,7 +138,7 @@ def upsilons() -> Chart:
     )
 
 
-def four_leptons() -> tuple[list[Row], Chart]:
+def four_leptons() -> tuple[list[ValidationRow], Chart]:
     """The Higgs boson in four leptons."""
     expected = four_lepton_templates()
     masses = four_lepton_events()["m"]
@@ -183,7 +183,7 @@ def four_leptons() -> tuple[list[Row], Chart]:
     return rows, chart
 
 
-def scaling() -> Iterator[Row]:
+def scaling() -> Iterator[ValidationRow]:
     """Ratios of cross sections between beam energies, of the world's physics."""
     asked: tuple[tuple[str, Literal["gg", "qq"], float, float], ...] = (
         ("Higgs boson, gluons, 125 GeV", "gg", 125.0, 2.27),

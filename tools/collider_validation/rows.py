@@ -1,4 +1,4 @@
-"""A row of the validation table."""
+"""A row of the validation table: one check, its target and what was measured."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class ValidationRow:
     """One check.
 
     Args:
@@ -26,7 +26,9 @@ class Row:
         return f"| {self.check} | {self.target} | {self.measured} | {'yes' if self.ok else '**no**'} |"
 
 
-def near(check: str, source: str, target: float, measured: float, within: float, digits: int = 3) -> Row:
+def near(
+    check: str, source: str, target: float, measured: float, within: float, digits: int = 3
+) -> ValidationRow:
     """A row whose figure lies within a distance of its target."""
     told = f"{target:.{digits}f} +- {within:g}" + (f" ({source})" if source else "")
-    return Row(check, told, f"{measured:.{digits}f}", abs(measured - target) <= within)
+    return ValidationRow(check, told, f"{measured:.{digits}f}", abs(measured - target) <= within)

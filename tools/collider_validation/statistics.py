@@ -23,7 +23,7 @@ from spectator.environments.collider.analysis.checks import Floats
 from spectator.environments.collider.analysis.normal import p_of_z, z_of_p
 from spectator.environments.collider.analysis.shapes import gauss_bins
 from tools.collider_validation.drawing import Chart, Layer
-from tools.collider_validation.rows import Row, near
+from tools.collider_validation.rows import ValidationRow, near
 
 EXACT = {100: 4.97, 50: 4.93, 20: 4.91, 10: 4.81, 5: 4.96, 1: 4.73, 0.5: 4.75}
 SPIN_EVENTS = (
@@ -84,7 +84,7 @@ SETTINGS = (
 )
 
 
-def counting() -> Iterator[Row]:
+def counting() -> Iterator[ValidationRow]:
     """Counting formulas."""
     for error, target in ((0, 4.652), (5, 4.099), (10, 3.173), (20, 1.968)):
         z = float(discovery_significance(50, 100, error))
@@ -99,7 +99,7 @@ def counting() -> Iterator[Row]:
         yield near(f"exact median Z where Z_A = 5, b = {background:g}", "Poisson sums", target, z, 0.02, 2)
 
 
-def photons() -> Row:
+def photons() -> ValidationRow:
     """Expected significance of the two-photon channel of 2012 from published yields."""
     edges = np.linspace(100, 160, 121)
     centres = 0.5 * (edges[1:] + edges[:-1])
@@ -111,7 +111,7 @@ def photons() -> Row:
     return near("ATLAS 2012 two photons, expected Z", "published 2.5", 2.5, math.sqrt(sum(squares)), 0.1, 2)
 
 
-def q0_tail(toys: int) -> tuple[list[Row], Chart]:
+def q0_tail(toys: int) -> tuple[list[ValidationRow], Chart]:
     """Distribution of q0 without a signal."""
     setting = Setting("null", 0.0, bins=40)
     z = np.array(
@@ -128,7 +128,7 @@ def q0_tail(toys: int) -> tuple[list[Row], Chart]:
         error = 3.0 * math.sqrt(chance / toys)
         told = f"{chance:.5f} +- {error:.5f} (1 - Phi)"
         rows.append(
-            Row(
+            ValidationRow(
                 f"P(q0 > {level:g}^2) without signal, {toys} toys",
                 told,
                 f"{seen:.5f}",
@@ -156,7 +156,7 @@ def q0_tail(toys: int) -> tuple[list[Row], Chart]:
     return rows, chart
 
 
-def look_elsewhere(toys: int) -> tuple[list[Row], Chart]:
+def look_elsewhere(toys: int) -> tuple[list[ValidationRow], Chart]:
     """Global significance over 110-150 GeV with a resolution of 1.6 GeV."""
     edges = np.linspace(100.0, 160.0, 121)
     smooth = 1500.0 * np.exp(-(edges[:-1] - 99.75) / 33.0)
@@ -207,7 +207,7 @@ def pulls(setting: Setting, seeds: int) -> tuple[Floats, int]:
     return np.array(values), failed
 
 
-def all_pulls(seeds: int) -> tuple[list[Row], Chart]:
+def all_pulls(seeds: int) -> tuple[list[ValidationRow], Chart]:
     """Pulls of the fitted mass in all settings; the first one is drawn."""
     rows, drawn = [], np.zeros(0)
     for number, setting in enumerate(SETTINGS):
@@ -220,7 +220,7 @@ def all_pulls(seeds: int) -> tuple[list[Row], Chart]:
         strict = 0.1 if number < 2 else 0.3
         ok = abs(mean) <= strict and abs(width - 1) <= strict and failed == 0
         rows.append(
-            Row(
+            ValidationRow(
                 f"pull of the mass, {count} seeds: {setting.name}",
                 f"mean 0, width 1, each +- {strict:g}",
                 told,
@@ -247,7 +247,7 @@ def all_pulls(seeds: int) -> tuple[list[Row], Chart]:
     return rows, chart
 
 
-def limits(toys: int) -> list[Row]:
+def limits(toys: int) -> list[ValidationRow]:
     """Coverage of CLs limits."""
     rows = []
     for z in (0.5, 2.0, 4.0):
@@ -259,7 +259,7 @@ def limits(toys: int) -> list[Row]:
         covered = float((np.array(found) >= setting.signal).mean())
         least = 0.95 - 2.5 * math.sqrt(0.05 * 0.95 / toys)
         rows.append(
-            Row(
+            ValidationRow(
                 f"95 % CLs limit above a true signal of {z:g} sigma, {toys} toys",
                 f"at least {least:.3f}",
                 f"{covered:.3f}",
@@ -269,7 +269,7 @@ def limits(toys: int) -> list[Row]:
     return rows
 
 
-def spins() -> Iterator[Row]:
+def spins() -> Iterator[ValidationRow]:
     """Events that tell two hypotheses apart by two sigma in the median."""
     fine = np.linspace(-1, 1, 4001)
     for first, second, events in SPIN_EVENTS:

@@ -42,7 +42,7 @@ def build(*, rounds: int = 12, matches: int = 6000, seed: int = SEED) -> dict[st
     tables = tables_of(content, "men")
     compiled = build_model_arrays(tables)
     selection = measure_selection(BallModel(tables), matches // 8, seed)
-    runner = calibration.Runner(compiled, selection, 2 * matches, seed)
+    simulator = calibration.Simulator(compiled, selection, 2 * matches, seed)
     spread = FIRST_SPREAD
     summary = read_json("innings_summary.json")["all"]
     wanted = (summary["innings1_total"]["sd"], summary["innings2_total"]["sd"])
@@ -51,27 +51,31 @@ def build(*, rounds: int = 12, matches: int = 6000, seed: int = SEED) -> dict[st
             parameters, (first, chase), compiled, spread, rng, selection, rounds=rounds, matches=matches
         )
         for _ in range(3):
-            spread = calibration.next_spread(spread, runner.both(parameters, spread), wanted)
+            spread = calibration.next_spread(spread, simulator.both(parameters, spread), wanted)
     content |= assembly.parameter_content(parameters)
     total = _short_total()
-    content["short"] = calibration.short_levers(runner, parameters, spread, total)
+    content["short"] = calibration.short_levers(simulator, parameters, spread, total)
     won = summary["chase_win_share"] + summary["tie_share"] / 2
-    content["short_chase"] = calibration.short_chase_levers(runner, parameters, spread, content["short"], won)
-    content["profiles"] = {"men": _profile(runner, parameters, spread, np.zeros((3, 11)), np.zeros((3, 11)))}
+    content["short_chase"] = calibration.short_chase_levers(
+        simulator, parameters, spread, content["short"], won
+    )
+    content["profiles"] = {
+        "men": _profile(simulator, parameters, spread, np.zeros((3, 11)), np.zeros((3, 11)))
+    }
     content["profiles"]["men"]["levels"]["names"] = assembly.season_levels()
     for name, table in PROFILES.items():
-        logs = calibration.fit_profile(replace(runner, matches=matches), parameters, spread, table)
+        logs = calibration.fit_profile(replace(simulator, matches=matches), parameters, spread, table)
         content["profiles"][name] = _profile(
-            runner, assembly.shifted(parameters, *logs[:2]), logs[2], *logs[:2]
+            simulator, assembly.shifted(parameters, *logs[:2]), logs[2], *logs[:2]
         )
     content["fit"] = {"seed": seed, "rounds": rounds, "matches": matches, "short_total": total}
     return content
 
 
 def _profile(
-    runner: calibration.Runner, parameters: raking.Parameters, spread: Spread, first: Any, chase: Any
+    simulator: calibration.Simulator, parameters: raking.Parameters, spread: Spread, first: Any, chase: Any
 ) -> dict[str, Any]:
-    totals = calibration.level_totals(runner, parameters, spread)
+    totals = calibration.level_totals(simulator, parameters, spread)
     return {
         "first": assembly.rounded(first),
         "chase": assembly.rounded(chase),

@@ -23,7 +23,7 @@ from spectator.environments.cricket.people.squads import Squad, draw_fixture
 from spectator.environments.cricket.simulate import simulate_matches
 from tools.cricket_model.fitting.counts import DATA, read_rows
 from tools.cricket_model.fitting.targets import real_statistics
-from tools.cricket_model.fitting.validation import Held, cross_validate
+from tools.cricket_model.fitting.validation import HeldOutLoss, cross_validate
 from tools.cricket_model.plotting import Series, plot
 from tools.cricket_model.realism import MatchLog, read_matches, spread_of, statistics
 
@@ -233,7 +233,7 @@ def calibration(cells: Sequence[tuple[float, float, int]]) -> list[tuple[float, 
 def _page(
     rows: Sequence[Compared],
     cells: Sequence[tuple[float, float, int]],
-    held: Sequence[Held],
+    held: Sequence[HeldOutLoss],
     matches: int,
     seed: int,
 ) -> str:

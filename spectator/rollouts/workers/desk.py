@@ -46,7 +46,7 @@ SLOW_S: Final = 5.0
 
 
 @dataclass(slots=True)
-class Held:
+class LeasedAttempt:
     """An attempt under lease.
 
     Args:
@@ -82,7 +82,7 @@ class Member:
     number: int
     send: Callable[[object], None]
     want: int = 0
-    held: dict[int, Held] = field(default_factory=dict)
+    held: dict[int, LeasedAttempt] = field(default_factory=dict)
     elsewhere: Spent = field(default_factory=Spent)
     stood_still_s: float = 0.0
     doing: set[asyncio.Task[None]] = field(default_factory=set)
@@ -265,7 +265,9 @@ class Desk:
         if self._owed and any(member.want for member in self.members.values()):
             self._stirred.set()
 
-    async def _leased(self, member: Member, attempts: Sequence[Attempt]) -> list[tuple[Granted, Held]]:
+    async def _leased(
+        self, member: Member, attempts: Sequence[Attempt]
+    ) -> list[tuple[Granted, LeasedAttempt]]:
         """Leases of ``attempts``, each of which goes on where the record of its episode stops."""
         ids = [attempt.episode_id for attempt in attempts]
         leases = await self._leases.take(member.name, ids, expires_ms=self._expires_ms())
@@ -275,7 +277,7 @@ class Desk:
             attempt = replace(attempt, begun=bool(recorded))
             now = self._clock.monotonic()
             flight = InFlight(attempt.episode_id, member.number, now, attempt.attempt, moved_s=now)
-            held = Held(attempt, flight, OwnDecisions(self.state, flight, self._clock))
+            held = LeasedAttempt(attempt, flight, OwnDecisions(self.state, flight, self._clock))
             held.own.recall(recorded)
             held.turn = recorded[-1].event.turn if recorded else 0
             granted.append((Granted(attempt, lease.fence), held))
@@ -318,7 +320,9 @@ class Desk:
         if held is not None:
             self._moved(member, append.fence, held, events)
 
-    def _moved(self, member: Member, fence: int, held: Held, events: Sequence[RecordedEvent]) -> None:
+    def _moved(
+        self, member: Member, fence: int, held: LeasedAttempt, events: Sequence[RecordedEvent]
+    ) -> None:
         for recorded in events:
             if recorded.type == "decision.made" and (data := recorded.event.data)["actor"] == self._agent:
                 held.own.count(data["source"], data["tokens_in"], data["tokens_out"])

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from benchmarks.collider import NullClaims, null_section, upper_limit
-from benchmarks.collider_learner import ELITE, Belief, Mark, chart_of, section, table_of
+from benchmarks.collider_learner import ELITE, Belief, LearningPoint, chart_of, section, table_of
 from spectator.environments.collider.policies.tunable import (
     FUNCTIONS,
     RANGES,
@@ -98,7 +98,7 @@ def test_the_learner_goes_towards_its_best() -> None:
 
 
 def test_curve_table_and_section_tell_what_was_measured() -> None:
-    marks = [Mark(0, 0, math.nan, [0.1, 0.3]), Mark(5, 500, 0.35, [0.5, 0.7])]
+    marks = [LearningPoint(0, 0, math.nan, [0.1, 0.3]), LearningPoint(5, 500, 0.35, [0.5, 0.7])]
     others = {"random": [0.0, 0.1], "heuristic": [0.4, 0.6], "reference": [0.7, 0.9]}
     rows = table_of(marks, others)
     assert rows[2].startswith("| learner | 0 | 0 | - | 0.200") and "| 5 | 500 | 0.350 | 0.600" in rows[3]

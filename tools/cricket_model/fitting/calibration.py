@@ -15,7 +15,7 @@ from tools.cricket_model.fitting.assembly import LEVEL_EFFECTS, SHORT_DIRECTION,
 from tools.cricket_model.fitting.counts import CATEGORIES, PHASES, Floats, read_json
 from tools.cricket_model.fitting.population import draw_population
 from tools.cricket_model.fitting.raking import Parameters, Spread, Tallies
-from tools.cricket_model.fitting.selection import Selection
+from tools.cricket_model.fitting.selection import BowlerSelection
 
 SIZE = len(CATEGORIES)
 MATCH_OF_INNINGS = 1.0
@@ -29,7 +29,7 @@ SHORT_WICKETS = 2.85
 
 
 @dataclass(frozen=True, slots=True)
-class Runner:
+class Simulator:
     """Simulations with fixed seeds, so that two models differ by the model alone.
 
     Args:
@@ -40,11 +40,11 @@ class Runner:
     """
 
     compiled: ModelArrays
-    selection: Selection
+    selection: BowlerSelection
     matches: int
     seed: int
 
-    def with_short(self, first: list[float], chase: list[float]) -> Runner:
+    def with_short(self, first: list[float], chase: list[float]) -> Simulator:
         """The same with other levers of short innings."""
         tables = replace(self.compiled.tables, short=tuple(first), short_chase=tuple(chase))
         return replace(self, compiled=replace(self.compiled, tables=tables))
@@ -85,26 +85,26 @@ _RUNS_PER_EFFECT = 0.62
 """Log change of a total per unit of effect, roughly; the iteration corrects it."""
 
 
-def short_levers(runner: Runner, parameters: Parameters, spread: Spread, total: float) -> list[float]:
+def short_levers(simulator: Simulator, parameters: Parameters, spread: Spread, total: float) -> list[float]:
     """Logs of the levers of a 5-over innings that bring its mean total and wickets to what the resources
     say."""
     runs = wickets = 0.0
     for _ in range(8):
         levers = _short(runs, wickets)
-        ends = runner.with_short(levers, levers).first(parameters, spread, overs=SHORT_OVERS)
+        ends = simulator.with_short(levers, levers).first(parameters, spread, overs=SHORT_OVERS)
         runs += 6.0 * float(np.log(total / ends.runs.mean()))
         wickets += 1.1 * float(np.log(SHORT_WICKETS / ends.wickets.mean()))
     return levers
 
 
 def short_chase_levers(
-    runner: Runner, parameters: Parameters, spread: Spread, first: list[float], won: float
+    simulator: Simulator, parameters: Parameters, spread: Spread, first: list[float], won: float
 ) -> list[float]:
     """Logs of the levers of a 5-over chase at which the chasing side wins as often as over 20 overs."""
     runs = 0.0
     for _ in range(8):
         levers = _short(runs, first[5])
-        trial = runner.with_short(first, levers)
+        trial = simulator.with_short(first, levers)
         ends = trial.both(parameters, spread, overs=SHORT_OVERS)
         runs += 3.0 * (won - float((ends[1].runs > ends[0].runs).mean()))
     return levers
@@ -116,16 +116,16 @@ def _short(runs: float, wickets: float) -> list[float]:
     return [round(float(value), 4) for value in levers]
 
 
-def level_totals(runner: Runner, parameters: Parameters, spread: Spread) -> list[float]:
+def level_totals(simulator: Simulator, parameters: Parameters, spread: Spread) -> list[float]:
     """Mean first-innings total at each of `LEVEL_EFFECTS`."""
     return [
-        round(float(runner.first(parameters, spread, effect=effect).runs.mean()), 2)
+        round(float(simulator.first(parameters, spread, effect=effect).runs.mean()), 2)
         for effect in LEVEL_EFFECTS
     ]
 
 
 def fit_profile(
-    runner: Runner, parameters: Parameters, spread: Spread, name: str
+    simulator: Simulator, parameters: Parameters, spread: Spread, name: str
 ) -> tuple[Floats, Floats, Spread]:
     """Logs by phase, shape ``(3, 11)`` for each innings, that give a profile's shares, and its own spread."""
     table = read_json("other_profiles.json")[name]
@@ -135,7 +135,7 @@ def fit_profile(
     for _ in range(10):
         tallies = Tallies.empty()
         played = shifted(parameters, *logs)
-        ends = runner.both(played, spread, tallies)
+        ends = simulator.both(played, spread, tallies)
         for innings, counted in enumerate((tallies.first.sum(axis=1), tallies.chase.sum(axis=(1, 2)))):
             by_phase = np.stack([counted[a:b].sum(axis=0) for a, b in ((0, 6), (6, 15), (15, 20))])
             shares = by_phase / by_phase.sum(axis=1, keepdims=True)

@@ -9,7 +9,7 @@ import numpy as np
 from spectator.environments.cricket.ball.tables import STYLES
 from spectator.environments.cricket.forecast.arrays import Ints, SkillArrays
 from tools.cricket_model.fitting.counts import Floats, read_json, read_rows
-from tools.cricket_model.fitting.selection import Selection
+from tools.cricket_model.fitting.selection import BowlerSelection
 
 PACERS, SPINNERS = 4, 3
 """Bowlers of each kind that a simulated side has; places 0 to 3 and 4 to 6 of its bowling row."""
@@ -28,7 +28,9 @@ class Population:
     bowlers: Ints
 
 
-def draw_population(matches: int, rng: np.random.Generator, selection: Selection | None = None) -> Population:
+def draw_population(
+    matches: int, rng: np.random.Generator, selection: BowlerSelection | None = None
+) -> Population:
     """Draw squads with the latent spread of skill, and for every over a bowler of the kind used then.
 
     Args:
@@ -75,7 +77,7 @@ def _styles(rng: np.random.Generator, rows: int, shares: dict[str, float]) -> In
     return np.where(is_spin, spin, pace)
 
 
-def _draw_bowlers(rng: np.random.Generator, matches: int, selection: Selection | None) -> Ints:
+def _draw_bowlers(rng: np.random.Generator, matches: int, selection: BowlerSelection | None) -> Ints:
     """A kind for every over by its share, then the bowlers of that kind in turn."""
     spin = np.array([float(row["spin"]) for row in read_rows("bowler_kind_share_by_over.csv")])
     if selection is not None:

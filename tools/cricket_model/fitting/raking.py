@@ -22,7 +22,7 @@ from spectator.environments.cricket.forecast.batch_innings import play
 from tools.cricket_model.fitting import people, situations
 from tools.cricket_model.fitting.counts import CATEGORIES, Floats, phase_of
 from tools.cricket_model.fitting.population import Population, draw_population
-from tools.cricket_model.fitting.selection import Selection
+from tools.cricket_model.fitting.selection import BowlerSelection
 
 SIZE = len(CATEGORIES)
 _RATE_EDGES = np.array([6.0, 8.0, 10.0, 13.0])
@@ -127,7 +127,7 @@ def rake(
     compiled: ModelArrays,
     spread: Spread,
     rng: np.random.Generator,
-    selection: Selection,
+    selection: BowlerSelection,
     *,
     rounds: int,
     matches: int,
@@ -207,7 +207,7 @@ def opening(population: Population, innings: int, effect: Floats, overs: int = 2
     )
 
 
-def with_parameters(compiled: ModelArrays, parameters: Parameters, selection: Selection) -> ModelArrays:
+def with_parameters(compiled: ModelArrays, parameters: Parameters, selection: BowlerSelection) -> ModelArrays:
     """The model with its situation, batter and bowler tables replaced, and the choice of bowlers felt in
     every over."""
     shift = np.zeros((20, SIZE))

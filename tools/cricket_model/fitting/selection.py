@@ -21,7 +21,7 @@ from tools.cricket_model.fitting.counts import Floats
 
 
 @dataclass(frozen=True, slots=True)
-class Selection:
+class BowlerSelection:
     """Whom the default captains choose, by over of a 20-over innings, shape ``(20,)`` each.
 
     Args:
@@ -35,7 +35,7 @@ class Selection:
     spin: Floats
 
 
-def measure_selection(model: BallModel, matches: int, seed: int) -> Selection:
+def measure_selection(model: BallModel, matches: int, seed: int) -> BowlerSelection:
     """Play matches through the engine and look who bowls; what else the model does hardly matters."""
     sums = np.zeros((3, 20))
     overs = np.zeros(20)
@@ -54,4 +54,4 @@ def measure_selection(model: BallModel, matches: int, seed: int) -> Selection:
     mean = sums / np.maximum(overs, 1.0)
     kernel = np.array([0.25, 0.5, 0.25])
     smooth = [np.convolve(np.pad(row, 1, mode="edge"), kernel, mode="valid") for row in mean[:2]]
-    return Selection(smooth[0], smooth[1], mean[2])
+    return BowlerSelection(smooth[0], smooth[1], mean[2])

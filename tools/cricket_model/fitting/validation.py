@@ -13,7 +13,7 @@ FOLDS = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class HeldOutLoss:
     """Mean log loss, in nats a delivery, on deliveries kept out of the fit.
 
     Args:
@@ -31,7 +31,7 @@ class Held:
     deliveries: int
 
 
-def cross_validate(seed: int = 1) -> tuple[Held, Held]:
+def cross_validate(seed: int = 1) -> tuple[HeldOutLoss, HeldOutLoss]:
     """Split every cell's deliveries at random into five parts, fit on four, judge on the fifth, five times.
 
     The tables hold no matches, so deliveries are split, not matches: this tells smoothing from over-fitting,
@@ -41,7 +41,7 @@ def cross_validate(seed: int = 1) -> tuple[Held, Held]:
     return _innings(1, np.random.default_rng(seed)), _innings(2, np.random.default_rng(seed))
 
 
-def _innings(innings: int, rng: np.random.Generator) -> Held:
+def _innings(innings: int, rng: np.random.Generator) -> HeldOutLoss:
     rows = [row for row in read_rows("ball_outcomes_by_state.csv") if row["innings"] == str(innings)]
     counts = np.stack([counts_of(row) for row in rows])
     parts = np.stack([_split(rng, cell) for cell in counts], axis=1)
@@ -58,7 +58,7 @@ def _innings(innings: int, rng: np.random.Generator) -> Held:
         losses += [-(held * np.log(share)).sum() for share in shares]
         kept += held.sum()
     surface_loss, table_loss, phase_loss = (float(loss / kept) for loss in losses)
-    return Held(innings, surface_loss, table_loss, phase_loss, int(kept))
+    return HeldOutLoss(innings, surface_loss, table_loss, phase_loss, int(kept))
 
 
 def _split(rng: np.random.Generator, cell: Floats) -> Floats:

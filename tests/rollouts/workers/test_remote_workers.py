@@ -1,0 +1,69 @@
+"""Worker processes whose environments are on other servers."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+from spectator.rollouts.workers.desk import Desk
+from tests import serving
+from tests.llm.brains import counter
+from tests.llm.endpoints import endpoint
+from tests.llm.fake_server import Mode
+from tests.rollouts.pooled_server import PooledServer
+from tests.rollouts.test_fleet import recorded, request
+from tests.rollouts.test_remote_fleet import TURNS, pooled, sayer
+from tests.rollouts.workers.test_workers import (
+    Watched,
+    assert_equal_to,
+    further,
+    kill_newest,
+    leases,
+    run_workers,
+    started,
+    until,
+    whole,
+)
+
+
+def test_workers_play_on_a_pooled_server_and_leave_no_environment_behind(tmp_path: Path) -> None:
+    server = PooledServer(places=4, turns=TURNS)
+    with pooled(server) as url, endpoint(sayer) as fake:
+        asked = request(fake, environment=f"{url}/qa", options={}, episodes=12, group_size=3)
+        report, desk = run_workers(asked, tmp_path)
+    assert (report.over, report.halted, report.report.succeeded) == (12, None, True)
+    assert {one.total_reward for one in report.report.results} == {0.5 * TURNS}
+    assert server.kept == {} and server.most <= 4
+    assert all(count == 1 for count in server.steps.values()) and len(server.steps) == 12 * TURNS
+    assert (desk.deaths, leases(tmp_path)) == (0, [])
+
+
+def test_a_killed_worker_s_episodes_go_on_elsewhere_in_new_environments(tmp_path: Path) -> None:
+    """What it had decided is taken again, step by step, in an environment that was reset."""
+
+    async def kill(launcher: Watched, desk: Desk) -> None:
+        for number in range(2):
+            await further(desk, 6)
+            await kill_newest(launcher, desk)
+            await until(partial(started, launcher, number + 3))
+
+    server = PooledServer(places=64, turns=6)
+    with pooled(server) as url, endpoint(sayer, [Mode.SLOW], pause_s=0.02) as fake:
+        asked = request(fake, environment=f"{url}/qa", options={}, episodes=24, group_size=3)
+        unbroken = whole(fake, asked, tmp_path / "whole")
+        before = len(fake.received)
+        report, desk = run_workers(asked, tmp_path / "killed", kill)
+        again = len(fake.received) - 2 * before
+    assert (report.over, report.halted, desk.deaths) == (24, None, 2)
+    assert {one.total_reward for one in report.report.last} == {3.0}
+    assert 0 <= again <= 2 * 4, "only questions whose answers were not recorded are asked again"
+    assert_equal_to(unbroken, tmp_path / "killed", 24)
+
+
+def test_workers_play_on_an_openenv_server(tmp_path: Path) -> None:
+    with serving.serve(serving.test_settings(tmp_path / "server")) as running, endpoint(counter) as fake:
+        url = running.base_url.replace("http://", "openenv+ws://") + "/envs/counting"
+        asked = request(fake, environment=url, episodes=9, options={"turns": TURNS})
+        report, _ = run_workers(asked, tmp_path / "run")
+    assert (report.over, report.halted, report.report.succeeded) == (9, None, True)
+    assert len(recorded(tmp_path / "run")) == 9

@@ -107,7 +107,11 @@ def _unended(found: RunStatus, quiet: bool) -> list[str]:
             f"nothing was recorded for {in_words(found.idle_s)}: if no process plays it, the same command "
             "plays on"
         )
-    told.append(f"{'longest without a step':30} turn  idle")
+    by = Counter(one.worker for one in found.unended if one.worker is not None)
+    if by:
+        told.append("played by " + ", ".join(f"{name} ({count})" for name, count in sorted(by.items())))
+    told.append(f"{'longest without a step':30} turn  idle{'      worker' if by else ''}")
     return told + [
-        f"{one.summary.episode_id:30} {one.turn:4}  {in_words(one.idle_s)}" for one in found.unended[:SHOWN]
+        f"{one.summary.episode_id:30} {one.turn:4}  {in_words(one.idle_s):9} {one.worker or ''}".rstrip()
+        for one in found.unended[:SHOWN]
     ]

@@ -46,11 +46,13 @@ class Unended:
         summary: Its line of the index.
         turn: How far it is.
         idle_s: Seconds since its last event.
+        worker: Who has its lease and was heard of in time; ``None`` where no worker process has.
     """
 
     summary: EpisodeSummary
     turn: int
     idle_s: float
+    worker: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +132,9 @@ async def read_status(folder: Path, now: datetime) -> RunStatus:
     try:
         found = [summary async for summary in newest_first(journal)][::-1]
         rewards, failed = await _verdicts(journal, request.failure_policy, found)
-        unended = [await _unended(journal, one, now) for one in found if one.reason is None]
+        leases = [one for one in await journal.leases() if one.expires_ms > 1000 * now.timestamp()]
+        owners = {lease.episode_id: lease.owner for lease in leases}
+        unended = [await _unended(journal, one, now, owners) for one in found if one.reason is None]
     finally:
         await journal.aclose()
     again = {one.summary.episode_id for one in failed if one.again}
@@ -171,10 +175,13 @@ async def _verdicts(
     return rewards, failed
 
 
-async def _unended(journal: Journal, summary: EpisodeSummary, now: datetime) -> Unended:
+async def _unended(
+    journal: Journal, summary: EpisodeSummary, now: datetime, owners: Mapping[str, str]
+) -> Unended:
     (last,) = await journal.read(summary.episode_id, after_seq=summary.head_seq - 1, limit=1)
     idle = now - datetime.fromisoformat(last.event.at)
-    return Unended(summary, last.event.turn, max(0.0, idle.total_seconds()))
+    worker = owners.get(summary.episode_id)
+    return Unended(summary, last.event.turn, max(0.0, idle.total_seconds()), worker)
 
 
 def _groups(

@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import closing, suppress
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from spectator.clock import SystemClock
 from spectator.rollouts.deadlines import Deadlines
 from spectator.rollouts.fleet import FleetReport, Underway
 from spectator.rollouts.request import RolloutRequest
+from spectator.rollouts.status import read_status
 from spectator.rollouts.workers.desk import Desk, Member
 from spectator.rollouts.workers.launching import LocalLauncher, LocalWorker
 from spectator.rollouts.workers.link import WorkerLink
@@ -172,6 +174,29 @@ def test_a_killed_worker_is_noticed_at_once_and_its_episodes_go_on_elsewhere(tmp
     assert max(noticed) < 2.0
     assert again <= 3 * 4, "only questions whose answers were not recorded are asked again"
     assert_equal_to(unbroken, tmp_path / "killed", 40)
+
+
+def test_status_says_which_worker_plays_what_until_it_was_not_heard_of(tmp_path: Path) -> None:
+    found: list[set[str | None]] = []
+
+    async def look(launcher: Watched, desk: Desk) -> None:
+        await further(desk, 10)
+        for later_s in (0, 3600):
+            now = SystemClock().now() + timedelta(seconds=later_s)
+            status = await read_status(tmp_path, now)
+            found.append({one.worker for one in status.unended})
+        printed = await asyncio.to_thread(
+            subprocess.run,
+            [sys.executable, "-m", "spectator.cli", "rollouts", "status", str(tmp_path)],
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert "played by w-1 (" in printed.stdout, printed.stdout
+
+    with endpoint(counter, [Mode.SLOW], pause_s=0.05) as fake:
+        report, _ = run_workers(request(fake, episodes=24, options={"turns": 20}), tmp_path, look)
+    assert (report.over, report.halted) == (24, None)
+    assert {"w-1", "w-2"} <= found[0], found
+    assert found[1] == {None}
 
 
 class Unreachable(Watched):

@@ -8,9 +8,10 @@ from dataclasses import replace
 from typing import Final
 
 from spectator.clock import Clock, first_of
-from spectator.rollouts.workers.desk import Desk, Member
+from spectator.rollouts.workers.desk import Desk
 from spectator.rollouts.workers.launching import Launched, Launcher
 from spectator.rollouts.workers.link import WorkerLink
+from spectator.rollouts.workers.members import Member
 from spectator.rollouts.workers.wire import BEAT_S, WorkerSetup
 
 logger = logging.getLogger(__name__)

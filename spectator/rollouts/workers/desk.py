@@ -5,26 +5,26 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Coroutine, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
 from spectator.clock import Clock
-from spectator.errors import JournalError, LeaseLost, SpectatorError
-from spectator.events import EpisodeEnded, RecordedEvent, decode
+from spectator.errors import JournalError
+from spectator.events import EpisodeEnded, RecordedEvent
 from spectator.journal.stores.leases import Leases
 from spectator.policies.spending import Spent
-from spectator.rollouts.in_flight import InFlight, WaitingFor
+from spectator.rollouts.in_flight import InFlight
 from spectator.rollouts.interactor import EpisodeResult
 from spectator.rollouts.opening import OpenRun
 from spectator.rollouts.playing import OwnDecisions, Result, attempt_after, result_of
-from spectator.rollouts.workers.calls import CallsUnderLease
+from spectator.rollouts.workers.members import LeasedAttempt, Member
+from spectator.rollouts.workers.recording import LeasedRecording
 from spectator.rollouts.workers.wire import (
     Append,
     AttemptOver,
     Beat,
-    DeskAnswer,
     FlightsWaiting,
     Granted,
     HaltRun,
@@ -40,53 +40,6 @@ logger = logging.getLogger(__name__)
 
 BARREN: Final = 10
 """Workers that die in a row, while no episode gets any further, after which the run is halted."""
-
-SLOW_S: Final = 5.0
-"""A worker whose event loop stands still for longer is slow: it lives, and something in it computes."""
-
-
-@dataclass(slots=True)
-class LeasedAttempt:
-    """An attempt under lease.
-
-    Args:
-        attempt: The attempt.
-        flight: How far it is.
-        own: Counts its decisions.
-        turn: The last turn that is recorded.
-    """
-
-    attempt: Attempt
-    flight: InFlight
-    own: OwnDecisions
-    turn: int = 0
-
-
-@dataclass(slots=True, eq=False)
-class Member:
-    """A worker that is at work, or was.
-
-    Args:
-        name: Its name, of nobody else in the run.
-        number: The same as a number.
-        send: Sends it a message.
-        want: Episodes that it could play beyond those that it has.
-        held: What it plays, by the number of the lease.
-        elsewhere: What the others spent, that it was not told yet.
-        stood_still_s: How long its event loop stands still, by its last word.
-        doing: What is being done for it.
-        calls: The last call of each episode that it plays, by the number of the lease.
-    """
-
-    name: str
-    number: int
-    send: Callable[[object], None]
-    want: int = 0
-    held: dict[int, LeasedAttempt] = field(default_factory=dict)
-    elsewhere: Spent = field(default_factory=Spent)
-    stood_still_s: float = 0.0
-    doing: set[asyncio.Task[None]] = field(default_factory=set)
-    calls: dict[int, CallsUnderLease] = field(default_factory=dict)
 
 
 class Desk:
@@ -115,6 +68,7 @@ class Desk:
         self._agent = run.planned.world.actors[0]
         self._owed = deque(run.owed)
         self._journal = run.journal
+        self._recording = LeasedRecording(run.journal, self._moved)
         self._leases = leases
         self._halt = Halt(run.ledger)
         self._clock = clock
@@ -129,8 +83,6 @@ class Desk:
         self.workers = concurrency
         self.members: dict[str, Member] = {}
         self.results: list[Result] = []
-        self.refused = 0
-        """Appends that the database refused, for their lease was over."""
         self.deaths = 0
         """Workers that went away before they were done."""
 
@@ -139,6 +91,11 @@ class Desk:
         """Episodes that are being played, oldest first."""
         flights = [held.flight for member in self.members.values() for held in member.held.values()]
         return sorted(flights, key=lambda flight: flight.began_s)
+
+    @property
+    def refused(self) -> int:
+        """Appends that the database refused, for their lease was over."""
+        return self._recording.refused
 
     @property
     def halted(self) -> str | None:
@@ -182,7 +139,7 @@ class Desk:
         """Take a message of a worker, even of one that was deposed: then the database refuses its appends."""
         match message:
             case Append() | Read():
-                self._begin(member, self._answered(member, message))
+                self._begin(member, self._recording.answer(member, message))
             case Want():
                 member.want += 1
                 self._stirred.set()
@@ -194,9 +151,9 @@ class Desk:
                 self._halt.because(reason)
                 self._stirred.set()
             case Beat(stood_still_s):
-                self._beat(member, stood_still_s)
+                member.note_beat(stood_still_s)
             case FlightsWaiting(flights):
-                self._note_waiting(member, flights)
+                member.note_waiting(flights, self._clock.monotonic())
 
     async def leave(self, member: Member, why: str) -> None:
         """Depose a worker: what it holds goes to others, and nothing that it still sends is recorded."""
@@ -295,40 +252,13 @@ class Desk:
             self._halt.because(f"what worker {member.name} asked for failed: {error!r}")
             self._stirred.set()
 
-    async def _answered(self, member: Member, question: Append | Read) -> None:
-        try:
-            if isinstance(question, Append):
-                await self._append(member, question)
-                answer = DeskAnswer(question.number)
-            else:
-                answer = DeskAnswer(question.number, await self._read(question))
-        except SpectatorError as error:
-            answer = DeskAnswer(question.number, None, (type(error).__name__, str(error)))
-            if isinstance(error, LeaseLost):
-                self.refused += 1
-                logger.warning("worker %s was deposed, and is refused: %s", member.name, error)
-        member.send(answer)
-
-    async def _append(self, member: Member, append: Append) -> None:
-        try:
-            events = [decode(text) for text in append.texts]
-        except ValueError as error:
-            raise JournalError(f"worker {member.name} sent something that is no event: {error}") from error
-        calls = member.calls.setdefault(append.fence, CallsUnderLease())
-        await self._journal.append_held(append.fence, events, calls.unpacked(append.attachments))
-        held = member.held.get(append.fence)
-        if held is not None:
-            self._moved(member, append.fence, held, events)
-
-    def _moved(
-        self, member: Member, fence: int, held: LeasedAttempt, events: Sequence[RecordedEvent]
-    ) -> None:
-        for recorded in events:
-            if recorded.type == "decision.made" and (data := recorded.event.data)["actor"] == self._agent:
-                held.own.count(data["source"], data["tokens_in"], data["tokens_out"])
+    def _moved(self, member: Member, fence: int, events: Sequence[RecordedEvent]) -> None:
+        held = member.held.get(fence)
+        if held is None:
+            return  # the worker was deposed, or its attempt is over
+        if held.moved(events, self._agent):
+            self._barren = 0
         last = events[-1].event
-        if last.turn > held.turn:
-            held.turn, self._barren = last.turn, 0
         if last.type == "episode.ended":
             del member.held[fence]
             group = self._run.jobs[held.attempt.number].group
@@ -343,14 +273,6 @@ class Desk:
         self.results.append(result)
         self.state.take(result)
         self._stirred.set()
-
-    async def _read(self, question: Read) -> Any:
-        if question.what == "calls":
-            return [call async for call in self._journal.calls(question.episode_id)]
-        recorded = await self._journal.read(
-            question.episode_id, after_seq=question.after_seq, limit=question.limit, checked=False
-        )
-        return [one.text for one in recorded]
 
     async def _played(self, member: Member, played: AttemptOver) -> None:
         member.calls.pop(played.fence, None)
@@ -380,20 +302,6 @@ class Desk:
         for other in self.members.values():
             if other is not member:
                 other.elsewhere += spent
-
-    def _note_waiting(
-        self, member: Member, flights: Mapping[str, tuple[WaitingFor, float | None, str]]
-    ) -> None:
-        now = self._clock.monotonic()
-        for held in member.held.values():
-            if (told := flights.get(held.flight.episode_id)) is not None:
-                waiting_for, left_s, why = told
-                held.flight.waits(waiting_for, None if left_s is None else now + left_s, why)
-
-    def _beat(self, member: Member, stood_still_s: float) -> None:
-        if stood_still_s > SLOW_S >= member.stood_still_s:
-            logger.warning("worker %s is slow: it computes for %.0f s", member.name, stood_still_s)
-        member.stood_still_s = stood_still_s
 
     def _count_death(self, why: str) -> None:
         self.deaths += 1

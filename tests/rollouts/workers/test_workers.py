@@ -21,9 +21,10 @@ from spectator.rollouts.deadlines import Deadlines
 from spectator.rollouts.fleet import FleetReport, Underway
 from spectator.rollouts.request import RolloutRequest
 from spectator.rollouts.status import read_status
-from spectator.rollouts.workers.desk import Desk, Member
+from spectator.rollouts.workers.desk import Desk
 from spectator.rollouts.workers.launching import LocalLauncher, LocalWorker
 from spectator.rollouts.workers.link import WorkerLink
+from spectator.rollouts.workers.members import Member
 from spectator.rollouts.workers.running import run_by_workers
 from tests.llm.brains import counter
 from tests.llm.endpoints import endpoint

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 from spectator.clock import Clock
@@ -78,6 +79,29 @@ async def run_by_workers(
     """
     if workers < 1 or concurrency < 1 or lease_s <= 0:
         raise ValueError("workers and concurrency are at least 1, lease_s is greater than 0")
+    async with _opened(request, folder, worlds, clock, ledger, launcher) as (run, starting):
+        size = max(1, min(workers, concurrency, len(run.owed)))
+        setup = WorkerSetup(
+            request, run.planned.run.began_ms, -(-concurrency // size), worlds, key, handler,
+            open_stepper, deadlines or Deadlines(), run.ledger.caps,
+        )  # fmt: skip
+        leases = await Leases.begin(run.journal)
+        desk = Desk(run, leases, clock, size=size, concurrency=concurrency, lease_s=lease_s)
+        on_begin(Underway(run.state, desk))
+        await Crew(desk, starting, size, setup, clock, lease_s).run()
+        return _report(run, desk)
+
+
+@asynccontextmanager
+async def _opened(
+    request: RolloutRequest,
+    folder: Path,
+    worlds: MakeWorlds,
+    clock: Clock,
+    ledger: SpendLedger | None,
+    launcher: Launcher | None,
+) -> AsyncIterator[tuple[OpenRun, Launcher]]:
+    """The run in its folder, and what starts its workers; both are closed in the end."""
     address = await asyncio.to_thread(EnvironmentAddress.read(request.environment).resolved)
     world = await asyncio.to_thread(address.world, worlds())
     client = fleet_client(request.model, None, 1, clock=clock, rng=random.Random(0))  # asks nothing
@@ -85,21 +109,12 @@ async def run_by_workers(
     launcher = launcher or LocalLauncher([getattr(world.environment, "__module__", __name__)])
     try:
         async with open_run(request, folder, world, seat, clock, ledger) as run:
-            size = max(1, min(workers, concurrency, len(run.owed)))
-            setup = WorkerSetup(
-                request, run.planned.run.began_ms, -(-concurrency // size), worlds, key, handler,
-                open_stepper, deadlines or Deadlines(), run.ledger.caps,
-            )  # fmt: skip
-            desk = await _desk(run, clock, size, concurrency, lease_s)
-            on_begin(Underway(run.state, desk))
-            await Crew(desk, launcher, size, setup, clock, lease_s).run()
-            report = RunReport(tuple(desk.results), drained=run.state.over < run.state.total)
-            return FleetReport(report, run.state.total, run.state.over, desk.halted)
+            yield run, launcher
     finally:
         await launcher.aclose()
         await client.aclose()
 
 
-async def _desk(run: OpenRun, clock: Clock, size: int, concurrency: int, lease_s: float) -> Desk:
-    leases = await Leases.begin(run.journal)
-    return Desk(run, leases, clock, size=size, concurrency=concurrency, lease_s=lease_s)
+def _report(run: OpenRun, desk: Desk) -> FleetReport:
+    report = RunReport(tuple(desk.results), drained=run.state.over < run.state.total)
+    return FleetReport(report, run.state.total, run.state.over, desk.halted)

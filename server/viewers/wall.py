@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -11,6 +12,7 @@ from typing import Any, Final
 from spectator.clock import Clock, timestamp
 from spectator.episodes.host.episode_view import EpisodeView
 from spectator.episodes.host.supervisor import Supervisor
+from spectator.errors import EpisodeError
 from spectator.events import encode_json
 from spectator.merge_patch import make_patch
 
@@ -19,6 +21,8 @@ from .ports import SendFrames
 from .relay import in_turns
 from .viewer import Viewer
 from .wire import Frame
+
+logger = logging.getLogger(__name__)
 
 INTERVAL_S: Final = 0.25
 """Least time between two frames."""
@@ -45,7 +49,8 @@ class _Shown:
 class Wall:
     """What runs here, as tiles, for any number of viewers.
 
-    It reads the episodes only while somebody watches, encodes what has changed once for all viewers, and
+    It reads the episodes, and derives the views of those that are recorded without one, only while somebody
+    watches; it encodes what has changed once for all viewers, and
     keeps nothing per viewer: one who missed a change is sent the whole wall again.
 
     Args:
@@ -138,10 +143,20 @@ class Wall:
         while True:
             await self._clock.sleep(INTERVAL_S)
             before = self._version
+            await self._bring_up_to_date()
             self.refresh()
             if self._change is not None and self._version > before:
                 (change,) = wire.batches([self._change])
                 await in_turns(self._viewers, partial(Viewer.send_lossy, batch=change))
+
+    async def _bring_up_to_date(self) -> None:
+        """Derive the views that nobody else watches, so that their tiles show them too."""
+        shown = [tile.live for tile in self._shown.values()]
+        for live in {one.episode_id: one for one in (*self._supervisor.showing(), *shown)}.values():
+            try:
+                await live.open()
+            except EpisodeError:
+                logger.exception("episode %s keeps its tile as it was", live.episode_id)
 
 
 class WallFeed:

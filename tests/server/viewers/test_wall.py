@@ -18,6 +18,7 @@ from server.viewers.viewer import Viewer
 from server.viewers.wall import INTERVAL_S, RESULT_S, Wall, WallFeed
 from server.viewers.wire import Frame
 from spectator.episodes.run.pacing import Pace
+from spectator.journal.stores.sqlite import SqlJournal
 from spectator.merge_patch import apply_patch
 from tests.episodes.harness import supervising
 from tests.fakes import ManualClock, until
@@ -54,6 +55,38 @@ def test_every_running_episode_is_a_tile(tmp_path: Path) -> None:
             while tiles[first]["status"] != "ended":
                 tiles = apply_patch(tiles, next_frame(socket)["tiles"])
             assert tiles[first]["reason"] == "stopped"
+
+
+def test_the_tile_of_an_episode_that_records_no_view_follows_it_too(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        clock = ManualClock()
+        journal = await SqlJournal.open(f"sqlite:///{tmp_path / 'journal.db'}")
+        async with supervising(journal=journal) as stage:
+            wall = Wall(stage.supervisor, clock, stage.supervisor._tasks)
+            episode = await stage.start(pace=Pace.BROADCAST, view="derived", options={"turns": 1000})
+            looker = Looker(wall)
+            (whole,) = await looker.catch_up()
+            tiles = whole["tiles"]
+
+            async def shows(status: str) -> None:
+                nonlocal tiles
+                while tiles[episode.episode_id]["status"] != status:
+                    await until(lambda: clock.sleepers > 0)
+                    clock.advance(INTERVAL_S)
+                    await asyncio.sleep(0)
+                    for frame in await looker.catch_up():
+                        tiles = apply_patch(tiles, frame["tiles"])
+
+            for change, status in ((episode.pause, "paused"), (episode.resume, "live")):
+                await change("test")
+                await asyncio.wait_for(shows(status), 20)
+            await stage.supervisor.stop(None, by="test")
+            await asyncio.wait_for(shows("ended"), 20)
+            assert tiles[episode.episode_id]["reason"] == "stopped"
+            looker.show.leave()
+        await journal.aclose()
+
+    asyncio.run(scenario())
 
 
 def test_the_same_can_be_polled(serving: Serving) -> None:

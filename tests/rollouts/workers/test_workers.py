@@ -178,10 +178,20 @@ def test_a_killed_worker_is_noticed_at_once_and_its_episodes_go_on_elsewhere(tmp
 
 
 def test_status_says_which_worker_plays_what_until_it_was_not_heard_of(tmp_path: Path) -> None:
+    """Both are stopped while the status is read, however long that takes."""
     found: list[set[str | None]] = []
 
     async def look(launcher: Watched, desk: Desk) -> None:
-        await further(desk, 10)
+        await until(lambda: len(desk.members) == 2 and all(map(gets_on, desk.members.values())))
+        for pid in launcher.pids():
+            os.kill(pid, signal.SIGSTOP)
+        try:
+            await see()
+        finally:
+            for pid in launcher.pids():
+                os.kill(pid, signal.SIGCONT)
+
+    async def see() -> None:
         for later_s in (0, 3600):
             now = SystemClock().now() + timedelta(seconds=later_s)
             status = await read_status(tmp_path, now)
@@ -194,7 +204,8 @@ def test_status_says_which_worker_plays_what_until_it_was_not_heard_of(tmp_path:
         assert "played by w-1 (" in printed.stdout, printed.stdout
 
     with endpoint(counter, [Mode.SLOW], pause_s=0.05) as fake:
-        report, _ = run_workers(request(fake, episodes=24, options={"turns": 20}), tmp_path, look)
+        asked = request(fake, episodes=24, options={"turns": 20})
+        report, _ = run_workers(asked, tmp_path, look, lease_s=120.0)
     assert (report.over, report.halted) == (24, None)
     assert {"w-1", "w-2"} <= found[0], found
     assert found[1] == {None}

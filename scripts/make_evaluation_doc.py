@@ -157,7 +157,8 @@ def pairs(results: Results) -> Iterator[str]:
 
 def measures(results: Results, names: Sequence[str]) -> Iterator[str]:
     """The table of measures, one captain a row."""
-    known = {measure.name: measure for measure in measures_of(load_world(results.environment))}
+    world = load_world(results.environment)
+    known = {measure.name: measure for measure in measures_of(world, results.options)}
     yield "| captain | " + " | ".join(known[name].label for name in names) + " |"
     yield "|---|" + "---|" * len(names)
     for one in results.captains:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
 import pytest
@@ -236,3 +236,14 @@ def test_a_score_that_is_no_share_is_measured_within_its_own_bounds() -> None:
     assert (score_of(None).unit, score_of(ESSAY).range) == ("share", (0.0, 1.0))
     assert (score_of(TRADING).unit, score_of(TRADING).range) == ("", (None, None))
     assert score_of(TRADING).shown(-0.3) == "-0.30"
+
+
+def test_options_that_reward_otherwise_change_what_the_score_is() -> None:
+    cricket = catalog.load_world("cricket")
+
+    def unit(options: Mapping[str, Any]) -> str:
+        return next(one for one in measures_of(cricket, options) if one.name == "score").unit
+
+    assert unit({}) == unit({"reward": "score", "decisions": "ball"}) == "share"
+    assert unit({"reward": "decision_value", "decisions": "ball"}) == ""
+    assert unit({"reward": "decision_value", "decisions": "over"}) == ""

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Final
+from types import MappingProxyType
+from typing import Any, Final
 
 from spectator.environments.base import OUTCOME, Measure, World
 from spectator.events import Event
@@ -63,11 +65,19 @@ RANKED_SHARE: Final = 0.98
 """Share of its decisions that a captain must have made itself to be ranked: a fallback earns no rank."""
 
 
-def measures_of(world: World | None) -> tuple[Measure, ...]:
-    """Every measure of a world, those of all worlds first; those alone when the world is not here."""
+def measures_of(
+    world: World | None, options: Mapping[str, Any] = MappingProxyType({})
+) -> tuple[Measure, ...]:
+    """Every measure of a world, those of all worlds first; those alone when the world is not here.
+
+    Args:
+        world: The world.
+        options: The episodes' options; by them a world may reward otherwise than usual, so that the score is
+            no share.
+    """
     if world is None:
         return MEASURES
-    profile = world.profile
+    profile = world.profile_of(options)
     if profile.is_share:
         return (*MEASURES, *world.measures)
     bounds = profile.score_min, profile.score_max

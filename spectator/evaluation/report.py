@@ -151,9 +151,7 @@ def _measures(results: Results) -> str:
         row += [_measured(measure, one.measures.get(measure.name)) for one in results.captains]
         rows.append(row)
     heads = ["Mean a match", *(one.label for one in results.captains)]
-    missing = [
-        m.label for m in measures_of(load_world(results.environment)) if m not in shown and m.name != OUTCOME
-    ]
+    missing = [m.label for m in _known(results) if m not in shown and m.name != OUTCOME]
     note = f"Not measured here: {', '.join(missing)}." if missing else ""
     return _table("Means over seeds with 95 % intervals.", heads, rows) + (
         f'<p class="quiet">{escape(note)}</p>' if note else ""
@@ -189,7 +187,7 @@ def _glossary(results: Results) -> str:
     items = [
         f"<dt><b>{escape(measure.label)}</b></dt><dd>{escape(measure.formula)} "
         f"<span class=quiet>It cannot show: {escape(measure.blind)}</span></dd>"
-        for measure in measures_of(load_world(results.environment))
+        for measure in _known(results)
         if measure.name == OUTCOME or measure in _shown(results)
     ]
     return f"<dl>{''.join(items)}</dl>"
@@ -254,9 +252,14 @@ def _shown(results: Results) -> list[Measure]:
     """Measures that at least one captain has."""
     return [
         measure
-        for measure in measures_of(load_world(results.environment))
+        for measure in _known(results)
         if any(measure.name in one.measures for one in results.captains)
     ]
+
+
+def _known(results: Results) -> tuple[Measure, ...]:
+    """Every measure that such matches have."""
+    return measures_of(load_world(results.environment), results.options)
 
 
 def _share(share: Estimate) -> str:

@@ -236,7 +236,7 @@ def _measured(schedule: Schedule, found: Found, name: str, rng: np.random.Genera
             )
             by_seed.setdefault(match.pair, []).extend(mine)
     measured = {}
-    for measure in measures_of(schedule.world):
+    for measure in measures_of(schedule.world, schedule.options):
         if measure.name == OUTCOME:
             continue
         values = [

@@ -88,19 +88,24 @@ class BowledBall:
         tracker: Reads its track.
     """
 
-    __slots__ = ("_at", "_draws", "_place", "_track", "_tracker", "ball")
+    __slots__ = ("_draws", "_place", "_track", "_tracker", "at", "ball")
 
     def __init__(self, ball: Ball, at: Situation, draws: Draws, place: Place, tracker: BallTracker) -> None:
-        self.ball = ball
-        self._at, self._draws, self._place, self._tracker = at, draws, place, tracker
+        self.ball, self.at = ball, at
+        self._draws, self._place, self._tracker = draws, place, tracker
         self._track: BallTrack | None = None
 
     @property
     def track(self) -> BallTrack:
         """What was seen of it: the same whenever and however often it is asked."""
         if self._track is None:
-            self._track = self._tracker.read(self.ball, self._at, self._draws, self._place)
+            self._track = self._tracker.read(self.ball, self.at, self._draws, self._place)
         return self._track
+
+    @property
+    def category(self) -> int:
+        """Which of the eleven categories it was."""
+        return self._place[3]
 
     @property
     def pair(self) -> int:

@@ -201,13 +201,13 @@ class _Futures:
         self.skills = _skills(state.batting, state.bowling)
         match_sd, innings_sd = tables.effect_sd
         spread = math.hypot(match_sd, innings_sd) if state.effect_sd is None else state.effect_sd
-        level = state.effect_mean + model.level
-        self.effect: Floats = (level + spread * rng.standard_normal(n, dtype=np.float32)).astype(np.float32)
+        drawn = state.effect_mean + spread * rng.standard_normal(n, dtype=np.float32)
+        self.effect: Floats = (model.level + drawn).astype(np.float32)
         shared = match_sd**2 / max(1e-9, match_sd**2 + innings_sd**2)
-        # What the next innings shares with this one, given this one's drawn effect.
+        # What the next innings shares with this one, given this one's drawn effect; the level it has anyhow.
         rest = math.sqrt(match_sd**2 * (1.0 - shared) + innings_sd**2)
         self.next_effect: Floats = (
-            level + shared * (self.effect - level) + rest * rng.standard_normal(n, dtype=np.float32)
+            model.level + shared * drawn + rest * rng.standard_normal(n, dtype=np.float32)
         ).astype(np.float32)
         self.second_deliveries = 0
 

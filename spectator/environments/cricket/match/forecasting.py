@@ -15,6 +15,7 @@ from spectator.environments.cricket.forecast.monte_carlo import (
     forecast,
     next_ball_values,
 )
+from spectator.environments.cricket.forecast.pitch_reading import PitchReading
 from spectator.environments.cricket.laws import scorer as laws
 from spectator.environments.cricket.match.advice import bowling_attack
 from spectator.environments.cricket.match.engine import BattingIntent, BowlingIntent, Match
@@ -24,8 +25,8 @@ from spectator.environments.cricket.match.field import standard_field
 def forecast_state(match: Match) -> ForecastState | None:
     """Where ``match`` stands, for the forecast; ``None`` when it is decided or in a super over.
 
-    A vacant end is taken by the next batter in the order; pitch and day count as unknown, as they are to
-    captains and viewers.
+    A vacant end is taken by the next batter in the order; the effect of match and innings counts as unknown,
+    as it is to captains.
     """
     innings = match.innings[-1]
     if match.result is not None or innings.closed or match.number > 2:
@@ -65,6 +66,15 @@ def forecast_state(match: Match) -> ForecastState | None:
     )
 
 
+def _read_state(match: Match, reading: PitchReading | None) -> ForecastState | None:
+    """`forecast_state` with what the balls so far say of the day."""
+    state = forecast_state(match)
+    if state is None or reading is None:
+        return state
+    expected = reading.expected(match.number)
+    return state._replace(effect_mean=expected.mean, effect_sd=expected.sd)
+
+
 def _reply(match: Match) -> BowlingAttack:
     """The bowling of the side that bats now, in the innings to come."""
     team, format = match.teams[match.batting_side], match.format
@@ -72,15 +82,18 @@ def _reply(match: Match) -> BowlingAttack:
     return BowlingAttack.of(team.players, format.overs, format.bowler_overs, format.extra_overs, habit)
 
 
-def forecast_data(match: Match, futures: int, seed: int) -> dict[str, Any] | None:
+def forecast_data(
+    match: Match, futures: int, seed: int, reading: PitchReading | None = None
+) -> dict[str, Any] | None:
     """Data of ``cricket.forecast`` but for the decisions' values; ``None`` in a super over.
 
     Args:
         match: The match.
         futures: How many to play.
         seed: Seed of their chance, apart from the match's own.
+        reading: What the balls so far say of the day; nothing when left out.
     """
-    state = forecast_state(match)
+    state = _read_state(match, reading)
     if state is None:
         return _decided(match)
     found = forecast(state, futures, np.random.default_rng(seed), match.model)
@@ -121,7 +134,12 @@ def _chances(match: Match, p_win: float, error: float, p_tie: float) -> dict[str
 
 
 def decision_values(
-    match: Match, batting: BattingIntent, bowling: BowlingIntent, futures: int, seed: int
+    match: Match,
+    batting: BattingIntent,
+    bowling: BowlingIntent,
+    futures: int,
+    seed: int,
+    reading: PitchReading | None = None,
 ) -> dict[str, float]:
     """What both captains' decisions on the next ball do to their own side's chance of winning.
 
@@ -134,11 +152,12 @@ def decision_values(
         bowling: What the fielding captain decided.
         futures: How many futures to play, shared among the outcomes.
         seed: Seed of their chance.
+        reading: What the balls so far say of the day; nothing when left out.
     """
     innings = match.current
     usual_bat = BattingIntent()
     usual_bowl = BowlingIntent(field=standard_field(innings.format.outside_limit(innings.balls)))
-    state, default = forecast_state(match), match.situation(usual_bat, usual_bowl)
+    state, default = _read_state(match, reading), match.situation(usual_bat, usual_bowl)
     if state is None or default is None or (batting == usual_bat and bowling == usual_bowl):
         return {"batting_value": 0.0, "bowling_value": 0.0}
     values = next_ball_values(state, max(1, futures // CATEGORIES), np.random.default_rng(seed), match.model)

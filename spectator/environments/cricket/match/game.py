@@ -9,6 +9,7 @@ from typing import Any, Final, Literal
 from spectator.environments.cricket.ball.matchups import EVEN, Conditions
 from spectator.environments.cricket.ball.plan_effects import LOFT
 from spectator.environments.cricket.ball.sampler import BallModel
+from spectator.environments.cricket.forecast.pitch_reading import PitchReading
 from spectator.environments.cricket.laws.deliveries import SIDES, Side
 from spectator.environments.cricket.laws.formats import Format
 from spectator.environments.cricket.laws.innings import LawBroken
@@ -82,6 +83,7 @@ class Game:
         self.decisions: Decisions = decisions
         self.account = account
         self.futures = futures
+        self.reading = PitchReading(model)
         self.forecast_seed = forecast_seed
         self.toss_winner: Side | None = None
         self.elected: str | None = None
@@ -240,15 +242,17 @@ class Game:
         if self.account is not None:
             self.account.happened(match)
         if self.futures:
+            self.reading.saw(played.innings, played.delivered)
             self._forecast(values)
         return played
 
     def _values(self, batting: BattingIntent, bowling: BowlingIntent) -> dict[str, float]:
         seed = self.forecast_seed(2 * self._deliveries() + 1)
-        return decision_values(self.playing, batting, bowling, self.futures, seed)
+        return decision_values(self.playing, batting, bowling, self.futures, seed, self.reading)
 
     def _forecast(self, values: Mapping[str, float]) -> None:
-        found = forecast_data(self.playing, self.futures, self.forecast_seed(2 * self._deliveries()))
+        seed = self.forecast_seed(2 * self._deliveries())
+        found = forecast_data(self.playing, self.futures, seed, self.reading)
         if found is not None:
             self.emit("forecast", {**found, **values})
 

@@ -59,6 +59,7 @@ def dump(game: Game, seed: int, episode_id: str, options: Mapping[str, Any], ste
         "game": {name: getattr(game, name) for name in _GAME},
         "seats": {side: _dump_captain(captain) for side, captain in game.captains.items()},
         "account": None if game.account is None else game.account.dump(),
+        "reading": game.reading.dump(),
         "pending": [[fact.type, fact.data] for fact in game.pending],
         "match": None if game.match is None else _dump_match(game.match),
     }
@@ -88,6 +89,8 @@ def load(snapshot: bytes, game: Game) -> Game:
         game.match = _load_match(whole["match"], game)
     if game.account is not None and whole["account"] is not None:
         game.account.load(whole["account"])
+    if "reading" in whole:
+        game.reading.load(whole["reading"])
     version, internal, gauss = whole["random"]
     game.rng.setstate((version, tuple(internal), gauss))
     return game

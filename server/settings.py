@@ -5,25 +5,14 @@ from __future__ import annotations
 import difflib
 import ipaddress
 import os
-import re
-import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, Self
+from typing import Any, Final, Literal, Self
 
-from pydantic import (
-    BeforeValidator,
-    Field,
-    PrivateAttr,
-    SecretStr,
-    ValidationError,
-    ValidationInfo,
-    field_validator,
-)
+from pydantic import Field, PrivateAttr, SecretStr, ValidationError
 from pydantic_settings import (
     BaseSettings,
     EnvSettingsSource,
-    NoDecode,
     PydanticBaseSettingsSource,
     SettingsConfigDict,
 )
@@ -34,23 +23,13 @@ from spectator.journal.base import Synchronous
 from spectator.narration.voices.selection import CARTESIA_MODEL, CARTESIA_URL, CARTESIA_VOICE, VoiceName
 from spectator.policies.caps import CapSettings
 
+from .setting_types import FrameSources, OperatorToken, OptionLimits, Origins, TrustedProxies, WordList
+
 PREFIX: Final = "SPECTATOR_"
 """What the name of every variable of ours begins with."""
 
 ALLOWED_PROXIES: Final = "FORWARDED_ALLOW_IPS"
 """uvicorn's name for the proxies that are trusted."""
-
-ORIGIN: Final = re.compile(r"https?://[A-Za-z0-9.\-]+(:\d{1,5})?|https?://\[[0-9A-Fa-f:]+\](:\d{1,5})?")
-FRAME_SOURCE: Final = re.compile(r"'self'|'none'|https?://[A-Za-z0-9.*\-]+(:\d{1,5})?")
-
-
-def _split(value: object) -> object:
-    return tuple(value.replace(",", " ").split()) if isinstance(value, str) else value
-
-
-WordList = Annotated[tuple[str, ...], BeforeValidator(_split), NoDecode]
-"""Words set apart by commas or spaces."""
-
 
 PUBLIC: Final[Mapping[str, Any]] = {
     "max_episodes": 3,
@@ -105,17 +84,17 @@ class Settings(CapSettings, BaseSettings):
         pattern=r"^[a-z][a-z0-9_]*$",
         description="World that plays when none is asked for, and that the OpenEnv routes at the root serve",
     )
-    operator_token: SecretStr | None = Field(
+    operator_token: OperatorToken | None = Field(
         default=None,
         description="Bearer token, 16 characters or more, of whoever may stop or slow a match or spend "
         "money; without one, control is open and nothing that costs money runs beyond this machine",
     )
-    allowed_origins: WordList = Field(
+    allowed_origins: Origins = Field(
         default=(),
         description="Further origins, such as https://example.org, whose pages may post and open sockets; "
         "a Space's own host is added by itself",
     )
-    frame_ancestors: WordList = Field(
+    frame_ancestors: FrameSources = Field(
         default=("'self'", "https://huggingface.co", "https://*.hf.space"),
         description="Who may show the pages in a frame, as in the CSP directive of this name",
     )
@@ -123,7 +102,7 @@ class Settings(CapSettings, BaseSettings):
         default=(),
         description="Worlds that whoever has not the operator's token may start; none named = all of them",
     )
-    option_limits: WordList = Field(
+    option_limits: OptionLimits = Field(
         default=(),
         description="Largest values of options for whoever has not the operator's token, such as "
         "`max_overs=20 turns=500`, in whichever world has an option of that name",
@@ -209,7 +188,7 @@ class Settings(CapSettings, BaseSettings):
         "the client's address is the entry that many from the right; 0 = there are none, or "
         "`SPECTATOR_TRUSTED_PROXIES` names them",
     )
-    trusted_proxies: WordList = Field(
+    trusted_proxies: TrustedProxies = Field(
         default=(),
         description="Addresses or networks, such as 10.0.0.0/8, of the proxies whose `X-Forwarded-*` are "
         "believed: the client is the last entry that is not one of them",
@@ -291,49 +270,6 @@ class Settings(CapSettings, BaseSettings):
     log_format: Literal["auto", "text", "json"] = Field(
         default="auto", description="Form of the log; `auto` is text on a terminal, else one JSON a line"
     )
-
-    @field_validator("operator_token")
-    @classmethod
-    def _long_enough(cls, token: SecretStr | None) -> SecretStr | None:
-        if token is not None and not re.fullmatch(r"[\x21-\x7e]{16,512}", token.get_secret_value()):
-            raise ValueError("must be 16 to 512 printable ASCII characters without spaces")
-        return token
-
-    @field_validator("allowed_origins")
-    @classmethod
-    def _origins(cls, origins: tuple[str, ...]) -> tuple[str, ...]:
-        for origin in origins:
-            if not ORIGIN.fullmatch(origin):
-                raise ValueError(f"{origin!r} is not an origin such as https://example.org")
-        return tuple(origin.lower() for origin in origins)
-
-    @field_validator("frame_ancestors")
-    @classmethod
-    def _frame_sources(cls, sources: tuple[str, ...]) -> tuple[str, ...]:
-        for source in sources:
-            if not FRAME_SOURCE.fullmatch(source):
-                raise ValueError(f"{source!r} is not 'self', 'none' or a host such as https://*.example.org")
-        return sources
-
-    @field_validator("trusted_proxies")
-    @classmethod
-    def _networks(cls, proxies: tuple[str, ...], others: ValidationInfo) -> tuple[str, ...]:
-        if proxies and others.data.get("trusted_hops"):
-            raise ValueError("contradicts SPECTATOR_TRUSTED_HOPS; set one of them")
-        for proxy in proxies:
-            try:
-                ipaddress.ip_network(proxy)
-            except ValueError as error:
-                raise ValueError(f"{proxy!r} is no address and no network such as 10.0.0.0/8") from error
-        return proxies
-
-    @field_validator("option_limits")
-    @classmethod
-    def _numbers(cls, limits: tuple[str, ...]) -> tuple[str, ...]:
-        for limit in limits:
-            if not re.fullmatch(r"[a-z][a-z0-9_]*=\d+(\.\d+)?", limit):
-                raise ValueError(f"{limit!r} is not an option and its largest value, such as max_overs=20")
-        return limits
 
     @property
     def on_loopback(self) -> bool:
@@ -437,49 +373,3 @@ def _unknown(name: str) -> str:
     near = difflib.get_close_matches(name.upper(), [field.upper() for field in Settings.model_fields], n=1)
     hint = f"; did you mean {PREFIX}{near[0]}?" if near else "; docs/settings.md lists them all"
     return f"{PREFIX}{name}: there is no such setting{hint}"
-
-
-def settings_page() -> str:
-    """The page docs/settings.md."""
-    lines = [
-        "# Settings",
-        "",
-        "Environment variables, read once at the start. An unknown `SPECTATOR_*` and a bad value are",
-        "refused by name.",
-        "This page is written by `python -m server.settings > docs/settings.md`.",
-        "",
-        "| variable | default | what it sets |",
-        "|---|---|---|",
-    ]
-    inherited_last = sorted(Settings.model_fields.items(), key=lambda one: one[0] in CapSettings.model_fields)
-    for name, field in inherited_last:
-        lines.append(f"| `{PREFIX}{name.upper()}` | {_shown(field.default)} | {field.description} |")
-    lines += [
-        "",
-        "## A public server",
-        "With `SPECTATOR_PROFILE=public`, the default on a Hugging Face Space, these hold instead.",
-        "Without an operator's token nobody shows episodes of their own there",
-        "(`SPECTATOR_OPENENV_MAX_PUBLISHED=0`), and whoever has the token may start whatever they like.",
-        "",
-        "| variable | default |",
-        "|---|---|",
-        *(f"| `{PREFIX}{name.upper()}` | {_shown(value)} |" for name, value in PUBLIC.items()),
-        "",
-        "The other commands read only `SPECTATOR_CAPTAINS_FILE`, `SPECTATOR_LLM_LIVE`, `SPECTATOR_MODEL_*`.",
-        "`FORWARDED_ALLOW_IPS` is uvicorn's own name for `SPECTATOR_TRUSTED_PROXIES`; `*` is refused.",
-        "`SPACE_HOST` is set by Hugging Face; its origin is allowed too.",
-        "",
-    ]
-    return "\n".join(lines)
-
-
-def _shown(default: object) -> str:
-    if default is None or default == ():
-        return "none"
-    if isinstance(default, tuple):
-        return f"`{' '.join(map(str, default))}`"
-    return f"`{default}`"
-
-
-if __name__ == "__main__":
-    sys.stdout.write(settings_page())

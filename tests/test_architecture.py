@@ -61,7 +61,9 @@ CRICKET_FLOORS: tuple[tuple[str, ...], ...] = (
 
 SERVER = "server"
 SERVER_FLOORS: tuple[tuple[str, ...], ...] = (
-    ("settings", "close_codes", "identifiers"),
+    ("setting_types", "close_codes", "identifiers"),
+    ("settings",),
+    ("settings_page",),
     ("security", "metrics"),
     ("viewers",),
     ("transport", "background"),

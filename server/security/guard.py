@@ -14,7 +14,8 @@ from starlette.requests import HTTPConnection
 
 from spectator.clock import Clock
 
-from ..settings import ORIGIN, Settings, is_loopback
+from ..setting_types import ORIGIN
+from ..settings import Settings, is_loopback
 from .faults import NOT_HERE, TOO_MANY, UNAUTHENTICATED, Refused
 
 MAX_TRACKED: Final = 10_000

@@ -1,0 +1,74 @@
+"""Types of settings that are more than a number or a word, and what is checked of each."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from typing import Annotated, Final
+
+from pydantic import AfterValidator, BeforeValidator, SecretStr, ValidationInfo
+from pydantic_settings import NoDecode
+
+ORIGIN: Final = re.compile(r"https?://[A-Za-z0-9.\-]+(:\d{1,5})?|https?://\[[0-9A-Fa-f:]+\](:\d{1,5})?")
+FRAME_SOURCE: Final = re.compile(r"'self'|'none'|https?://[A-Za-z0-9.*\-]+(:\d{1,5})?")
+
+
+def _split(value: object) -> object:
+    return tuple(value.replace(",", " ").split()) if isinstance(value, str) else value
+
+
+def _long_enough(token: SecretStr) -> SecretStr:
+    if not re.fullmatch(r"[\x21-\x7e]{16,512}", token.get_secret_value()):
+        raise ValueError("must be 16 to 512 printable ASCII characters without spaces")
+    return token
+
+
+def _origins(origins: tuple[str, ...]) -> tuple[str, ...]:
+    for origin in origins:
+        if not ORIGIN.fullmatch(origin):
+            raise ValueError(f"{origin!r} is not an origin such as https://example.org")
+    return tuple(origin.lower() for origin in origins)
+
+
+def _frame_sources(sources: tuple[str, ...]) -> tuple[str, ...]:
+    for source in sources:
+        if not FRAME_SOURCE.fullmatch(source):
+            raise ValueError(f"{source!r} is not 'self', 'none' or a host such as https://*.example.org")
+    return sources
+
+
+def _networks(proxies: tuple[str, ...], others: ValidationInfo) -> tuple[str, ...]:
+    if proxies and others.data.get("trusted_hops"):
+        raise ValueError("contradicts SPECTATOR_TRUSTED_HOPS; set one of them")
+    for proxy in proxies:
+        try:
+            ipaddress.ip_network(proxy)
+        except ValueError as error:
+            raise ValueError(f"{proxy!r} is no address and no network such as 10.0.0.0/8") from error
+    return proxies
+
+
+def _option_limits(limits: tuple[str, ...]) -> tuple[str, ...]:
+    for limit in limits:
+        if not re.fullmatch(r"[a-z][a-z0-9_]*=\d+(\.\d+)?", limit):
+            raise ValueError(f"{limit!r} is not an option and its largest value, such as max_overs=20")
+    return limits
+
+
+WordList = Annotated[tuple[str, ...], BeforeValidator(_split), NoDecode]
+"""Words set apart by commas or spaces."""
+
+OperatorToken = Annotated[SecretStr, AfterValidator(_long_enough)]
+"""A bearer token that cannot be guessed."""
+
+Origins = Annotated[WordList, AfterValidator(_origins)]
+"""Origins of pages, in small letters."""
+
+FrameSources = Annotated[WordList, AfterValidator(_frame_sources)]
+"""Sources as the CSP directive ``frame-ancestors`` takes them."""
+
+TrustedProxies = Annotated[WordList, AfterValidator(_networks)]
+"""Addresses and networks of proxies; none where ``trusted_hops`` says how many there are."""
+
+OptionLimits = Annotated[WordList, AfterValidator(_option_limits)]
+"""Options and their largest values."""

@@ -8,13 +8,13 @@ corrupt, while a power cut may lose the last commits; that spares an fsync for e
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import fields
 from datetime import datetime
-from typing import Any, Final, Self, TypeVar
+from functools import partial
+from typing import Final, Self, TypeVar
 
-from sqlalchemy import Connection, bindparam, func, or_, select
+from sqlalchemy import Connection, select
 from sqlalchemy.exc import DatabaseError
 
 from spectator.errors import (
@@ -28,7 +28,7 @@ from spectator.errors import (
 from spectator.events import RecordedEvent, decode
 from spectator.journal.attachments import Attachments, RecordedCall
 from spectator.journal.base import EpisodeFilter, EpisodeSummary, Synchronous
-from spectator.journal.chain import GENESIS, Link, extend
+from spectator.journal.chain import Link
 from spectator.journal.packing import expanded
 from spectator.journal.stores import retention
 from spectator.journal.stores.call_reading import CallReader
@@ -40,38 +40,15 @@ from spectator.journal.stores.database import (
     reason,
     run_to_its_end,
 )
+from spectator.journal.stores.event_reading import READ_BATCH, links_after, texts_after
 from spectator.journal.stores.leases import Lease, held
 from spectator.journal.stores.retention import Figures, Keep, Surplus
-from spectator.journal.stores.schema import episodes, events, schema, truths
+from spectator.journal.stores.schema import episodes, schema, truths
+from spectator.journal.stores.summaries import summaries, summary
 from spectator.journal.stores.writer import Writer
-
-SEARCHED: Final = (
-    "result", "title", "environment", "captain", "captain_label", "opponent", "pack", "seed", "reason",
-    "episode_id",
-)  # fmt: skip
-"""Columns that a search looks through."""
-
-FILTERED: Final = (
-    "environment", "captain", "opponent", "pack", "reason", "parent", "run_id", "group_id", "attempt",
-)  # fmt: skip
-"""Columns whose value a filter can ask for."""
-
-READ_BATCH: Final = 500
-"""Events that a stream reads at once."""
-
-ENDS: Final = select(
-    episodes.c.end_seq,
-    select(func.max(events.c.seq))
-    .where(events.c.episode_id == bindparam("episode"))
-    .scalar_subquery()
-    .label("head_seq"),
-).where(episodes.c.episode_id == bindparam("episode"))
-"""Where an episode ended, and the last of its events that the table's index knows."""
 
 READ_ONLY: Final = "the journal was opened to be read only"
 """Why nothing can be written, for people."""
-
-SUMMARY_FIELDS: Final = tuple(field.name for field in fields(EpisodeSummary))
 
 _Result = TypeVar("_Result")
 
@@ -159,7 +136,7 @@ class SqlJournal:
     ) -> list[RecordedEvent]:
         """Events of an episode with ``seq > after_seq``, in order."""
         texts = await self._query(
-            lambda connection: _texts(connection, episode_id, after_seq, limit, checked=checked)
+            lambda connection: texts_after(connection, episode_id, after_seq, limit, checked=checked)
         )
         try:
             return [decode(text) for text in texts]
@@ -168,7 +145,7 @@ class SqlJournal:
 
     async def texts(self, episode_id: str, *, after_seq: int = 0, limit: int | None = None) -> list[str]:
         """The same, not decoded."""
-        return await self._query(lambda connection: _texts(connection, episode_id, after_seq, limit))
+        return await self._query(lambda connection: texts_after(connection, episode_id, after_seq, limit))
 
     async def stream(self, episode_id: str, *, after_seq: int = 0) -> AsyncIterator[RecordedEvent]:
         """The same, a batch at a time."""
@@ -207,7 +184,7 @@ class SqlJournal:
     async def links(self, episode_id: str) -> AsyncIterator[Sequence[Link]]:
         """Its events as they lie there, not decoded, a batch at a time."""
         seq = 0
-        while batch := await self._query(_links(episode_id, seq)):
+        while batch := await self._query(partial(links_after, episode_id=episode_id, after_seq=seq)):
             yield batch
             seq = batch[-1].seq
 
@@ -221,31 +198,11 @@ class SqlJournal:
 
     async def episode(self, episode_id: str) -> EpisodeSummary | None:
         """Summary of one episode."""
-        wanted = _summaries().where(episodes.c.episode_id == episode_id)
-        found = await self._query(lambda connection: connection.execute(wanted).mappings().first())
-        return None if found is None else _summary(found)
+        return await self._query(lambda connection: summary(connection, episode_id))
 
     async def episodes(self, wanted: EpisodeFilter) -> list[EpisodeSummary]:
         """Summaries, newest first."""
-        query = _summaries().order_by(episodes.c.episode_id.desc()).limit(wanted.limit)
-        for name in FILTERED:
-            if (value := getattr(wanted, name)) is not None:
-                query = query.where(episodes.c[name] == value)
-        if wanted.seed is not None:
-            query = query.where(episodes.c.seed == str(wanted.seed))
-        if wanted.text is not None:
-            query = query.where(
-                or_(*(episodes.c[name].icontains(wanted.text, autoescape=True) for name in SEARCHED))
-            )
-        if wanted.ended is not None:
-            query = query.where(
-                episodes.c.ended_at.is_not(None) if wanted.ended else episodes.c.ended_at.is_(None)
-            )
-        if wanted.before is not None:
-            query = query.where(episodes.c.episode_id < wanted.before)
-        return await self._query(
-            lambda connection: [_summary(row) for row in connection.execute(query).mappings()]
-        )
+        return await self._query(lambda connection: summaries(connection, wanted))
 
     async def leases(self) -> list[Lease]:
         """The leases under which episodes are being recorded now; see :class:`.leases.Leases`."""
@@ -349,74 +306,3 @@ class SqlJournal:
 def _rewrite(connection: Connection) -> None:
     for statement in ("PRAGMA auto_vacuum=INCREMENTAL", "VACUUM", "PRAGMA wal_checkpoint(TRUNCATE)"):
         run_to_its_end(connection, statement)
-
-
-def _texts(
-    connection: Connection, episode_id: str, after_seq: int, limit: int | None, *, checked: bool = True
-) -> list[str]:
-    """The events after ``after_seq``; if they are ``checked``, none missing and each as it was recorded.
-
-    Raises:
-        EpisodeDamaged: One is missing, or does not fit its digest.
-    """
-    known = connection.execute(ENDS, {"episode": episode_id}).first()  # first: more may come meanwhile
-    wanted = (
-        select(events.c.seq, events.c.text, events.c.digest)
-        .where(events.c.episode_id == episode_id, events.c.seq >= after_seq)
-        .order_by(events.c.seq)
-        .limit(None if limit is None else limit + (after_seq > 0))
-    )
-    rows = connection.execute(wanted).all()
-    if rows and rows[0].seq == after_seq:
-        digest, rows = rows[0].digest, rows[1:]
-    else:
-        digest = GENESIS if after_seq <= 0 else None
-    seq, wrong = _followed(rows, max(after_seq, 0), digest)
-    if checked and known is not None:  # else it is being removed
-        head = max(known.end_seq or 0, known.head_seq or 0)
-        if not wrong and seq < head and (limit is None or len(rows) < limit):
-            wrong = f"events {seq + 1} to {head} are missing from the record"
-        if wrong:
-            raise EpisodeDamaged(f"{episode_id}: {wrong}")
-    return [row.text for row in rows]
-
-
-def _followed(rows: Iterable[Any], seq: int, digest: bytes | None) -> tuple[int, str]:
-    """The number of the last of ``rows``, and what is wrong with the first that does not follow."""
-    for row in rows:
-        if row.seq != seq + 1:
-            return seq, f"event {seq + 1} is missing from the record"
-        whole = isinstance(row.text, str)
-        if whole and digest is not None and row.digest is not None:
-            whole = row.digest == extend(digest, row.text)
-        if not whole:
-            return seq, f"event {row.seq} is not as it was recorded"
-        seq, digest = row.seq, row.digest
-    return seq, ""
-
-
-def _links(episode_id: str, after_seq: int) -> Callable[[Connection], list[Link]]:
-    wanted = (
-        select(events.c.episode_id, events.c.seq, events.c.text, events.c.digest)
-        .where(events.c.episode_id == episode_id, events.c.seq > after_seq)
-        .order_by(events.c.seq)
-        .limit(READ_BATCH)
-    )
-    return lambda connection: [Link(*row) for row in connection.execute(wanted)]
-
-
-def _summaries() -> Any:
-    own = events.c.episode_id == episodes.c.episode_id
-    head_seq = select(func.max(events.c.seq)).where(own).scalar_subquery()
-    digest = select(events.c.digest).where(own).order_by(events.c.seq.desc()).limit(1).scalar_subquery()
-    return select(
-        *episodes.c, func.coalesce(episodes.c.end_seq, head_seq).label("head_seq"), digest.label("digest")
-    )
-
-
-def _summary(row: Any) -> EpisodeSummary:
-    told = {name: row[name] for name in SUMMARY_FIELDS}
-    digest = row["digest"]
-    return EpisodeSummary(
-        **{**told, "seed": int(row["seed"]), "digest": None if digest is None else digest.hex()}
-    )

@@ -1,0 +1,69 @@
+"""Summaries of episodes, read from the index: one by its id, or those that a filter lets through."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any, Final
+
+from sqlalchemy import Connection, func, or_, select
+
+from spectator.journal.base import EpisodeFilter, EpisodeSummary
+from spectator.journal.stores.schema import episodes, events
+
+SEARCHED: Final = (
+    "result", "title", "environment", "captain", "captain_label", "opponent", "pack", "seed", "reason",
+    "episode_id",
+)  # fmt: skip
+"""Columns that a search looks through."""
+
+FILTERED: Final = (
+    "environment", "captain", "opponent", "pack", "reason", "parent", "run_id", "group_id", "attempt",
+)  # fmt: skip
+"""Columns whose value a filter can ask for."""
+
+SUMMARY_FIELDS: Final = tuple(field.name for field in fields(EpisodeSummary))
+
+
+def summary(connection: Connection, episode_id: str) -> EpisodeSummary | None:
+    """Summary of one episode; ``None`` where there is no such episode."""
+    wanted = _summaries().where(episodes.c.episode_id == episode_id)
+    found = connection.execute(wanted).mappings().first()
+    return None if found is None else _summary(found)
+
+
+def summaries(connection: Connection, wanted: EpisodeFilter) -> list[EpisodeSummary]:
+    """Summaries of the episodes that are ``wanted``, newest first."""
+    query = _summaries().order_by(episodes.c.episode_id.desc()).limit(wanted.limit)
+    for name in FILTERED:
+        if (value := getattr(wanted, name)) is not None:
+            query = query.where(episodes.c[name] == value)
+    if wanted.seed is not None:
+        query = query.where(episodes.c.seed == str(wanted.seed))
+    if wanted.text is not None:
+        query = query.where(
+            or_(*(episodes.c[name].icontains(wanted.text, autoescape=True) for name in SEARCHED))
+        )
+    if wanted.ended is not None:
+        query = query.where(
+            episodes.c.ended_at.is_not(None) if wanted.ended else episodes.c.ended_at.is_(None)
+        )
+    if wanted.before is not None:
+        query = query.where(episodes.c.episode_id < wanted.before)
+    return [_summary(row) for row in connection.execute(query).mappings()]
+
+
+def _summaries() -> Any:
+    own = events.c.episode_id == episodes.c.episode_id
+    head_seq = select(func.max(events.c.seq)).where(own).scalar_subquery()
+    digest = select(events.c.digest).where(own).order_by(events.c.seq.desc()).limit(1).scalar_subquery()
+    return select(
+        *episodes.c, func.coalesce(episodes.c.end_seq, head_seq).label("head_seq"), digest.label("digest")
+    )
+
+
+def _summary(row: Any) -> EpisodeSummary:
+    told = {name: row[name] for name in SUMMARY_FIELDS}
+    digest = row["digest"]
+    return EpisodeSummary(
+        **{**told, "seed": int(row["seed"]), "digest": None if digest is None else digest.hex()}
+    )

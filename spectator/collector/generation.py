@@ -8,9 +8,17 @@ from array import array
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
-from spectator.errors import EndpointError, EndpointTimeout, EndpointUnavailable, StepTimeout
+from spectator.errors import (
+    EndpointError,
+    EndpointTimeout,
+    EndpointUnavailable,
+    EnvironmentFault,
+    StepTimeout,
+    typed_as,
+)
 from spectator.llm.chat import ChatAnswer, ChatRequest, Message, OnDelta, Usage
 from spectator.steppers.thread import OwnThread
 
@@ -128,9 +136,11 @@ class ModelThread:
         except StepTimeout:
             self._thread = self._new_thread()
             _fail(batch, EndpointTimeout(f"generate_fn did not answer within {self._answer_s:g} s"))
-        except Exception as error:  # noqa: BLE001 - becomes the answer's failure
+        except (EndpointUnavailable, EnvironmentFault) as error:
             if last:
-                _fail(batch, EndpointUnavailable(f"generate_fn failed: {type(error).__name__}: {error}"))
+                _fail(
+                    batch, error if isinstance(error, EndpointUnavailable) else _failed("generate_fn", error)
+                )
                 return
             for one in batch:
                 await self._answer([one], last=True)
@@ -140,10 +150,11 @@ class ModelThread:
                     answer.set_result(text)
 
     def _call(self, _: None, prompts: Sequence[str]) -> list[Generated]:
-        texts = list(self._generate(prompts, self._config))
-        if len(texts) != len(prompts):
-            raise ValueError(f"{len(texts)} answers to {len(prompts)} prompts")
-        return [_checked(text) for text in texts]
+        with typed_as(partial(_failed, "generate_fn"), passing=()):
+            texts = list(self._generate(prompts, self._config))
+            if len(texts) != len(prompts):
+                raise ValueError(f"{len(texts)} answers to {len(prompts)} prompts")
+            return [_checked(text) for text in texts]
 
     def _new_thread(self) -> OwnThread[None]:
         return OwnThread(lambda: None, name="model")
@@ -153,6 +164,10 @@ def _fail(batch: Sequence[Question], error: EndpointError) -> None:
     for _, answer in batch:
         if not answer.done():
             answer.set_exception(error)
+
+
+def _failed(function: str, error: Exception) -> EndpointUnavailable:
+    return EndpointUnavailable(f"{function} failed: {type(error).__name__}: {error}")
 
 
 def _checked(text: object) -> Generated:
@@ -193,9 +208,10 @@ class GeneratingEndpoint:
         on_delta: OnDelta | None = None,
     ) -> ChatAnswer:
         """See :meth:`spectator.llm.client.ChatClient.complete`."""
-        prompt = self._rendered(request)
         place = len(self.exchanges)
-        self.exchanges.append(Exchange(prompt, None))
+        self.exchanges.append(Exchange("", None))
+        prompt = self._rendered(request)
+        self.exchanges[place] = Exchange(prompt, None)
         written = await self._model.ask(prompt)
         self.exchanges[place] = Exchange(prompt, written)
         return _answer_of(written, request.model)
@@ -204,13 +220,9 @@ class GeneratingEndpoint:
         """Nothing is held; the model belongs to who made it."""
 
     def _rendered(self, request: ChatRequest) -> str:
-        try:
+        with typed_as(partial(_failed, "prompt_fn"), passing=()):
             prompt = self._prompt_fn(list(request.messages))
-        except Exception as error:
-            self.exchanges.append(Exchange("", None))
-            raise EndpointUnavailable(f"prompt_fn failed: {type(error).__name__}: {error}") from error
         if not isinstance(prompt, str):
-            self.exchanges.append(Exchange("", None))
             raise EndpointUnavailable(f"prompt_fn gave no text, but {type(prompt).__name__}")
         return prompt
 

@@ -13,7 +13,7 @@ import pytest
 
 from spectator.collector.collecting import CollectedEpisode, CollectTask, collect_episode, collect_episodes
 from spectator.collector.generation import Generated
-from spectator.errors import ConfigurationError, InvalidRequest
+from spectator.errors import ConfigurationError, InvalidRequest, StepTimeout
 from tests.llm.brains import counter, read_situation
 
 TURNS = {"turns": 4}
@@ -93,6 +93,19 @@ def test_a_failure_is_tried_once_more_and_steps_keep_their_own_words() -> None:
         json.loads(step.completion)["arguments"]["text"] for step in record.steps if step.source == "model"
     ]
     assert [seen(step.prompt)["next"] for step in record.steps] == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("error", [SystemExit(3), StopIteration(), KeyError("x"), StepTimeout("its own")])
+def test_whatever_the_function_raises_is_a_failure_of_the_model(error: BaseException) -> None:
+    def fails_at_two(prompt: str, config: Any) -> str:
+        if seen(prompt)["next"] == 2:
+            raise error
+        return counts(prompt, config)
+
+    record = collect_one(fails_at_two).record
+    assert [step.source for step in record.steps] == ["model", "fallback", "model", "model"]
+    assert record.steps[1].failure_class == "model_infra"
+    assert record.end_reason == "finished"
 
 
 def test_a_call_that_hangs_costs_its_decision_and_nothing_waits_for_it() -> None:

@@ -18,6 +18,7 @@ from spectator.policies.spending import SpendLedger
 
 from .background.housekeeping import Housekeeper
 from .background.narration import Narration
+from .background.readiness import Readiness
 from .metrics.timings import Timings
 from .security.guard import Guard
 from .security.offer import Offer
@@ -41,6 +42,7 @@ class Services:
         records: The same as viewers see it.
         signals: The bus, with the starts and ends of episodes.
         supervisor: Runs the episodes.
+        readiness: Does what must be done before anything is started.
         audience: Their viewers.
         feeds: Where viewers' feeds find episodes.
         transport: What viewers' transports need.
@@ -62,6 +64,7 @@ class Services:
     records: ViewReader
     signals: EpisodeSignals
     supervisor: Supervisor
+    readiness: Readiness
     audience: Audience
     feeds: FeedSources
     transport: TransportPorts

@@ -7,7 +7,6 @@ import logging
 import secrets
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from datetime import date
 
 from sqlalchemy import URL
 from starlette.concurrency import run_in_threadpool
@@ -18,7 +17,7 @@ from spectator.cast import Cast
 from spectator.catalog import world_names
 from spectator.clock import Clock, SystemClock
 from spectator.environments.base import MAX_SEED
-from spectator.episodes.host.recovery import recover
+from spectator.episodes.host.recovery import Recovery
 from spectator.episodes.host.supervisor import Supervisor
 from spectator.episodes.record.reader import ViewReader
 from spectator.episodes.record.usage import spent_on
@@ -31,10 +30,11 @@ from spectator.journal.base import EpisodeFilter, Journal, Synchronous
 from spectator.journal.stores.damage import set_aside
 from spectator.journal.stores.retention import Keep
 from spectator.policies.captains import preload
-from spectator.policies.spending import SpendLedger, Spent
+from spectator.policies.spending import SpendLedger
 
 from .background.housekeeping import Housekeeper
 from .background.narration import open_narration
+from .background.readiness import Readiness
 from .metrics.timed_journal import TimedJournal
 from .metrics.timings import Timings
 from .security.guard import Guard
@@ -66,16 +66,17 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
     cast = await _loaded_cast(settings, clock)
     async with AsyncExitStack() as stack:
         ledger = settings.ledger(clock)
-        journal, spent = await _journal(settings, clock, ledger.today)
+        journal = await _journal(settings, clock)
         stack.push_async_callback(journal.aclose)
-        ledger.add(spent)
         tasks = await stack.enter_async_context(asyncio.TaskGroup())
         timings = Timings()
         journal.commit = timings.commit
         signals = EpisodeSignals(MemoryBus(), timings.note)
         supervisor = _supervisor(settings, journal, signals, clock, tasks, cast, ledger)
         stack.push_async_callback(supervisor.suspend)
-        await recover(journal, clock, supervisor)
+        readiness = await _readiness(journal, clock, supervisor, signals, ledger)
+        tasks.create_task(readiness.run(), name="readiness")
+        stack.push_async_callback(readiness.aclose)
         audience = _audience(settings, tasks, clock, timings)
         stack.push_async_callback(audience.close_all, settings.shutdown_grace_s)
         narration = open_narration(settings, clock)
@@ -100,8 +101,16 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
             records=records,
             signals=signals,
             supervisor=supervisor,
+            readiness=readiness,
             audience=audience,
-            feeds=FeedSources(supervisor, records, finals, audience, Waiters(signals.next_start, tasks)),
+            feeds=FeedSources(
+                supervisor,
+                records,
+                finals,
+                audience,
+                Waiters(signals.next_start, tasks),
+                readiness.recovery,
+            ),
             transport=TransportPorts(audience, keepalive, clock),
             guard=Guard(settings, clock),
             offer=Offer.of(settings),
@@ -187,24 +196,37 @@ def read_cast(settings: Settings, clock: Clock) -> Cast:
     )
 
 
-async def _journal(settings: Settings, clock: Clock, today: date) -> tuple[TimedJournal, Spent]:
-    """The journal, and what was spent today; one that is damaged is set aside, and a new one begun."""
+async def _readiness(
+    journal: Journal, clock: Clock, supervisor: Supervisor, signals: EpisodeSignals, ledger: SpendLedger
+) -> Readiness:
+    recovery = Recovery(journal, clock, supervisor, played_on=lambda episode: signals.wake())
+    await recovery.find()
+
+    async def count_spending() -> None:
+        ledger.add(await spent_on(journal, ledger.today))
+
+    return Readiness(recovery, count_spending, clock)
+
+
+async def _journal(settings: Settings, clock: Clock) -> TimedJournal:
+    """The journal; one that is damaged is set aside, and a new one begun."""
     url, synchronous = journal_url(settings), settings.journal_synchronous
     try:
-        return await _read(url, synchronous, today)
+        return await _read(url, synchronous)
     except JournalDamaged as error:
         place = await asyncio.to_thread(set_aside, url, clock.now())
         logger.exception("the journal is damaged; it was set aside as %s and a new one is begun", place)
         if place is None:
             raise error from None
-    return await _read(url, synchronous, today)
+    return await _read(url, synchronous)
 
 
-async def _read(url: str, synchronous: Synchronous, today: date) -> tuple[TimedJournal, Spent]:
+async def _read(url: str, synchronous: Synchronous) -> TimedJournal:
     journal = await TimedJournal.open(url, synchronous=synchronous)
     try:
-        await journal.episodes(EpisodeFilter(ended=False))  # what recovery reads: its index is whole
-        return journal, await spent_on(journal, today)
+        for ended in (False, None):  # what recovery and the lobby read: its index is whole
+            await journal.episodes(EpisodeFilter(ended=ended))
+        return journal
     except JournalError:
         await journal.aclose()
         raise

@@ -142,6 +142,22 @@ class EpisodeBusy(EpisodeError):
         )
 
 
+class Recovering(EpisodeError):
+    """Episodes that an earlier process left without an end are still looked at.
+
+    Args:
+        looked_at: How many were.
+        found: How many there are.
+    """
+
+    def __init__(self, looked_at: int, found: int) -> None:
+        self.looked_at = looked_at
+        self.found = found
+        super().__init__(
+            f"the server is recovering what ran before it: {looked_at} of {found} episodes looked at"
+        )
+
+
 class EpisodeNotFound(EpisodeError):
     """No such episode."""
 

@@ -111,9 +111,22 @@ def without_errors() -> Iterator[None]:
     assert not log.lines, "\n".join(log.lines)
 
 
+def until_ready(base_url: str, deadline: float) -> None:
+    """Wait until what ran before the server is recovered; whatever else is amiss is the test's business."""
+    with httpx.Client(base_url=base_url, timeout=PATIENCE_S) as client:
+        while client.get("/readyz").json().get("type") == "/problems/recovering":
+            assert time.monotonic() < deadline, "the server did not recover in time"
+            time.sleep(0.01)
+
+
 @contextmanager
-def serve(settings: Settings) -> Iterator[Serving]:
-    """Run a server in a thread; it is stopped in order on the way out."""
+def serve(settings: Settings, *, ready: bool = True) -> Iterator[Serving]:
+    """Run a server in a thread; it is stopped in order on the way out.
+
+    Args:
+        settings: How it is set.
+        ready: Whether to wait until what ran before it is recovered.
+    """
     server = build_server(settings)
     listener = listen(settings)
     base_url = f"http://127.0.0.1:{listener.getsockname()[1]}"
@@ -133,6 +146,8 @@ def serve(settings: Settings) -> Iterator[Serving]:
             assert thread.is_alive(), f"the server did not start: {failure}"
             assert time.monotonic() < deadline, "the server did not start in time"
             time.sleep(0.01)
+        if ready:
+            until_ready(base_url, deadline)
         with httpx.Client(base_url=base_url, timeout=PATIENCE_S) as client:
             yield Serving(base_url, server, client)
     finally:
@@ -227,6 +242,7 @@ def _wait_until_healthy(serving: ServerProcess) -> None:
         assert serving.process.poll() is None, f"the server ended: {''.join(serving.log)}"
         try:
             httpx.get(f"{serving.base_url}/health", timeout=1.0).raise_for_status()
+            until_ready(serving.base_url, deadline)
             return
         except httpx.TransportError:
             time.sleep(0.02)

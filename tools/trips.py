@@ -43,7 +43,7 @@ COUNTER: Final = {"tool": "say", "arguments": {"text": "ACTION: 1"}}
 ELSEWHERE: Final = re.compile(r":(Housekeeper|Keepalive|Narration|Scorekeeper)\.|\b(open_services|lifespan)$")
 """Functions that begin what is no part of a trip: the opening of the server's other rooms, and the tasks that
 tidy the record, keep the standings, speak, and ping viewers. What they call is not counted either, unless the
-beginning of the trip stands between: ``recover`` is called where the server opens."""
+beginning of the trip stands between."""
 
 Step = tuple[str, str]
 """File, from the root, and qualified name of a function."""
@@ -275,8 +275,8 @@ def fork(folder: Path) -> Trip:
 
 
 def recover(folder: Path) -> Trip:
-    """Kill to play on: from the look for unended episodes to the next step of the one that was found."""
-    for trip in (Trip(begins=r"recovery\.py:"), Trip(begins=r"recovery\.py:")):
+    """Kill to play on: from the first look at an unended episode to its next step."""
+    for trip in (Trip(begins=r":Recovery\.run$"), Trip(begins=r":Recovery\.run$")):
         with serve_process(folder) as process:
             import httpx
 
@@ -286,7 +286,7 @@ def recover(folder: Path) -> Trip:
             wait_for(folder, episode_id, "step.taken", 3)
             process.kill()
         played = recorded(folder, episode_id, "step.taken")
-        with taking(trip), serve(test_settings(folder)) as serving:
+        with taking(trip), serve(test_settings(folder), ready=False) as serving:
             wait_for(folder, episode_id, "step.taken", played + 1)
             _current.clear()
             stop(serving, episode_id)

@@ -96,6 +96,7 @@ ALWAYS: Final = (
     faults.INVALID,
     faults.TOO_MANY,
     faults.NO_JOURNAL,
+    faults.RECOVERING,
 )
 START_PROBLEMS: Final = documented(*ALWAYS, faults.NOT_HERE, faults.BUSY, faults.SPENT)
 FORK_PROBLEMS: Final = documented(*ALWAYS, faults.NOT_HERE, faults.BUSY, faults.SPENT, faults.NO_EPISODE)
@@ -122,6 +123,7 @@ OperatorDep = Annotated[str, Depends(operator)]
 )
 async def start_episode(request: Request, response: Response, services: ServicesDep) -> StartedEpisode:
     """Start an episode; the answer comes once its first event is recorded."""
+    services.readiness.need()
     with services.guard.start(request):
         sent, default = await read_object(request), services.settings.environment
         plan = await wanted_episode(sent, default, services.cast.load, services.supervisor.plan)
@@ -137,6 +139,7 @@ async def start_episode(request: Request, response: Response, services: Services
 )
 async def fork_episode(request: Request, response: Response, services: ServicesDep) -> StartedEpisode:
     """Play on from within an episode with other captains; the answer comes once its past is recorded."""
+    services.readiness.need()
     with services.guard.start(request):
         wanted = wanted_fork(await read_object(request))
         plan = await check_fork(services.journal, wanted, load=services.cast.load)
@@ -237,10 +240,12 @@ async def find_live(services: Services, episode_id: str | None) -> EpisodeHandle
     Raises:
         EpisodeNotFound: There is none.
         EpisodeOver: It has ended.
+        Recovering: It is being recovered.
     """
     try:
         return services.supervisor.find(episode_id)
     except EpisodeNotFound:
+        services.readiness.need_of(episode_id)
         if episode_id is None or await services.journal.episode(episode_id) is None:
             raise
         raise EpisodeOver(episode_id) from None

@@ -29,14 +29,16 @@ router = APIRouter(tags=["health"])
 
 
 class Ready(BaseModel):
-    """Episodes can be recorded now."""
+    """Episodes can be started and recorded now."""
 
     status: Literal["ready"] = "ready"
 
 
-@router.get("/readyz", responses=documented(faults.NO_JOURNAL))
+@router.get("/readyz", responses=documented(faults.NO_JOURNAL, faults.RECOVERING))
 async def ready(services: ServicesDep) -> Ready:
-    """Whether the journal can be written and read now, and nothing that is played waits for it."""
+    """Whether what ran before this server is recovered, the journal can be written and read now, and nothing
+    that is played waits for it."""
+    services.readiness.need()
     await services.journal.check()
     for live in services.supervisor.showing():
         if live.trouble is not None:

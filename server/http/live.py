@@ -87,6 +87,7 @@ async def watch_by_events(request: Request, episode_id: str) -> Response:
     services = services_of(request)
     asked = _asked(request)
     known = EPISODE_ID.fullmatch(episode_id)
+    await services.readiness.recovery.settled(episode_id)
     if known and services.supervisor.live(episode_id) is None:
         summary = await services.records.episode(episode_id)
         known = None if summary is None else known

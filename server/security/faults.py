@@ -27,6 +27,7 @@ from spectator.errors import (
     JournalError,
     NotAsked,
     ProtocolError,
+    Recovering,
     SpectatorError,
     StepTimeout,
     TruthSealed,
@@ -42,6 +43,10 @@ MEDIA_TYPE: Final = "application/problem+json"
 
 MAX_DETAIL: Final = 2000
 """Characters of a detail, which may quote what the client sent."""
+
+
+RECOVERED_AFTER_S: Final = "1"
+"""When to ask again while episodes are recovered: most take less."""
 
 
 class WrongField(BaseModel):
@@ -129,6 +134,7 @@ INTERNAL: Final = Kind("internal-error", 500, "The server failed")
 NO_JOURNAL: Final = Kind("journal-unavailable", 503, "The journal cannot be used now")
 DAMAGED: Final = Kind("record-damaged", 500, "The record of this episode is damaged")
 TIMED_OUT: Final = Kind("step-timeout", 504, "The environment did not answer in time")
+RECOVERING: Final = Kind("recovering", 503, "What ran before this server is still being recovered")
 NO_VOICE: Final = Kind("no-voice", 503, "Nobody can speak this line now")
 FULL: Final = Kind("too-many-viewers", 503, "There is no room for another viewer")
 
@@ -142,6 +148,7 @@ FAULTS: Final[Mapping[type[SpectatorError], Kind]] = {
     TruthSealed: SEALED,
     EpisodeDamaged: DAMAGED,
     JournalError: NO_JOURNAL,
+    Recovering: RECOVERING,
     StepTimeout: TIMED_OUT,
     ConfigurationError: INTERNAL,
     SpectatorError: INTERNAL,
@@ -240,7 +247,8 @@ async def _library(request: Request, error: SpectatorError) -> Response:
     if kind is TIMED_OUT:
         logger.warning("%s %s: %s", request.method, request.url.path, error)
     errors = error.fields if isinstance(error, InvalidRequest) else ()
-    return problem(kind, str(error), instance=request.url.path, errors=errors)
+    headers = {"Retry-After": RECOVERED_AFTER_S} if kind is RECOVERING else None
+    return problem(kind, str(error), instance=request.url.path, errors=errors, headers=headers)
 
 
 async def _validation(request: Request, error: RequestValidationError) -> Response:

@@ -36,8 +36,13 @@ class EpisodeSignals:
         self._on_end.append(call)
 
     def next_start(self) -> asyncio.Event:
-        """The event that is set when another episode starts."""
+        """The event that is set when another episode starts, or is played on."""
         return self._start
+
+    def wake(self) -> None:
+        """Set that event: another episode runs."""
+        start, self._start = self._start, asyncio.Event()
+        start.set()
 
     def publish(self, events: Sequence[RecordedEvent]) -> None:
         """Hand over ``events``; see :class:`Bus`."""
@@ -47,8 +52,7 @@ class EpisodeSignals:
             self._note_event(recorded)
             if recorded.type == "episode.started":
                 self.started += 1
-                start, self._start = self._start, asyncio.Event()
-                start.set()
+                self.wake()
             elif recorded.type == "episode.ended":
                 self.ended[recorded.event.data["reason"]] += 1
                 for call in self._on_end:

@@ -40,6 +40,14 @@ class LiveEpisodes(Protocol):
         ...
 
 
+class LeftEpisodes(Protocol):
+    """The episodes that an earlier process left."""
+
+    async def settled(self, episode_id: str) -> None:
+        """Wait until it is known what becomes of one; at once for every other."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class FeedSources:
     """Where feeds find episodes.
@@ -50,6 +58,7 @@ class FeedSources:
         finals: Snapshots of recorded episodes.
         audience: Relays live episodes to their viewers.
         waiters: Viewers who wait for the next episode.
+        left: Episodes that are being recovered, whose viewers wait for that.
     """
 
     episodes: LiveEpisodes
@@ -57,6 +66,7 @@ class FeedSources:
     finals: FinalStates
     audience: Audience
     waiters: Waiters
+    left: LeftEpisodes
 
 
 class EpisodeFeed:
@@ -127,6 +137,7 @@ class EpisodeFeed:
             return None
         if not EPISODE_ID.fullmatch(self._episode_id):
             return Close.NOT_FOUND
+        await self._sources.left.settled(self._episode_id)
         live = await self._opened(self._sources.episodes.live(self._episode_id))
         if live is not None:
             await self._join(live)

@@ -149,7 +149,9 @@ class AttemptPlayer:
         try:
             return await play_on(left, venue)
         except (CannotRebuild, StepTimeout) as error:
-            end = interrupted(left, self._clock, f"it could not be played on: {error}")
+            end = interrupted(
+                left[0].event, left[-1].event, self._clock, f"it could not be played on: {error}"
+            )
             await self._journal.append([end])
             return EpisodeEnded.model_validate(end.event.data)
 

@@ -17,6 +17,7 @@ from spectator.episodes.host.recovery import interrupted
 from spectator.episodes.record.opening import Left, Stream, open_stream
 from spectator.episodes.replay.recorded_calls import with_whole_replies
 from spectator.episodes.replay.restore import CannotRebuild, rebuild
+from spectator.episodes.replay.unended import UnendedRecord
 from spectator.episodes.run.controls import EndRequest
 from spectator.episodes.run.driver import Past
 from spectator.episodes.run.failing import FailureRule
@@ -94,7 +95,11 @@ async def play_on(recorded: Sequence[RecordedEvent], venue: Venue) -> EpisodeEnd
     """
     recorded = await with_whole_replies(venue.journal, recorded)
     rebuilt = await rebuild(
-        recorded, limit_s=REBUILD_S, load=venue.load, attempts=math.inf, open_stepper=venue.open_stepper
+        UnendedRecord.of(recorded),
+        limit_s=REBUILD_S,
+        load=venue.load,
+        attempts=math.inf,
+        open_stepper=venue.open_stepper,
     )
     stream = _stream(rebuilt.episode_id, rebuilt.epoch, rebuilt.plan, venue, rebuilt.left)
     opening = EpisodeRecovered(attempt=rebuilt.attempt)
@@ -119,7 +124,7 @@ async def resume(episode_id: str, venue: Venue) -> EpisodeEnded | None:
         return await play_on(left, venue)
     except (CannotRebuild, StepTimeout) as error:
         logger.warning("%s cannot be played on: %s", episode_id, error)
-        end = interrupted(left, venue.clock, f"it could not be played on: {error}")
+        end = interrupted(left[0].event, left[-1].event, venue.clock, f"it could not be played on: {error}")
         await venue.journal.append([end])
         return EpisodeEnded.model_validate(end.event.data)
 

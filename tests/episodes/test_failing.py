@@ -16,6 +16,7 @@ from spectator.environments.base import World
 from spectator.environments.counting.world import CarefulCounter
 from spectator.episodes.host.recovery import recover
 from spectator.episodes.replay.restore import rebuild
+from spectator.episodes.replay.unended import UnendedRecord
 from spectator.episodes.run.controls import Control, EndRequest
 from spectator.episodes.run.driver import Driver
 from spectator.episodes.run.plan import EpisodeRequest, plan_episode
@@ -114,7 +115,7 @@ def test_suspend_leaves_it_without_an_end_and_it_can_be_played_on() -> None:
         }
         assert journal.events[-1].event.patch["warning"]["message"].startswith("counter could not decide")
         Failing.down = False
-        rebuilt = await rebuild(journal.events, limit_s=20, load=lambda name: world)
+        rebuilt = await rebuild(UnendedRecord.of(journal.events), limit_s=20, load=lambda name: world)
         assert rebuilt.plan.on_failure == "suspend" and rebuilt.attempt == 1
         async with supervising(world, journal=journal) as stage:
             episode = await stage.supervisor.play_on(rebuilt)
@@ -129,7 +130,7 @@ def test_however_often_it_is_suspended_it_is_not_taken_for_what_kills_the_server
         world = failing()
         journal, _ = await played(world, "suspend")
         for _ in range(5):
-            rebuilt = await rebuild(journal.events, limit_s=20, load=lambda name: world)
+            rebuilt = await rebuild(UnendedRecord.of(journal.events), limit_s=20, load=lambda name: world)
             assert rebuilt.attempt == 1
             async with supervising(world, journal=journal) as stage:
                 episode = await stage.supervisor.play_on(rebuilt)
@@ -216,7 +217,7 @@ def test_a_captain_that_cannot_be_built_suspends_an_episode_that_has_hardly_begu
         journal, ended = await played(world, "suspend")
         assert ended is None and types(journal.events) == ["episode.started", "episode.suspended"]
         broken[0] = False
-        rebuilt = await rebuild(journal.events, limit_s=20, load=lambda name: world)
+        rebuilt = await rebuild(UnendedRecord.of(journal.events), limit_s=20, load=lambda name: world)
         async with supervising(world, journal=journal) as stage:
             assert (await (await stage.supervisor.play_on(rebuilt)).wait()).reason == "finished"
 

@@ -17,6 +17,7 @@ from spectator.episodes.host.recovery import recover
 from spectator.episodes.record.usage import spent_on
 from spectator.episodes.replay.recorded_calls import calls_of, with_whole_replies
 from spectator.episodes.replay.restore import rebuild
+from spectator.episodes.replay.unended import UnendedRecord
 from spectator.episodes.replay.verify_attachments import verify_attachments
 from spectator.episodes.run.step_events import finished
 from spectator.episodes.single_agent import SingleAgent
@@ -147,7 +148,7 @@ def test_what_was_asked_for_a_decision_that_failed_is_recorded_with_the_failure(
 
 async def played_on(journal: SqlJournal, world: Any, answers: list[bool]) -> None:
     recorded = await with_whole_replies(journal, await journal.read("ep-0001"))
-    rebuilt = await rebuild(recorded, limit_s=20, load=lambda name: world)
+    rebuilt = await rebuild(UnendedRecord.of(recorded), limit_s=20, load=lambda name: world)
     async with supervising(world, journal=journal) as stage:
         episode = await stage.supervisor.play_on(rebuilt)
         assert (await episode.wait()).reason == "finished"

@@ -21,6 +21,7 @@ from spectator.errors import ConfigurationError, JournalError, SequenceConflict
 from spectator.events import Event, RecordedEvent
 from spectator.journal.base import EpisodeFilter, Synchronous
 from spectator.journal.stores.database import open_database
+from spectator.journal.stores.event_reading import READ_CHARACTERS, READ_FIRST
 from spectator.journal.stores.schema import SCHEMA_VERSION, schema
 from spectator.journal.stores.sqlite import SqlJournal
 from spectator.journal.stores.writer import MAX_GROUP
@@ -46,6 +47,33 @@ def test_what_is_appended_is_read_in_order_and_byte_for_byte(tmp_path: Path) -> 
         await journal.aclose()
 
     run(scenario())
+
+
+@pytest.mark.parametrize(
+    ("characters", "count", "most"), [(10, 119, 79), (70_000, 119, 28), (READ_CHARACTERS + 1, 12, 1)]
+)
+def test_a_stream_reads_no_more_at_once_than_a_batch_may_take(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, characters: int, count: int, most: int
+) -> None:
+    """500 events at once were 33 MB, several times over, where each has 65,536 characters."""
+    batches: list[list[RecordedEvent]] = []
+    reading = SqlJournal.read
+
+    async def read(journal: SqlJournal, episode_id: str, **which: Any) -> list[RecordedEvent]:
+        batches.append(await reading(journal, episode_id, **which))
+        return batches[-1]
+
+    async def scenario() -> None:
+        journal = await SqlJournal.open(url_of(tmp_path))
+        events = [said("ep-1", seq, "x" * characters) for seq in range(1, count + 1)]
+        await journal.append(events)
+        monkeypatch.setattr(SqlJournal, "read", read)
+        assert [one async for one in journal.stream("ep-1")] == events
+        await journal.aclose()
+
+    run(scenario())
+    assert len(batches[0]) == READ_FIRST
+    assert max(map(len, batches[1:])) == most
 
 
 def test_the_index_is_derived_from_the_events_themselves(tmp_path: Path) -> None:
@@ -339,7 +367,8 @@ def test_a_second_writer_is_refused_while_the_first_lives_and_readers_are_not(tm
 def test_a_second_process_is_refused_and_a_dead_one_leaves_no_lock(tmp_path: Path) -> None:
     script = """
         import asyncio, sys
-        from spectator.journal.stores.sqlite import SqlJournal
+        from spectator.journal.stores.event_reading import READ_CHARACTERS, READ_FIRST
+from spectator.journal.stores.sqlite import SqlJournal
         async def main():
             journal = await SqlJournal.open(sys.argv[1])
             print("open", flush=True)
@@ -422,7 +451,8 @@ def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
 AS_NOBODY = """
     import asyncio, os, sys
     from spectator.errors import SpectatorError
-    from spectator.journal.stores.sqlite import SqlJournal
+    from spectator.journal.stores.event_reading import READ_CHARACTERS, READ_FIRST
+from spectator.journal.stores.sqlite import SqlJournal
     from spectator.events import Event, record
     async def main():
         try:
@@ -578,7 +608,8 @@ def _limit_pages(journal: SqlJournal, pages: int) -> None:
 WRITER = """
     import asyncio, sys
     from spectator.events import Event, record
-    from spectator.journal.stores.sqlite import SqlJournal
+    from spectator.journal.stores.event_reading import READ_CHARACTERS, READ_FIRST
+from spectator.journal.stores.sqlite import SqlJournal
     async def author(journal, name):
         seq = 0
         while True:

@@ -83,7 +83,7 @@ class Play:
         )
         self._sockets: list[Peer] = []
         self.waiters = Waiters(self.signals.next_start, tasks)
-        self.episodes = self.records = self
+        self.episodes = self.records = self.left = self
         self.reads = 0
         self.thinking = Thinking(ManualClock())
         self.trouble = None
@@ -100,6 +100,9 @@ class Play:
     def live(self, episode_id: str) -> Any:
         """The episode runs."""
         return self
+
+    async def settled(self, episode_id: str) -> None:
+        """No episode is being recovered."""
 
     async def open(self) -> None:
         """The state is always up to date."""

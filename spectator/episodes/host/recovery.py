@@ -1,23 +1,45 @@
-"""Recovers episodes that an earlier process left without an end."""
+"""Recovers episodes that an earlier process left without an end, one after the other, in the background."""
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, Final, TypeVar
 
-from spectator.clock import Clock, timestamp
+from spectator.clock import Clock, first_of, timestamp
+from spectator.episodes.host.handle import EpisodeHandle
 from spectator.episodes.host.supervisor import Supervisor
 from spectator.episodes.record.derived import is_derived
-from spectator.episodes.record.view import replay_state, unchanged, with_patch
-from spectator.episodes.replay.recorded_calls import with_whole_replies
+from spectator.episodes.record.view import unchanged, with_patch
 from spectator.episodes.replay.restore import rebuild
+from spectator.episodes.replay.unended import UnendedRecord
 from spectator.episodes.run.step_events import cut_short
-from spectator.errors import EpisodeDamaged, EpisodeError, JournalError, SequenceConflict
-from spectator.events import RecordedEvent, core_fact, record
-from spectator.journal.base import EpisodeFilter, Journal
+from spectator.errors import (
+    EpisodeDamaged,
+    EpisodeError,
+    JournalError,
+    JournalUnavailable,
+    Recovering,
+    SpectatorError,
+    typed_as,
+)
+from spectator.events import Event, RecordedEvent, core_fact, record
+from spectator.journal.base import EpisodeFilter, EpisodeSummary, Journal
 
 logger = logging.getLogger(__name__)
+
+_Read = TypeVar("_Read")
+
+AGAIN_S: Final = 2.0
+"""Seconds after which an episode is looked at again whose end could not be recorded."""
+
+PAGE: Final = 1000
+"""Episodes that are listed at once."""
+
+GONE: Final = "the server went away before the end"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,85 +58,180 @@ class Recovered:
 async def recover(
     journal: Journal, clock: Clock, supervisor: Supervisor | None = None, *, limit_s: float = 60.0
 ) -> Recovered:
-    """Play on every episode that has no end, or end it as ``interrupted``. Call before any is started.
+    """Play on every episode that has no end, or end it; see :class:`Recovery`.
+
+    Raises:
+        JournalError: The index cannot be read.
+    """
+    recovery = Recovery(journal, clock, supervisor, limit_s=limit_s)
+    await recovery.find()
+    return await recovery.run()
+
+
+def _nobody_asks(episode: EpisodeHandle) -> None:
+    """Nobody wants to know which episodes are played on."""
+
+
+class Recovery:
+    """Plays on every episode that has no end, or ends it as ``interrupted``.
 
     The newest are played on first, as far as there are slots. One whose record is damaged is left as it is.
+    :meth:`find` comes before any episode is started here, for those would be taken for left ones; :meth:`run`
+    may go on in the background. Nothing that takes a slot may be started until it is over.
 
     Args:
         journal: Where they are.
         clock: Stamps the ends.
         supervisor: Who plays on; without one, all are ended.
         limit_s: Seconds that rebuilding one may take.
-
-    Raises:
-        JournalError: The journal cannot be written.
+        played_on: Is told of each that is played on.
     """
-    recovered, before = Recovered(), None
-    while unended := await journal.episodes(EpisodeFilter(ended=False, before=before)):
-        for summary in unended:
-            before = summary.episode_id
+
+    def __init__(
+        self,
+        journal: Journal,
+        clock: Clock,
+        supervisor: Supervisor | None = None,
+        *,
+        limit_s: float = 60.0,
+        played_on: Callable[[EpisodeHandle], None] = _nobody_asks,
+    ) -> None:
+        self.recovered = Recovered()
+        """What became of those that were looked at."""
+        self._journal = journal
+        self._clock = clock
+        self._supervisor = supervisor
+        self._limit_s = limit_s
+        self._played_on = played_on
+        self._left: dict[str, EpisodeSummary] = {}
+        self._looked_at: dict[str, asyncio.Event] = {}
+        self._found = 0
+        self._listed = False
+        self._reading: asyncio.Task[Any] | None = None
+        self._leaving = asyncio.Event()
+
+    async def find(self) -> None:
+        """Find the episodes that have no end.
+
+        Raises:
+            JournalError: The index cannot be read.
+        """
+        before = None
+        while page := await self._journal.episodes(EpisodeFilter(ended=False, before=before, limit=PAGE)):
+            self._left |= {summary.episode_id: summary for summary in page}
+            before = page[-1].episode_id
+        self._found, self._listed = len(self._left), True
+
+    @property
+    def over(self) -> bool:
+        """Whether all were looked at."""
+        return self._listed and not self._left
+
+    def has_to_look_at(self, episode_id: str) -> bool:
+        """Whether it is not known yet what becomes of an episode."""
+        return episode_id in self._left
+
+    def progress(self) -> Recovering:
+        """How far it has come, as the error of whoever cannot wait."""
+        return Recovering(self._found - len(self._left), self._found)
+
+    async def settled(self, episode_id: str) -> None:
+        """Wait until it is known what becomes of an episode; at once where nothing is to be done about it."""
+        if episode_id in self._left:
+            await self._looked_at.setdefault(episode_id, asyncio.Event()).wait()
+
+    async def run(self) -> Recovered:
+        """Look at each that :meth:`find` found, until :meth:`leave`."""
+        while self._left and not self._leaving.is_set():
+            summary = next(iter(self._left.values()))
             try:
-                recorded = await _recorded(journal, before)
-            except (JournalError, ValueError, LookupError, TypeError):
-                logger.exception("episode %s was left without an end and cannot be read", before)
+                with typed_as(partial(_unreadable, summary.episode_id), passing=(SpectatorError, _Leaving)):
+                    await self._look_at(summary)
+            except _Leaving:
+                break
+            except JournalUnavailable as error:
+                logger.error("episode %s waits to be recovered: %s", summary.episode_id, error)
+                await first_of(self._clock.sleep(AGAIN_S), self._leaving.wait())
                 continue
-            why = await _play_on(recorded, supervisor, limit_s)
-            if why is None:
-                recovered.playing.append(before)
-                continue
-            try:
-                await journal.append([interrupted(recorded, clock, why)])
-            except SequenceConflict:
-                logger.exception("episode %s was left without an end and its record is damaged", before)
-                continue
-            logger.warning("episode %s was left without an end: interrupted: %s", before, why)
-            recovered.interrupted.append(before)
-    return recovered
+            except JournalError:
+                what = "was left without an end, and its record is damaged or cannot be read"
+                logger.exception("episode %s %s", summary.episode_id, what)
+            self._settle(summary.episode_id)
+        return self.recovered
+
+    def leave(self) -> None:
+        """Begin nothing more; what is being rebuilt is left as it was, for another process."""
+        self._leaving.set()
+        if self._reading is not None:
+            self._reading.cancel()
+
+    def _settle(self, episode_id: str) -> None:
+        del self._left[episode_id]
+        if (waiting := self._looked_at.pop(episode_id, None)) is not None:
+            waiting.set()
+
+    async def _look_at(self, summary: EpisodeSummary) -> None:
+        left = await UnendedRecord.read(self._journal, summary)
+        why = await self._play_on(left)
+        if why is None:
+            self.recovered.playing.append(summary.episode_id)
+            return
+        if self._leaving.is_set():
+            raise _Leaving
+        await self._journal.append([interrupted(left.first, left.last, self._clock, why)])
+        logger.warning("episode %s was left without an end: interrupted: %s", summary.episode_id, why)
+        self.recovered.interrupted.append(summary.episode_id)
+
+    async def _play_on(self, left: UnendedRecord) -> str | None:
+        """Why the episode cannot be played on; ``None`` when it is."""
+        supervisor = self._supervisor
+        if supervisor is None or len(supervisor.running()) >= supervisor.slots:
+            await self._unless_leaving(left.check())  # nothing is put behind a damaged record
+            return GONE if supervisor is None else f"{GONE}, and every slot is taken"
+        try:
+            rebuilding = rebuild(left, limit_s=self._limit_s, load=supervisor.load)
+            episode = await supervisor.play_on(await self._unless_leaving(rebuilding))
+        except JournalError:
+            raise
+        except EpisodeError as error:
+            return f"{GONE}, and it could not be played on: {error}"
+        logger.info("episode %s is played on from turn %d", episode.episode_id, episode.turn)
+        self._played_on(episode)
+        return None
+
+    async def _unless_leaving(self, reading: Coroutine[Any, Any, _Read]) -> _Read:
+        """What may take long, given up by :meth:`leave`."""
+        self._reading = task = asyncio.get_running_loop().create_task(reading)
+        try:
+            return await task
+        except asyncio.CancelledError:
+            if not self._leaving.is_set():
+                raise
+            raise _Leaving from None
+        finally:
+            self._reading = None
 
 
-async def _recorded(journal: Journal, episode_id: str) -> Sequence[RecordedEvent]:
-    """All events of an episode.
-
-    Raises:
-        EpisodeDamaged: They do not begin with its start.
-        JournalError: They cannot be read.
-    """
-    recorded = await with_whole_replies(journal, await journal.read(episode_id))
-    if not recorded or recorded[0].type != "episode.started":
-        raise EpisodeDamaged(f"the record of {episode_id} does not begin with its start")
-    return recorded
+class _Leaving(Exception):
+    """The server goes away; the rest is for another process."""
 
 
-async def _play_on(
-    recorded: Sequence[RecordedEvent], supervisor: Supervisor | None, limit_s: float
-) -> str | None:
-    """Why the episode cannot be played on; ``None`` when it is."""
-    if supervisor is None:
-        return "the server went away before the end"
-    try:
-        if len(supervisor.running()) >= supervisor.slots:
-            return "the server went away before the end, and every slot is taken"
-        episode = await supervisor.play_on(await rebuild(recorded, limit_s=limit_s, load=supervisor.load))
-    except EpisodeError as error:
-        return f"the server went away before the end, and it could not be played on: {error}"
-    logger.info("episode %s is played on from turn %d", episode.episode_id, episode.turn)
-    return None
+def _unreadable(episode_id: str, error: Exception) -> JournalError:
+    return EpisodeDamaged(f"the record of {episode_id} cannot be read: {type(error).__name__}: {error}")
 
 
-def interrupted(recorded: Sequence[RecordedEvent], clock: Clock, why: str) -> RecordedEvent:
+def interrupted(started: Event, last: Event, clock: Clock, why: str) -> RecordedEvent:
     """The event that ends an episode which cannot be played on.
 
     Args:
-        recorded: All its events so far.
+        started: Its first event.
+        last: Its last event so far.
         clock: Stamps it.
         why: In words.
     """
-    last = recorded[-1].event
-    ended = cut_short("interrupted", why, last.turn)
-    fact = core_fact(ended)
+    fact = core_fact(cut_short("interrupted", why, last.turn))
     draft = replace(
         last, seq=last.seq + 1, at=timestamp(clock.now()), type=fact.type, data=fact.data, patch={}
     )
-    if is_derived(recorded[0].event):
-        return record(draft)
-    return record(with_patch(replay_state(recorded), draft, unchanged))
+    # What the end changes of the view does not depend on what was there before.
+    return record(draft if is_derived(started) else with_patch({}, draft, unchanged))

@@ -9,13 +9,13 @@ a viewer of the same episode, played live, would have been given, byte for byte.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import replace
 from hashlib import sha256
 
 from spectator.catalog import LoadWorld
 from spectator.environments.base import Projection, World
-from spectator.episodes.record.view import State, ViewFold, replay_state, unchanged
+from spectator.episodes.record.view import State, ViewFold, unchanged
 from spectator.errors import EnvironmentFault, InvalidRequest, typed_as
 from spectator.events import Event, RecordedEvent
 from spectator.narration.base import Commentator, silent
@@ -29,15 +29,6 @@ def is_derived(started: Event) -> bool:
     False for a copy of it with both, such as an export: there ``started`` has its patch.
     """
     return started.data.get("view") == "derived" and not started.patch
-
-
-def shown_state(recorded: Sequence[RecordedEvent]) -> State:
-    """What viewers see after recorded events, the world's own part left out where it would be derived."""
-    if not recorded or not is_derived(recorded[0].event):
-        return replay_state(recorded)
-    view = DerivedView(None, recorded[0].event.epoch)
-    view.take(recorded)
-    return view.state
 
 
 class DerivedView:

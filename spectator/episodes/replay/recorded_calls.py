@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from spectator.events import RecordedEvent
-from spectator.journal.attachments import Attachments
+from spectator.journal.attachments import Attachments, RecordedCall
 from spectator.journal.base import EpisodeLog
 from spectator.model_calls import ModelCall
 
@@ -55,6 +55,47 @@ async def with_whole_replies(
         return recorded
     calls = await calls_of(journal, recorded[0].event.episode_id, until=recorded[-1].event.turn)
     return [with_replies(one, calls.get(one.event.turn, ())) for one in recorded]
+
+
+async def streamed_with_whole_replies(
+    journal: EpisodeLog, episode_id: str, recorded: AsyncIterator[RecordedEvent]
+) -> AsyncGenerator[RecordedEvent, None]:
+    """The same for events that are read one after the other: no more calls are held than one turn has.
+
+    Args:
+        journal: Where the calls are.
+        episode_id: Whose.
+        recorded: Its events, in order.
+
+    Raises:
+        JournalError: An event or a call cannot be read.
+    """
+    calls: _CallsInOrder | None = None
+    async for one in recorded:
+        if not _lacking(one):
+            yield one
+            continue
+        calls = calls or _CallsInOrder(journal.calls(episode_id))
+        yield with_replies(one, await calls.behind(one.event.turn))
+
+
+class _CallsInOrder:
+    """The calls behind one decision after the other."""
+
+    def __init__(self, calls: AsyncIterator[RecordedCall]) -> None:
+        self._calls = calls
+        self._ahead: RecordedCall | None = None
+
+    async def behind(self, turn: int) -> list[ModelCall]:
+        """The calls behind the decision of ``turn``, which is later than the one asked for before."""
+        found: list[ModelCall] = []
+        while (call := self._ahead or await anext(self._calls, None)) is not None:
+            self._ahead = call if call.decided.turn > turn else None
+            if self._ahead is not None:
+                break
+            if call.decided.turn == turn and call.decided.type == "decision.made":
+                found.append(call.call)
+        return found
 
 
 def with_replies(one: RecordedEvent, calls: Sequence[ModelCall]) -> RecordedEvent:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Mapping
+from contextlib import aclosing
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final, TypeVar
@@ -11,14 +12,14 @@ from typing import Any, Final, TypeVar
 from pydantic import ValidationError
 
 from spectator.catalog import LoadWorld, load_world
-from spectator.episodes.record.derived import shown_state
 from spectator.episodes.record.opening import Left
 from spectator.episodes.replay.replayer import Replay, ReplayDivergence, Shown
+from spectator.episodes.replay.unended import UnendedRecord
 from spectator.episodes.run.driver import Past
 from spectator.episodes.run.pacing import Pace
 from spectator.episodes.run.plan import EpisodePlan
 from spectator.errors import EpisodeError, InvalidRequest, StepTimeout, typed_as
-from spectator.events import Parent, RecordedEvent
+from spectator.events import Parent
 from spectator.policies.base import Policy
 from spectator.steppers.base import Stepper
 from spectator.steppers.opening import OpenStepper, on_a_thread
@@ -57,17 +58,17 @@ class Rebuilt:
 
 
 async def rebuild(
-    recorded: Sequence[RecordedEvent],
+    record: UnendedRecord,
     *,
     limit_s: float,
     load: LoadWorld | None = None,
     attempts: float = MAX_ATTEMPTS,
     open_stepper: OpenStepper = on_a_thread,
 ) -> Rebuilt:
-    """Play the record again in a new environment, comparing every event.
+    """Play the record again in a new environment, comparing every event as it is read.
 
     Args:
-        recorded: All events of one unended episode, in order.
+        record: That of an unended episode; no more of it is held than is read at once.
         limit_s: Seconds that it may take.
         load: Finds the world; the catalogue's own function when left out.
         attempts: Recoveries in a row that may get nowhere; no limit where a person starts each of them.
@@ -75,17 +76,17 @@ async def rebuild(
 
     Raises:
         CannotRebuild: The record does not lead back, or leads to a death again and again.
+        JournalError: It cannot be read.
         StepTimeout: It took longer.
     """
-    first, last = recorded[0].event, recorded[-1].event
-    shown = shown_state(recorded).get("episode", {})
-    attempt = 1 if shown.get("status") == "paused" else _next_attempt(recorded)
+    first, last = record.first, record.last
+    attempt = 1 if record.paused else record.recoveries + 1
     if attempt > attempts:
         raise CannotRebuild(f"the server died {attempts:g} times at turn {last.turn}")
     plan = await asyncio.to_thread(_plan_again, first.data, load or load_world)
     stepper = open_stepper(plan.world, first.episode_id)
     try:
-        past, view = await within(limit_s, _replay(stepper, plan, recorded))
+        past, view = await within(limit_s, _replay(stepper, plan, record))
     except BaseException:
         await stepper.aclose()
         raise
@@ -108,25 +109,15 @@ async def within(limit_s: float, replayed: Awaitable[_Replayed]) -> _Replayed:
         raise StepTimeout(f"the record could not be played again within {limit_s:g} s") from error
 
 
-def _next_attempt(recorded: Sequence[RecordedEvent]) -> int:
-    attempt = 1
-    for one in reversed(recorded):
-        if one.event.type in ("decision.made", "episode.suspended"):
-            break
-        attempt += one.event.type == "episode.recovered"
-    return attempt
-
-
-async def _replay(
-    stepper: Stepper, plan: EpisodePlan, recorded: Sequence[RecordedEvent]
-) -> tuple[Past, Shown]:
+async def _replay(stepper: Stepper, plan: EpisodePlan, record: UnendedRecord) -> tuple[Past, Shown]:
     seats: dict[str, Policy] = plan.seats()
     replay = Replay(plan.world, stepper, seats, derived=plan.view == "derived")
-    for one in recorded:
-        with typed_as(partial(_cannot_replay, one.event.seq), passing=(EpisodeError,)):
-            for difference in await replay.compare(one.event):
-                raise CannotRebuild(f"event {one.event.seq}: {difference}")
-    turn, due = recorded[-1].event.turn, list(replay.due)
+    async with aclosing(record.events(0)) as events:
+        async for one in events:
+            with typed_as(partial(_cannot_replay, one.seq), passing=(EpisodeError,)):
+                for difference in await replay.compare(one.event):
+                    raise CannotRebuild(f"event {one.seq}: {difference}")
+    turn, due = record.last.turn, list(replay.due)
     if due and turn:
         raise CannotRebuild(f"turn {turn} is told only in part: {due[0].type} is missing")
     stepped = replay.stepped

@@ -12,7 +12,13 @@ from spectator.journal.chain import GENESIS, Link, extend
 from spectator.journal.stores.schema import episodes, events
 
 READ_BATCH: Final = 500
-"""Events that a stream reads at once."""
+"""Events that a stream reads at once, at most."""
+
+READ_FIRST: Final = 8
+"""Events that it reads first, before it knows how long they are; then at most four times as many as last."""
+
+READ_CHARACTERS: Final = 2_000_000
+"""Characters that it reads at once, as far as the events before tell: what a long record takes in memory."""
 
 ENDS: Final = select(
     episodes.c.end_seq,
@@ -22,6 +28,11 @@ ENDS: Final = select(
     .label("head_seq"),
 ).where(episodes.c.episode_id == bindparam("episode"))
 """Where an episode ended, and the last of its events that the table's index knows."""
+
+
+def next_batch(events_read: int, characters: int) -> int:
+    """How many events to read after a batch of ``events_read`` that had so many characters."""
+    return max(1, min(4 * events_read, READ_BATCH, READ_CHARACTERS * events_read // max(characters, 1)))
 
 
 def texts_after(

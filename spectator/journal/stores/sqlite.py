@@ -40,7 +40,7 @@ from spectator.journal.stores.database import (
     reason,
     run_to_its_end,
 )
-from spectator.journal.stores.event_reading import READ_BATCH, links_after, texts_after
+from spectator.journal.stores.event_reading import READ_FIRST, links_after, next_batch, texts_after
 from spectator.journal.stores.leases import Lease, held
 from spectator.journal.stores.retention import Figures, Keep, Surplus
 from spectator.journal.stores.schema import episodes, schema, truths
@@ -149,10 +149,13 @@ class SqlJournal:
 
     async def stream(self, episode_id: str, *, after_seq: int = 0) -> AsyncIterator[RecordedEvent]:
         """The same, a batch at a time."""
-        while batch := await self.read(episode_id, after_seq=after_seq, limit=READ_BATCH):
+        limit = READ_FIRST
+        while batch := await self.read(episode_id, after_seq=after_seq, limit=limit):
+            characters = sum(len(recorded.text) for recorded in batch)
+            limit = next_batch(len(batch), characters)
+            after_seq = batch[-1].seq
             for recorded in batch:
                 yield recorded
-            after_seq = batch[-1].event.seq
 
     async def calls(self, episode_id: str) -> AsyncIterator[RecordedCall]:
         """Its calls to models, in order, a batch at a time."""

@@ -451,8 +451,7 @@ def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
 AS_NOBODY = """
     import asyncio, os, sys
     from spectator.errors import SpectatorError
-    from spectator.journal.stores.event_reading import READ_CHARACTERS, READ_FIRST
-from spectator.journal.stores.sqlite import SqlJournal
+    from spectator.journal.stores.sqlite import SqlJournal
     from spectator.events import Event, record
     async def main():
         try:
@@ -608,8 +607,7 @@ def _limit_pages(journal: SqlJournal, pages: int) -> None:
 WRITER = """
     import asyncio, sys
     from spectator.events import Event, record
-    from spectator.journal.stores.event_reading import READ_CHARACTERS, READ_FIRST
-from spectator.journal.stores.sqlite import SqlJournal
+    from spectator.journal.stores.sqlite import SqlJournal
     async def author(journal, name):
         seq = 0
         while True:

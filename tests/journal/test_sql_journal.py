@@ -367,8 +367,7 @@ def test_a_second_writer_is_refused_while_the_first_lives_and_readers_are_not(tm
 def test_a_second_process_is_refused_and_a_dead_one_leaves_no_lock(tmp_path: Path) -> None:
     script = """
         import asyncio, sys
-        from spectator.journal.stores.event_reading import READ_CHARACTERS, READ_FIRST
-from spectator.journal.stores.sqlite import SqlJournal
+        from spectator.journal.stores.sqlite import SqlJournal
         async def main():
             journal = await SqlJournal.open(sys.argv[1])
             print("open", flush=True)

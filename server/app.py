@@ -59,7 +59,7 @@ def create_app(settings: Settings) -> FastAPI:
         async with contextlib.AsyncExitStack() as stack:
             app.state.services = await stack.enter_async_context(open_services(settings))
             services: Services = app.state.services
-            await openenv.start(services.supervisor, services.guard)
+            await openenv.start(services.supervisor, services.guard, services.budget)
             stack.push_async_callback(openenv.aclose)
             yield
 

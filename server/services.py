@@ -20,6 +20,7 @@ from .background.housekeeping import Housekeeper
 from .background.narration import Narration
 from .background.readiness import Readiness
 from .metrics.timings import Timings
+from .security.budget import Budget
 from .security.guard import Guard
 from .security.offer import Offer
 from .settings import Settings
@@ -47,6 +48,7 @@ class Services:
         feeds: Where viewers' feeds find episodes.
         transport: What viewers' transports need.
         guard: Who may do what.
+        budget: What costly things may take.
         offer: What they may have played.
         finals: Snapshots of recorded episodes.
         wall: What runs here, as tiles.
@@ -69,6 +71,7 @@ class Services:
     feeds: FeedSources
     transport: TransportPorts
     guard: Guard
+    budget: Budget
     offer: Offer
     finals: FinalStates
     wall: Wall

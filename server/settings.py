@@ -42,6 +42,9 @@ PUBLIC: Final[Mapping[str, Any]] = {
     "openenv_sessions_per_address": 16,
     "publishes_per_minute": 6,
     "publishes_per_hour": 120,
+    "resets_per_minute": 300,
+    "resets_per_hour": 20_000,
+    "openenv_compute_s_per_minute": 30.0,
     "option_limits": ("max_overs=20", "forecast_futures=1000", "turns=500", "payload_bytes=4096"),
     "trusted_hops": 1,
 }
@@ -134,6 +137,30 @@ class Settings(CapSettings, BaseSettings):
     publishes_per_hour: int = Field(
         default=600, ge=0, description="Episodes that all may show here in an hour; 0 = no limit"
     )
+    resets_per_minute: int = Field(
+        default=0,
+        ge=0,
+        description="Episodes that one address may begin in OpenEnv environments in a minute; 0 = no limit",
+    )
+    resets_per_hour: int = Field(
+        default=0, ge=0, description="Episodes that all may begin there in an hour; 0 = no limit"
+    )
+    openenv_compute_s_per_minute: float = Field(
+        default=0.0,
+        ge=0,
+        description="Seconds that the OpenEnv environments of one address may compute in a minute; "
+        "0 = no limit",
+    )
+    max_reads: int = Field(
+        default=8,
+        ge=1,
+        le=1000,
+        description="Records and leaderboards that may be read at once over HTTP; others wait up to 10 s "
+        "for their turn",
+    )
+    max_reads_per_address: int = Field(
+        default=4, ge=0, description="The same of one address; 0 = no limit of its own"
+    )
     decision_timeout_s: float = Field(default=120.0, gt=0, description="Longest wait for one decision")
     person_decision_s: float = Field(
         default=DEFAULT_PERSON_S,
@@ -162,7 +189,7 @@ class Settings(CapSettings, BaseSettings):
         default=0,
         ge=0,
         description="Million bytes that the journal may take before the oldest ended episodes are removed; "
-        "0 = no limit",
+        "what has not ended may take half of them and is cut short (`step_cap`) beyond; 0 = no limit",
     )
     journal_patience_s: float = Field(
         default=600.0,

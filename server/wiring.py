@@ -35,8 +35,10 @@ from spectator.policies.spending import SpendLedger
 from .background.housekeeping import Housekeeper
 from .background.narration import open_narration
 from .background.readiness import Readiness
+from .background.unended_room import UnendedRoom
 from .metrics.timed_journal import TimedJournal
 from .metrics.timings import Timings
+from .security.budget import Budget
 from .security.guard import Guard
 from .security.offer import Offer
 from .services import Services
@@ -79,17 +81,21 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
         stack.push_async_callback(readiness.aclose)
         audience = _audience(settings, tasks, clock, timings)
         stack.push_async_callback(audience.close_all, settings.shutdown_grace_s)
-        narration = open_narration(settings, clock)
+        guard = Guard(settings, clock)
+        budget = Budget(settings, clock, guard, ledger)
+        narration = open_narration(settings, clock, budget.characters)
         stack.push_async_callback(narration.aclose)
         scorekeeper = _scorekeeper(settings, journal)
         signals.on_end(scorekeeper.note_ended)
         keepalive = Keepalive(clock)
         housekeeper = Housekeeper(journal, _keep(settings), clock)
+        unended = UnendedRoom(journal, settings.keep_mb, supervisor, clock)
         for name, work in {
             "scorekeeper": scorekeeper.run(),
             "narration": narration.attend(signals, supervisor, audience),
             "keepalive": keepalive.run(),
             "housekeeping": housekeeper.run(),
+            "unended room": unended.run(),
         }.items():
             stack.callback(tasks.create_task(work, name=name).cancel)
         records = ViewReader(journal, cast.load)
@@ -112,7 +118,8 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
                 readiness.recovery,
             ),
             transport=TransportPorts(audience, keepalive, clock),
-            guard=Guard(settings, clock),
+            guard=guard,
+            budget=budget,
             offer=Offer.of(settings),
             finals=finals,
             wall=Wall(supervisor, clock, tasks),

@@ -29,9 +29,6 @@ from ..viewers.episode_signals import EpisodeSignals
 LISTENING: Final = 256
 """Events that may wait for a narrator; older ones give way."""
 
-AT_ONCE: Final = 8
-"""Clips that viewers may be waiting for at once, beside those of running episodes."""
-
 AUDIO: Final = "/audio/"
 
 Speaks = Literal["clips", "browser", "nobody"]
@@ -75,7 +72,6 @@ class Narration:
         self._breathing = breathing
         self._budget = budget
         self._paid_for: set[str] = set()
-        self._asked = 0
 
     @property
     def state(self) -> VoiceState:
@@ -116,13 +112,7 @@ class Narration:
             if found is not None:
                 return found
         free = [voice for voice in self._voices if not voice.costs_money]
-        if not free or self._asked >= AT_ONCE:
-            return Unspoken("busy" if free else "silent", "too many lines are asked for" if free else "")
-        self._asked += 1
-        try:
-            return await self.clips.clip(free[0], said)
-        finally:
-            self._asked -= 1
+        return await self.clips.clip(free[0], said) if free else Unspoken("silent", "")
 
     async def aclose(self) -> None:
         """Let go of the voices."""
@@ -151,11 +141,10 @@ def _wants_speech(live: EpisodeHandle) -> bool:
     return live.plan.narration and live.plan.view == "live"
 
 
-def open_narration(settings: Settings, clock: Clock) -> Narration:
-    """The speech that ``settings`` ask for."""
+def open_narration(settings: Settings, clock: Clock, budget: CharacterBudget) -> Narration:
+    """The speech that ``settings`` ask for; ``budget`` is what paid voices may be sent."""
     chosen = choose_voices(settings.voice, cartesia=_cartesia(settings, clock), espeak=_espeak(settings))
     clips = ClipStore(settings.data_dir / "clips", limit_bytes=settings.clips_mb * 1024 * 1024)
-    budget = CharacterBudget(settings.voice_day_characters, settings.voice_episode_characters, clock)
     return Narration(chosen, clips=clips, clock=clock, breathing=settings.voice_breathing, budget=budget)
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from typing import Annotated, Final
 
 from fastapi import APIRouter, Query
 from pydantic import BaseModel, Field
+from starlette.requests import Request
 from starlette.responses import StreamingResponse
 
-from spectator.episodes.record.reader import EpisodeReader
 from spectator.errors import EpisodeNotFound
 from spectator.events import EndReason
 from spectator.journal.base import EpisodeFilter, EpisodeSummary
@@ -18,11 +17,8 @@ from ..identifiers import EPISODE_ID, MAX_SEQ
 from ..security import faults
 from ..security.faults import documented
 from ..services import Services, ServicesDep
+from .downloads import NDJSON, Download, download, lines_of
 from .usage import SeatUsage, usage_of
-
-NDJSON: Final = "application/x-ndjson"
-READ_EVENTS: Final = 64
-"""Events that are read and sent at once, since each may be large."""
 
 MAX_ATTEMPT: Final = 2**31 - 1
 
@@ -76,6 +72,7 @@ class EpisodePage(BaseModel):
 PROBLEMS: Final = documented(faults.NO_EPISODE, faults.INVALID, faults.NO_JOURNAL, faults.DAMAGED)
 STREAMED: Final = {
     **PROBLEMS,
+    **documented(faults.TOO_MANY, faults.CROWDED, faults.NO_JOURNAL),
     200: {"description": "One event envelope a line", "content": {NDJSON: {"schema": {"type": "string"}}}},
 }
 
@@ -140,22 +137,25 @@ async def get_episode(episode_id: str, services: ServicesDep) -> EpisodeDetail:
 @router.get("/{episode_id}/events", response_class=StreamingResponse, responses=STREAMED)
 async def get_events(
     episode_id: str,
+    request: Request,
     services: ServicesDep,
     after_seq: Annotated[int, Query(ge=0, le=MAX_SEQ, description="Only later events")] = 0,
-) -> StreamingResponse:
+) -> Download:
     """What viewers see of an episode: its event envelopes, one a line, byte for byte."""
     await summary_of(services, episode_id)
-    return await _streamed(services.records, episode_id, after_seq, {"Cache-Control": "no-cache"})
+    lines = lines_of(services.records, episode_id, after_seq, services.budget.reading)
+    return await download(services, request, lines, {"Cache-Control": "no-cache"})
 
 
 @router.get("/{episode_id}/export", response_class=StreamingResponse, responses=STREAMED)
 async def export_events(
     episode_id: str,
+    request: Request,
     services: ServicesDep,
     recorded: Annotated[
         bool, Query(description="As recorded, where patches and commentary are otherwise derived")
     ] = False,
-) -> StreamingResponse:
+) -> Download:
     """The same, as a file; of an ended one, `Spectator-Digest` tells the last digest.
 
     A record without patches and commentary is exported with both, and without a digest, unless `recorded`
@@ -169,7 +169,9 @@ async def export_events(
     }
     if plain and summary.ended_at is not None and summary.digest is not None:
         headers[DIGEST_HEADER] = summary.digest
-    return await _streamed(services.journal if recorded else services.records, episode_id, 0, headers)
+    records = services.journal if recorded else services.records
+    lines = lines_of(records, episode_id, 0, services.budget.reading)
+    return await download(services, request, lines, headers)
 
 
 async def summary_of(services: Services, episode_id: str) -> EpisodeSummary:
@@ -182,30 +184,6 @@ async def summary_of(services: Services, episode_id: str) -> EpisodeSummary:
     if summary is None:
         raise EpisodeNotFound(episode_id[:64])
     return summary
-
-
-async def _streamed(
-    records: EpisodeReader, episode_id: str, after_seq: int, headers: dict[str, str]
-) -> StreamingResponse:
-    """The events after ``after_seq``; where the first of them are damaged, nothing is begun.
-
-    What is damaged further on breaks the answer off: a client sees that it is short.
-    """
-    lines = _lines(records, episode_id, after_seq)
-    first = await anext(lines, "")
-
-    async def whole() -> AsyncIterator[str]:
-        yield first
-        async for batch in lines:
-            yield batch
-
-    return StreamingResponse(whole(), media_type=NDJSON, headers=headers)
-
-
-async def _lines(records: EpisodeReader, episode_id: str, after_seq: int) -> AsyncIterator[str]:
-    while batch := await records.texts(episode_id, after_seq=after_seq, limit=READ_EVENTS):
-        yield "\n".join((*batch, ""))
-        after_seq += len(batch)
 
 
 def _entry(summary: EpisodeSummary) -> EpisodeEntry:

@@ -9,6 +9,7 @@ from typing import Annotated, Final
 from fastapi import APIRouter, Path
 from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
+from starlette.requests import Request
 from starlette.responses import FileResponse
 
 from spectator.catalog import load_world
@@ -18,6 +19,7 @@ from spectator.narration.speech import Unspoken
 from ..background.narration import AUDIO, Speaks
 from ..identifiers import MAX_SEQ
 from ..security import faults
+from ..security.budget import Held
 from ..security.faults import Refused, documented
 from ..services import ServicesDep
 from .archive import summary_of
@@ -56,20 +58,24 @@ async def voice(services: ServicesDep) -> VoiceAnswer:
 
 @router.get(
     "/api/episodes/{episode_id}/lines/{seq}/clip",
-    responses=documented(faults.NO_EPISODE, faults.NOT_FOUND, faults.INVALID, faults.NO_VOICE),
+    responses=documented(
+        faults.NO_EPISODE, faults.NOT_FOUND, faults.INVALID, faults.NO_VOICE, faults.CROWDED
+    ),
 )
 async def line_clip(
     episode_id: str,
+    request: Request,
     seq: Annotated[int, Path(ge=1, le=MAX_SEQ, description="Number of the line's event")],
     services: ServicesDep,
 ) -> LineClip:
     """The clip of a recorded line of commentary; it is made if that costs nothing."""
-    summary = await summary_of(services, episode_id)
-    found = await services.records.read(summary.episode_id, after_seq=seq - 1, limit=1)
-    if not found or found[0].event.seq != seq or found[0].event.type != "narration.line":
-        raise HTTPException(404, f"event {seq} is no line of commentary")
-    world = await asyncio.to_thread(load_world, summary.environment)
-    clip = await services.narration.ask(aloud(found[0].event.data), world.spoken)
+    async with services.budget.hold(Held.CLIPS, request):
+        summary = await summary_of(services, episode_id)
+        found = await services.records.read(summary.episode_id, after_seq=seq - 1, limit=1)
+        if not found or found[0].event.seq != seq or found[0].event.type != "narration.line":
+            raise HTTPException(404, f"event {seq} is no line of commentary")
+        world = await asyncio.to_thread(load_world, summary.environment)
+        clip = await services.narration.ask(aloud(found[0].event.data), world.spoken)
     if isinstance(clip, Unspoken):
         raise Refused(faults.NO_VOICE, clip.detail or "nobody speaks here", headers={"Retry-After": AGAIN_S})
     return LineClip(for_seq=seq, url=f"{AUDIO}{clip.name}", mime=clip.mime, duration_s=clip.duration_s)

@@ -19,6 +19,7 @@ from spectator.events import EndReason
 
 from ..security import faults
 from ..security.bodies import Body, body_of, documented_body, read_object
+from ..security.budget import Rated
 from ..security.faults import Refused, documented
 from ..services import Services, ServicesDep, services_of
 from .starting import ForkEpisode, PaceName, StartEpisode, wanted_episode, wanted_fork
@@ -98,8 +99,8 @@ ALWAYS: Final = (
     faults.NO_JOURNAL,
     faults.RECOVERING,
 )
-START_PROBLEMS: Final = documented(*ALWAYS, faults.NOT_HERE, faults.BUSY, faults.SPENT)
-FORK_PROBLEMS: Final = documented(*ALWAYS, faults.NOT_HERE, faults.BUSY, faults.SPENT, faults.NO_EPISODE)
+START_PROBLEMS: Final = documented(*ALWAYS, faults.NOT_HERE, faults.BUSY, faults.SPENT, faults.PAUSED)
+FORK_PROBLEMS: Final = {**START_PROBLEMS, **documented(faults.NO_EPISODE)}
 CHANGE_PROBLEMS: Final = documented(*ALWAYS, faults.NO_EPISODE, faults.OVER, faults.ELSEWHERE)
 
 ChosenDep = Annotated[ChooseEpisode, Depends(body_of(ChooseEpisode))]
@@ -124,7 +125,7 @@ OperatorDep = Annotated[str, Depends(operator)]
 async def start_episode(request: Request, response: Response, services: ServicesDep) -> StartedEpisode:
     """Start an episode; the answer comes once its first event is recorded."""
     services.readiness.need()
-    with services.guard.start(request):
+    with services.budget.spend(Rated.STARTS, request):
         sent, default = await read_object(request), services.settings.environment
         plan = await wanted_episode(sent, default, services.cast.load, services.supervisor.plan)
         _may_play(plan, request, services)
@@ -140,7 +141,7 @@ async def start_episode(request: Request, response: Response, services: Services
 async def fork_episode(request: Request, response: Response, services: ServicesDep) -> StartedEpisode:
     """Play on from within an episode with other captains; the answer comes once its past is recorded."""
     services.readiness.need()
-    with services.guard.start(request):
+    with services.budget.spend(Rated.STARTS, request):
         wanted = wanted_fork(await read_object(request))
         plan = await check_fork(services.journal, wanted, load=services.cast.load)
         _may_play(plan, request, services)
@@ -153,22 +154,9 @@ def _may_play(plan: EpisodePlan, request: Request, services: Services) -> None:
         services.offer.check(plan.world.name, plan.options)
     if plan.captain.costs_money or (plan.opponent is not None and plan.opponent.costs_money):
         services.guard.require_spender(request)
-        _need_allowance(services)
+        services.budget.need_money()
     if any(seat is not None and seat.source == "human" for seat in (plan.captain, plan.opponent)):
         services.guard.require_operator(request)
-
-
-def _need_allowance(services: Services) -> None:
-    """Refuse what costs money once the day's allowance is spent."""
-    refusal = services.ledger.refusal()
-    if refusal is not None:
-        wait_s = round(services.ledger.until_tomorrow_s()) + 1
-        raise Refused(
-            faults.SPENT,
-            f"No episode with a model can be started today: {refusal}. Days are UTC; raise "
-            "SPECTATOR_MODEL_DAY_* to allow more, or choose a scripted captain.",
-            headers={"Retry-After": str(wait_s)},
-        )
 
 
 async def _started(
@@ -178,7 +166,8 @@ async def _started(
         live = await starting
     except EpisodeBusy as error:
         running = [one.model_dump(mode="json") for one in _running(services)]
-        raise Refused(faults.BUSY, str(error), extra={"running": running}) from error
+        busy = Refused(faults.BUSY, str(error), extra={"running": running})
+        raise services.budget.refuse("max_episodes", busy) from error
     if services.narration.charges and services.guard.may_spend(request):
         services.narration.pay_for(live.episode_id)
     root = request.scope.get("root_path", "")

@@ -19,6 +19,7 @@ from spectator.evaluation.measures import measures_of
 from spectator.evaluation.standings import CaptainStanding, Sums
 
 from ..security import faults
+from ..security.budget import Held
 from ..security.faults import documented
 from ..services import Services, ServicesDep, services_of
 from .pages import Page, Templates, static_path
@@ -97,11 +98,22 @@ NameQuery = Annotated[str | None, Query(max_length=NAME_LENGTH)]
 router = APIRouter(tags=["history"])
 
 
-@router.get("/api/leaderboard", responses=documented(faults.INVALID))
+@router.get("/api/leaderboard", responses=documented(faults.INVALID, faults.TOO_MANY, faults.CROWDED))
 async def leaderboard(
-    services: ServicesDep, environment: NameQuery = None, pack: NameQuery = None, opponent: NameQuery = None
+    request: Request,
+    services: ServicesDep,
+    environment: NameQuery = None,
+    pack: NameQuery = None,
+    opponent: NameQuery = None,
 ) -> Leaderboard:
     """Captains by what they have shown: of one world, of one pack, against one opponent, or all."""
+    async with services.budget.hold(Held.READS, request):
+        return _board(services, environment, pack, opponent)
+
+
+def _board(
+    services: Services, environment: str | None, pack: str | None, opponent: str | None
+) -> Leaderboard:
     keeper = services.scorekeeper
     found = keeper.standings.look(environment or None, pack or None, opponent or None)
     return Leaderboard(
@@ -222,7 +234,13 @@ def leaderboard_page() -> APIRouter:
         request: Request, environment: NameQuery = None, pack: NameQuery = None, opponent: NameQuery = None
     ) -> Response:
         services = services_of(request)
-        board = await leaderboard(services, environment, pack, opponent)
+        async with services.budget.hold(Held.READS, request):
+            return await whole(request, services, environment, pack, opponent)
+
+    async def whole(
+        request: Request, services: Services, environment: str | None, pack: str | None, opponent: str | None
+    ) -> Response:
+        board = _board(services, environment, pack, opponent)
         standings = services.scorekeeper.standings
         places = standings.places()
         page = LeaderboardPage(

@@ -18,7 +18,8 @@ from ..identifiers import MAX_SEQ
 from ..security import faults
 from ..security.faults import Refused, documented
 from ..services import ServicesDep
-from .archive import NDJSON, summary_of
+from .archive import summary_of
+from .downloads import NDJSON, Download, download
 
 PRIVATE: Final = "no-store, private"
 
@@ -56,7 +57,7 @@ async def get_truth(episode_id: str, services: ServicesDep) -> Response:
     responses={
         **documented(
             faults.UNAUTHENTICATED, faults.NOT_HERE, faults.NO_EPISODE, faults.INVALID, faults.TOO_MANY,
-            faults.NO_JOURNAL,
+            faults.NO_JOURNAL, faults.CROWDED,
         ),
         200: {
             "description": "One call a line, as `spectator export --format messages` writes it",
@@ -69,13 +70,12 @@ async def get_calls(
     request: Request,
     services: ServicesDep,
     after_seq: Annotated[int, Query(ge=0, le=MAX_SEQ, description="Only of later decisions")] = 0,
-) -> StreamingResponse:
+) -> Download:
     """The calls to models with their prompts, for the operator alone: a prompt holds what its seat sees."""
     services.guard.require_owner(request)
     summary = await summary_of(services, episode_id)
-    return StreamingResponse(
-        _lines(services.journal, summary, after_seq), media_type=NDJSON, headers={"Cache-Control": PRIVATE}
-    )
+    lines = _lines(services.journal, summary, after_seq)
+    return await download(services, request, lines, {"Cache-Control": PRIVATE})
 
 
 async def _lines(journal: Journal, summary: EpisodeSummary, after_seq: int) -> AsyncIterator[bytes]:

@@ -15,6 +15,7 @@ from spectator.errors import EpisodeError, InvalidRequest
 from spectator.events import encode_json
 
 from ..security.bodies import in_thread_if_large
+from ..security.faults import Refused
 from . import rpc
 from .rpc import RpcCall, RpcError
 from .session import Session
@@ -56,7 +57,7 @@ class McpHandler:
                 return _json(text, status=404)
             if call.notification:
                 return Response(status_code=202)
-            return await self._perform(call, named)
+            return await self._perform(request, call, named)
         except RpcError as error:
             return _json(rpc.error_text(rpc.id_of(value), error))
 
@@ -68,13 +69,13 @@ class McpHandler:
         self.sessions.close(session)
         return Response(status_code=204)
 
-    async def _perform(self, call: RpcCall, named: str | None) -> Response:
+    async def _perform(self, request: Request, call: RpcCall, named: str | None) -> Response:
         if call.method == "initialize" and named is None:
-            session = await self._keep(call.params, reset=None)
+            session = await self._keep(request, call.params, reset=None)
             result = rpc.initialize(self.wire, call.params)
             return _json(rpc.result_text(call.id, result), headers={SESSION_HEADER: session.session_id})
         if call.method == "openenv/session/create":
-            session = await self._keep(call.params, reset=call.params)
+            session = await self._keep(request, call.params, reset=call.params)
             return _json(rpc.result_text(call.id, encode_json({"session_id": session.session_id})))
         session_id = named or _session_id(call.params)
         if call.method == "openenv/session/close":
@@ -84,26 +85,30 @@ class McpHandler:
         @asynccontextmanager
         async def borrow() -> AsyncIterator[Session]:
             if session_id is None:
-                async with self.sessions.private(self.wire) as session:
+                async with self.sessions.private(self.wire, request) as session:
                     yield session
             else:
                 yield self._found(session_id)
 
         return _json(rpc.result_text(call.id, await rpc.perform(call, self.wire, borrow)))
 
-    async def _keep(self, params: Mapping[str, Any], *, reset: Mapping[str, Any] | None) -> Session:
+    async def _keep(
+        self, request: Request, params: Mapping[str, Any], *, reset: Mapping[str, Any] | None
+    ) -> Session:
         """Keep an environment, its episode begun when there are parameters of a reset."""
-        request = _reset_request(reset) if reset else None
+        wanted = _reset_request(reset) if reset else None
         try:
-            session = await self.sessions.open(self.wire, kept=True)
+            session = await self.sessions.open(self.wire, request, kept=True)
         except SessionsFull as error:
             raise rpc.full(error) from error
+        except Refused as error:
+            raise RpcError(rpc.SERVER_ERROR, error.detail) from error
         except EpisodeError as error:
             raise RpcError(rpc.INTERNAL_ERROR, str(error)) from error
-        if request is not None:
+        if wanted is not None:
             try:
-                await session.reset(request)
-            except (InvalidRequest, EpisodeError) as error:
+                await session.reset(wanted)
+            except (InvalidRequest, EpisodeError, Refused) as error:
                 self.sessions.close(session)
                 raise RpcError(rpc.INVALID_PARAMS, str(error)[:2000]) from error
         return session

@@ -39,7 +39,9 @@ class PooledRoutes:
         """Its routes."""
         router = APIRouter(prefix="/pooled", tags=["pooled"])
         here = "/{env_name}/{env_id}"
-        refusals = documented(faults.NOT_FOUND, faults.MALFORMED, faults.NOT_JSON, faults.INVALID, CROWDED)
+        refusals = documented(
+            faults.NOT_FOUND, faults.MALFORMED, faults.NOT_JSON, faults.INVALID, faults.TOO_MANY, CROWDED
+        )
         common: dict[str, Any] = {"response_class": Response, "responses": refusals}
         router.add_api_route("/envs", self.environments)
         router.add_api_route(here + "/reset", self.reset, methods=["POST"], **common)
@@ -57,10 +59,10 @@ class PooledRoutes:
     async def reset(self, env_name: str, env_id: str, request: Request) -> Response:
         """Begin an episode by `{"env_param", "seed"}`, in a new environment where this id has none."""
         asked = read_reset(env_id, await read_object(request))
-        environment = await self._opened(env_name, env_id)
+        environment = await self._opened(env_name, env_id, request)
         try:
             await environment.reset(asked)
-        except SpectatorError:
+        except (SpectatorError, Refused):
             if environment.done:  # nobody plays in it
                 await self.give_back(env_name, env_id)
             raise
@@ -87,7 +89,7 @@ class PooledRoutes:
             self._sessions.close(held.session)
         return _json({"ok": True})
 
-    async def _opened(self, env_name: str, env_id: str) -> PooledEnvironment:
+    async def _opened(self, env_name: str, env_id: str, request: Request) -> PooledEnvironment:
         held = self._living(env_name, env_id)
         if held is not None:
             return held
@@ -96,7 +98,7 @@ class PooledRoutes:
         self._forget_closed()
         wire = await self._worlds.get(env_name)
         try:
-            session = await self._sessions.open(wire, kept=True)
+            session = await self._sessions.open(wire, request, kept=True)
         except SessionsFull as error:
             raise Refused(CROWDED, f"{error}.".capitalize(), headers={"Retry-After": "1"}) from error
         other = self._open.get((env_name, env_id))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any
 
@@ -17,6 +18,7 @@ from spectator.journal.attachments import Attachments
 from spectator.policies.base import Policy, Preset
 from spectator.text import clean_text
 
+from ..security.budget import Account, Budget, Rated
 from ..security.faults import Refused
 from ..security.guard import Guard
 
@@ -58,21 +60,23 @@ class Publisher:
         self._limit = limit
         self._supervisor: Supervisor | None = None
         self._guard: Guard | None = None
+        self._budget: Budget | None = None
 
-    def attach(self, supervisor: Supervisor, guard: Guard) -> None:
-        """From here on, show them through ``supervisor``, for those whom ``guard`` lets."""
+    def attach(self, supervisor: Supervisor, guard: Guard, budget: Budget) -> None:
+        """From here on, show them through ``supervisor``, for those whom ``guard`` and ``budget`` let."""
         self._supervisor = supervisor
         self._guard = guard
+        self._budget = budget
 
     def for_client(self, connection: HTTPConnection) -> ClientPublisher | None:
         """What shows the episodes of the client behind ``connection``; ``None`` where it may not ask."""
-        if self._guard is None or self._supervisor is None:
+        if self._guard is None or self._supervisor is None or self._budget is None:
             return None
         try:
             self._guard.require_operator(connection)
         except Refused:
             return None
-        return ClientPublisher(self._supervisor, self._guard, connection, self._limit)
+        return ClientPublisher(self._supervisor, self._budget.account(connection), self._limit)
 
 
 class ClientPublisher:
@@ -80,23 +84,21 @@ class ClientPublisher:
 
     Args:
         supervisor: Through which they are shown.
-        guard: Counts them.
-        connection: The client's.
+        account: Counts them.
         limit: How many episodes of all clients may be shown at once.
     """
 
-    def __init__(self, supervisor: Supervisor, guard: Guard, connection: HTTPConnection, limit: int) -> None:
+    def __init__(self, supervisor: Supervisor, account: Account, limit: int) -> None:
         self._supervisor = supervisor
-        self._guard = guard
-        self._connection = connection
+        self._account = account
         self._limit = limit
 
-    def place(self) -> Mapping[str, Any]:
-        """Where the next episode can be watched, or why it cannot be."""
+    def place(self, spent: ExitStack) -> Mapping[str, Any]:
+        """Where the next episode can be watched, or why it cannot be; ``spent`` ends once it has begun."""
         if len(self._supervisor.external()) >= self._limit:
             return {"refused": f"{self._limit} such episodes are shown already; this one stays private"}
         try:
-            self._guard.admit_publishing(self._connection)
+            spent.enter_context(self._account.spend(Rated.PUBLISHES))
         except Refused as error:
             return {"refused": f"{error.detail} This one stays private."}
         episode_id = self._supervisor.new_id()

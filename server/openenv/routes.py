@@ -23,6 +23,7 @@ from spectator.errors import FieldError, InvalidRequest
 
 from ..security import faults
 from ..security.bodies import in_thread_if_large, read_object
+from ..security.budget import Budget
 from ..security.faults import Problem, Refused, documented, install_faults, problem
 from ..security.guard import Guard
 from ..security.offer import Offer
@@ -74,14 +75,16 @@ class OpenEnv:
     default: str
     publisher: Publisher
 
-    async def start(self, supervisor: Supervisor, guard: Guard) -> None:
+    async def start(self, supervisor: Supervisor, guard: Guard, budget: Budget) -> None:
         """Load the default world, so that a broken one shows at once.
 
         Args:
             supervisor: Shows private episodes to everybody, for clients that ask for it.
             guard: Says which clients may.
+            budget: What clients draw on.
         """
-        self.publisher.attach(supervisor, guard)
+        self.sessions.budget = budget
+        self.publisher.attach(supervisor, guard, budget)
         await self.worlds.get(self.default)
 
     async def aclose(self) -> None:
@@ -116,14 +119,18 @@ class WorldRoutes:
         """Its routes."""
         router = APIRouter(tags=list(TAGS))
         refusals = documented(
-            faults.MALFORMED, faults.TOO_LARGE, faults.NOT_JSON, faults.INVALID, CROWDED, faults.TIMED_OUT
-        )
+            faults.MALFORMED, faults.TOO_LARGE, faults.NOT_JSON, faults.INVALID, CROWDED, faults.TIMED_OUT,
+            faults.TOO_MANY,
+        )  # fmt: skip
         post: dict[str, Any] = {"methods": ["POST"], "response_model": StepAnswer, "responses": refusals}
         router.add_api_route("/health", health)
         router.add_api_route("/reset", self.reset, openapi_extra=_body(ResetRequest), **post)
         router.add_api_route("/step", self.step, openapi_extra=_body(StepRequest), **post)
         router.add_api_route(
-            "/state", self.state, response_model=StateAnswer, responses=documented(CROWDED, faults.TIMED_OUT)
+            "/state",
+            self.state,
+            response_model=StateAnswer,
+            responses=documented(CROWDED, faults.TIMED_OUT, faults.TOO_MANY),
         )
         router.add_api_route("/schema", self.schema, response_model=SchemaAnswer)
         router.add_api_route("/metadata", self.metadata, response_model=MetadataAnswer)
@@ -149,21 +156,21 @@ class WorldRoutes:
         HTTP requests share no environment, as in OpenEnv's own servers; a socket at `/ws` keeps its own.
         """
         parameters = await _read(ResetRequest, request)
-        async with self._private() as session:
+        async with self._private(request) as session:
             return _json((await session.reset(parameters)).text)
 
     async def step(self, request: Request) -> Response:
         """Begin an episode in a fresh environment and carry out one action in it."""
         asked = await _read(StepRequest, request)
-        async with self._private() as session:
+        async with self._private(request) as session:
             with _within("reset"):
                 await session.reset(asked.reset)
             with _within("action"):
                 return _json((await session.step(asked.action, asked.timeout_s)).text)
 
-    async def state(self) -> Response:
+    async def state(self, request: Request) -> Response:
         """The public state of a fresh episode."""
-        async with self._private() as session:
+        async with self._private(request) as session:
             await session.reset(ResetRequest())
             return _json(await session.state())
 
@@ -195,10 +202,10 @@ class WorldRoutes:
         return McpHandler(self._sessions, await self._worlds.get(self._name))
 
     @asynccontextmanager
-    async def _private(self) -> AsyncIterator[Session]:
+    async def _private(self, request: Request) -> AsyncIterator[Session]:
         wire: WireWorld = await self._worlds.get(self._name)
         try:
-            async with self._sessions.private(wire) as session:
+            async with self._sessions.private(wire, request) as session:
                 yield session
         except SessionsFull as error:
             raise Refused(CROWDED, f"{error}.".capitalize(), headers={"Retry-After": "5"}) from error

@@ -11,6 +11,7 @@ from spectator import __version__
 from spectator.errors import EpisodeError, InvalidRequest
 from spectator.events import encode_json
 
+from ..security.faults import Refused
 from .session import Session
 from .sessions import SessionsFull
 from .worlds import WireWorld
@@ -157,6 +158,8 @@ async def perform(call: RpcCall, wire: WireWorld, borrow: Borrow) -> str:
         raise RpcError(INVALID_PARAMS, str(error)[:2000]) from error
     except SessionsFull as error:
         raise full(error) from error
+    except Refused as error:
+        raise RpcError(SERVER_ERROR, error.detail) from error
     except EpisodeError as error:
         raise RpcError(INTERNAL_ERROR, str(error)) from error
 

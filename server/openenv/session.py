@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
@@ -21,6 +22,7 @@ from spectator.observations import Observation
 from spectator.steppers.thread import OwnThread
 
 from ..security.bodies import LARGE
+from ..security.budget import Account, Rated
 from ..security.offer import Offer
 from .compute_slots import ComputeSlots
 from .publishing import ClientPublisher, PublishedEpisode, not_allowed
@@ -102,6 +104,9 @@ class Session:
         self.wire = wire
         self.kept = kept
         self.address = ""
+        self.account: Account | None = None
+        """What it draws on, where its client is known."""
+        self._begun = False
         self.publisher: ClientPublisher | None = None
         """Who shows its episodes, where its client may ask for that."""
         self._published: PublishedEpisode | None = None
@@ -147,12 +152,22 @@ class Session:
 
         Raises:
             InvalidRequest: A parameter is wrong; the episode under way goes on.
+            Refused: Its client began too many lately; likewise.
             EpisodeError: The opponent or the world failed; the next reset begins afresh.
         """
         self._limits.offer.check(self.wire.world.name, request.options, prefix="")
         if request.publish and self.publisher is None:
             raise not_allowed()
-        place = self.publisher.place() if self.publisher is not None and request.publish else None
+        with ExitStack() as spent:
+            spent.enter_context(self._beginning())
+            place = self.publisher.place(spent) if self.publisher is not None and request.publish else None
+            return await self._reset(request, place)
+
+    def _beginning(self) -> AbstractContextManager[None]:
+        """Count the beginning of an episode, given back if it fails."""
+        return nullcontext() if self.account is None else self.account.spend(Rated.RESETS)
+
+    async def _reset(self, request: ResetRequest, place: Mapping[str, Any] | None) -> Answer:
         try:
             played = await self._run(self._limits.reset_s, _reset, request, place)
         except InvalidRequest as error:
@@ -160,6 +175,7 @@ class Session:
         except EpisodeError as error:
             self._leave(f"the next episode failed to begin: {error}")
             raise
+        self._begun = True
         self._leave("its client began another episode")
         if self.publisher is not None and place is not None and "episode_id" in place and played.plan:
             self._published = await self.publisher.show(place["episode_id"], played.plan, request.publish_as)
@@ -207,7 +223,10 @@ class Session:
 
     async def tools(self) -> list[dict[str, Any]]:
         """What may be done now, as MCP tools; begins an episode when there is none."""
-        return await self._run(self._limits.reset_s, _tools)
+        with nullcontext() if self._begun else self._beginning():
+            tools = await self._run(self._limits.reset_s, _tools)
+        self._begun = True
+        return tools
 
     def close(self) -> None:
         """Let the environment go; a call that is under way ends on its own time."""
@@ -230,14 +249,27 @@ class Session:
         **named: _Arguments.kwargs,
     ) -> _Result:
         """Run ``function`` on the environment's thread; what the world raises becomes an EnvironmentFault."""
+        if self.account is not None:
+            self.account.need_compute()
         self._calls += 1
         try:
             with typed_as(self._failed):
                 async with self._places.take():
-                    return await self._thread.call_within(limit_s, function, *arguments, **named)
+                    with self._charged():
+                        return await self._thread.call_within(limit_s, function, *arguments, **named)
         finally:
             self._calls -= 1
             self._used_at = self._clock.monotonic()
+
+    @contextmanager
+    def _charged(self) -> Iterator[None]:
+        """Count the time of the ``with`` as computed."""
+        began = self._clock.monotonic()
+        try:
+            yield
+        finally:
+            if self.account is not None:
+                self.account.charge(self._clock.monotonic() - began)
 
     def _failed(self, error: Exception) -> EnvironmentFault:
         name = self.wire.world.name

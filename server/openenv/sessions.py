@@ -6,9 +6,14 @@ import secrets
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
+from starlette.requests import HTTPConnection
+from starlette.websockets import WebSocket
+
 from spectator.clock import Clock
 from spectator.errors import EpisodeError
 
+from ..security.budget import Budget
+from ..security.guard import address_of
 from .compute_slots import ComputeSlots
 from .publishing import Publisher
 from .session import Session, SessionLimits
@@ -54,6 +59,8 @@ class Sessions:
         self._places = ComputeSlots()
         self._open: dict[str, Session] = {}
         self._closing = False
+        self.budget: Budget | None = None
+        """What clients draw on, once the server has one."""
 
     @property
     def active(self) -> int:
@@ -61,14 +68,16 @@ class Sessions:
         self._reap()
         return len(self._open)
 
-    async def open(self, wire: WireWorld, *, kept: bool = False, address: str = "") -> Session:
+    async def open(
+        self, wire: WireWorld, connection: HTTPConnection | None = None, *, kept: bool = False
+    ) -> Session:
         """Open an environment; whoever opened it closes it.
 
         Args:
             wire: Which world.
+            connection: Whose it is; one address may have only so many sockets.
             kept: Whether it is to live between requests; at most half of all may, so that clients who never
                 say goodbye leave room for those whose socket tells when they are gone.
-            address: Whose it is, where one address may have only so many.
 
         Raises:
             SessionsFull: As many are open as may be.
@@ -81,12 +90,15 @@ class Sessions:
             or active >= limit
             or (kept and sum(one.kept for one in self._open.values()) >= half)
         ):
-            raise SessionsFull(active, limit)
+            raise self._full(active, limit)
+        address = address_of(connection) if isinstance(connection, WebSocket) else ""
         own, most = sum(one.address == address for one in self._open.values()), self.limits.by_address
         if address and 0 < most <= own:
-            raise SessionsFull(own, most, " from this address")
+            raise self._full(own, most, " from this address")
         session = Session(self._new_id(), wire, self.limits, self._clock, self._places, kept=kept)
         session.address = address
+        if self.budget is not None and connection is not None:
+            session.account = self.budget.account(connection)
         self._open[session.session_id] = session
         try:
             await session.build()
@@ -96,9 +108,9 @@ class Sessions:
         return session
 
     @asynccontextmanager
-    async def private(self, wire: WireWorld) -> AsyncIterator[Session]:
+    async def private(self, wire: WireWorld, connection: HTTPConnection) -> AsyncIterator[Session]:
         """An environment for the time of the ``with``; see :meth:`open`."""
-        session = await self.open(wire)
+        session = await self.open(wire, connection)
         try:
             yield session
         finally:
@@ -122,6 +134,11 @@ class Sessions:
         self._closing = True
         for session in list(self._open.values()):
             self.close(session)
+
+    def _full(self, active: int, limit: int, whose: str = "") -> SessionsFull:
+        if self.budget is not None:
+            self.budget.refused["openenv_sessions_per_address" if whose else "openenv_max_sessions"] += 1
+        return SessionsFull(active, limit, whose)
 
     def _reap(self) -> None:
         for session in [one for one in self._open.values() if one.expired or (one.kept and one.given_up)]:

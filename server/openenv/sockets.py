@@ -11,7 +11,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from spectator.errors import EpisodeError, InvalidRequest, SpectatorError
 
-from ..security.guard import address_of
+from ..security.faults import Refused
 from ..transport import last_message_of
 from . import rpc, wire
 from .session import Session
@@ -69,6 +69,8 @@ async def answer_frame(text: str | None, session: Session) -> str:
         return error.frame()
     except InvalidRequest as error:
         return wire.invalid(error).frame()
+    except Refused as error:
+        return WireError(Code.CAPACITY_REACHED, error.detail).frame()
     except EpisodeError as error:
         return WireError(Code.EXECUTION_ERROR, str(error)).frame()
 
@@ -132,7 +134,9 @@ async def _open(websocket: WebSocket, sessions: Sessions, worlds: WireWorlds, na
     if "session_id" in websocket.query_params:
         raise WireError(Code.SESSION_ERROR, "a socket has an environment of its own; none can be attached to")
     try:
-        session = await sessions.open(await worlds.get(name), address=address_of(websocket))
+        session = await sessions.open(await worlds.get(name), websocket)
+    except Refused as error:
+        raise WireError(Code.CAPACITY_REACHED, error.detail) from error
     except SessionsFull as error:
         extra = {"active_sessions": error.active, "max_sessions": error.limit}
         raise WireError(Code.CAPACITY_REACHED, str(error), extra=extra) from error

@@ -137,6 +137,23 @@ TIMED_OUT: Final = Kind("step-timeout", 504, "The environment did not answer in 
 RECOVERING: Final = Kind("recovering", 503, "What ran before this server is still being recovered")
 NO_VOICE: Final = Kind("no-voice", 503, "Nobody can speak this line now")
 FULL: Final = Kind("too-many-viewers", 503, "There is no room for another viewer")
+CROWDED: Final = Kind("too-many-reads", 503, "As much is being read as may be at once")
+PAUSED: Final = Kind("starts-paused", 503, "The operator has paused starts")
+
+
+def too_many(wait_s: float, what: str, setting: str = "") -> Refused:
+    """The refusal of what was done too often.
+
+    Args:
+        wait_s: Seconds until it may be done again.
+        what: What there was too much of.
+        setting: The setting that limits it, if one does.
+    """
+    seconds = max(1, round(wait_s + 0.5))
+    named = f" ({setting})" if setting else ""
+    detail = f"Too many {what}{named}; try again in {seconds} s."
+    return Refused(TOO_MANY, detail, headers={"Retry-After": str(seconds)})
+
 
 FAULTS: Final[Mapping[type[SpectatorError], Kind]] = {
     InvalidRequest: INVALID,

@@ -1,13 +1,10 @@
-"""Who may do what: the operator's token, the origins of browsers, and how often one may ask."""
+"""Who may do what: the operator's token, and the origins of browsers."""
 
 from __future__ import annotations
 
 import hmac
-from collections import deque
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from ipaddress import IPv6Address, IPv6Network
-from typing import Final
 from urllib.parse import urlsplit
 
 from starlette.requests import HTTPConnection
@@ -16,51 +13,8 @@ from spectator.clock import Clock
 
 from ..setting_types import ORIGIN
 from ..settings import Settings, is_loopback
-from .faults import NOT_HERE, TOO_MANY, UNAUTHENTICATED, Refused
-
-MAX_TRACKED: Final = 10_000
-"""Addresses whose recent requests are remembered; beyond it the longest silent is forgotten."""
-
-
-class RateLimit:
-    """At most ``count`` in any ``period_s`` seconds, for each key.
-
-    Args:
-        count: How many; 0 means no limit.
-        period_s: Length of the window.
-        clock: Measures.
-    """
-
-    def __init__(self, count: int, period_s: float, clock: Clock) -> None:
-        self._count = count
-        self._period_s = period_s
-        self._clock = clock
-        self._taken: dict[str, deque[float]] = {}
-
-    def take(self, key: str) -> float:
-        """Take one for ``key``.
-
-        Returns:
-            0.0 when it was granted; else the seconds until one will be.
-        """
-        if self._count == 0:
-            return 0.0
-        now = self._clock.monotonic()
-        taken = self._taken.pop(key, None) or deque()
-        self._taken[key] = taken
-        if len(self._taken) > MAX_TRACKED:
-            del self._taken[next(iter(self._taken))]
-        while taken and taken[0] <= now - self._period_s:
-            taken.popleft()
-        if len(taken) >= self._count:
-            return taken[0] + self._period_s - now
-        taken.append(now)
-        return 0.0
-
-    def give_back(self, key: str) -> None:
-        """Undo the newest :meth:`take` of ``key``: what it was for did not come about."""
-        if taken := self._taken.get(key):
-            taken.pop()
+from .faults import NOT_HERE, UNAUTHENTICATED, Refused, too_many
+from .rate_limit import RateLimit
 
 
 class Guard:
@@ -75,10 +29,6 @@ class Guard:
         token = settings.operator_token
         self._token = None if token is None else token.get_secret_value().encode()
         self._on_loopback = settings.on_loopback
-        self._starts_by_address = RateLimit(settings.starts_per_minute, 60.0, clock)
-        self._starts_by_all = RateLimit(settings.starts_per_hour, 3600.0, clock)
-        self._publishing_by_address = RateLimit(settings.publishes_per_minute, 60.0, clock)
-        self._publishing_by_all = RateLimit(settings.publishes_per_hour, 3600.0, clock)
         self._failures = RateLimit(10, 60.0, clock)
 
     def is_operator(self, connection: HTTPConnection) -> bool:
@@ -93,7 +43,7 @@ class Guard:
         if hmac.compare_digest(sent.strip().encode(), self._token):
             return True
         if (wait_s := self._failures.take(address_of(connection))) > 0:
-            raise _too_many(wait_s, "wrong tokens")
+            raise too_many(wait_s, "wrong tokens")
         raise _unauthenticated("This is not the operator's token.", 'Bearer error="invalid_token"')
 
     def require_operator(self, connection: HTTPConnection) -> str:
@@ -145,42 +95,6 @@ class Guard:
         elif not (self._on_loopback and _is_local(connection)):
             raise Refused(NOT_HERE, otherwise)
 
-    @contextmanager
-    def start(self, connection: HTTPConnection) -> Iterator[None]:
-        """Count a start of an episode, given back if it fails; the operator's are not counted.
-
-        Raises:
-            Refused: There were too many lately.
-        """
-        if self.is_operator(connection):
-            yield
-            return
-        address = address_of(connection)
-        self._take(self._starts_by_address, self._starts_by_all, address, "starts")
-        try:
-            yield
-        except BaseException:
-            self._starts_by_address.give_back(address)
-            self._starts_by_all.give_back("")
-            raise
-
-    def admit_publishing(self, connection: HTTPConnection) -> None:
-        """Count an episode that is played elsewhere and shown here; the operator's are not counted.
-
-        Raises:
-            Refused: There were too many lately.
-        """
-        if not self.is_operator(connection):
-            address = address_of(connection)
-            self._take(self._publishing_by_address, self._publishing_by_all, address, "published episodes")
-
-    def _take(self, by_address: RateLimit, by_all: RateLimit, address: str, what: str) -> None:
-        if (wait_s := by_address.take(address)) > 0:
-            raise _too_many(wait_s, f"{what} from this address")
-        if (wait_s := by_all.take("")) > 0:
-            by_address.give_back(address)
-            raise _too_many(wait_s, what)
-
 
 class Origins:
     """Knows which pages are ours.
@@ -220,13 +134,6 @@ def address_of(connection: HTTPConnection) -> str:
     except ValueError:
         return host
     return str(address.ipv4_mapped or IPv6Network((int(address), 64), strict=False))
-
-
-def _too_many(wait_s: float, what: str) -> Refused:
-    seconds = max(1, round(wait_s + 0.5))
-    return Refused(
-        TOO_MANY, f"Too many {what}; try again in {seconds} s.", headers={"Retry-After": str(seconds)}
-    )
 
 
 def _unauthenticated(detail: str, challenge: str) -> Refused:

@@ -29,3 +29,8 @@ class TokenBucket:
         self._left = min(self._burst, self._left + (now - self._at) * self._rate) - amount
         self._at = now
         return self._left >= 0
+
+    def wait_s(self) -> float:
+        """Seconds until nothing is owed."""
+        self.spend(0.0)
+        return max(0.0, -self._left / self._rate)

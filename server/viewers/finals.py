@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import OrderedDict
+from collections.abc import Sequence
+from functools import partial
 from typing import Final
 
 from spectator.episodes.record.reader import EpisodeReader
 from spectator.episodes.record.view import State, replay_state
+from spectator.errors import EpisodeDamaged
+from spectator.events import decode
 from spectator.journal.base import EpisodeSummary
 
 from . import wire
@@ -16,7 +21,10 @@ KEPT: Final = 32
 """Snapshots that are kept."""
 
 BATCH: Final = 64
-"""Events that are read and folded before others of the process get a turn."""
+"""Events that are read and folded at once, on a thread."""
+
+FOLDED_AT_ONCE: Final = 2
+"""Episodes that are folded at once; whoever asks for the same one shares the work."""
 
 
 class FinalStates:
@@ -29,6 +37,8 @@ class FinalStates:
     def __init__(self, records: EpisodeReader) -> None:
         self._records = records
         self._kept: OrderedDict[tuple[str, int], Frame] = OrderedDict()
+        self._folding: dict[tuple[str, int], asyncio.Task[Frame]] = {}
+        self._turns = asyncio.Semaphore(FOLDED_AT_ONCE)
 
     async def of(self, summary: EpisodeSummary) -> Frame:
         """The snapshot at the end of what is recorded of an episode."""
@@ -36,19 +46,40 @@ class FinalStates:
         if key in self._kept:
             self._kept.move_to_end(key)
             return self._kept[key]
-        frame = await self._fold(summary)
-        self._kept[key] = frame
+        if key not in self._folding:
+            self._folding[key] = folding = asyncio.create_task(self._fold(summary))
+            folding.add_done_callback(partial(self._folded, key))
+        return await asyncio.shield(self._folding[key])  # others may wait for it, too
+
+    def _folded(self, key: tuple[str, int], folding: asyncio.Task[Frame]) -> None:
+        del self._folding[key]
+        if folding.cancelled() or folding.exception() is not None:
+            return
+        self._kept[key] = folding.result()
         while len(self._kept) > KEPT:
             self._kept.popitem(last=False)
-        return frame
 
     async def _fold(self, summary: EpisodeSummary) -> Frame:
         state: State = {}
         seq = 0
-        while batch := await self._records.read(
-            summary.episode_id, after_seq=seq, limit=min(BATCH, summary.head_seq - seq)
-        ):
-            state, seq = replay_state(batch, state), batch[-1].event.seq
-            if seq >= summary.head_seq:
-                break
-        return wire.snapshot(summary.epoch, summary.head_seq, state)
+        async with self._turns:
+            while texts := await self._records.texts(
+                summary.episode_id, after_seq=seq, limit=min(BATCH, summary.head_seq - seq)
+            ):
+                state, seq = await asyncio.to_thread(_after, texts, state, summary.episode_id)
+                if seq >= summary.head_seq:
+                    break
+            return await asyncio.to_thread(wire.snapshot, summary.epoch, summary.head_seq, state)
+
+
+def _after(texts: Sequence[str], state: State, episode_id: str) -> tuple[State, int]:
+    """The state after the events in ``texts``, and the number of the last of them.
+
+    Raises:
+        EpisodeDamaged: One cannot be read.
+    """
+    try:
+        events = [decode(text) for text in texts]
+    except ValueError as error:
+        raise EpisodeDamaged(f"an event of {episode_id} cannot be read: {error}") from error
+    return replay_state(events, state), events[-1].event.seq

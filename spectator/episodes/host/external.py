@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from collections.abc import Sequence
 from typing import Final
 
@@ -27,17 +28,19 @@ class ExternalDriver:
     Args:
         stream: Where its events go.
         control: Tells when the server wants it to end.
+        characters: Of its record, after which it is shown no further.
     """
 
     deciding: None = None
 
-    def __init__(self, stream: Stream, control: Control) -> None:
+    def __init__(self, stream: Stream, control: Control, characters: float = math.inf) -> None:
         self.turn = 0
         """Actions taken or refused so far."""
         self.ended: EpisodeEnded | None = None
         """How it ended, once it has."""
         self._stream = stream
         self._control = control
+        self._characters = characters
         self._facts = 0
         self._truth: str | None = None
         self._over: asyncio.Future[EpisodeEnded] = asyncio.get_running_loop().create_future()
@@ -56,8 +59,11 @@ class ExternalDriver:
             self.give_up("step_cap", f"more than {MAX_FACTS} events; it may be played on where it is played")
             return
         try:
-            await self._stream.emit(turn, facts, patient=False, attachments=attachments)
+            steps = [(turn, facts)]
+            recorded = await self._stream.emit_steps(steps, patient=False, attachments=attachments)
             self.turn = turn
+            if recorded > self._characters:
+                self.give_up("step_cap", f"its record reached {self._characters / 1e6:g} MB")
         except EpisodeError as error:
             logger.warning("episode %s is shown no further: %s", self._stream.episode_id, error)
             self.give_up("interrupted", f"it could not be recorded: {error}")
@@ -78,7 +84,9 @@ class ExternalDriver:
             async with self._control.waiting():
                 ended = await self._over
         except EndRequested:
-            ended = self._gone()
+            end = self._control.end
+            full = end is not None and end.reason == "step_cap"
+            ended = cut_short("step_cap", end.detail, self.turn) if end and full else self._gone()
         except asyncio.CancelledError:
             await self._tell_end(self._gone())
             raise

@@ -231,7 +231,7 @@ class Supervisor:
             raise EpisodeBusy([], self.slots)
         stream = self._stream(episode_id, self._new_epoch(), plan)
         control = Control(plan.pace, self._clock)
-        driver = ExternalDriver(stream, control)
+        driver = ExternalDriver(stream, control, self._limits.characters)
         episode = EpisodeHandle(
             plan,
             stream=stream,

@@ -152,6 +152,15 @@ def _room(connection: Connection, episode_id: str) -> tuple[int, int]:
     return counts[0], room
 
 
+def unended_bytes(connection: Connection) -> dict[str, int]:
+    """About what the events of each episode without an end take."""
+    ids = connection.scalars(select(episodes.c.episode_id).where(episodes.c.ended_at.is_(None))).all()
+    size = func.coalesce(func.sum(func.length(cast(events.c.text, LargeBinary))), 0)
+    return {
+        one: connection.execute(select(size).where(events.c.episode_id == one)).scalar_one() for one in ids
+    }
+
+
 def begin_removal(connection: Connection, episode_id: str) -> None:
     """Take an ended episode from the index; its events follow, a batch at a time.
 

@@ -219,6 +219,10 @@ class SqlJournal:
         """The ended episodes that are not kept, oldest end first."""
         return await self._query(lambda connection: retention.surplus(connection, keep, now))
 
+    async def unended_bytes(self) -> dict[str, int]:
+        """What the events of each episode without an end take."""
+        return await self._query(retention.unended_bytes)
+
     async def remove(self, episode_id: str) -> None:
         """Remove an ended episode, its events a batch at a time between the appends of others.
 

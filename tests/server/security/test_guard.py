@@ -10,7 +10,8 @@ import pytest
 from starlette.requests import HTTPConnection
 
 from server.security.client_address import forwarded_for
-from server.security.guard import MAX_TRACKED, Origins, RateLimit, address_of
+from server.security.guard import Origins, address_of
+from server.security.rate_limit import MAX_TRACKED, RateLimit
 from server.settings import Settings
 from tests.fakes import ManualClock
 from tests.gate import Gate

@@ -1,0 +1,113 @@
+"""Downloads of records: in pieces of bounded size, a place held all the while, slow clients let go."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack
+from typing import Final
+
+from starlette.requests import Request
+from starlette.responses import StreamingResponse
+from starlette.types import Message, Receive, Scope, Send
+
+from spectator.episodes.record.reader import EpisodeReader
+
+from ..security.budget import Held
+from ..services import Services
+
+NDJSON: Final = "application/x-ndjson"
+
+FIRST_EVENTS: Final = 8
+"""Events of the first piece; how large they are says how many may follow."""
+
+MOST_EVENTS: Final = 512
+"""Events of a piece at most."""
+
+PIECE_CHARACTERS: Final = 128 * 1024
+"""About how much is read and sent at once; an event that is larger goes alone."""
+
+PIECE_S: Final = 30.0
+"""How long a client may take for one piece before it loses its place."""
+
+
+class Download(StreamingResponse):
+    """A streamed answer that lets go of what it holds once it is sent, given up, or too slow.
+
+    Args:
+        pieces: What is sent.
+        held: Closed at the end.
+        media_type: Of the whole.
+        headers: Further headers.
+    """
+
+    def __init__(
+        self,
+        pieces: AsyncIterator[bytes],
+        held: AsyncExitStack,
+        *,
+        media_type: str = NDJSON,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(pieces, media_type=media_type, headers=headers)
+        self._held = held
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send it."""
+
+        async def send_in_time(message: Message) -> None:
+            async with asyncio.timeout(PIECE_S):
+                await send(message)
+
+        async with self._held:
+            await super().__call__(scope, receive, send_in_time)
+
+
+async def download(
+    services: Services,
+    request: Request,
+    pieces: AsyncIterator[bytes],
+    headers: Mapping[str, str],
+) -> Download:
+    """An answer of ``pieces``, which are not begun before there is a place for it.
+
+    Where the first of them fails, so does this; what fails further on breaks the answer off, and a client
+    sees that it is short.
+
+    Raises:
+        Refused: There was no place in time.
+    """
+    async with AsyncExitStack() as stack:
+        await stack.enter_async_context(services.budget.hold(Held.READS, request))
+        first = await anext(pieces, b"")
+
+        async def whole() -> AsyncIterator[bytes]:
+            yield first
+            async for piece in pieces:
+                yield piece
+
+        return Download(whole(), stack.pop_all(), headers=headers)
+    raise AssertionError("unreachable")
+
+
+async def lines_of(
+    records: EpisodeReader, episode_id: str, after_seq: int, turns: asyncio.Semaphore
+) -> AsyncIterator[bytes]:
+    """The events after ``after_seq`` as lines, undecoded.
+
+    Args:
+        records: Where they are.
+        episode_id: Whose.
+        after_seq: Where to begin.
+        turns: Lets few read at once, so that whoever plays has the processor, too.
+    """
+    events = FIRST_EVENTS
+    while True:
+        async with turns:
+            batch = await records.texts(episode_id, after_seq=after_seq, limit=events)
+        if not batch:
+            return
+        piece = "\n".join((*batch, "")).encode()
+        after_seq += len(batch)
+        events = max(1, min(MOST_EVENTS, PIECE_CHARACTERS * len(batch) // len(piece)))
+        yield piece

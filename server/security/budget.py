@@ -1,0 +1,264 @@
+"""The budget that everything costly asks before it does anything: how often, how many at once, how long.
+
+Of one address and of all together. A refusal names its limit and says when to come back, and uses nothing
+up; whoever has the operator's token is not counted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, nullcontext
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from starlette.requests import HTTPConnection
+
+from spectator.clock import Clock
+from spectator.narration.paid_voice import CharacterBudget
+from spectator.policies.spending import SpendLedger
+
+from ..settings import PREFIX, Settings
+from .compute_time import ComputeTime
+from .faults import CROWDED, PAUSED, SPENT, TOO_MANY, Refused, too_many
+from .guard import Guard, address_of
+from .places import NoPlace, Places
+from .rate_limit import RateLimit
+
+AGAIN_S: Final = "5"
+"""When whoever found no place may ask again, seconds."""
+
+PAUSED_S: Final = "300"
+"""The same of whoever wanted to start while starts are paused."""
+
+CLIPS_AT_ONCE: Final = 8
+"""Clips of recorded lines that may be made at once."""
+
+
+class Rated(StrEnum):
+    """What may be done only so often; the beginning of its settings' names."""
+
+    STARTS = "starts"
+    PUBLISHES = "publishes"
+    RESETS = "resets"
+
+
+class Held(StrEnum):
+    """What may go on only so many times at once."""
+
+    READS = "reads"
+    CLIPS = "clips"
+
+
+WORDS: Final = {Rated.STARTS: "starts", Rated.PUBLISHES: "published episodes", Rated.RESETS: "resets"}
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """How often something may be done.
+
+    Args:
+        by_address: By one address, in a minute.
+        by_all: By all together, in an hour.
+    """
+
+    by_address: RateLimit
+    by_all: RateLimit
+
+
+class Budget:
+    """What costly things may take.
+
+    Args:
+        settings: The limits.
+        clock: Measures.
+        guard: Knows the operator.
+        ledger: What asking models may cost in a day.
+        paused: Whether starts are paused now.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        clock: Clock,
+        guard: Guard,
+        ledger: SpendLedger,
+        paused: Callable[[], bool] = lambda: False,
+    ) -> None:
+        self.ledger = ledger
+        self.characters = CharacterBudget(
+            settings.voice_day_characters, settings.voice_episode_characters, clock
+        )
+        """What paid voices may be sent."""
+        self.refused: Counter[str] = Counter()
+        """Refusals, by the name of the limit, which is that of its setting."""
+        self.rates: Mapping[Rated, Rate] = {
+            what: Rate(
+                RateLimit(getattr(settings, f"{what}_per_minute"), 60.0, clock),
+                RateLimit(getattr(settings, f"{what}_per_hour"), 3600.0, clock),
+            )
+            for what in Rated
+        }
+        self.places: Mapping[Held, Places] = {
+            Held.READS: Places(settings.max_reads, settings.max_reads_per_address),
+            Held.CLIPS: Places(CLIPS_AT_ONCE),
+        }
+        self.reading = asyncio.Semaphore(1)
+        """Held by whoever reads the next piece of a record."""
+        self.compute = ComputeTime(settings.openenv_compute_s_per_minute, clock)
+        self._guard = guard
+        self._paused = paused
+
+    @contextmanager
+    def spend(self, what: Rated, connection: HTTPConnection) -> Iterator[None]:
+        """Count one of ``what`` for the time of the ``with``; given back if that fails.
+
+        Raises:
+            Refused: There were too many lately, or starts are paused.
+        """
+        if self._guard.is_operator(connection):
+            yield
+        else:
+            with self.spend_of(what, address_of(connection)):
+                yield
+
+    @contextmanager
+    def spend_of(self, what: Rated, address: str) -> Iterator[None]:
+        """The same for an address that is not the operator's."""
+        self._take(what, address)
+        try:
+            yield
+        except BaseException:
+            self.rates[what].by_address.give_back(address)
+            self.rates[what].by_all.give_back("")
+            raise
+
+    def _take(self, what: Rated, address: str) -> None:
+        if what is not Rated.RESETS and self._paused():
+            raise self.refuse(
+                "starts_paused",
+                Refused(
+                    PAUSED,
+                    "The operator has paused starts; what runs goes on, and recordings can be watched.",
+                    headers={"Retry-After": PAUSED_S},
+                ),
+            )
+        rate = self.rates[what]
+        if (wait_s := rate.by_address.take(address)) > 0:
+            raise self._too_often(f"{what}_per_minute", wait_s, f"{WORDS[what]} from this address")
+        if (wait_s := rate.by_all.take("")) > 0:
+            rate.by_address.give_back(address)
+            raise self._too_often(f"{what}_per_hour", wait_s, WORDS[what])
+
+    @asynccontextmanager
+    async def hold(self, what: Held, connection: HTTPConnection) -> AsyncIterator[None]:
+        """Hold a place for ``what`` for the time of the ``with``, once it is this address's turn.
+
+        Raises:
+            Refused: None became free in time.
+        """
+        if self._guard.is_operator(connection):
+            yield
+            return
+        places, address = self.places[what], address_of(connection)
+        taken = places.hold(address)
+        try:
+            await taken.__aenter__()
+        except NoPlace as error:
+            raise self._crowded(what, places, error) from None
+        try:
+            yield
+        finally:
+            await taken.__aexit__(None, None, None)
+
+    def _crowded(self, what: Held, places: Places, error: NoPlace) -> Refused:
+        own = error.whose == "address"
+        limit = f"max_{what}_per_address" if own else f"max_{what}"
+        detail = (
+            f"This address has its {places.by_address} {what} at once ({_setting(limit)})"
+            if own
+            else f"All {places.total} {what} at once are taken ({_setting(limit)})"
+        )
+        kind = TOO_MANY if own else CROWDED
+        return self.refuse(
+            limit, Refused(kind, f"{detail}; try again in {AGAIN_S} s.", headers={"Retry-After": AGAIN_S})
+        )
+
+    def account(self, connection: HTTPConnection) -> Account:
+        """What the private environments of the client behind ``connection`` draw on."""
+        try:
+            operator = self._guard.is_operator(connection)
+        except Refused:  # it may play like everybody
+            operator = False
+        return Account(self, None if operator else address_of(connection))
+
+    def need_compute(self, address: str) -> None:
+        """Let an environment of ``address`` compute.
+
+        Raises:
+            Refused: Its environments have computed for too long lately.
+        """
+        if (wait_s := self.compute.wait_s(address)) > 0:
+            what = "seconds of computing by the environments of this address"
+            raise self._too_often("openenv_compute_s_per_minute", wait_s, what)
+
+    def need_money(self) -> None:
+        """Let an episode with a model begin.
+
+        Raises:
+            Refused: What models may use up today is spent.
+        """
+        refusal = self.ledger.refusal()
+        if refusal is not None:
+            wait_s = round(self.ledger.until_tomorrow_s()) + 1
+            raise self.refuse(
+                "model_day",
+                Refused(
+                    SPENT,
+                    f"No episode with a model can be started today: {refusal}. Days are UTC; raise "
+                    "SPECTATOR_MODEL_DAY_* to allow more, or choose a scripted captain.",
+                    headers={"Retry-After": str(wait_s)},
+                ),
+            )
+
+    def refuse(self, limit: str, refused: Refused) -> Refused:
+        """``refused``, counted under the name of its limit."""
+        self.refused[limit] += 1
+        return refused
+
+    def _too_often(self, limit: str, wait_s: float, what: str) -> Refused:
+        return self.refuse(limit, too_many(wait_s, what, _setting(limit)))
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """What one client's private environments draw on.
+
+    Args:
+        budget: Everybody's.
+        address: The client's; ``None`` for the operator, who is not counted.
+    """
+
+    budget: Budget
+    address: str | None
+
+    def spend(self, what: Rated) -> AbstractContextManager[None]:
+        """See :meth:`Budget.spend`."""
+        return nullcontext() if self.address is None else self.budget.spend_of(what, self.address)
+
+    def need_compute(self) -> None:
+        """See :meth:`Budget.need_compute`."""
+        if self.address is not None:
+            self.budget.need_compute(self.address)
+
+    def charge(self, seconds: float) -> None:
+        """Count ``seconds`` of computing."""
+        if self.address is not None:
+            self.budget.compute.charge(self.address, seconds)
+
+
+def _setting(limit: str) -> str:
+    name = f"{PREFIX}{limit.upper()}"
+    return name if limit in Settings.model_fields else limit

@@ -19,7 +19,7 @@ from spectator.events import EndReason
 
 from ..security import faults
 from ..security.bodies import Body, body_of, documented_body, read_object
-from ..security.budget import Rated
+from ..security.budget import Costly
 from ..security.faults import Refused, documented
 from ..services import Services, ServicesDep, services_of
 from .starting import ForkEpisode, PaceName, StartEpisode, wanted_episode, wanted_fork
@@ -125,7 +125,7 @@ OperatorDep = Annotated[str, Depends(operator)]
 async def start_episode(request: Request, response: Response, services: ServicesDep) -> StartedEpisode:
     """Start an episode; the answer comes once its first event is recorded."""
     services.readiness.need()
-    with services.budget.spend(Rated.STARTS, request):
+    with services.budget.spend(Costly.STARTS, request):
         sent, default = await read_object(request), services.settings.environment
         plan = await wanted_episode(sent, default, services.cast.load, services.supervisor.plan)
         _may_play(plan, request, services)
@@ -141,7 +141,7 @@ async def start_episode(request: Request, response: Response, services: Services
 async def fork_episode(request: Request, response: Response, services: ServicesDep) -> StartedEpisode:
     """Play on from within an episode with other captains; the answer comes once its past is recorded."""
     services.readiness.need()
-    with services.budget.spend(Rated.STARTS, request):
+    with services.budget.spend(Costly.STARTS, request):
         wanted = wanted_fork(await read_object(request))
         plan = await check_fork(services.journal, wanted, load=services.cast.load)
         _may_play(plan, request, services)

@@ -18,7 +18,7 @@ from spectator.journal.attachments import Attachments
 from spectator.policies.base import Policy, Preset
 from spectator.text import clean_text
 
-from ..security.budget import Account, Budget, Rated
+from ..security.budget import Budget, ClientAccount, Costly
 from ..security.faults import Refused
 from ..security.guard import Guard
 
@@ -88,7 +88,7 @@ class ClientPublisher:
         limit: How many episodes of all clients may be shown at once.
     """
 
-    def __init__(self, supervisor: Supervisor, account: Account, limit: int) -> None:
+    def __init__(self, supervisor: Supervisor, account: ClientAccount, limit: int) -> None:
         self._supervisor = supervisor
         self._account = account
         self._limit = limit
@@ -98,7 +98,7 @@ class ClientPublisher:
         if len(self._supervisor.external()) >= self._limit:
             return {"refused": f"{self._limit} such episodes are shown already; this one stays private"}
         try:
-            spent.enter_context(self._account.spend(Rated.PUBLISHES))
+            spent.enter_context(self._account.spend(Costly.PUBLISHES))
         except Refused as error:
             return {"refused": f"{error.detail} This one stays private."}
         episode_id = self._supervisor.new_id()

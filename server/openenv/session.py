@@ -22,7 +22,7 @@ from spectator.observations import Observation
 from spectator.steppers.thread import OwnThread
 
 from ..security.bodies import LARGE
-from ..security.budget import Account, Rated
+from ..security.budget import ClientAccount, Costly
 from ..security.offer import Offer
 from .compute_slots import ComputeSlots
 from .publishing import ClientPublisher, PublishedEpisode, not_allowed
@@ -104,7 +104,7 @@ class Session:
         self.wire = wire
         self.kept = kept
         self.address = ""
-        self.account: Account | None = None
+        self.account: ClientAccount | None = None
         """What it draws on, where its client is known."""
         self._begun = False
         self.publisher: ClientPublisher | None = None
@@ -165,7 +165,7 @@ class Session:
 
     def _beginning(self) -> AbstractContextManager[None]:
         """Count the beginning of an episode, given back if it fails."""
-        return nullcontext() if self.account is None else self.account.spend(Rated.RESETS)
+        return nullcontext() if self.account is None else self.account.spend(Costly.RESETS)
 
     async def _reset(self, request: ResetRequest, place: Mapping[str, Any] | None) -> Answer:
         try:

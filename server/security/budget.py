@@ -37,7 +37,7 @@ CLIPS_AT_ONCE: Final = 8
 """Clips of recorded lines that may be made at once."""
 
 
-class Rated(StrEnum):
+class Costly(StrEnum):
     """What may be done only so often; the beginning of its settings' names."""
 
     STARTS = "starts"
@@ -52,7 +52,7 @@ class Held(StrEnum):
     CLIPS = "clips"
 
 
-WORDS: Final = {Rated.STARTS: "starts", Rated.PUBLISHES: "published episodes", Rated.RESETS: "resets"}
+WORDS: Final = {Costly.STARTS: "starts", Costly.PUBLISHES: "published episodes", Costly.RESETS: "resets"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,12 +94,12 @@ class Budget:
         """What paid voices may be sent."""
         self.refused: Counter[str] = Counter()
         """Refusals, by the name of the limit, which is that of its setting."""
-        self.rates: Mapping[Rated, Rate] = {
+        self.rates: Mapping[Costly, Rate] = {
             what: Rate(
                 RateLimit(getattr(settings, f"{what}_per_minute"), 60.0, clock),
                 RateLimit(getattr(settings, f"{what}_per_hour"), 3600.0, clock),
             )
-            for what in Rated
+            for what in Costly
         }
         self.places: Mapping[Held, Places] = {
             Held.READS: Places(settings.max_reads, settings.max_reads_per_address),
@@ -112,7 +112,7 @@ class Budget:
         self._paused = paused
 
     @contextmanager
-    def spend(self, what: Rated, connection: HTTPConnection) -> Iterator[None]:
+    def spend(self, what: Costly, connection: HTTPConnection) -> Iterator[None]:
         """Count one of ``what`` for the time of the ``with``; given back if that fails.
 
         Raises:
@@ -125,7 +125,7 @@ class Budget:
                 yield
 
     @contextmanager
-    def spend_of(self, what: Rated, address: str) -> Iterator[None]:
+    def spend_of(self, what: Costly, address: str) -> Iterator[None]:
         """The same for an address that is not the operator's."""
         self._take(what, address)
         try:
@@ -135,8 +135,8 @@ class Budget:
             self.rates[what].by_all.give_back("")
             raise
 
-    def _take(self, what: Rated, address: str) -> None:
-        if what is not Rated.RESETS and self._paused():
+    def _take(self, what: Costly, address: str) -> None:
+        if what is not Costly.RESETS and self._paused():
             raise self.refuse(
                 "starts_paused",
                 Refused(
@@ -186,13 +186,13 @@ class Budget:
             limit, Refused(kind, f"{detail}; try again in {AGAIN_S} s.", headers={"Retry-After": AGAIN_S})
         )
 
-    def account(self, connection: HTTPConnection) -> Account:
+    def account(self, connection: HTTPConnection) -> ClientAccount:
         """What the private environments of the client behind ``connection`` draw on."""
         try:
             operator = self._guard.is_operator(connection)
         except Refused:  # it may play like everybody
             operator = False
-        return Account(self, None if operator else address_of(connection))
+        return ClientAccount(self, None if operator else address_of(connection))
 
     def need_compute(self, address: str) -> None:
         """Let an environment of ``address`` compute.
@@ -233,7 +233,7 @@ class Budget:
 
 
 @dataclass(frozen=True, slots=True)
-class Account:
+class ClientAccount:
     """What one client's private environments draw on.
 
     Args:
@@ -244,7 +244,7 @@ class Account:
     budget: Budget
     address: str | None
 
-    def spend(self, what: Rated) -> AbstractContextManager[None]:
+    def spend(self, what: Costly) -> AbstractContextManager[None]:
         """See :meth:`Budget.spend`."""
         return nullcontext() if self.address is None else self.budget.spend_of(what, self.address)
 

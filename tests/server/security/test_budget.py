@@ -15,7 +15,7 @@ import httpx
 import pytest
 from starlette.requests import HTTPConnection
 
-from server.security.budget import Budget, Held, Rated
+from server.security.budget import Budget, Costly, Held
 from server.security.compute_time import ComputeTime
 from server.security.faults import Refused
 from server.security.guard import Guard
@@ -40,8 +40,8 @@ def budget_of(clock: ManualClock, caps: Caps | None = None, **changes: Any) -> B
     return Budget(settings, clock, Guard(settings, clock), ledger)
 
 
-@pytest.mark.parametrize("what", list(Rated))
-def test_every_rate_is_of_an_address_and_of_all_and_a_failure_uses_nothing_up(what: Rated) -> None:
+@pytest.mark.parametrize("what", list(Costly))
+def test_every_rate_is_of_an_address_and_of_all_and_a_failure_uses_nothing_up(what: Costly) -> None:
     clock = ManualClock()
     limits: dict[str, Any] = {f"{what}_per_minute": 2, f"{what}_per_hour": 3}
     budget = budget_of(clock, **limits)

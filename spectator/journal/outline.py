@@ -95,6 +95,24 @@ class EpisodeOutline:
         return None if self.ended is None else failure_of_end(self.ended)
 
     @property
+    def columns(self) -> dict[str, Any]:
+        """What says in every exported row which episode it belongs to."""
+        summary = self.summary
+        return {
+            "episode_id": summary.episode_id,
+            "environment": summary.environment,
+            "run_id": summary.run_id,
+            "group_id": summary.group_id,
+            "attempt": summary.attempt,
+        }
+
+    @property
+    def end_columns(self) -> dict[str, bool | None]:
+        """Whether it finished or was cut short, for an exported row; ``None`` until it ended."""
+        finished = None if self.ended is None else self.ended["reason"] == "finished"
+        return {"terminated": finished, "truncated": None if finished is None else not finished}
+
+    @property
     def reward(self) -> float | None:
         """The agent's reward where there is a verdict, else ``None``, which is not 0.
 

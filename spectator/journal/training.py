@@ -79,13 +79,8 @@ def row_of_call(outline: EpisodeOutline, recorded: RecordedCall) -> dict[str, An
     assert decision is not None, "its event was outlined"
     decided = decision.by_model and recorded.place == len(decision.requests) - 1
     trainable = decided and outline.trainable(decision)
-    reason = None if outline.ended is None else outline.ended["reason"]
     return {
-        "episode_id": summary.episode_id,
-        "environment": summary.environment,
-        "run_id": summary.run_id,
-        "group_id": summary.group_id,
-        "attempt": summary.attempt,
+        **outline.columns,
         "episode_reason": summary.reason,
         "episode_score": summary.score,
         "seq": event.seq,
@@ -111,8 +106,7 @@ def row_of_call(outline: EpisodeOutline, recorded: RecordedCall) -> dict[str, An
         "failure_class": decision.failure_class,
         "inherited": decision.inherited,
         "episode_reward": outline.reward,
-        "terminated": None if reason is None else reason == "finished",
-        "truncated": None if reason is None else reason != "finished",
+        **outline.end_columns,
         "episode_failure": outline.failure,
     }
 

@@ -98,15 +98,9 @@ def _versions(call: ModelCall) -> list[str | None] | str | None:
 def _row(
     outline: EpisodeOutline, number: int, row: TokenRow, seqs: list[int], missing: int
 ) -> dict[str, Any]:
-    summary = outline.summary
-    reason = None if outline.ended is None else outline.ended["reason"]
     return {
-        "episode_id": summary.episode_id,
-        "environment": summary.environment,
-        "run_id": summary.run_id,
-        "group_id": summary.group_id,
-        "attempt": summary.attempt,
-        "seed": summary.seed,
+        **outline.columns,
+        "seed": outline.summary.seed,
         "row": number,
         "token_ids": row.token_ids,
         "loss_mask": row.loss_mask,
@@ -115,8 +109,7 @@ def _row(
         "seqs": seqs,
         "joins": row.joins,
         "reward": outline.reward,
-        "terminated": None if reason is None else reason == "finished",
-        "truncated": None if reason is None else reason != "finished",
+        **outline.end_columns,
         "failure_class": outline.failure,
         "calls_without_tokens": missing,
     }

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -11,6 +13,7 @@ from pydantic import ValidationError
 
 from spectator import __version__
 from spectator.errors import FieldError, InvalidRequest
+from spectator.journal.stores.sqlite import SqlJournal
 from spectator.rollouts.request import FORMAT, RolloutRequest
 
 MANIFEST: Final = "rollouts.json"
@@ -57,6 +60,22 @@ def _kept(folder: Path, path: Path, request: RolloutRequest, now_ms: int) -> int
     if longer != kept:
         _write(path, longer, began_ms)
     return began_ms
+
+
+@asynccontextmanager
+async def open_record(folder: Path) -> AsyncIterator[tuple[RolloutRequest, SqlJournal]]:
+    """What runs in ``folder``, and its journal to read from; safe while it runs.
+
+    Raises:
+        InvalidRequest: There is no run, or it is of another version.
+        JournalError: Its journal cannot be read.
+    """
+    request, _ = read_request(folder)
+    journal = await SqlJournal.open(f"sqlite:///{folder / JOURNAL}", writable=False)
+    try:
+        yield request, journal
+    finally:
+        await journal.aclose()
 
 
 def read_request(folder: Path) -> tuple[RolloutRequest, int]:

@@ -12,9 +12,8 @@ from spectator.journal.attachments import RecordedCall
 from spectator.journal.base import Journal
 from spectator.journal.chat_form import ChatMessage, chat_message, reply_message
 from spectator.journal.outline import EpisodeOutline, OutlinedDecision, outline_of
-from spectator.journal.stores.sqlite import SqlJournal
 from spectator.rollouts.exports.transcript import calls_by_decision
-from spectator.rollouts.folder import JOURNAL, read_request
+from spectator.rollouts.folder import open_record
 from spectator.rollouts.request import RolloutRequest
 from spectator.runs.owed import newest_first
 
@@ -104,12 +103,8 @@ class DataManager:
             InvalidRequest: There is no run, or it is of another version.
             JournalError: Its journal cannot be read.
         """
-        request, _ = read_request(folder)
-        journal = await SqlJournal.open(f"sqlite:///{folder / JOURNAL}", writable=False)
-        try:
+        async with open_record(folder) as (request, journal):
             yield cls(request, journal)
-        finally:
-            await journal.aclose()
 
     async def sessions(self, after: str = "") -> AsyncIterator[SessionContext]:
         """All sessions, oldest first.

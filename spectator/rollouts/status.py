@@ -12,9 +12,8 @@ from typing import Final
 from spectator.errors import FailureClass
 from spectator.failures import failure_of_end, reward_of_end
 from spectator.journal.base import EpisodeSummary, Journal
-from spectator.journal.stores.sqlite import SqlJournal
 from spectator.rollouts.exports.groups import GroupState
-from spectator.rollouts.folder import JOURNAL, read_request
+from spectator.rollouts.folder import open_record
 from spectator.rollouts.request import RolloutRequest
 from spectator.runs.failure_policy import FailurePolicy
 from spectator.runs.owed import newest_first
@@ -127,16 +126,12 @@ async def read_status(folder: Path, now: datetime) -> RunStatus:
         InvalidRequest: There is no run, or it is of another version.
         JournalError: Its journal cannot be read.
     """
-    request, _ = read_request(folder)
-    journal = await SqlJournal.open(f"sqlite:///{folder / JOURNAL}", writable=False)
-    try:
+    async with open_record(folder) as (request, journal):
         found = [summary async for summary in newest_first(journal)][::-1]
         rewards, failed = await _verdicts(journal, request.failure_policy, found)
         leases = [one for one in await journal.leases() if one.expires_ms > 1000 * now.timestamp()]
         owners = {lease.episode_id: lease.owner for lease in leases}
         unended = [await _unended(journal, one, now, owners) for one in found if one.reason is None]
-    finally:
-        await journal.aclose()
     again = {one.summary.episode_id for one in failed if one.again}
     over = [one for one in found if one.reason is not None and one.episode_id not in again]
     ended = [datetime.fromisoformat(one.ended_at) for one in over if one.ended_at is not None]

@@ -162,4 +162,9 @@ class RandomPolicy(ScriptedPolicy):
     def choose(self, observation: Observation) -> Decision:
         """Draw one legal action."""
         legal = self._random.choice(observation.legal_actions)
-        return Decision({"tool": legal["tool"], "arguments": {}}, "random", "drawn at random")
+        arguments = self.arguments(legal["arguments"])
+        return Decision({"tool": legal["tool"], "arguments": arguments}, "random", "drawn at random")
+
+    def arguments(self, schema: Mapping[str, Any]) -> dict[str, Any]:
+        """Arguments of an action with this JSON schema: none, which leaves them to their defaults."""
+        return {}

@@ -2,39 +2,33 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Mapping
 from typing import Any, Final
 
-from spectator.observations import Observation
-from spectator.policies.base import Decision, Preset, ScriptedPolicy
+from spectator.policies.base import Preset, RandomPolicy
 
 LEFT_OUT: Final = 0.3
 """How often an argument is left to its default."""
 
 
-class RandomCaptain(ScriptedPolicy):
+class RandomCaptain(RandomPolicy):
     """Draws a tool among the legal ones and each of its arguments among the lawful ones.
 
     Args:
         seed: Seed of its own generator.
     """
 
-    def __init__(self, seed: int) -> None:
-        self._random = random.Random(seed)
-
-    def choose(self, observation: Observation) -> Decision:
-        """Draw one legal action."""
-        legal = self._random.choice(observation.legal_actions)
-        properties: Mapping[str, Any] = legal["arguments"].get("properties", {})
+    def arguments(self, schema: Mapping[str, Any]) -> dict[str, Any]:
+        """Lawful arguments, no value twice, some of them left to their defaults."""
+        properties: Mapping[str, Any] = schema.get("properties", {})
         arguments: dict[str, str | float] = {}
-        for name, schema in properties.items():
+        for name, rule in properties.items():
             if self._random.random() < LEFT_OUT:
                 continue
-            drawn = self._drawn(schema)
+            drawn = self._drawn(rule)
             if drawn is not None and drawn not in arguments.values():
                 arguments[name] = drawn
-        return Decision({"tool": legal["tool"], "arguments": arguments}, "random", "drawn at random")
+        return arguments
 
     def _drawn(self, schema: Mapping[str, Any]) -> str | float | None:
         """A value of a schema; ``None`` for texts and lists, which nobody can draw sensibly."""

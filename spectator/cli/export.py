@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from spectator.cli.exporting import FORMS, PARQUET, ExportSource, write_export
+from spectator.cli.options import Command
 from spectator.cli.recordings import every_episode, journal_folder, recorded_journal, summary_of
 
 if TYPE_CHECKING:
     from spectator.journal.base import EpisodeFilter, EpisodeSummary, Journal
 
-F = TypeVar("F", bound=Callable[..., Any])
 
-
-def form_options(command: F) -> F:
+def form_options(command: Command) -> Command:
     """The options of every command that writes recorded episodes: in which form, and where to."""
     form = click.option(
         "--format",

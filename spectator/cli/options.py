@@ -1,4 +1,4 @@
-"""Options that several commands share: ``--option NAME=VALUE``, and environments on other servers."""
+"""Options that commands share: ``--option NAME=VALUE``, seconds, and environments on other servers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from spectator.errors import ConfigurationError
 if TYPE_CHECKING:
     from spectator.environments.base import World
 
-_Command = TypeVar("_Command", bound=Callable[..., Any])
+Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 def parse_options(_: click.Context, __: click.Parameter, pairs: tuple[str, ...]) -> dict[str, Any]:
@@ -37,7 +37,15 @@ def parse_options(_: click.Context, __: click.Parameter, pairs: tuple[str, ...])
     return options
 
 
-def environment_options(command: _Command) -> _Command:
+def seconds_option(
+    flag: str, name: str, default: float, says: str, *, zero: bool = False
+) -> Callable[[Command], Command]:
+    """An option in seconds, greater than 0, or at least 0 where ``zero`` is allowed."""
+    allowed = click.FloatRange(min=0, min_open=not zero)
+    return click.option(flag, name, type=allowed, default=default, show_default=True, help=says)
+
+
+def environment_options(command: Command) -> Command:
     """``--environment-url`` and ``--environment-protocol``; :func:`world_at` reads them."""
     protocol = click.option(
         "--environment-protocol",

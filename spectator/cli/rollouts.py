@@ -16,7 +16,7 @@ import click
 
 from spectator.cli.environment import read_caps, read_key, read_worlds
 from spectator.cli.event_loop import run_busily
-from spectator.cli.options import parse_options
+from spectator.cli.options import parse_options, seconds_option
 from spectator.cli.rollouts_export import export_rollouts
 from spectator.cli.rollouts_status import failures, status
 from spectator.cli.run_log import RunLog
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from spectator.rollouts.workers.launching import Launcher
 
 FOLDER = click.Path(file_okay=False, path_type=Path)
-SECONDS = click.FloatRange(min=0, min_open=True)
 
 
 @click.group()
@@ -84,29 +83,22 @@ rollouts.add_command(failures)
     "--call-timeout", "--timeout", "timeout_s", type=click.FloatRange(1, 900), default=300.0,
     show_default=True, help="Seconds for one decision of the model, waits and asking again included.",
 )  # fmt: skip
-@click.option(
-    "--episode-timeout", "episode_s", type=SECONDS, default=21_600.0, show_default=True,
-    help="Seconds for one episode.",
+@seconds_option("--episode-timeout", "episode_s", 21_600.0, "Seconds for one episode.")
+@seconds_option("--env-timeout", "env_s", 30.0, "Seconds for one step of the environment.")
+@seconds_option("--env-start-timeout", "env_start_s", 60.0, "Seconds for an environment to begin.")
+@seconds_option(
+    "--env-wait", "env_wait_s", 300.0,
+    "Seconds that the environments' server may be gone, or have no room, before the run is halted.",
+    zero=True,
 )  # fmt: skip
-@click.option(
-    "--env-timeout", "env_s", type=SECONDS, default=30.0, show_default=True,
-    help="Seconds for one step of the environment.",
+@seconds_option(
+    "--model-wait", "model_wait_s", 300.0,
+    "Seconds that the model's endpoint may be gone, once it has answered, before the run is halted.",
+    zero=True,
 )  # fmt: skip
-@click.option(
-    "--env-start-timeout", "env_start_s", type=SECONDS, default=60.0, show_default=True,
-    help="Seconds for an environment to begin.",
-)  # fmt: skip
-@click.option(
-    "--env-wait", "env_wait_s", type=click.FloatRange(min=0), default=300.0, show_default=True,
-    help="Seconds that the environments' server may be gone, or have no room, before the run is halted.",
-)  # fmt: skip
-@click.option(
-    "--model-wait", "model_wait_s", type=click.FloatRange(min=0), default=300.0, show_default=True,
-    help="Seconds that the model's endpoint may be gone, once it has answered, before the run is halted.",
-)  # fmt: skip
-@click.option(
-    "--startup-jitter", "startup_jitter_s", type=click.FloatRange(min=0), default=2.0, show_default=True,
-    help="Seconds over which the first requests to the model are spread.",
+@seconds_option(
+    "--startup-jitter", "startup_jitter_s", 2.0,
+    "Seconds over which the first requests to the model are spread.", zero=True,
 )  # fmt: skip
 @click.option(
     "--stepper", type=click.Choice(["inline", "thread"]), default="inline", show_default=True,

@@ -18,6 +18,8 @@ from spectator.catalog import world_names
 from spectator.clock import Clock, SystemClock
 from spectator.environments.base import MAX_SEED
 from spectator.episodes.host.recovery import Recovery
+from spectator.episodes.host.stop_requests import FILE as STOPS_FILE
+from spectator.episodes.host.stop_requests import StopRequests
 from spectator.episodes.host.supervisor import Supervisor
 from spectator.episodes.record.reader import ViewReader
 from spectator.episodes.record.usage import spent_on
@@ -183,6 +185,7 @@ def _supervisor(
         new_epoch=lambda: secrets.token_hex(4),
         draw_seed=lambda: secrets.randbelow(MAX_SEED + 1),
         patience_s=settings.journal_patience_s,
+        stops=StopRequests.open(settings.data_dir / STOPS_FILE),
         load=cast.load,
         ledger=ledger,
     )

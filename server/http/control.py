@@ -14,7 +14,14 @@ from spectator.episodes.host.handle import EpisodeHandle
 from spectator.episodes.replay.fork import check_fork
 from spectator.episodes.run.pacing import Pace
 from spectator.episodes.run.plan import EpisodePlan
-from spectator.errors import EpisodeBusy, EpisodeNotFound, EpisodeOver, FieldError, InvalidRequest
+from spectator.errors import (
+    EpisodeBusy,
+    EpisodeNotFound,
+    EpisodeOver,
+    FieldError,
+    InvalidRequest,
+    JournalUnavailable,
+)
 from spectator.events import EndReason
 
 from ..security import faults
@@ -181,9 +188,12 @@ async def _started(
 
 @router.post("/stop_episode", responses=CHANGE_PROBLEMS, openapi_extra=CHOSEN)
 async def stop_episode(chosen: ChosenDep, by: OperatorDep, services: ServicesDep) -> StoppedEpisode:
-    """End an episode; the answer comes once its end is recorded."""
+    """End an episode; the answer comes once its end is recorded, or 503 with the reason why it is not yet."""
     live = await find_live(services, chosen.episode_id)
-    ended = await services.supervisor.stop(live.episode_id, by=by)
+    try:
+        ended = await services.supervisor.stop(live.episode_id, by=by)
+    except JournalUnavailable as error:
+        raise Refused(faults.NO_JOURNAL, f"The episode is stopped, but {error}.") from error
     return StoppedEpisode(episode_id=live.episode_id, reason=ended.reason, turns=ended.turns)
 
 

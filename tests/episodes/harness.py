@@ -15,6 +15,7 @@ import pytest
 from spectator.bus.memory import MemoryBus
 from spectator.clock import Clock, SystemClock
 from spectator.environments.base import World
+from spectator.episodes.host.stop_requests import StopRequests
 from spectator.episodes.host.supervisor import Supervisor
 from spectator.episodes.record.stream import EpisodeStream
 from spectator.episodes.record.view import State, replay_state
@@ -201,6 +202,7 @@ async def supervising(
     clock: Clock | None = None,
     slots: int = 1,
     limits: EpisodeLimits = QUICK,
+    stops: StopRequests | None = None,
 ) -> AsyncIterator[Stage]:
     """A supervisor, closed at the end; ``world`` is played whatever environment is asked for."""
     bus, journal = bus or MemoryBus(), journal or RecordingJournal()
@@ -219,6 +221,7 @@ async def supervising(
                 new_id=lambda: next(ids),
                 new_epoch=lambda: "e",
                 draw_seed=lambda: 7,
+                stops=stops,
             )
             try:
                 yield Stage(supervisor, journal, bus)

@@ -316,3 +316,58 @@ def test_a_server_that_must_go_meanwhile_goes_and_the_next_one_plays_on(tmp_path
         stood = viewer.seq
         while viewer.seq < stood + 10:
             viewer.next()
+
+
+def test_a_stop_that_cannot_be_recorded_is_told_so_and_kept_across_a_restart(tmp_path: Path) -> None:
+    """Its 200 was a lie: the next server played on, and a model would have been paid again."""
+    with serve(test_settings(tmp_path)) as serving:
+        episode_id = serving.start(pace="fast", options={"turns": 1000})
+        with watch(f"{serving.ws_url}/live/{episode_id}") as viewer:
+            viewer.until("event")
+            moved = (tmp_path / "journal.db").rename(tmp_path / "away.db")
+            viewer.until("trouble")
+            for _ in range(2):
+                answer = serving.client.post("/custom/stop_episode", json={"episode_id": episode_id})
+                assert answer.status_code == 503, answer.text
+                detail = answer.json()["detail"]
+                assert "moved or removed" in detail and "a restart ends it too" in detail
+    moved.rename(tmp_path / "journal.db")
+    with serve(test_settings(tmp_path)) as again:
+        entry = again.client.get(f"/api/episodes/{episode_id}").json()
+        assert (entry["reason"], entry["detail"]) == ("stopped", "stopped by visitor")
+        events = again.events(episode_id)
+        assert [event["seq"] for event in events] == list(range(1, entry["head_seq"] + 1))
+        assert not [event for event in events if event["type"] == "episode.recovered"]
+        assert again.client.get("/custom/status").json()["running"] == []
+    assert (tmp_path / "stops.json").read_text().split() == ["{}"]
+
+
+def test_a_stop_on_a_really_full_disk_is_kept_too(tmp_path: Path) -> None:
+    with small_disk(tmp_path):
+        with serve(test_settings(tmp_path)) as serving:
+            episode_id = serving.start(pace="fast", options={"turns": 1000, "payload_bytes": 2000})
+            with watch(f"{serving.ws_url}/live/{episode_id}") as viewer:
+                viewer.until("event")
+                filler = fill(tmp_path)
+                viewer.until("trouble")
+                answer = serving.client.post("/custom/stop_episode", json={})
+                assert answer.status_code == 503
+                assert "full" in answer.json()["detail"]
+                assert "a restart ends it too" in answer.json()["detail"]
+        filler.unlink()
+        with serve(test_settings(tmp_path)) as again:
+            assert again.client.get(f"/api/episodes/{episode_id}").json()["reason"] == "stopped"
+
+
+def test_a_stop_is_recorded_by_this_server_once_it_can_be(tmp_path: Path) -> None:
+    with serve(test_settings(tmp_path)) as serving:
+        episode_id = serving.start(pace="fast", options={"turns": 1000})
+        with watch(f"{serving.ws_url}/live/{episode_id}") as viewer:
+            viewer.until("event")
+            moved = (tmp_path / "journal.db").rename(tmp_path / "away.db")
+            viewer.until("trouble")
+            assert serving.client.post("/custom/stop_episode", json={}).status_code == 503
+            moved.rename(tmp_path / "journal.db")
+            viewer.to_the_end()
+        assert serving.finish(episode_id)["reason"] == "stopped"
+    assert (tmp_path / "stops.json").read_text().split() == ["{}"]

@@ -257,7 +257,7 @@ class EpisodeHandle:
 
         Raises:
             EpisodeUnfinished: It has no end.
-            JournalUnavailable: The end cannot be recorded now; it is as soon as it can.
+            JournalUnavailable: The end is not recorded: it is as soon as it can be, or it could not be.
         """
         self._control.request_end(request)
         self._stream.give_up_waiting(for_good=request.reason != "stopped")
@@ -265,4 +265,7 @@ class EpisodeHandle:
             await first_of(self.wait(), self._stream.news())
             if self.trouble is not None and not self.ended:
                 raise JournalUnavailable(f"{self.trouble.message}; the end is recorded as soon as it can be")
-        return await self.wait()
+        ended = await self.wait()
+        if not self.end_recorded:
+            raise JournalUnavailable("it is over, and its end could not be recorded; the log says why")
+        return ended

@@ -7,10 +7,11 @@ import logging
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Literal, TypeVar
 
 from spectator.clock import Clock, first_of, timestamp
 from spectator.episodes.host.handle import EpisodeHandle
+from spectator.episodes.host.stop_requests import StopRequests
 from spectator.episodes.host.supervisor import Supervisor
 from spectator.episodes.record.derived import is_derived
 from spectator.episodes.record.view import unchanged, with_patch
@@ -49,10 +50,12 @@ class Recovered:
     Args:
         playing: Ids of those that are played on.
         interrupted: Ids of those that were ended.
+        stopped: Ids of those that were ended since they were to be stopped before.
     """
 
     playing: list[str] = field(default_factory=list)
     interrupted: list[str] = field(default_factory=list)
+    stopped: list[str] = field(default_factory=list)
 
 
 async def recover(
@@ -172,6 +175,8 @@ class Recovery:
 
     async def _look_at(self, summary: EpisodeSummary) -> None:
         left = await UnendedRecord.read(self._journal, summary)
+        if self._supervisor is not None and await self._stop(left, self._supervisor.stops):
+            return
         why = await self._play_on(left)
         if why is None:
             self.recovered.playing.append(summary.episode_id)
@@ -181,6 +186,18 @@ class Recovery:
         await self._journal.append([interrupted(left.first, left.last, self._clock, why)])
         logger.warning("episode %s was left without an end: interrupted: %s", summary.episode_id, why)
         self.recovered.interrupted.append(summary.episode_id)
+
+    async def _stop(self, left: UnendedRecord, stops: StopRequests) -> bool:
+        """End the episode as ``stopped``, if that was asked for and could not be recorded; whether it was."""
+        episode_id, detail = left.first.episode_id, stops.detail(left.first.episode_id)
+        if detail is None:
+            return False
+        await self._unless_leaving(left.check())
+        await self._journal.append([_end(left.first, left.last, self._clock, "stopped", detail)])
+        stops.forget(episode_id)
+        logger.warning("episode %s was to be stopped when the server went away: %s", episode_id, detail)
+        self.recovered.stopped.append(episode_id)
+        return True
 
     async def _play_on(self, left: UnendedRecord) -> str | None:
         """Why the episode cannot be played on; ``None`` when it is."""
@@ -229,7 +246,13 @@ def interrupted(started: Event, last: Event, clock: Clock, why: str) -> Recorded
         clock: Stamps it.
         why: In words.
     """
-    fact = core_fact(cut_short("interrupted", why, last.turn))
+    return _end(started, last, clock, "interrupted", why)
+
+
+def _end(
+    started: Event, last: Event, clock: Clock, reason: Literal["interrupted", "stopped"], why: str
+) -> RecordedEvent:
+    fact = core_fact(cut_short(reason, why, last.turn))
     draft = replace(
         last, seq=last.seq + 1, at=timestamp(clock.now()), type=fact.type, data=fact.data, patch={}
     )

@@ -13,6 +13,7 @@ from spectator.clock import Clock
 from spectator.episodes.host.external import ExternalDriver
 from spectator.episodes.host.handle import EpisodeHandle
 from spectator.episodes.host.preparing import prepare
+from spectator.episodes.host.stop_requests import StopRequests
 from spectator.episodes.record.opening import Left, Stream, open_stream
 from spectator.episodes.record.stream import TurnFacts
 from spectator.episodes.replay.fork import ForkRequest, fork_off
@@ -28,6 +29,7 @@ from spectator.errors import (
     EpisodeElsewhere,
     EpisodeNotFound,
     EpisodeOver,
+    JournalUnavailable,
 )
 from spectator.events import (
     EpisodeEnded,
@@ -61,6 +63,7 @@ class Supervisor:
         load: Finds worlds; the catalogue's own function when left out.
         ledger: What asking models may take; no limit when left out.
         open_stepper: Makes the stepper of each episode's environment.
+        stops: Remembers stops that cannot be recorded; until this process ends when left out.
     """
 
     def __init__(
@@ -79,12 +82,14 @@ class Supervisor:
         load: LoadWorld | None = None,
         ledger: SpendLedger | None = None,
         open_stepper: OpenStepper = on_a_thread,
+        stops: StopRequests | None = None,
     ) -> None:
         if slots < 1:
             raise ValueError(f"slots must be at least 1, not {slots}")
         self.slots = slots
         self.load = load
         self.open_stepper = open_stepper
+        self.stops = StopRequests() if stops is None else stops
         self._ledger = ledger or SpendLedger(Caps(), Caps(), clock)
         self._journal = journal
         self._bus = bus
@@ -280,12 +285,20 @@ class Supervisor:
         return episode
 
     async def stop(self, episode_id: str | None, *, by: str) -> EpisodeEnded:
-        """End an episode as ``stopped`` and wait for it.
+        """End an episode as ``stopped`` and wait until that is recorded.
 
         Raises:
             EpisodeNotFound: It does not run here.
+            JournalUnavailable: It is stopped, and that cannot be recorded now; it is as soon as it can be,
+                by the next process if it must.
         """
-        return await self.find(episode_id).end(EndRequest("stopped", f"stopped by {by}"))
+        episode, detail = self.find(episode_id), f"stopped by {by}"
+        try:
+            return await episode.end(EndRequest("stopped", detail))
+        except JournalUnavailable as error:
+            kept = await asyncio.to_thread(self.stops.note, episode.episode_id, detail)
+            after = "a restart ends it too" if kept else "a restart may play it on"
+            raise JournalUnavailable(f"{error}; {after}") from error
 
     async def pause(self, episode_id: str | None, *, by: str) -> EpisodeHandle:
         """Let an episode stand still.
@@ -382,6 +395,8 @@ class Supervisor:
             await episode.play(opening, attachments)
         finally:
             self._release(episode)
+            if episode.end_recorded:
+                self.stops.forget(episode.episode_id)
 
     def _release(self, episode: EpisodeHandle) -> None:
         for among in (self._running, self._external):

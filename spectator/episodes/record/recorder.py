@@ -101,8 +101,10 @@ class Recorder:
                 break
             except JournalUnavailable as error:
                 stood_s = self._clock.monotonic() - began
-                if not patient or self._closed or self._hurried.is_set() or stood_s >= limit_s:
+                hurried = self._hurried.is_set() and not last  # who asks for the end twice gives no end up
+                if not patient or self._closed or hurried or stood_s >= limit_s:
                     raise _given_up(error, stood_s) from error
+                self._hurried.clear()
                 self._stand_still(error)
             await first_of(self._clock.sleep(pause_s), self._hurried.wait())
             pause_s = min(2 * pause_s, LONGEST_PAUSE_S)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -54,7 +54,12 @@ def crashing_world(name: str) -> World:
 
 
 def play_run(
-    folder: Path, *, brain: Brain = wavering, model: Mapping[str, Any] | None = None, **changes: Any
+    folder: Path,
+    *,
+    brain: Brain = wavering,
+    model: Mapping[str, Any] | None = None,
+    load: Callable[[str], World] = crashing_world,
+    **changes: Any,
 ) -> None:
     """Play the run into ``folder``; ``model`` and ``changes`` change the request."""
     with endpoint(brain) as fake:
@@ -71,7 +76,7 @@ def play_run(
             folder,
             concurrency=4,
             clock=SystemClock(),
-            load=crashing_world,
+            load=load,
             rng=random.Random(1),
         )
         asyncio.run(run)

@@ -6,6 +6,7 @@ import asyncio
 import json
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,11 @@ import pytest
 from click.testing import CliRunner, Result
 from pyarrow import parquet
 
+from spectator.catalog import load_world
 from spectator.cli import main
 from spectator.cli.exporting import _columns
+from spectator.environments.base import World
+from spectator.environments.counting.environment import CountingEnvironment
 from spectator.journal.json_lines import BadLine, json_line, read_jsonl, write_jsonl
 from tests.llm.brains import Said, counter, read_situation
 from tests.rollouts.exported_run import GROUPS, SIZE, TURNS, fork_a_miscount, play_run
@@ -187,7 +191,7 @@ def test_a_fork_is_preferred_to_its_parent_where_it_does_better(run: Path, forke
     assert fork not in {one for group in rows(run, "groups") for one in group["episode_ids"]}
 
 
-def test_records_and_traces_are_of_episodes_with_a_verdict(
+def test_records_are_of_episodes_with_a_verdict_and_traces_of_all(
     run: Path, groups: list[dict[str, Any]], tmp_path: Path
 ) -> None:
     result = export(run, "episode-record")
@@ -202,7 +206,9 @@ def test_records_and_traces_are_of_episodes_with_a_verdict(
     alone = export(run, "traces")
     assert alone.exit_code == 2 and "folder" in alone.output
     assert export(run, "traces", "--out", str(tmp_path / "traces")).exit_code == 0
-    for path in (tmp_path / "traces").iterdir():
+    traces = list((tmp_path / "traces").iterdir())
+    assert {path.stem for path in traces} == {row["episode_id"] for row in rows(run, "messages")} > usable
+    for path in traces:
         session, *messages = [json.loads(line) for line in path.read_text().splitlines()]
         assert (session["type"], session["harness"], session["id"]) == ("session", "spectator", path.stem)
         assert {line["type"] for line in messages} == {"message"}
@@ -213,10 +219,24 @@ def test_records_and_traces_are_of_episodes_with_a_verdict(
         )
 
 
-def test_nothing_of_the_truth_is_in_any_other_form(run: Path) -> None:
-    assert rows(run, "truth") == []
+class HidingEnvironment(CountingEnvironment):
+    """Has something to hide."""
+
+    def truth(self) -> Mapping[str, Any]:
+        return {"hidden": "kept from everybody"}
+
+
+def test_nothing_of_the_truth_is_in_any_other_form(tmp_path: Path) -> None:
+    def hiding(name: str) -> World:
+        return replace(load_world(name), environment=HidingEnvironment)
+
+    play_run(tmp_path, load=hiding)
+    told = rows(tmp_path, "truth")
+    assert [row["truth"] for row in told] == [{"hidden": "kept from everybody"}] * GROUPS * SIZE
     for form in ROWS:
-        assert "truth" not in {name for row in rows(run, form) for name in row}
+        found = rows(tmp_path, form)
+        assert found and "truth" not in {name for row in found for name in row}
+        assert "kept from everybody" not in json.dumps(found)
 
 
 @pytest.mark.parametrize("form", ROWS)
@@ -323,7 +343,9 @@ def test_a_transcript_is_well_formed_however_it_was_played(
     calls = rows(tmp_path, "messages")
     assert sum(row["trainable"] for row in calls) == answers
     assert sum(row["reward"] or 0.0 for row in calls) == group["rewards"][0] == 1.0
-    assert all(row["loss_mask"] for row in rows(tmp_path, "tokens"))
+    tokens = rows(tmp_path, "tokens")
+    assert {row["calls_without_tokens"] for row in tokens} == {0}
+    assert sum(sum(row["loss_mask"]) for row in tokens) == sum(sum(row["mask"]) for row in calls) > 0
 
 
 def test_the_page_shows_how_to_read_them(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -332,4 +354,4 @@ def test_the_page_shows_how_to_read_them(run: Path, tmp_path: Path, monkeypatch:
     assert export(run, "groups", "--out", "groups.jsonl").exit_code == 0
     found: dict[str, Any] = {}
     exec(compile(snippet, str(PAGE), "exec"), found)
-    assert found["row"]["usable"] >= 0
+    assert found["row"] == rows(run, "groups")[-1]

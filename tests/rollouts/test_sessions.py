@@ -58,7 +58,7 @@ def test_a_run_from_python_and_its_steps(tmp_path: Path, capsys: pytest.CaptureF
     last = [step for step in steps if step.is_terminal]
     assert len(last) == 4 and all(step.cumulative_reward == step.step_reward == 1.0 for step in last)
     assert all(step.response and step.messages[0]["role"] == "system" for step in steps)
-    assert all(len(step.messages) <= 2 + 6 for step in steps), "message_cut"
+    assert max(len(step.messages) for step in steps) == 2 + 6 < 2 * len(steps) / 4, "message_cut"
 
 
 def test_a_loop_of_ones_own() -> None:

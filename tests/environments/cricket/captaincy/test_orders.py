@@ -71,9 +71,9 @@ def test_the_same_orders_play_the_same_balls_as_ball_by_ball(mode: str) -> None:
         return [fact for fact in told.facts if fact.type.removeprefix("cricket.") in kinds]
 
     for seed in range(4):
-        assert balls(play(seed, "heuristic", "cricsheet", decisions=mode)) == balls(
-            play(seed, "heuristic", "cricsheet")
-        )
+        by_orders = balls(play(seed, "heuristic", "cricsheet", decisions=mode))
+        assert len(by_orders) > 30
+        assert by_orders == balls(play(seed, "heuristic", "cricsheet"))
 
 
 def test_schemas_of_orders_are_valid_and_accept_what_captains_send() -> None:

@@ -67,12 +67,13 @@ def test_it_bowls_where_the_batter_is_weak() -> None:
 
 
 def test_it_elects_by_the_evening() -> None:
+    elected: dict[str, set[str]] = {}
     for seed in range(12):
         _, observation = begin(seed)
-        wanted = {"dew": "field", "wearing": "bat"}.get(observation.content["conditions"]["evening"])
         told = play(seed, "planner", "planner", max_overs=1)
-        if wanted is not None:
-            assert told.of("toss_made")[0]["elected"] == wanted
+        evening = observation.content["conditions"]["evening"]
+        elected.setdefault(evening, set()).add(told.of("toss_made")[0]["elected"])
+    assert (elected["dew"], elected["wearing"]) == ({"field"}, {"bat"})
 
 
 def _drawn(observation: Observation) -> Any:

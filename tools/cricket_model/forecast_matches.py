@@ -1,0 +1,163 @@
+"""Plays matches of the engine and asks the page's forecast on the way: what it said, and what came of it."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from spectator.environments.base import derive_seed
+from spectator.environments.cricket.ball.sampler import BallModel
+from spectator.environments.cricket.forecast.pitch_reading import PitchReading
+from spectator.environments.cricket.match.engine import Match, load_model
+from spectator.environments.cricket.match.forecasting import forecast_data
+from spectator.environments.cricket.simulate import open_match, play_out, send_in_next
+
+SEED: Final = 20_27
+OVERS: Final = 20
+"""Length of the matches that chances are followed through."""
+
+
+class Miss(NamedTuple):
+    """Forecast less outcome of one match.
+
+    Args:
+        total: Of the first innings, in runs.
+        start: Of the first side's chance.
+        chase: Of the second side's, when its innings begins.
+    """
+
+    total: float
+    start: float
+    chase: float
+
+
+class Change(NamedTuple):
+    """What one ball did to the chance of the side batting first.
+
+    Args:
+        innings: Of the ball.
+        by: How far the chance moved.
+    """
+
+    innings: int
+    by: float
+
+
+class ChaseState(NamedTuple):
+    """One ball of a chase.
+
+    Args:
+        balls_left: Valid balls left.
+        lost: Wickets lost.
+        needed: Runs wanted.
+        chance: By the forecast.
+        won: What came of it: 1, 0, or half of a tie.
+    """
+
+    balls_left: int
+    lost: int
+    needed: int
+    chance: float
+    won: float
+
+
+class _WatchedMatch:
+    """A match of two innings, and the forecast that its page shows.
+
+    Args:
+        overs: Overs of an innings.
+        seed: Its seed.
+        futures: How many futures a forecast plays.
+        model: The ball model.
+    """
+
+    def __init__(self, overs: int, seed: int, futures: int, model: BallModel | None = None) -> None:
+        self.match: Match = open_match(overs, seed, model=model, super_over=False)
+        self._reading = PitchReading(self.match.model)
+        self._futures = futures
+        self._rng = random.Random(derive_seed(seed, "forecast"))
+
+    def balls(self) -> Iterator[int]:
+        """Play on; the number of the innings in progress after every ball."""
+        for played in play_out(self.match):
+            self._reading.saw(played.innings, played.delivered)
+            yield self.match.number
+
+    def first_innings(self) -> None:
+        """Play the first innings, and send in the openers of the chase."""
+        for _ in self.balls():
+            if self.match.current.closed:
+                break
+        self.match.close_innings()
+        self.openers()
+
+    def openers(self) -> None:
+        """Send in the first two."""
+        send_in_next(self.match)
+        send_in_next(self.match)
+
+    def told(self) -> tuple[float, float]:
+        """Chance of the side batting first, and mean total of the innings in progress, or about to begin."""
+        if self.match.awaited == "innings":
+            self.match.close_innings()
+        data = forecast_data(self.match, self._futures, self._rng.getrandbits(32), self._reading)
+        assert data is not None
+        return data[self.match.batting[0]], data["total"]
+
+    def rest(self) -> float:
+        """Play to the end; 1 when the side batting first has won, 0, or half of a tie."""
+        for _ in self.balls():
+            pass
+        result = self.match.result
+        assert result is not None
+        return 0.5 if result.winner is None else float(result.winner == self.match.batting[0])
+
+
+def misses(overs: int, level: str | float, profile: str, matches: int, futures: int) -> Iterator[Miss]:
+    """Forecast less outcome of many matches, each of its own seed."""
+    model = load_model(profile, level)
+    for number in range(matches):
+        seed = derive_seed(SEED, "before", overs, str(level), profile, number)
+        watched = _WatchedMatch(overs, seed, futures, model)
+        watched.openers()
+        start, total = watched.told()
+        watched.first_innings()
+        chase, _ = watched.told()
+        won = watched.rest()
+        yield Miss(total - watched.match.innings[0].runs, start - won, won - chase)
+
+
+def changes(matches: int, futures: int) -> Iterator[list[Change]]:
+    """What one ball of each innings, drawn before it, did to the chance; a match may be over before."""
+    for number in range(matches):
+        seed = derive_seed(SEED, "ball", number)
+        watched, draw = _WatchedMatch(OVERS, seed, futures), random.Random(seed)
+        drawn = {innings: draw.randrange(6 * OVERS) for innings in (1, 2)}
+        found: list[Change] = []
+        before: tuple[int, float] | None = None
+        watched.openers()
+        for innings in watched.balls():
+            if before is not None:
+                found.append(Change(before[0], watched.told()[0] - before[1]))
+                before = None
+            current = watched.match.current
+            if innings in drawn and current.balls >= drawn[innings] and not current.closed:
+                before = innings, watched.told()[0]
+                del drawn[innings]
+        yield found
+
+
+def chases(matches: int, futures: int) -> Iterator[ChaseState]:
+    """One ball, drawn at random, of the chase of each match that lasts so long."""
+    for number in range(matches):
+        seed = derive_seed(SEED, "chase", number)
+        watched, at = _WatchedMatch(OVERS, seed, futures), random.Random(seed).randrange(110)
+        watched.first_innings()
+        for _ in watched.balls():
+            innings = watched.match.current
+            if innings.balls >= at and innings.needed is not None and not innings.closed:
+                first, _ = watched.told()
+                state = innings.balls_left, innings.wickets, innings.needed
+                yield ChaseState(*state, round(1.0 - first, 4), 1.0 - watched.rest())
+                break

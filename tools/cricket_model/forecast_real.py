@@ -1,0 +1,146 @@
+"""Real chases of 2008 to 2017, to which neither the ball model nor the logistic was fitted, at their start.
+
+The tables hold how many chases of each range of targets were won: from 2008 on, and from 2018 on. The
+difference is of matches of their own. Nothing is told of the sides or of the first innings but its total, so
+the forecast is the mean over drawn sides, and reads the day from the total alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from spectator.environments.cricket.ball.sampler import BallModel
+from spectator.environments.cricket.forecast.bowling_plan import BowlingAttack
+from spectator.environments.cricket.forecast.monte_carlo import ForecastState, forecast
+from spectator.environments.cricket.forecast.pitch_reading import Expected
+from spectator.environments.cricket.forecast.resources import chase_chance
+from spectator.environments.cricket.people.squads import Squad, draw_fixture
+from spectator.environments.cricket.simulate import open_match, play_out
+from tools.cricket_model.fitting.counts import read_rows
+from tools.cricket_model.forecast_scores import ScoreGap, brier, compare, log_loss
+
+BALLS: Final = 120
+LOWEST: Final = 85
+HIGHEST: Final = 250
+"""Targets beyond these are too few to matter; the open ranges of the table end here."""
+FIXTURES: Final = 40
+READ_INNINGS: Final = 3000
+SEED: Final = 4000
+
+
+class RealChases(NamedTuple):
+    """Real chases of a range of targets.
+
+    Args:
+        low: Smallest target.
+        high: Largest.
+        matches: How many.
+        won: How many of them were won; a tie is half.
+        forecast: Chance by the forecast.
+        logistic: Chance by the logistic of `win_prob_model.json`.
+    """
+
+    low: int
+    high: int
+    matches: int
+    won: float
+    forecast: float
+    logistic: float
+
+
+def real_chases(futures: int, drawn: int = FIXTURES, innings: int = READ_INNINGS) -> list[RealChases]:
+    """Every range of targets, with both forecasters' chances at its middle.
+
+    Args:
+        futures: How many futures of each chase.
+        drawn: How many pairs of sides stand for the unknown ones.
+        innings: How many first innings say what a total tells of the day.
+    """
+    says, rng = _TotalReading(innings), np.random.default_rng(SEED)
+    fixtures = [draw_fixture(SEED + number) for number in range(drawn)]
+    found = []
+    for low, high, matches, won in _between_samples():
+        target = round((max(LOWEST, low) + min(HIGHEST, high)) / 2)
+        expected = says.expected(target - 1)
+        starts = (_start(home, away, target, expected) for home, away in fixtures)
+        chance = float(np.mean([forecast(start, futures, rng).p_win for start in starts]))
+        found.append(RealChases(low, high, matches, won, chance, chase_chance(BALLS, 0, target)))
+    return found
+
+
+def compare_real(rows: list[RealChases]) -> tuple[ScoreGap, ScoreGap]:
+    """Brier score and log loss of forecast and logistic over the single matches."""
+    won = np.concatenate([_outcomes(row) for row in rows])
+    ours, theirs = (
+        np.repeat([getattr(row, name) for row in rows], [row.matches for row in rows])
+        for name in ("forecast", "logistic")
+    )
+    return (
+        compare(brier(ours, won), brier(theirs, won)),
+        compare(log_loss(ours, won), log_loss(theirs, won)),
+    )
+
+
+def _outcomes(row: RealChases) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    """The matches of a range one by one; no more ties than the sum needs."""
+    whole, tied = divmod(row.won, 1.0)
+    outcomes = np.zeros(row.matches)
+    outcomes[: int(whole)] = 1.0
+    if tied:
+        outcomes[int(whole)] = tied
+    return outcomes
+
+
+def _between_samples() -> Iterator[tuple[int, int, int, float]]:
+    """Range of targets, matches, and matches won, of those that only the longer sample has."""
+    counts: dict[tuple[int, int], list[float]] = {}
+    for row in read_rows("chase_by_target.csv"):
+        sign = -1 if row["sample"] == "train_2018on" else 1
+        matches, share = int(row["matches"]), float(row["chase_win_rate"])
+        sums = counts.setdefault((int(row["target_from"]), int(row["target_to"])), [0.0, 0.0])
+        sums[0] += sign * matches
+        sums[1] += sign * round(2.0 * share * matches) / 2.0
+    for (low, high), (played, won) in sorted(counts.items()):
+        yield low, high, round(played), won
+
+
+class _TotalReading:
+    """What a first innings' total alone says of the chase's effect: least squares over matches of the engine.
+
+    Args:
+        innings: How many first innings are played.
+    """
+
+    def __init__(self, innings: int) -> None:
+        totals, effects = [], []
+        for number in range(innings):
+            match = open_match(BALLS // 6, SEED + number)
+            for _ in play_out(match):
+                if match.current.closed:
+                    break
+            totals.append(match.innings[0].runs)
+            effects.append(match.effects.of(1))
+        match_sd, innings_sd = BallModel.load().tables.effect_sd
+        spread = match_sd**2 + innings_sd**2
+        self._mean = float(np.mean(totals))
+        slope = float(np.polyfit(np.array(totals) - self._mean, effects, 1)[0])
+        self._slope = slope * match_sd**2 / spread
+        self._sd = float(np.sqrt(spread - self._slope**2 * np.var(totals)))
+
+    def expected(self, total: int) -> Expected:
+        """The effect of the chase of a total."""
+        return Expected(self._slope * (total - self._mean), self._sd)
+
+
+def _start(home: Squad, away: Squad, target: int, expected: Expected) -> ForecastState:
+    """A chase before its first ball, ``home`` batting."""
+    attack = BowlingAttack.of(away.players, BALLS // 6, 4)
+    return ForecastState(
+        innings_balls=BALLS, powerplay_balls=36, balls=0, runs=0, wickets=0, target=target, striker=0,
+        striker_balls=0, partner=1, partner_balls=0, to_come=tuple(range(2, 11)), batting=home.players,
+        bowling=away.players, bowler=None, overs_left=tuple(attack.left), attack=attack, second=True,
+        effect_mean=expected.mean, effect_sd=expected.sd,
+    )  # fmt: skip

@@ -1,0 +1,106 @@
+"""Scores of chances against what happened, and the six-parameter logistic that a forecast must beat."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spectator.environments.cricket.forecast.resources import runs_to_come
+from tools.cricket_model.forecast_matches import ChaseState
+
+Floats = NDArray[np.float64]
+
+DRAWS: Final = 4000
+RESAMPLING_SEED: Final = 1
+FOLDS: Final = 2
+LEAST: Final = 0.001
+"""Chances nearer to 0 or 1 count as this near in the log loss: a thousand futures know no better."""
+
+
+class ScoreGap(NamedTuple):
+    """Mean scores of two forecasters of the same matches, lower is better.
+
+    Args:
+        ours: Of the forecast.
+        theirs: Of the other.
+        low: Lower end of the 95 % interval of the difference, by resampling matches.
+        high: Its upper end.
+    """
+
+    ours: float
+    theirs: float
+    low: float
+    high: float
+
+
+def brier(chance: Floats, won: Floats) -> Floats:
+    """Squared error of every chance."""
+    return np.asarray((chance - won) ** 2)
+
+
+def log_loss(chance: Floats, won: Floats) -> Floats:
+    """Log loss of every chance, in nats."""
+    sure = np.clip(chance, LEAST, 1.0 - LEAST)
+    return np.asarray(-won * np.log(sure) - (1.0 - won) * np.log(1.0 - sure))
+
+
+def compare(ours: Floats, theirs: Floats) -> ScoreGap:
+    """Means of two scores of the same matches, one a match, with a bootstrap over matches.
+
+    >>> same = np.array([0.1, 0.2])
+    >>> tuple(compare(same, same)[2:])
+    (0.0, 0.0)
+    """
+    difference = ours - theirs
+    rng = np.random.default_rng(RESAMPLING_SEED)
+    means = [float(rng.choice(difference, len(difference)).mean()) for _ in range(DRAWS)]
+    low, high = (float(end) for end in np.percentile(means, (2.5, 97.5)))
+    return ScoreGap(float(ours.mean()), float(theirs.mean()), low, high)
+
+
+def against_logistic(states: Sequence[ChaseState]) -> tuple[ScoreGap, ScoreGap]:
+    """Brier score and log loss of the forecast and of a logistic, one state a match.
+
+    The logistic that judges a match is fitted to the other half of the matches only.
+    """
+    won = np.array([at.won for at in states])
+    ours = np.array([at.chance for at in states])
+    theirs = np.empty(len(states))
+    for fold in range(FOLDS):
+        rest = [at for number, at in enumerate(states) if number % FOLDS != fold]
+        theirs[fold::FOLDS] = chances(states[fold::FOLDS], fit_logistic(rest))
+    return (
+        compare(brier(ours, won), brier(theirs, won)),
+        compare(log_loss(ours, won), log_loss(theirs, won)),
+    )
+
+
+def chances(states: Sequence[ChaseState], beta: Floats) -> Floats:
+    """Chance of every state by a logistic."""
+    return np.asarray(1.0 / (1.0 + np.exp(-np.clip(_features(states) @ beta, -30, 30))))
+
+
+def fit_logistic(states: Sequence[ChaseState]) -> Floats:
+    """Weights of the six terms, by Newton's method with a small ridge."""
+    x, y = _features(states), np.array([at.won for at in states])
+    beta = np.zeros(x.shape[1])
+    for _ in range(30):
+        p = 1.0 / (1.0 + np.exp(-np.clip(x @ beta, -30, 30)))
+        hessian = (x * (p * (1 - p))[:, None]).T @ x + 0.01 * np.eye(len(beta))
+        beta += np.linalg.solve(hessian, x.T @ (y - p) - 0.01 * beta)
+    return np.asarray(beta)
+
+
+def _features(states: Sequence[ChaseState]) -> Floats:
+    """The six terms of the reference logistic (see `chase_chance`)."""
+    rows = []
+    for at in states:
+        overs = at.balls_left / 6.0
+        z = (runs_to_come(at.balls_left, at.lost) - at.needed) / math.sqrt(max(4.0, 9.0 * overs))
+        h, v = (10 - at.lost) / 10.0, overs / 20.0
+        rows.append((1.0, z, math.copysign(z * z / 10.0, z), h, v, h * v))
+    return np.array(rows)

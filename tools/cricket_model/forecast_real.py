@@ -21,6 +21,7 @@ from spectator.environments.cricket.people.squads import Squad, draw_fixture
 from spectator.environments.cricket.simulate import open_match, play_out
 from tools.cricket_model.fitting.counts import read_rows
 from tools.cricket_model.forecast_scores import ScoreGap, brier, compare, log_loss
+from tools.cricket_model.realism_report import SEEN_CELL, chances
 
 BALLS: Final = 120
 LOWEST: Final = 85
@@ -82,6 +83,24 @@ def compare_real(rows: list[RealChases]) -> tuple[ScoreGap, ScoreGap]:
         compare(brier(ours, won), brier(theirs, won)),
         compare(log_loss(ours, won), log_loss(theirs, won)),
     )
+
+
+def under_way(futures: int) -> tuple[float, float]:
+    """Brier scores of forecast and logistic over the cells of `win_prob_cells.csv`, chases under way.
+
+    Their states cannot be split by match, and the logistic was fitted to some of the matches they are of.
+    """
+    rows = [row for row in read_rows("win_prob_cells.csv") if int(row["n_states"]) >= SEEN_CELL]
+    sums, states = [0.0, 0.0], 0
+    for row, (ours, won, n) in zip(rows, chances(futures, 1), strict=True):
+        balls, wickets, needed = (
+            round((int(row[f"{name}_from"]) + int(row[f"{name}_to"])) / 2)
+            for name in ("balls_left", "wickets_in_hand", "runs_required")
+        )
+        states += n
+        for at, chance in enumerate((ours, chase_chance(balls, 10 - wickets, needed))):
+            sums[at] += n * (won * (1.0 - chance) ** 2 + (1.0 - won) * chance**2)
+    return sums[0] / states, sums[1] / states
 
 
 def _outcomes(row: RealChases) -> np.ndarray[tuple[int], np.dtype[np.float64]]:

@@ -15,7 +15,7 @@ from statistics import fmean, stdev
 from typing import Final
 
 from tools.cricket_model.forecast_matches import Change, ChaseState, Miss, changes, chases, misses
-from tools.cricket_model.forecast_real import RealChases, compare_real, real_chases
+from tools.cricket_model.forecast_real import RealChases, compare_real, real_chases, under_way
 from tools.cricket_model.forecast_scores import ScoreGap, against_logistic
 from tools.cricket_model.realism_report import calibration
 
@@ -93,6 +93,10 @@ def _real(rows: list[RealChases]) -> dict[str, str]:
     }
 
 
+def _cells(scores: tuple[float, float]) -> dict[str, str]:
+    return {"cells_ours": f"{scores[0]:.4f}", "cells_theirs": f"{scores[1]:.4f}"}
+
+
 def page(matches: int, futures: int) -> str:
     """The report.
 
@@ -102,7 +106,7 @@ def page(matches: int, futures: int) -> str:
     """
     figures = {
         "matches": str(matches), "futures": f"{futures:,}", "fewer": str(futures // 10),
-        **_real(real_chases(futures // 5)),
+        **_real(real_chases(futures // 5)), **_cells(under_way(futures)),
         **_ball_to_ball(changes(matches, futures)),
         **_drawn(list(chases(4 * matches, futures))),
         **_before(matches, futures // 10),

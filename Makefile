@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := -m pip install --quiet --disable-pip-version-check --no-compile
 
-.PHONY: install run test check format openenv-venv edges-venv ray-venv bench clean
+.PHONY: install run test check format openenv-venv edges-venv ray-venv days bench clean
 
 # All that development needs. `make run` makes do with less, so that a first page is soon there.
 install: $(VENV)/.test
@@ -40,6 +40,25 @@ ray-venv: .venv-ray/.installed
 	.venv-ray/bin/python $(PIP) --editable '.[ray]'
 	touch $@
 
+# Simulated days of a server, under schedules that a seed decides. The simulator needs Python 3.12, so this is a job of
+# its own, which says why where there is none. DAYS=10000 is the extended run.
+DAYS ?= 480
+PYTHON_3_12 ?= $(shell for python in python3.14 python3.13 python3.12 $(PYTHON) $(HOME)/.pyenv/versions/3.1[2-9].*/bin/python; do \
+  $$python -c 'import sys; sys.exit(sys.version_info < (3, 12))' 2>/dev/null && echo $$python && break; done)
+
+ifeq ($(PYTHON_3_12),)
+days:
+	@echo 'skipped: the simulated days need Python 3.12 or newer: apt-get install python3.12 python3.12-venv, or set PYTHON_3_12='
+else
+days: .venv-days/.installed
+	.venv-days/bin/python -m tests.simulated $(DAYS)
+endif
+
+.venv-days/.installed: pyproject.toml
+	test -x .venv-days/bin/python || $(PYTHON_3_12) -m venv .venv-days
+	.venv-days/bin/python $(PIP) --editable '.[simulation]'
+	touch $@
+
 # Both ends of the ranges of uvicorn and websockets, whose private names viewers' connections use.
 edges-venv: .venv-edges/.installed
 
@@ -67,4 +86,4 @@ bench: install
 	$(BIN)/python -m benchmarks
 
 clean:
-	rm -rf $(VENV) .venv-openenv .venv-edges .venv-ray build *.egg-info
+	rm -rf $(VENV) .venv-openenv .venv-edges .venv-ray .venv-days build *.egg-info

@@ -1,0 +1,283 @@
+"""A day of a server under a scheduler that decides every interleaving: started, used, cut off, started again.
+
+:func:`live` is one such day. Clients start, pause, resume and stop episodes while viewers follow them; writes
+fail; the power goes at one of them; the next process recovers from what is on the disk and plays to the end.
+At the end of the day :func:`judge` holds what is recorded against what everybody was told.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from itertools import count
+from pathlib import Path
+from random import Random
+from typing import Final
+from unittest.mock import patch
+
+from simloom import World as Universe
+
+from spectator.bus.base import Overflow
+from spectator.bus.memory import MemoryBus
+from spectator.episodes.host.recovery import recover
+from spectator.episodes.host.supervisor import Supervisor
+from spectator.episodes.record.reader import ViewReader
+from spectator.episodes.replay.restore import rebuild
+from spectator.episodes.replay.verify import verify
+from spectator.episodes.run.limits import EpisodeLimits
+from spectator.episodes.run.pacing import Pace
+from spectator.episodes.run.plan import EpisodeRequest
+from spectator.errors import EpisodeError
+from spectator.events import RecordedEvent, View
+from spectator.steppers.opening import inline
+from tests.simulated.disk import Faults, SimulatedJournal
+
+TURNS: Final = 5
+"""Turns of an episode."""
+
+WRITES: Final = 24
+"""Writes of a day that may fail or be the last; most days have fewer."""
+
+VIEWERS: Final = 2
+MEDDLERS: Final = 2
+"""Of each episode."""
+
+A_WHILE_S: Final = 600.0
+"""Simulated seconds after which somebody waits in vain."""
+
+DAWN: Final = datetime(2026, 11, 21, 5, 0, tzinfo=UTC)
+
+
+class SimulatedClock:
+    """The time of the simulated event loop."""
+
+    def now(self) -> datetime:
+        """The wall clock."""
+        return DAWN + timedelta(seconds=self.monotonic())
+
+    def monotonic(self) -> float:
+        """Seconds since the universe began."""
+        return asyncio.get_running_loop().time()
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait in simulated time."""
+        await asyncio.sleep(seconds)
+
+
+@dataclass(frozen=True)
+class Script:
+    """What a day is made of.
+
+    Args:
+        episodes: How many are asked for.
+        failing: Writes of the first process that the disk refuses.
+        cut_at: The write at which its power goes; 0 for none.
+        cut_after: Whether that write reaches the disk.
+        patience_s: Seconds that an episode waits for a journal that cannot be written.
+    """
+
+    episodes: int = 2
+    failing: range = range(0)
+    cut_at: int = 0
+    cut_after: bool = False
+    patience_s: float = 5.0
+
+
+@dataclass
+class Told:
+    """What clients and viewers were told, which no death takes back.
+
+    Args:
+        started: Episodes whose start was acknowledged, with their view.
+        stopped: Episodes whose stop was acknowledged.
+        seen: What was shown, by episode and viewer.
+    """
+
+    started: dict[str, str] = field(default_factory=dict)
+    stopped: set[str] = field(default_factory=set)
+    seen: dict[tuple[str, int], list[RecordedEvent]] = field(default_factory=dict)
+
+
+@dataclass
+class Process:
+    """One life of the server."""
+
+    journal: SimulatedJournal
+    supervisor: Supervisor
+    ready: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def at_rest(self, tasks: Sequence[asyncio.Task[None]]) -> bool:
+        """Whether ``tasks`` are over and nothing is played any more."""
+        return all(one.done() for one in tasks) and not self.supervisor.running()
+
+
+async def live(universe: Universe, script: Script, blank: Path, folder: Path) -> tuple[Told, Path]:
+    """One day.
+
+    Args:
+        universe: Where it happens.
+        script: What happens.
+        blank: An empty journal, which is copied.
+        folder: Where its own lies.
+    """
+    path = folder / "journal.db"
+    shutil.copy(blank, path)
+    told, tape = Told(), Random(random.getrandbits(32))
+    faults = Faults(script.failing, script.cut_at, script.cut_after)
+    first = await _process(universe, "first", path, faults, script, recovering=False)
+    host = universe.host("first")
+    faults.cut = host.crash
+    clients = [host.spawn(partial(_client, first, told, tape, number)) for number in range(script.episodes)]
+    await universe.until(lambda: faults.dead or first.at_rest(clients), timeout=A_WHILE_S, poll=0.5)
+    host.crash()
+    first.journal.drop()
+    second = await _process(universe, "second", path, Faults(), script, recovering=True)
+    await universe.until(second.ready.is_set, timeout=A_WHILE_S, poll=0.5)
+    host = universe.host("second")
+    for one in told.started:  # whoever paused it went with the process that was told
+        host.spawn(partial(_resume, second, one))
+    viewers = [
+        host.spawn(partial(_follow, second, told, one, viewer))
+        for one in told.started
+        for viewer in range(VIEWERS)
+    ]
+    await universe.until(lambda: second.at_rest(viewers), timeout=A_WHILE_S, poll=0.5)
+    for viewer in viewers:
+        viewer.result()
+    judging = host.spawn(partial(judge, second, told))
+    await judging
+    unhandled = asyncio.get_running_loop().unhandled_exceptions  # type: ignore[attr-defined]
+    assert not unhandled, unhandled
+    host.crash()
+    second.journal.drop()
+    return told, path
+
+
+async def _process(
+    universe: Universe, name: str, path: Path, faults: Faults, script: Script, *, recovering: bool
+) -> Process:
+    made: asyncio.Future[Process] = asyncio.get_running_loop().create_future()
+
+    async def main() -> None:
+        journal = SimulatedJournal.at(path, faults)
+        numbers = count(1)
+        async with asyncio.TaskGroup() as tasks:
+            supervisor = Supervisor(
+                journal=journal, bus=MemoryBus(), clock=SimulatedClock(), tasks=tasks, slots=8,
+                limits=EpisodeLimits(), new_id=lambda: f"ep-{name}-{next(numbers):02d}",
+                new_epoch=lambda: "e", draw_seed=lambda: 7, patience_s=script.patience_s,
+                open_stepper=inline,
+            )  # fmt: skip
+            process = Process(journal, supervisor)
+            made.set_result(process)
+            if recovering:
+                with patch("spectator.episodes.host.recovery.rebuild", partial(rebuild, open_stepper=inline)):
+                    await recover(journal, SimulatedClock(), supervisor)
+            process.ready.set()
+            await asyncio.Event().wait()
+
+    universe.host(name).spawn(main)
+    return await made
+
+
+async def _client(process: Process, told: Told, tape: Random, number: int) -> None:
+    """Starts one episode, which several watch and meddle with."""
+    views: tuple[View, ...] = ("live", "derived")
+    view = tape.choice(views)
+    pace = tape.choice((Pace.MAX, Pace.BROADCAST, Pace.FAST))
+    wanted = EpisodeRequest("counting", seed=number, pace=pace, options={"turns": TURNS}, view=view)
+    try:
+        episode = await process.supervisor.start(wanted)
+    except EpisodeError:
+        return
+    told.started[episode.episode_id] = view
+    async with asyncio.TaskGroup() as others:
+        for viewer in range(VIEWERS):
+            late_s = viewer * tape.choice((0, 0.01, 1, 4))
+            others.create_task(_follow(process, told, episode.episode_id, viewer, late_s))
+        for _ in range(MEDDLERS):
+            act, late_s = (
+                tape.choice(("pause", "pause", "pace", "stop", "nothing")),
+                tape.choice((0, 0.01, 1, 3)),
+            )
+            others.create_task(_meddle(process, told, act, late_s, episode.episode_id))
+
+
+async def _meddle(process: Process, told: Told, act: str, late_s: float, episode_id: str) -> None:
+    await asyncio.sleep(late_s)
+    try:
+        if act == "pause":
+            await process.supervisor.pause(episode_id, by="a client")
+            await asyncio.sleep(0.3)
+            await _resume(process, episode_id)
+        elif act == "pace":
+            await process.supervisor.set_pace(episode_id, Pace.MAX, by="a client")
+        elif act == "stop":
+            ended = await process.supervisor.stop(episode_id, by="a client")
+            if ended.reason == "stopped":
+                told.stopped.add(episode_id)
+    except EpisodeError:
+        return
+
+
+async def _resume(process: Process, episode_id: str) -> None:
+    """Let an episode go on, as often as it takes: the disk may refuse it."""
+    while (episode := process.supervisor.live(episode_id)) is not None and episode.paused:
+        try:
+            await episode.resume("a client")
+        except EpisodeError:
+            await asyncio.sleep(1)
+
+
+async def _follow(process: Process, told: Told, episode_id: str, viewer: int, late_s: float = 0.0) -> None:
+    """A viewer: reads what it has not seen, then listens."""
+    await asyncio.sleep(late_s)
+    seen = told.seen.setdefault((episode_id, viewer), [])
+    live, reader = process.supervisor.live(episode_id), ViewReader(process.journal)
+    if live is None:
+        seen += await reader.read(episode_id, after_seq=len(seen))
+        return
+    await live.open()
+    head, subscription = live.head_seq, live.subscribe(Overflow.CLOSE, capacity=10_000)
+    if head > len(seen):
+        seen += await reader.read(episode_id, after_seq=len(seen), limit=head - len(seen))
+    async for batch in subscription:
+        seen += batch
+
+
+async def judge(process: Process, told: Told) -> None:
+    """Hold the record against what was told.
+
+    Raises:
+        AssertionError: They disagree.
+    """
+    journal = process.journal
+    assert not process.supervisor.running(), "no slot leaks"
+    for episode_id, view in told.started.items():
+        recorded = await journal.read(episode_id)
+        assert recorded, f"{episode_id} was acknowledged and is not there"
+        assert [one.seq for one in recorded] == list(range(1, len(recorded) + 1))
+        kinds = [one.type for one in recorded]
+        assert kinds.count("episode.started") == kinds.count("episode.ended") == 1, (view, kinds)
+        assert kinds[-1] == "episode.ended"
+        assert await verify(journal.stream(episode_id)) == []
+        reason = recorded[-1].event.data["reason"]
+        if episode_id in told.stopped:
+            assert reason == "stopped", f"{episode_id} was said to be stopped, and is {reason}"
+        turns = [one.event.turn for one in recorded if one.type == "step.taken"]
+        assert turns == list(range(1, len(turns) + 1)), (
+            f"a step is lost or doubled: {[(one.seq, one.type, one.event.turn) for one in recorded]}"
+        )
+        if reason == "finished":
+            assert len(turns) == TURNS
+        shown = await ViewReader(journal).read(episode_id)
+        for viewer in range(VIEWERS):
+            seen = [one.text for one in told.seen[episode_id, viewer]]
+            recorded_too = [one.text for one in shown[: len(seen)]]
+            assert seen == recorded_too, f"viewer {viewer} of {episode_id} was shown what is not recorded"
+            assert len(seen) == len(shown), f"viewer {viewer} of {episode_id} missed some"

@@ -1,0 +1,139 @@
+"""Faults planted in the concurrent parts, one at a time: ``python -m tests.simulated.mutants [DAYS]``.
+
+Each is a copy of the package with one line changed. The simulated days have to notice: a mutant that lives
+tells of something that they do not look at.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
+
+ROOT: Final = Path(__file__).parents[2]
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    """One planted fault.
+
+    Args:
+        where: File, under ``spectator/``.
+        was: What stands there, once.
+        now: What stands there instead.
+    """
+
+    where: str
+    was: str
+    now: str
+
+
+STREAM, DERIVED = "episodes/record/stream.py", "episodes/record/derived_stream.py"
+RECORDER, WRITER = "episodes/record/recorder.py", "journal/stores/writer.py"
+HANDLE, SUPERVISOR = "episodes/host/handle.py", "episodes/host/supervisor.py"
+DRIVER, RESTORE = "episodes/run/driver.py", "episodes/replay/restore.py"
+RECOVERY, BUS = "episodes/host/recovery.py", "bus/memory.py"
+
+MUTANTS: Final = (
+    Mutant(
+        STREAM,
+        "        async with self._order:\n            if self.ended:",
+        "        if True:\n            if self.ended:",
+    ),
+    Mutant(STREAM, "await asyncio.shield(\n", "await (\n"),
+    Mutant(
+        STREAM,
+        "        self.state, self.head_seq, self.ended = view.state, view.seq, ends\n        self._bus",
+        "        self._bus",
+    ),
+    Mutant(
+        STREAM, "            if self.head_seq == 0 and facts", "            if self.head_seq < 0 and facts"
+    ),
+    Mutant(DERIVED, "(beginning := self._begin_view()) and", "(beginning := []) and"),
+    Mutant(DERIVED, "        async with self._showing:", "        if True:"),
+    Mutant(DERIVED, "            del self._pending[: len(steps)]", "            self._pending.clear()"),
+    Mutant(DERIVED, "            await self._publish(events)\n", ""),
+    Mutant(
+        DERIVED,
+        "            await asyncio.shield(self._start_recording())\n            self._raise_failure()",
+        "            self._start_recording()\n            break",
+    ),
+    Mutant(RECORDER, "        self._hurried.clear()\n", ""),
+    Mutant(RECORDER, "math.inf if last and self._patience_s > 0 else self._patience_s", "0.0"),
+    Mutant(RECORDER, "if not patient or self._closed", "if self._closed"),
+    Mutant(
+        WRITER,
+        "            self._heads.pop(group[0].events[0].episode_id, None)\n",
+        "            self._heads.update(heads)\n",
+    ),
+    Mutant(
+        WRITER,
+        "            if len(group) > 1:\n                for append",
+        "            if len(group) > 256:\n                for append",
+    ),
+    Mutant(WRITER, '        if seq <= last:\n            raise _Taken(f"the last one is {last}")\n', ""),
+    Mutant(
+        WRITER,
+        "        for append in group:\n            answer(append.done, None, error)",
+        "        answer(group[0].done, None, error)",
+    ),
+    Mutant(
+        HANDLE,
+        "                except EpisodeError:\n                    self._hold(False)\n",
+        "                except EpisodeError:\n",
+    ),
+    Mutant(
+        HANDLE,
+        "await self._stream.emit(self.turn, [resumed], patient=False)\n                self._hold(False)",
+        "self._hold(False)",
+    ),
+    Mutant(
+        HANDLE,
+        "            self._started.set_exception(error)\n            await self._driver.let_go()",
+        "            await self._driver.let_go()",
+    ),
+    Mutant(DRIVER, "        self._turn += 1\n", "        self._turn += self._control.held + 1\n"),
+    Mutant(RESTORE, "replay.refusals, turn, replay.total", "replay.refusals, turn + 1, replay.total"),
+    Mutant(
+        BUS,
+        "            self._waiting.clear()\n                yield batch",
+        "            yield batch\n                self._waiting.clear()",
+    ),
+)
+
+
+def dies(mutant: Mutant, days: int) -> bool | None:
+    """Whether the days notice; ``None`` if the code is not there any more."""
+    with TemporaryDirectory(prefix="spectator-") as kept:
+        for name in ("spectator", "tests/simulated"):
+            shutil.copytree(ROOT / name, Path(kept, name), ignore=shutil.ignore_patterns("__pycache__"))
+        path = Path(kept, "spectator", mutant.where)
+        text = path.read_text(encoding="utf-8")
+        if text.count(mutant.was) != 1:
+            return None
+        path.write_text(text.replace(mutant.was, mutant.now), encoding="utf-8")
+        found = subprocess.run(
+            [sys.executable, "-m", "tests.simulated", str(days)],
+            cwd=kept, env={**os.environ, "PYTHONPATH": kept}, capture_output=True, check=False,
+        )  # fmt: skip
+    return found.returncode != 0
+
+
+def _main() -> int:
+    days, lives = int(sys.argv[1]) if len(sys.argv) > 1 else 480, 0
+    for mutant in MUTANTS:
+        died = dies(mutant, days)
+        lives += died is not True
+        told = {True: "died", False: "LIVES", None: "IS NOT THERE"}[died]
+        print(f"{told:12} {mutant.where}: {mutant.was.strip()[:60]!r}", flush=True)
+    print(f"{len(MUTANTS) - lives} of {len(MUTANTS)} died in {days} days")
+    return 1 if lives else 0
+
+
+if __name__ == "__main__":
+    sys.exit(_main())

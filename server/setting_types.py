@@ -9,6 +9,9 @@ from typing import Annotated, Final
 from pydantic import AfterValidator, BeforeValidator, SecretStr, ValidationInfo
 from pydantic_settings import NoDecode
 
+PREFIX: Final = "SPECTATOR_"
+"""What the name of every variable of ours begins with."""
+
 ORIGIN: Final = re.compile(r"https?://[A-Za-z0-9.\-]+(:\d{1,5})?|https?://\[[0-9A-Fa-f:]+\](:\d{1,5})?")
 FRAME_SOURCE: Final = re.compile(r"'self'|'none'|https?://[A-Za-z0-9.*\-]+(:\d{1,5})?")
 

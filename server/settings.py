@@ -7,7 +7,7 @@ import ipaddress
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final, Literal, Self
+from typing import Final, Literal, Self
 
 from pydantic import Field, PrivateAttr, SecretStr, ValidationError
 from pydantic_settings import (
@@ -23,40 +23,19 @@ from spectator.journal.base import Synchronous
 from spectator.narration.voices.selection import CARTESIA_MODEL, CARTESIA_URL, CARTESIA_VOICE, VoiceName
 from spectator.policies.caps import CapSettings
 
-from .setting_types import FrameSources, OperatorToken, OptionLimits, Origins, TrustedProxies, WordList
-
-PREFIX: Final = "SPECTATOR_"
-"""What the name of every variable of ours begins with."""
+from .public_profile import PUBLIC, Profile, profile_of
+from .setting_types import (
+    PREFIX,
+    FrameSources,
+    OperatorToken,
+    OptionLimits,
+    Origins,
+    TrustedProxies,
+    WordList,
+)
 
 ALLOWED_PROXIES: Final = "FORWARDED_ALLOW_IPS"
 """uvicorn's name for the proxies that are trusted."""
-
-PUBLIC: Final[Mapping[str, Any]] = {
-    "max_episodes": 3,
-    "starts_per_minute": 6,
-    "starts_per_hour": 200,
-    "episode_timeout_s": 45 * 60.0,
-    "episode_mb": 16,
-    "keep_mb": 2000,
-    "max_viewers_per_address": 50,
-    "openenv_sessions_per_address": 16,
-    "publishes_per_minute": 6,
-    "publishes_per_hour": 120,
-    "resets_per_minute": 300,
-    "resets_per_hour": 20_000,
-    "openenv_compute_s_per_minute": 30.0,
-    "option_limits": ("max_overs=20", "forecast_futures=1000", "turns=500", "payload_bytes=4096"),
-    "trusted_hops": 1,
-}
-"""Defaults of a server that strangers reach; docs/settings.md lists them."""
-
-Profile = Literal["open", "public"]
-
-
-def profile_of(environ: Mapping[str, str]) -> Profile:
-    """For whom the server's defaults are: ``public`` for strangers, on a Hugging Face Space by itself."""
-    space = any(environ.get(name) for name in ("SPACE_ID", "SPACE_HOST"))
-    return "public" if environ.get(f"{PREFIX}PROFILE", "public" if space else "open") == "public" else "open"
 
 
 class Settings(CapSettings, BaseSettings):

@@ -6,7 +6,9 @@ import sys
 
 from spectator.policies.caps import CapSettings
 
-from .settings import PREFIX, PUBLIC, Settings
+from .public_profile import PUBLIC
+from .setting_types import PREFIX
+from .settings import Settings
 
 
 def settings_page() -> str:

@@ -20,7 +20,8 @@ from spectator.clock import Clock
 from spectator.narration.paid_voice import CharacterBudget
 from spectator.policies.spending import SpendLedger
 
-from ..settings import PREFIX, Settings
+from ..setting_types import PREFIX
+from ..settings import Settings
 from .compute_time import ComputeTime
 from .faults import CROWDED, PAUSED, SPENT, TOO_MANY, Refused, too_many
 from .guard import Guard, address_of

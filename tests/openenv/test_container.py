@@ -18,7 +18,8 @@ from pathlib import Path
 
 import pytest
 
-from server.settings import PREFIX, Settings
+from server.setting_types import PREFIX
+from server.settings import Settings
 from tests.openenv.dockerfile import Context, Stage, build, read
 from tests.serving import ROOT, free_port
 

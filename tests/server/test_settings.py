@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from server.settings import PREFIX, Settings, is_loopback
+from server.setting_types import PREFIX
+from server.settings import Settings, is_loopback
 from server.settings_page import settings_page
 from spectator.errors import ConfigurationError
 

@@ -9,8 +9,9 @@ import pytest
 from websockets.sync.client import connect
 
 from server.process.welcome import welcome
+from server.public_profile import PUBLIC
 from server.security.offer import Offer
-from server.settings import PUBLIC, Settings
+from server.settings import Settings
 from spectator.errors import ConfigurationError, InvalidRequest
 from tests.openenv.conftest import Client, open_client
 from tests.serving import serve, test_settings

@@ -15,6 +15,7 @@ from spectator.environments.counting import WORLD as COUNTING
 from spectator.environments.counting.environment import CountingEnvironment
 from spectator.events import Fact, RecordedEvent
 from spectator.journal.attachments import Attachments
+from spectator.journal.base import Checkpoint
 from spectator.observations import Observation
 from spectator.policies.base import Action, Decision, Policy, Preset
 
@@ -115,6 +116,9 @@ class RecordingJournal:
         self.appends.append(tuple(events))
         if attachments is not None:
             self.attached.append(attachments)
+
+    async def keep_checkpoint(self, checkpoint: Checkpoint) -> None:
+        """Nobody plays on from this journal."""
 
 
 class FakePolicy:

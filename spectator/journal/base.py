@@ -109,6 +109,21 @@ class EpisodeFilter:
             raise ValueError(f"limit must be from 1 to 1000, not {self.limit}")
 
 
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """Where an unended episode stood after one of its events; what it says is the business of whoever plays.
+
+    Args:
+        episode_id: Which.
+        seq: Number of that event.
+        body: What was kept.
+    """
+
+    episode_id: str
+    seq: int
+    body: bytes
+
+
 class EpisodeLog(Protocol):
     """As much of a journal as playing an episode needs.
 
@@ -189,6 +204,24 @@ class Journal(EpisodeLog, Protocol):
 
     async def episodes(self, wanted: EpisodeFilter) -> list[EpisodeSummary]:
         """Summaries, newest first."""
+        ...
+
+    async def keep_checkpoint(self, checkpoint: Checkpoint) -> None:
+        """Keep where an episode stands after a recorded event, beside the record and no part of it.
+
+        The newest two of an episode are kept, until it has ended.
+
+        Raises:
+            JournalError: It could not be kept; nothing of the record is lost.
+        """
+        ...
+
+    async def checkpoints(self, episode_id: str) -> list[Checkpoint]:
+        """Those of an episode that fit its record, newest first.
+
+        Raises:
+            JournalError: They cannot be read.
+        """
         ...
 
     async def check(self) -> None:

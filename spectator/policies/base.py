@@ -109,6 +109,45 @@ class Remembers(Protocol):
         ...
 
 
+@runtime_checkable
+class Restorable(Protocol):
+    """A policy whose memory can be kept and given back: it need not see the past again to play on.
+
+    A scripted policy that does not offer this is asked for all its decisions again after a restart. A
+    subclass that remembers more extends both.
+    """
+
+    def snapshot(self) -> Any:
+        """All that its next decisions depend on, as plain JSON."""
+        ...
+
+    def restore(self, snapshot: Any) -> None:
+        """Decide from here on as the policy whose ``snapshot`` it is.
+
+        Raises:
+            Exception: It is not one of its own.
+        """
+        ...
+
+
+def generator_snapshot(generator: random.Random) -> list[Any]:
+    """The state of a generator as plain JSON.
+
+    >>> first, second = random.Random(7), random.Random(8)
+    >>> restore_generator(second, generator_snapshot(first))
+    >>> first.random() == second.random()
+    True
+    """
+    version, internal, gauss = generator.getstate()
+    return [version, list(internal), gauss]
+
+
+def restore_generator(generator: random.Random, snapshot: Sequence[Any]) -> None:
+    """Bring a generator to where another one stood."""
+    version, internal, gauss = snapshot
+    generator.setstate((version, tuple(internal), gauss))
+
+
 class ScriptedPolicy(ABC):
     """A policy that decides at once, without waiting for anything; usable with and without an event loop."""
 
@@ -168,3 +207,11 @@ class RandomPolicy(ScriptedPolicy):
     def arguments(self, schema: Mapping[str, Any]) -> dict[str, Any]:
         """Arguments of an action with this JSON schema: none, which leaves them to their defaults."""
         return {}
+
+    def snapshot(self) -> Any:
+        """Where its generator stands."""
+        return generator_snapshot(self._random)
+
+    def restore(self, snapshot: Any) -> None:
+        """Draw on from there."""
+        restore_generator(self._random, snapshot)

@@ -20,7 +20,13 @@ from spectator.environments.counting.environment import (
 from spectator.events import Event
 from spectator.narration.base import Line
 from spectator.observations import Observation
-from spectator.policies.base import Decision, Preset, ScriptedPolicy
+from spectator.policies.base import (
+    Decision,
+    Preset,
+    ScriptedPolicy,
+    generator_snapshot,
+    restore_generator,
+)
 
 
 class CarefulCounter(ScriptedPolicy):
@@ -30,6 +36,12 @@ class CarefulCounter(ScriptedPolicy):
         """Say it."""
         number = observation.content["next"]
         return Decision({"text": f"ACTION: {number}"}, "heuristic", f"{number} comes after {number - 1}")
+
+    def snapshot(self) -> Any:
+        """Nothing is remembered."""
+
+    def restore(self, snapshot: Any) -> None:
+        """Nothing is remembered."""
 
 
 class RandomCounter(ScriptedPolicy):
@@ -46,6 +58,14 @@ class RandomCounter(ScriptedPolicy):
         """Guess."""
         number = observation.content["next"] + self._random.randint(-1, 1)
         return Decision({"text": f"ACTION: {number}"}, "random", "drawn at random")
+
+    def snapshot(self) -> Any:
+        """Where its generator stands."""
+        return generator_snapshot(self._random)
+
+    def restore(self, snapshot: Any) -> None:
+        """Guess on from there."""
+        restore_generator(self._random, snapshot)
 
 
 def project(state: Mapping[str, Any], event: Event) -> Mapping[str, Any]:

@@ -8,7 +8,7 @@ from spectator.clock import Clock
 from spectator.episodes.record.opening import Stream
 from spectator.episodes.record.usage import spent_before
 from spectator.episodes.run.controls import Control
-from spectator.episodes.run.driver import Driver, Past
+from spectator.episodes.run.driver import Checkpoints, Driver, Past
 from spectator.episodes.run.failing import FailureRule
 from spectator.episodes.run.limits import EpisodeLimits
 from spectator.episodes.run.pacing import Pace
@@ -45,6 +45,7 @@ def prepare(
     paused: bool = False,
     past: Past | None = None,
     rule: FailureRule | None = None,
+    checkpoints: Checkpoints | None = None,
 ) -> PreparedEpisode:
     """Put together what plays an episode, wherever that is: in a server or in a run.
 
@@ -59,6 +60,7 @@ def prepare(
         paused: Whether it stands still at first.
         past: Where another process left it; ``None`` to begin.
         rule: What a decision that failed does to it; the plan's ``on_failure`` when left out.
+        checkpoints: Keeps where it stands; nobody does when left out.
     """
     control = Control(pace or plan.pace, clock)
     if paused:
@@ -76,5 +78,6 @@ def prepare(
         thinking=thinking,
         budget=ledger.episode_budget(spent_before(stream.state)),
         rule=rule,
+        checkpoints=checkpoints,
     )
     return PreparedEpisode(driver, control, thinking)

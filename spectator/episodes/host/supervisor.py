@@ -15,7 +15,8 @@ from spectator.episodes.host.handle import EpisodeHandle
 from spectator.episodes.host.preparing import prepare
 from spectator.episodes.host.stop_requests import StopRequests
 from spectator.episodes.record.opening import Left, Stream, open_stream
-from spectator.episodes.record.stream import TurnFacts
+from spectator.episodes.record.stream import EpisodeStream, TurnFacts
+from spectator.episodes.replay.checkpoints import Checkpointer
 from spectator.episodes.replay.fork import ForkRequest, fork_off
 from spectator.episodes.replay.restore import Rebuilt
 from spectator.episodes.run.controls import Control, EndRequest
@@ -377,6 +378,7 @@ class Supervisor:
             pace=None if left is None else Pace(left["pace"]),
             paused=left is not None and left["status"] == "paused",
             past=past,
+            checkpoints=self._checkpoints(plan, stream),
         )
         started_at = self._clock.now() if left is None else datetime.fromisoformat(left["started_at"])
         return EpisodeHandle(
@@ -387,6 +389,12 @@ class Supervisor:
             thinking=ready.thinking,
             started_at=started_at,
         )
+
+    def _checkpoints(self, plan: EpisodePlan, stream: Stream) -> Checkpointer | None:
+        """None where the view is derived, which has none to keep, or the world is on another server."""
+        if not isinstance(stream, EpisodeStream) or plan.world.remote is not None:
+            return None
+        return Checkpointer(self._journal, stream, plan.world, self._clock)
 
     async def _play(
         self, episode: EpisodeHandle, opening: Sequence[TurnFacts], attachments: Attachments | None

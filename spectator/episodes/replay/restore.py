@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, replace
@@ -13,16 +14,20 @@ from pydantic import ValidationError
 
 from spectator.catalog import LoadWorld, load_world
 from spectator.episodes.record.opening import Left
+from spectator.episodes.replay.checkpoints import UnfitCheckpoint, standing_of
 from spectator.episodes.replay.replayer import Replay, ReplayDivergence, Shown
 from spectator.episodes.replay.unended import UnendedRecord
 from spectator.episodes.run.driver import Past
 from spectator.episodes.run.pacing import Pace
 from spectator.episodes.run.plan import EpisodePlan
-from spectator.errors import EpisodeError, InvalidRequest, StepTimeout, typed_as
+from spectator.errors import EnvironmentFault, EpisodeError, InvalidRequest, StepTimeout, typed_as
 from spectator.events import Parent
+from spectator.journal.base import Checkpoint
 from spectator.policies.base import Policy
 from spectator.steppers.base import Stepper
 from spectator.steppers.opening import OpenStepper, on_a_thread
+
+logger = logging.getLogger(__name__)
 
 _Replayed = TypeVar("_Replayed")
 
@@ -67,6 +72,8 @@ async def rebuild(
 ) -> Rebuilt:
     """Play the record again in a new environment, comparing every event as it is read.
 
+    Where the record has a checkpoint that fits, only what comes after it is played again.
+
     Args:
         record: That of an unended episode; no more of it is held than is read at once.
         limit_s: Seconds that it may take.
@@ -84,12 +91,7 @@ async def rebuild(
     if attempt > attempts:
         raise CannotRebuild(f"the server died {attempts:g} times at turn {last.turn}")
     plan = await asyncio.to_thread(_plan_again, first.data, load or load_world)
-    stepper = open_stepper(plan.world, first.episode_id)
-    try:
-        past, view = await within(limit_s, _replay(stepper, plan, record))
-    except BaseException:
-        await stepper.aclose()
-        raise
+    stepper, past, view = await within(limit_s, _replayed(plan, record, open_stepper))
     left = Left(last.seq, view.seq, view.state)
     return Rebuilt(first.episode_id, first.epoch, left, plan, past, stepper, attempt)
 
@@ -109,10 +111,40 @@ async def within(limit_s: float, replayed: Awaitable[_Replayed]) -> _Replayed:
         raise StepTimeout(f"the record could not be played again within {limit_s:g} s") from error
 
 
-async def _replay(stepper: Stepper, plan: EpisodePlan, record: UnendedRecord) -> tuple[Past, Shown]:
+async def _replayed(
+    plan: EpisodePlan, record: UnendedRecord, open_stepper: OpenStepper
+) -> tuple[Stepper, Past, Shown]:
+    """The episode put back, from its newest checkpoint that leads to where the record stops, or whole."""
+    episode_id = record.first.episode_id
+    for checkpoint in (*record.checkpoints, None):
+        stepper = open_stepper(plan.world, episode_id)
+        try:
+            past, view = await _replay(stepper, plan, record, checkpoint)
+        except (UnfitCheckpoint, CannotRebuild, EnvironmentFault) as error:
+            await stepper.aclose()
+            if checkpoint is None:
+                raise
+            where = f"the checkpoint after event {checkpoint.seq}"
+            logger.warning("episode %s: %s does not lead on and is ignored: %s", episode_id, where, error)
+            continue
+        except BaseException:
+            await stepper.aclose()
+            raise
+        return stepper, past, view
+    raise AssertionError("the whole record comes last")
+
+
+async def _replay(
+    stepper: Stepper, plan: EpisodePlan, record: UnendedRecord, checkpoint: Checkpoint | None
+) -> tuple[Past, Shown]:
     seats: dict[str, Policy] = plan.seats()
-    replay = Replay(plan.world, stepper, seats, derived=plan.view == "derived")
-    async with aclosing(record.events(0)) as events:
+    replay = Replay(plan.world, stepper, seats, parent=plan.parent, derived=plan.view == "derived")
+    after = 0
+    if checkpoint is not None:
+        after = checkpoint.seq
+        with typed_as(_unfit, passing=(EpisodeError,)):
+            await replay.go_on_from(standing_of(checkpoint.body, plan.world), after)
+    async with aclosing(record.events(after)) as events:
         async for one in events:
             with typed_as(partial(_cannot_replay, one.seq), passing=(EpisodeError,)):
                 for difference in await replay.compare(one.event):
@@ -124,6 +156,10 @@ async def _replay(stepper: Stepper, plan: EpisodePlan, record: UnendedRecord) ->
     assert stepped is not None
     past = Past(seats, replay.refusals, turn, replay.total, replace(stepped, facts=due))
     return past, replay.shown
+
+
+def _unfit(error: Exception) -> UnfitCheckpoint:
+    return UnfitCheckpoint(f"it cannot be gone on from: {type(error).__name__}: {error}")
 
 
 def _cannot_replay(seq: int, error: Exception) -> CannotRebuild:

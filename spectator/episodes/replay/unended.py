@@ -10,7 +10,7 @@ from typing import Final, Self
 from spectator.episodes.replay.recorded_calls import streamed_with_whole_replies
 from spectator.errors import EpisodeDamaged
 from spectator.events import Event, RecordedEvent
-from spectator.journal.base import EpisodeSummary, Journal
+from spectator.journal.base import Checkpoint, EpisodeSummary, Journal
 
 TAIL: Final = 16
 """Events that are read at once, backwards, to find the last decision."""
@@ -31,6 +31,7 @@ class UnendedRecord:
         recoveries: How often it was played on since anything was decided in it.
         paused: Whether play stood still.
         events: Its events after a number, each reply of a model whole.
+        checkpoints: Where it stood, newest first; nothing where nobody kept that.
     """
 
     first: Event
@@ -38,6 +39,7 @@ class UnendedRecord:
     recoveries: int
     paused: bool
     events: ReadEvents
+    checkpoints: Sequence[Checkpoint] = ()
 
     @classmethod
     def of(cls, recorded: Sequence[RecordedEvent]) -> Self:
@@ -83,7 +85,8 @@ class UnendedRecord:
         def events(seq: int) -> AsyncGenerator[RecordedEvent, None]:
             return streamed_with_whole_replies(journal, episode_id, journal.stream(episode_id, after_seq=seq))
 
-        return cls(first, last, since.recoveries, since.paused, events)
+        checkpoints = await journal.checkpoints(episode_id)
+        return cls(first, last, since.recoveries, since.paused, events, checkpoints)
 
     async def check(self) -> None:
         """Read it once, and keep nothing of it.

@@ -89,6 +89,18 @@ class Past:
     stepped: Stepped
 
 
+class Checkpoints(Protocol):
+    """Keeps where an episode stands between two steps, now and then."""
+
+    def due(self, recorded: int) -> bool:
+        """Whether that is to be kept now, when so many characters are recorded."""
+        ...
+
+    async def take(self, recorded: int, past: Past, stepper: Stepper, *, limit_s: float) -> None:
+        """Keep it; never fails."""
+        ...
+
+
 class Driver:
     """Plays one episode to its end, whatever happens.
 
@@ -104,6 +116,7 @@ class Driver:
         thinking: Hears what is thought; nobody does when left out.
         budget: What asking models may take; no limit when left out.
         rule: What a decision that failed does to the episode; the plan's ``on_failure`` when left out.
+        checkpoints: Keeps where the episode stands; nobody does when left out.
     """
 
     def __init__(
@@ -120,8 +133,10 @@ class Driver:
         thinking: Thinking | None = None,
         budget: EpisodeBudget | None = None,
         rule: FailureRule | None = None,
+        checkpoints: Checkpoints | None = None,
     ) -> None:
         self._plan = plan
+        self._checkpoints = checkpoints
         self._profile = plan.profile
         self._episode_id = episode_id
         self._emit = emit
@@ -277,6 +292,8 @@ class Driver:
                 await self._control.keep_pace(began, beats_in(facts, self._plan.world.beats))
             if self._control.held:
                 await self._stand_still(self._control.play_on())
+            if self._checkpoints is not None and self._checkpoints.due(recorded):
+                await self._stand_still(self._checkpoint(self._checkpoints, recorded, stepped))
             if recorded > self._limits.characters:
                 size = f"its record reached {self._limits.characters / 1e6:g} MB"
                 return cut_short("step_cap", f"cut short: {size}", self._turn)
@@ -301,6 +318,10 @@ class Driver:
     ) -> int:
         taken = self._emit(steps, attachments=attachments)
         return taken if isinstance(taken, int) else await taken
+
+    async def _checkpoint(self, checkpoints: Checkpoints, recorded: int, stepped: Stepped) -> None:
+        past = Past(self._policies.by_actor, self._refusals, self._turn, self._total, stepped)
+        await checkpoints.take(recorded, past, self._stepper, limit_s=self._limits.step_s)
 
     async def _stand_still(self, wait: Awaitable[_T]) -> _T:
         """Wait for what takes no time of play."""

@@ -113,10 +113,20 @@ def _add_calls(connection: Connection) -> None:
         connection.execute(text(f"CREATE INDEX episodes_{name} ON episodes ({name}_id, episode_id)"))
 
 
+def _add_checkpoints(connection: Connection) -> None:
+    """4 to 5: where unended episodes stand, so that they can be played on without their whole records."""
+    binary = events.c.digest.type.compile(connection.dialect)
+    columns = f"episode_id VARCHAR(64) NOT NULL, seq INTEGER NOT NULL, digest {binary} NOT NULL"
+    connection.execute(
+        text(f"CREATE TABLE checkpoints ({columns}, body {binary} NOT NULL, PRIMARY KEY (episode_id, seq))")
+    )
+
+
 MIGRATIONS: Final[Mapping[int, Callable[[Connection], None]]] = {
     1: _add_chain,
     2: _add_parent,
     3: _add_calls,
+    4: _add_checkpoints,
 }
 """By the version that each starts from."""
 
@@ -139,5 +149,6 @@ OLD_VIEWS: Final[Mapping[int, tuple[str, ...]]] = {
     ),
     2: (f"CREATE TEMP VIEW episodes AS SELECT *, NULL AS parent, {_NO_RUN} FROM main.episodes", *_NO_CALLS),
     3: (f"CREATE TEMP VIEW episodes AS SELECT *, {_NO_RUN} FROM main.episodes", *_NO_CALLS),
+    4: (),  # who only reads needs no checkpoints
 }
 """How a reader of an embedded journal sees old tables as present ones, without touching them."""

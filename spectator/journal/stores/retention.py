@@ -13,7 +13,7 @@ from sqlalchemy import Column, Connection, LargeBinary, Table, cast, delete, fun
 
 from spectator.clock import timestamp
 from spectator.journal.stores.database import run_to_its_end
-from spectator.journal.stores.schema import calls, episodes, events, messages, removals, truths
+from spectator.journal.stores.schema import calls, checkpoints, episodes, events, messages, removals, truths
 
 BATCH: Final = 200
 """Rows that are removed in one transaction, and pages that are given back in one."""
@@ -183,7 +183,8 @@ def go_on_removing(connection: Connection, episode_id: str) -> bool:
     for table, key in ((calls, calls.c.seq), (messages, messages.c.digest), (events, events.c.seq)):
         if _remove_some(connection, episode_id, table, key):
             return True
-    connection.execute(delete(truths).where(truths.c.episode_id == episode_id))
+    for table in (truths, checkpoints):
+        connection.execute(delete(table).where(table.c.episode_id == episode_id))
     connection.execute(delete(removals).where(removals.c.episode_id == episode_id))
     return False
 

@@ -6,7 +6,7 @@ from typing import Final
 
 from sqlalchemy import Column, Float, Index, Integer, LargeBinary, MetaData, String, Table, Text
 
-SCHEMA_VERSION: Final = 4
+SCHEMA_VERSION: Final = 5
 """Version of the tables; a journal of a later version is not touched."""
 
 metadata: Final = MetaData()
@@ -107,6 +107,19 @@ truths: Final = Table(
     Column("body", LargeBinary, nullable=False),
 )
 """The sealed truth of an ended episode: JSON, compressed as messages are."""
+
+checkpoints: Final = Table(
+    "checkpoints",
+    metadata,
+    Column("episode_id", String(64), primary_key=True),
+    Column("seq", Integer, primary_key=True, autoincrement=False),
+    Column("digest", LargeBinary(32), nullable=False),
+    Column("body", LargeBinary, nullable=False),
+)
+"""Where an unended episode stood after event ``seq``, so that it can be played on without its whole record.
+
+``digest`` is the SHA-256 of that event's digest and ``body``; a row that does not fit is as good as none.
+"""
 
 removals: Final = Table("removals", metadata, Column("episode_id", String(64), primary_key=True))
 """Episodes that are being removed: gone from the index, their events not yet all gone."""

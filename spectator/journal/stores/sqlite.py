@@ -27,10 +27,10 @@ from spectator.errors import (
 )
 from spectator.events import RecordedEvent, decode
 from spectator.journal.attachments import Attachments, RecordedCall
-from spectator.journal.base import EpisodeFilter, EpisodeSummary, Synchronous
+from spectator.journal.base import Checkpoint, EpisodeFilter, EpisodeSummary, Synchronous
 from spectator.journal.chain import Link
 from spectator.journal.packing import expanded
-from spectator.journal.stores import retention
+from spectator.journal.stores import checkpoint_rows, retention
 from spectator.journal.stores.call_reading import CallReader
 from spectator.journal.stores.database import (
     Database,
@@ -207,6 +207,14 @@ class SqlJournal:
         """Summaries, newest first."""
         return await self._query(lambda connection: summaries(connection, wanted))
 
+    async def keep_checkpoint(self, checkpoint: Checkpoint) -> None:
+        """Keep where an episode stands after a recorded event."""
+        await self._writing().run(lambda connection: checkpoint_rows.keep(connection, checkpoint))
+
+    async def checkpoints(self, episode_id: str) -> list[Checkpoint]:
+        """Those of an episode that fit its record, newest first; damaged ones are named in the log."""
+        return await self._query(lambda connection: checkpoint_rows.kept(connection, episode_id))
+
     async def leases(self) -> list[Lease]:
         """The leases under which episodes are being recorded now; see :class:`.leases.Leases`."""
         return await self._query(held)
@@ -237,12 +245,14 @@ class SqlJournal:
             continue
 
     async def tidy(self) -> None:
-        """Finish removals that were interrupted, and give free room back to the disk.
+        """Finish removals that were interrupted, forget checkpoints that nobody needs any more, and give free
+        room back to the disk.
 
         Raises:
             JournalError: It could not be done.
         """
         writer = self._writing()
+        await writer.run(checkpoint_rows.forget_ended)
         for episode_id in await self._query(retention.unfinished):
             await self.remove(episode_id)
         while await writer.run(retention.give_back):

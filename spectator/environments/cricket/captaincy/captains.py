@@ -21,7 +21,14 @@ from spectator.environments.cricket.captaincy.reasons import (
     toss_reason,
 )
 from spectator.observations import Observation
-from spectator.policies.base import Decision, Policy, Preset, ScriptedPolicy
+from spectator.policies.base import (
+    Decision,
+    Policy,
+    Preset,
+    ScriptedPolicy,
+    generator_snapshot,
+    restore_generator,
+)
 
 SEGMENTS: Final = ("powerplay", "middle", "death")
 Levels = tuple[float, float, float]
@@ -117,6 +124,15 @@ class StyledCaptain(ScriptedPolicy):
             tool, arguments = legal[0], {}
         self._said = reason
         return Decision({"tool": tool, "arguments": arguments}, "heuristic", reason)
+
+    def snapshot(self) -> Any:
+        """Where its generator stands, and what it said last."""
+        return [generator_snapshot(self._random), self._said]
+
+    def restore(self, snapshot: Any) -> None:
+        """Go on from there."""
+        generator, self._said = snapshot
+        restore_generator(self._random, generator)
 
     def elect(self) -> tuple[str, str]:
         """What to call, and what to do first."""

@@ -1,0 +1,210 @@
+"""Checkpoints of an episode: where it stands between two steps, so that it is played on without its past.
+
+A checkpoint is no part of the record and proves nothing: it is tied to the event that it follows by that
+event's digest, everything after it is compared with what the world gives, and where it does not fit, the
+record itself is played again. It is plain JSON, but for the snapshot, which is of the world's own making.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import logging
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, Final, Protocol
+
+from spectator import __version__
+from spectator.clock import Clock
+from spectator.environments.base import World
+from spectator.episodes.record.stream import EpisodeStream
+from spectator.episodes.record.view import State
+from spectator.episodes.run.driver import Past
+from spectator.errors import EnvironmentFault, EpisodeError, JournalError, typed_as
+from spectator.events import decode_json, encode_json
+from spectator.journal.base import Checkpoint
+from spectator.journal.packing import compressed, expanded
+from spectator.policies.base import Policy, Remembers, Restorable, ScriptedPolicy
+from spectator.steppers.base import Stepper
+
+logger = logging.getLogger(__name__)
+
+CHARACTERS: Final = 4_000_000
+"""Characters of record after which another one is kept: what is played again after a death, at most."""
+
+SECONDS: Final = 30.0
+"""Seconds of play after which one is kept anyway, for worlds that say little and compute much."""
+
+
+class UnfitCheckpoint(EpisodeError):
+    """A checkpoint that cannot be gone on from here; the record can."""
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Where an episode stands between two steps.
+
+    Args:
+        made_by: World, its version, and the version of this software; only the same go on from it.
+        turn: Actions taken or refused.
+        total: The sum of all rewards.
+        refusals: Refused actions, by actor.
+        memories: What each policy remembers, by actor; ``None`` for one that needs nothing.
+        world: The environment's snapshot, in base64.
+        state: What viewers saw last.
+    """
+
+    made_by: list[str]
+    turn: int
+    total: float
+    refusals: Mapping[str, int]
+    memories: Mapping[str, Any]
+    world: str
+    state: State
+
+    @property
+    def snapshot(self) -> bytes:
+        """The environment's snapshot."""
+        return base64.b64decode(self.world)
+
+    def encoded(self) -> bytes:
+        """As a checkpoint's body.
+
+        Raises:
+            Exception: A policy's memory is not JSON.
+        """
+        return compressed(encode_json({one.name: getattr(self, one.name) for one in fields(self)}).encode())
+
+
+def standing_of(body: bytes, world: World) -> Standing:
+    """What a checkpoint's body says.
+
+    Raises:
+        UnfitCheckpoint: It was made by another version, or is not what this one makes.
+    """
+    with typed_as(lambda error: UnfitCheckpoint(f"it cannot be read: {error}"), passing=()):
+        standing = Standing(**decode_json(expanded(body).decode()))
+    if standing.made_by != _made_by(world):
+        raise UnfitCheckpoint(f"it was made by another version: {standing.made_by}")
+    return standing
+
+
+def _made_by(world: World) -> list[str]:
+    return [world.name, world.version, __version__]
+
+
+def memories(seats: Mapping[str, Policy]) -> dict[str, Any] | None:
+    """What the policies remember, by actor; ``None`` where one remembers what cannot be kept.
+
+    A policy that is neither scripted nor remembers, such as a person's, needs nothing of the past.
+    """
+    kept: dict[str, Any] = {}
+    for actor, policy in seats.items():
+        if isinstance(policy, Restorable):
+            kept[actor] = policy.snapshot()
+        elif isinstance(policy, ScriptedPolicy | Remembers):
+            return None
+        else:
+            kept[actor] = None
+    return kept
+
+
+def restore_memories(seats: Mapping[str, Policy], kept: Mapping[str, Any]) -> None:
+    """Give new policies the memories of others.
+
+    Raises:
+        UnfitCheckpoint: They do not fit.
+    """
+    with typed_as(lambda error: UnfitCheckpoint(f"a policy does not take its memory back: {error!r}")):
+        if kept.keys() != seats.keys():
+            raise UnfitCheckpoint("it is of other seats")
+        for actor, policy in seats.items():
+            if isinstance(policy, Restorable):
+                policy.restore(kept[actor])
+            elif isinstance(policy, ScriptedPolicy | Remembers):
+                raise UnfitCheckpoint(f"{actor} is a policy now that needs its past")
+
+
+class KeepsCheckpoints(Protocol):
+    """As much of a journal as a checkpointer needs."""
+
+    async def keep_checkpoint(self, checkpoint: Checkpoint) -> None:
+        """See :meth:`spectator.journal.base.Journal.keep_checkpoint`."""
+        ...
+
+
+class Checkpointer:
+    """Keeps a checkpoint of one episode every so often; never fails, and stops where one cannot be made.
+
+    Args:
+        journal: Where they are kept.
+        stream: The episode's events.
+        world: Its world.
+        clock: Measures.
+        characters: After how many characters of record.
+        seconds: After how many seconds anyway.
+    """
+
+    def __init__(
+        self,
+        journal: KeepsCheckpoints,
+        stream: EpisodeStream,
+        world: World,
+        clock: Clock,
+        *,
+        characters: int = CHARACTERS,
+        seconds: float = SECONDS,
+    ) -> None:
+        self._journal = journal
+        self._stream = stream
+        self._world = world
+        self._clock = clock
+        self._characters = characters
+        self._seconds = seconds
+        self._next_characters: float = characters
+        self._next_at = clock.monotonic() + seconds
+
+    def due(self, recorded: int) -> bool:
+        """Whether the next one is due.
+
+        Args:
+            recorded: Characters that this process has recorded of the episode.
+        """
+        return recorded >= self._next_characters or self._clock.monotonic() >= self._next_at
+
+    async def take(self, recorded: int, past: Past, stepper: Stepper, *, limit_s: float) -> None:
+        """Keep where the episode stands, all of it recorded and nothing under way.
+
+        Args:
+            recorded: See :meth:`due`.
+            past: Where its policies stand.
+            stepper: Its environment.
+            limit_s: Seconds that the environment may take for its snapshot.
+        """
+        self._next_characters = recorded + self._characters
+        self._next_at = self._clock.monotonic() + self._seconds
+        seq, state = self._stream.head_seq, self._stream.state  # no await in between
+        try:
+            with typed_as(_cannot_be_made, passing=(EnvironmentFault, JournalError)):
+                kept = memories(past.seats)
+                if kept is None:
+                    self._stop()
+                    return
+                world = base64.b64encode(await stepper.snapshot(limit_s=limit_s)).decode()
+                made_by = _made_by(self._world)
+                standing = Standing(made_by, past.turn, past.total, past.refusals, kept, world, state)
+                body = await asyncio.to_thread(standing.encoded)
+                await self._journal.keep_checkpoint(Checkpoint(self._stream.episode_id, seq, body))
+        except JournalError as error:
+            logger.warning("episode %s goes on without a checkpoint: %s", self._stream.episode_id, error)
+        except (EnvironmentFault, UnfitCheckpoint) as error:
+            logger.info("episode %s has no checkpoints: %s", self._stream.episode_id, error)
+            self._stop()
+
+    def _stop(self) -> None:
+        self._next_characters = self._next_at = math.inf
+
+
+def _cannot_be_made(error: Exception) -> UnfitCheckpoint:
+    return UnfitCheckpoint(f"{type(error).__name__}: {error}")

@@ -1,0 +1,134 @@
+"""Checkpoints beside the record: the newest two that fit are there, for episodes that have no end."""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from spectator.errors import JournalError
+from spectator.journal.base import Checkpoint
+from spectator.journal.stores.schema import SCHEMA_VERSION
+from spectator.journal.stores.sqlite import SqlJournal
+from tests.journal.records import ended, run, said, started, url_of
+
+
+def at(seq: int, body: bytes = b"here") -> Checkpoint:
+    return Checkpoint("ep-1", seq, body)
+
+
+def rows(folder: Path, query: str) -> list[Any]:
+    with closing(sqlite3.connect(folder / "journal.db")) as journal, journal:
+        return journal.execute(query).fetchall()
+
+
+async def opened(folder: Path) -> SqlJournal:
+    """A journal with an unended episode of nine events."""
+    journal = await SqlJournal.open(url_of(folder))
+    await journal.append([started("ep-1"), *(said("ep-1", seq) for seq in range(2, 10))])
+    return journal
+
+
+def test_the_newest_two_are_kept(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        journal = await opened(tmp_path)
+        assert await journal.checkpoints("ep-1") == []
+        for seq in (2, 4, 6, 8):
+            await journal.keep_checkpoint(at(seq))
+        assert await journal.checkpoints("ep-1") == [at(8), at(6)]
+        await journal.keep_checkpoint(at(7, b"anew"))
+        assert await journal.checkpoints("ep-1") == [at(7, b"anew"), at(6)], (
+            "the later one was not reached again"
+        )
+        assert await journal.checkpoints("ep-2") == []
+        await journal.aclose()
+
+    run(scenario())
+
+
+def test_one_after_an_event_that_is_not_recorded_is_refused(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        journal = await opened(tmp_path)
+        await journal.keep_checkpoint(at(3))
+        with pytest.raises(JournalError, match="after event 10 of ep-1, which is not recorded"):
+            await journal.keep_checkpoint(at(10))
+        assert await journal.checkpoints("ep-1") == [at(3)]
+        await journal.append([said("ep-1", 10)])
+        await journal.aclose()
+        reader = await SqlJournal.open(url_of(tmp_path), writable=False)
+        assert await reader.checkpoints("ep-1") == [at(3)]
+        with pytest.raises(JournalError, match="read only"):
+            await reader.keep_checkpoint(at(4))
+        await reader.aclose()
+
+    run(scenario())
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "UPDATE checkpoints SET body = x'00' WHERE seq = 6",
+        "UPDATE checkpoints SET body = 'text' WHERE seq = 6",
+        "UPDATE checkpoints SET digest = x'00' WHERE seq = 6",
+        "UPDATE checkpoints SET seq = 7 WHERE seq = 6",
+        "UPDATE events SET digest = NULL WHERE seq = 6",
+        "UPDATE events SET digest = x'00' WHERE seq = 6",
+        "DELETE FROM events WHERE seq >= 6",
+    ],
+)
+def test_one_that_does_not_fit_its_event_is_left_out_with_a_warning(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, damage: str
+) -> None:
+    async def scenario() -> None:
+        journal = await opened(tmp_path)
+        for seq in (4, 6):
+            await journal.keep_checkpoint(at(seq))
+        rows(tmp_path, damage)
+        assert await journal.checkpoints("ep-1") == [at(4)]
+        await journal.aclose()
+
+    with caplog.at_level(logging.WARNING):
+        run(scenario())
+    assert "is damaged: ignored" in caplog.text
+
+
+def test_they_go_with_the_end_and_with_the_episode(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        journal = await opened(tmp_path)
+        await journal.append([started("ep-2"), said("ep-2", 2)])
+        await journal.keep_checkpoint(Checkpoint("ep-2", 2, b"there"))
+        await journal.keep_checkpoint(at(9))
+        await journal.append([ended("ep-1", 10)])
+        assert len(await journal.checkpoints("ep-1")) == 1
+        await journal.remove("ep-1")
+        assert await journal.checkpoints("ep-1") == []
+        await journal.append([ended("ep-2", 3)])
+        await journal.tidy()
+        await journal.aclose()
+
+    run(scenario())
+    assert rows(tmp_path, "SELECT * FROM checkpoints") == []
+
+
+def test_a_journal_of_version_4_is_read_as_it_is_and_brought_up_to_date(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        await (await opened(tmp_path)).aclose()
+        made = rows(tmp_path, "SELECT name FROM sqlite_master ORDER BY name")
+        rows(tmp_path, "DROP TABLE checkpoints")
+        rows(tmp_path, "UPDATE schema SET version = 4")
+        reader = await SqlJournal.open(url_of(tmp_path), writable=False)
+        assert len(await reader.read("ep-1")) == 9
+        await reader.aclose()
+        assert rows(tmp_path, "SELECT version FROM schema") == [(4,)]
+        journal = await SqlJournal.open(url_of(tmp_path))
+        await journal.keep_checkpoint(at(5))
+        assert await journal.checkpoints("ep-1") == [at(5)]
+        await journal.aclose()
+        assert rows(tmp_path, "SELECT version FROM schema") == [(SCHEMA_VERSION,)]
+        assert rows(tmp_path, "SELECT name FROM sqlite_master ORDER BY name") == made
+
+    run(scenario())

@@ -20,7 +20,7 @@ from spectator.environments.base import World
 from spectator.environments.counting import WORLD as COUNTING
 from spectator.episodes.host import supervisor as hosting
 from spectator.episodes.host.recovery import Recovered, recover
-from spectator.episodes.replay.checkpoints import Checkpointer, memories, standing_of
+from spectator.episodes.replay.checkpoints import Checkpointer, episode_snapshot, memories
 from spectator.episodes.replay.replayer import Replay
 from spectator.events import Event, RecordedEvent, decode_json, encode_json
 from spectator.journal.packing import compressed, expanded
@@ -305,9 +305,9 @@ def test_what_a_checkpoint_says_is_what_was_there(tmp_path: Path) -> None:
         left = died_after(tmp_path, kept(tmp_path / "whole")[0])
         journal = await SqlJournal.open(url_of(left))
         newest, _ = await journal.checkpoints("ep-0001")
-        standing = standing_of(newest.body, COUNTING)
-        assert standing.turn == whole[newest.seq - 1].event.turn
-        assert standing.state["episode"]["turn"] == standing.turn
+        stood = episode_snapshot(newest.body, COUNTING)
+        assert stood.turn == whole[newest.seq - 1].event.turn
+        assert stood.state["episode"]["turn"] == stood.turn
         await journal.aclose()
 
     asyncio.run(scenario())

@@ -42,7 +42,7 @@ class UnfitCheckpoint(EpisodeError):
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class EpisodeSnapshot:
     """Where an episode stands between two steps.
 
     Args:
@@ -77,17 +77,17 @@ class Standing:
         return compressed(encode_json({one.name: getattr(self, one.name) for one in fields(self)}).encode())
 
 
-def standing_of(body: bytes, world: World) -> Standing:
+def episode_snapshot(body: bytes, world: World) -> EpisodeSnapshot:
     """What a checkpoint's body says.
 
     Raises:
         UnfitCheckpoint: It was made by another version, or is not what this one makes.
     """
     with typed_as(lambda error: UnfitCheckpoint(f"it cannot be read: {error}"), passing=()):
-        standing = Standing(**decode_json(expanded(body).decode()))
-    if standing.made_by != _made_by(world):
-        raise UnfitCheckpoint(f"it was made by another version: {standing.made_by}")
-    return standing
+        stood = EpisodeSnapshot(**decode_json(expanded(body).decode()))
+    if stood.made_by != _made_by(world):
+        raise UnfitCheckpoint(f"it was made by another version: {stood.made_by}")
+    return stood
 
 
 def _made_by(world: World) -> list[str]:
@@ -193,8 +193,8 @@ class Checkpointer:
                     return
                 world = base64.b64encode(await stepper.snapshot(limit_s=limit_s)).decode()
                 made_by = _made_by(self._world)
-                standing = Standing(made_by, past.turn, past.total, past.refusals, kept, world, state)
-                body = await asyncio.to_thread(standing.encoded)
+                stood = EpisodeSnapshot(made_by, past.turn, past.total, past.refusals, kept, world, state)
+                body = await asyncio.to_thread(stood.encoded)
                 await self._journal.keep_checkpoint(Checkpoint(self._stream.episode_id, seq, body))
         except JournalError as error:
             logger.warning("episode %s goes on without a checkpoint: %s", self._stream.episode_id, error)

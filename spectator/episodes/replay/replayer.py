@@ -11,7 +11,7 @@ from typing import Any, Final
 from spectator.environments.base import World
 from spectator.episodes.record.derived import DerivedView
 from spectator.episodes.record.view import State, with_patch
-from spectator.episodes.replay.checkpoints import Standing, restore_memories
+from spectator.episodes.replay.checkpoints import EpisodeSnapshot, restore_memories
 from spectator.episodes.run.step_events import facts_of_step
 from spectator.errors import EnvironmentFault
 from spectator.events import Event, Fact, Parent, encode_json
@@ -99,17 +99,17 @@ class Replay:
         self.total = 0.0
         """The sum of all rewards so far."""
 
-    async def go_on_from(self, standing: Standing, seq: int) -> None:
+    async def go_on_from(self, stood: EpisodeSnapshot, seq: int) -> None:
         """Stand where the episode stood after event ``seq``, instead of replaying all before the next.
 
         Raises:
             UnfitCheckpoint: A policy does not take its memory back.
             EnvironmentFault: The environment does not take its snapshot back.
         """
-        restore_memories(self._seats, standing.memories)
-        self.stepped = await self._stepper.restore(standing.snapshot, limit_s=None)
-        self.shown = Shown(standing.state, seq)
-        self.refusals, self.total = dict(standing.refusals), standing.total
+        restore_memories(self._seats, stood.memories)
+        self.stepped = await self._stepper.restore(stood.snapshot, limit_s=None)
+        self.shown = Shown(stood.state, seq)
+        self.refusals, self.total = dict(stood.refusals), stood.total
 
     async def compare(self, event: Event) -> list[str]:
         """Differences between ``event`` and what is due; then go on from what was recorded.

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from spectator.catalog import LoadWorld, load_world
 from spectator.episodes.record.opening import Left
-from spectator.episodes.replay.checkpoints import UnfitCheckpoint, standing_of
+from spectator.episodes.replay.checkpoints import UnfitCheckpoint, episode_snapshot
 from spectator.episodes.replay.replayer import Replay, ReplayDivergence, Shown
 from spectator.episodes.replay.unended import UnendedRecord
 from spectator.episodes.run.driver import Past
@@ -143,7 +143,7 @@ async def _replay(
     if checkpoint is not None:
         after = checkpoint.seq
         with typed_as(_unfit, passing=(EpisodeError,)):
-            await replay.go_on_from(standing_of(checkpoint.body, plan.world), after)
+            await replay.go_on_from(episode_snapshot(checkpoint.body, plan.world), after)
     async with aclosing(record.events(after)) as events:
         async for one in events:
             with typed_as(partial(_cannot_replay, one.seq), passing=(EpisodeError,)):

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from benchmarks import (
+    abuse,
     corruption,
     fanout,
     holding,
@@ -32,6 +33,7 @@ PARTS: Final[Mapping[str, Callable[[], Iterable[Figure]]]] = {
     "leaderboard": leaderboard.measure,
     "kills": kills.measure,
     "kills_rollouts": kills_rollouts.measure,
+    "abuse": abuse.measure,
     "corruption": corruption.measure,
     "soak": soak.measure,
     "journal": journal.measure,
@@ -40,7 +42,7 @@ PARTS: Final[Mapping[str, Callable[[], Iterable[Figure]]]] = {
     "rollouts": rollouts.measure,
 }
 
-LONG: Final = {"corruption", "kills", "kills_rollouts", "soak"}
+LONG: Final = {"abuse", "corruption", "kills", "kills_rollouts", "soak"}
 """Parts that run only when they are named, for they take many minutes."""
 
 

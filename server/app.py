@@ -18,9 +18,22 @@ from spectator import __version__
 from spectator.clock import SystemClock
 from spectator.errors import SpectatorError
 
-from .http import archive, audio, catalogue, control, health, leaderboard, live, publish, seats, training
+from .http import (
+    archive,
+    audio,
+    catalogue,
+    control,
+    health,
+    leaderboard,
+    live,
+    operator,
+    publish,
+    seats,
+    training,
+)
 from .http.assets import mount_assets
 from .http.control import ChooseEpisode, ChoosePace
+from .http.operator import ChooseName
 from .http.pages import install_error_pages, pages_router
 from .http.reference import reference_router
 from .http.seats import Act
@@ -45,6 +58,10 @@ PACK_LEVEL: Final = 6
 
 PACK_ASIDE_FROM: Final = 64 * 1024
 """Bytes that take about a millisecond to compress, so that a thread does; a piece of a replay has fewer."""
+
+
+SWITCH_S: Final = 0.0005
+"""How long a thread computes while others wait: a step changes threads ten times, and 5 ms each is felt."""
 
 
 def create_app(settings: Settings) -> FastAPI:
@@ -80,7 +97,10 @@ def create_app(settings: Settings) -> FastAPI:
     app.add_middleware(SecurityHeaders, settings=settings)
     if settings.trusted_hops:
         app.add_middleware(ForwardedAddress, hops=settings.trusted_hops)
-    for module in (health, control, seats, catalogue, archive, training, leaderboard, audio, live, publish):
+    rooms = (
+        health, control, seats, catalogue, archive, training, leaderboard, audio, live, publish, operator,
+    )  # fmt: skip
+    for module in rooms:
         app.include_router(module.router)
     app.include_router(pages_router())
     install_error_pages(app)
@@ -112,6 +132,7 @@ def _openapi(app: FastAPI) -> dict[str, Any]:
             ChooseEpisode,
             ChoosePace,
             Act,
+            ChooseName,
         )
         for model in models:
             schema = model.model_json_schema(ref_template="#/components/schemas/{model}")
@@ -150,6 +171,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     with listener, contextlib.suppress(KeyboardInterrupt):
         server = build_server(settings)
+        sys.setswitchinterval(SWITCH_S)
         gc.freeze()  # or each full collection would look at all of it again, and stop the loop meanwhile
         server.run(sockets=[listener])
 

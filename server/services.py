@@ -16,13 +16,17 @@ from spectator.evaluation.scorekeeping import Scorekeeper
 from spectator.journal.base import Journal
 from spectator.policies.spending import SpendLedger
 
+from .background.deletions import Deletions
 from .background.housekeeping import Housekeeper
 from .background.narration import Narration
 from .background.readiness import Readiness
+from .background.unended_room import UnendedRoom
+from .metrics.loop_lag import LoopLag
 from .metrics.timings import Timings
 from .security.budget import Budget
 from .security.guard import Guard
 from .security.offer import Offer
+from .security.orders import Orders
 from .settings import Settings
 from .transport import TransportPorts
 from .viewers.audience import Audience
@@ -50,6 +54,10 @@ class Services:
         guard: Who may do what.
         budget: What costly things may take.
         offer: What they may have played.
+        orders: The operator's orders.
+        deletions: Deletes single episodes.
+        loop_lag: How late the event loop is.
+        unended: Keeps what has not ended within its room.
         finals: Snapshots of recorded episodes.
         wall: What runs here, as tiles.
         cast: The worlds, with everybody who can play in them here.
@@ -73,6 +81,10 @@ class Services:
     guard: Guard
     budget: Budget
     offer: Offer
+    orders: Orders
+    deletions: Deletions
+    loop_lag: LoopLag
+    unended: UnendedRoom
     finals: FinalStates
     wall: Wall
     cast: Cast

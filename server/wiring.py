@@ -34,15 +34,18 @@ from spectator.journal.stores.retention import Keep
 from spectator.policies.captains import preload
 from spectator.policies.spending import SpendLedger
 
+from .background.deletions import Deletions
 from .background.housekeeping import Housekeeper
 from .background.narration import open_narration
 from .background.readiness import Readiness
 from .background.unended_room import UnendedRoom
+from .metrics.loop_lag import LoopLag
 from .metrics.timed_journal import TimedJournal
 from .metrics.timings import Timings
 from .security.budget import Budget
 from .security.guard import Guard
 from .security.offer import Offer
+from .security.orders import Orders
 from .services import Services
 from .settings import Settings
 from .transport import Keepalive, TransportPorts, choose_sends
@@ -84,7 +87,9 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
         audience = _audience(settings, tasks, clock, timings)
         stack.push_async_callback(audience.close_all, settings.shutdown_grace_s)
         guard = Guard(settings, clock)
-        budget = Budget(settings, clock, guard, ledger)
+        orders = Orders(settings.data_dir)
+        budget = Budget(settings, clock, guard, ledger, orders, lambda: bool(supervisor.showing()))
+        loop_lag = LoopLag(clock, timings.loop_lag)
         narration = open_narration(settings, clock, budget.characters)
         stack.push_async_callback(narration.aclose)
         scorekeeper = _scorekeeper(settings, journal)
@@ -98,6 +103,7 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
             "keepalive": keepalive.run(),
             "housekeeping": housekeeper.run(),
             "unended room": unended.run(),
+            "loop lag": loop_lag.run(),
         }.items():
             stack.callback(tasks.create_task(work, name=name).cancel)
         records = ViewReader(journal, cast.load)
@@ -122,6 +128,10 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
             transport=TransportPorts(audience, keepalive, clock),
             guard=guard,
             budget=budget,
+            orders=orders,
+            deletions=Deletions(journal, settings.data_dir, clock),
+            loop_lag=loop_lag,
+            unended=unended,
             offer=Offer.of(settings),
             finals=finals,
             wall=Wall(supervisor, clock, tasks),

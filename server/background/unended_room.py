@@ -36,6 +36,11 @@ class UnendedRoom:
         self._supervisor = supervisor
         self._clock = clock
 
+    @property
+    def bytes(self) -> int:
+        """About what the episodes without an end take."""
+        return sum(self._journal.unended.values())
+
     async def run(self) -> None:
         """Look every second until cancelled; first count what an earlier process left."""
         if not self._most:
@@ -52,7 +57,7 @@ class UnendedRoom:
     async def check(self) -> None:
         """Cut the largest short, if need be."""
         taken = self._journal.unended
-        if sum(taken.values()) <= self._most:
+        if self.bytes <= self._most:
             return
         live = max(self._supervisor.showing(), key=lambda one: taken[one.episode_id], default=None)
         if live is None or live.ended:

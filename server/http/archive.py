@@ -123,14 +123,14 @@ async def list_episodes(
     )
     found = await services.journal.episodes(wanted)
     following = found[limit - 1].episode_id if len(found) > limit else None
-    return EpisodePage(episodes=[_entry(summary) for summary in found[:limit]], next=following)
+    return EpisodePage(episodes=[_entry(summary, services) for summary in found[:limit]], next=following)
 
 
 @router.get("/{episode_id}", responses=PROBLEMS)
 async def get_episode(episode_id: str, services: ServicesDep) -> EpisodeDetail:
     """One episode."""
     summary = await summary_of(services, episode_id)
-    entry = _entry(summary)
+    entry = _entry(summary, services)
     return EpisodeDetail(**dict(entry), usage=await usage_of(summary, services))
 
 
@@ -186,5 +186,6 @@ async def summary_of(services: Services, episode_id: str) -> EpisodeSummary:
     return summary
 
 
-def _entry(summary: EpisodeSummary) -> EpisodeEntry:
-    return EpisodeEntry(**{name: getattr(summary, name) for name in EpisodeEntry.model_fields})
+def _entry(summary: EpisodeSummary, services: Services) -> EpisodeEntry:
+    told = {name: getattr(summary, name) for name in EpisodeEntry.model_fields}
+    return EpisodeEntry(**{**told, "captain_label": services.orders.shown(summary.captain_label)})

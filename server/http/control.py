@@ -28,6 +28,7 @@ from ..security import faults
 from ..security.bodies import Body, body_of, documented_body, read_object
 from ..security.budget import Costly
 from ..security.faults import Refused, documented
+from ..security.guard import address_of
 from ..services import Services, ServicesDep, services_of
 from .starting import ForkEpisode, PaceName, StartEpisode, wanted_episode, wanted_fork
 from .usage import DayUsage, SeatUsage, usage_in, usage_today
@@ -175,6 +176,7 @@ async def _started(
         running = [one.model_dump(mode="json") for one in _running(services)]
         busy = Refused(faults.BUSY, str(error), extra={"running": running})
         raise services.budget.refuse("max_episodes", busy) from error
+    services.budget.note_start(live.episode_id, address_of(request))
     if services.narration.charges and services.guard.may_spend(request):
         services.narration.pay_for(live.episode_id)
     root = request.scope.get("root_path", "")

@@ -14,6 +14,7 @@ from starlette.types import Message, Receive, Scope, Send
 from spectator.episodes.record.reader import EpisodeReader
 
 from ..security.budget import Held
+from ..security.read_turns import ReadTurns
 from ..services import Services
 
 NDJSON: Final = "application/x-ndjson"
@@ -91,7 +92,7 @@ async def download(
 
 
 async def lines_of(
-    records: EpisodeReader, episode_id: str, after_seq: int, turns: asyncio.Semaphore
+    records: EpisodeReader, episode_id: str, after_seq: int, turns: ReadTurns
 ) -> AsyncIterator[bytes]:
     """The events after ``after_seq`` as lines, undecoded.
 
@@ -99,11 +100,11 @@ async def lines_of(
         records: Where they are.
         episode_id: Whose.
         after_seq: Where to begin.
-        turns: Lets few read at once, so that whoever plays has the processor, too.
+        turns: In which they are read.
     """
     events = FIRST_EVENTS
     while True:
-        async with turns:
+        async with turns.take():
             batch = await records.texts(episode_id, after_seq=after_seq, limit=events)
         if not batch:
             return

@@ -20,6 +20,7 @@ from spectator.narration.narrator import NarrationCounts
 
 from ..background.housekeeping import Housekeeper
 from ..security import faults
+from ..security.budget import Held
 from ..security.faults import documented
 from ..services import Services, ServicesDep
 from ..viewers.audience import Audience
@@ -72,6 +73,7 @@ class _ServiceFigures(Collector):
         yield from _of_episodes(self._services.supervisor, self._services.signals)
         yield from _of_the_record(self._services.housekeeper)
         yield from _of_speech(self._services.narration.tally)
+        yield from _of_the_budget(self._services)
 
 
 def _of_viewers(audience: Audience) -> Iterator[Metric]:
@@ -110,6 +112,23 @@ def _of_speech(counts: NarrationCounts) -> Iterator[Metric]:
     yield _counter("lines", "What became of the lines that were to be spoken", ["outcome"], outcomes)
     summary = "Lines that a voice could not speak"
     yield _counter("voice_failures", summary, ["voice", "reason"], counts.failures)
+
+
+def _of_the_budget(services: Services) -> Iterator[Metric]:
+    budget, spent = services.budget, services.ledger.spent
+    refused = {(limit,): count for limit, count in budget.refused.items()}
+    yield _counter("refusals", "Requests that a limit refused", ["limit"], refused)
+    yield _gauge("openenv_sessions", "Private environments that are open", budget.environments.total())
+    reads, summary = budget.places[Held.READS], "Records and leaderboards that are read now"
+    yield _gauge("reads", summary, sum(reads.held.values()))
+    yield _gauge("reads_waiting", "Readers that wait for their turn", reads.waiting)
+    yield _gauge("starts_paused", "Whether the operator has paused starts", services.orders.paused)
+    yield _gauge("unended_bytes", "About what episodes without an end take", services.unended.bytes)
+    yield _gauge("model_tokens_today", "Tokens that models used today, UTC", spent.tokens)
+    yield _gauge("model_cost_today", "The same in money", spent.cost)
+    yield _gauge(
+        "voice_characters_today", "Characters that paid voices were sent today", budget.characters.sent
+    )
 
 
 def _gauge(name: str, summary: str, value: float) -> Metric:

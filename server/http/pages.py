@@ -61,7 +61,7 @@ class LobbyPage(Page):
 
 @dataclass(frozen=True, slots=True)
 class ScriptPage(Page):
-    """What ``wall.html`` and ``compare.html`` are given.
+    """What ``wall.html``, ``compare.html`` and ``operator.html`` are given.
 
     Args:
         modules: What the page's script imports.
@@ -125,7 +125,7 @@ class Templates:
 
 
 def pages_router() -> APIRouter:
-    """Routes ``/``, ``/web``, ``/wall``, ``/compare``, ``/watch/{episode_id}``, ``/replay/{episode_id}``."""
+    """Routes ``/``, ``/web``, ``/wall``, ``/compare``, ``/operator``, ``/watch/{id}``, ``/replay/{id}``."""
     router = APIRouter(include_in_schema=False)
     templates = Templates()
 
@@ -151,6 +151,10 @@ def pages_router() -> APIRouter:
     @router.get("/compare")
     def compare(request: Request) -> Response:
         return _script_page(request, templates, "compare", "Side by side")
+
+    @router.get("/operator")
+    def operator(request: Request) -> Response:
+        return _script_page(request, templates, "operator", "Operator")
 
     @router.get("/watch/{episode_id}")
     async def watch(request: Request, episode_id: str) -> Response:

@@ -1,4 +1,4 @@
-"""Histograms of what decisions, steps, commits and publications take, in seconds."""
+"""Histograms of what decisions, steps, commits and publications take, and of the loop's lag, in seconds."""
 
 from __future__ import annotations
 
@@ -44,6 +44,7 @@ class Timings:
         self.decision = self._histogram("decision", "Time that a policy took for a decision", THINKING_S)
         self.step = self._histogram("step", "Time that a world took for a step", WORKING_S)
         self.commit = self._histogram("commit", "Time until events were in the journal", WORKING_S)
+        self.loop_lag = self._histogram("loop_lag", "How late the event loop was", WORKING_S)
         self.publish = self._histogram(
             "publish", "Time from the publication of events until every viewer was written to", WORKING_S
         )

@@ -112,6 +112,7 @@ class ClientPublisher:
             driver = await self._supervisor.show(replace(plan, captain=captain, narration=False), episode_id)
         except EpisodeError:
             return None
+        self._account.note_start(episode_id)
         return PublishedEpisode(episode_id, driver)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
@@ -99,6 +100,7 @@ class Sessions:
         session.address = address
         if self.budget is not None and connection is not None:
             session.account = self.budget.account(connection)
+            self.budget.environments[session.account.name] += 1
         self._open[session.session_id] = session
         try:
             await session.build()
@@ -126,7 +128,9 @@ class Sessions:
 
     def close(self, session: Session) -> None:
         """Let an environment and its slot go. Safe to call twice."""
-        self._open.pop(session.session_id, None)
+        if self._open.pop(session.session_id, None) is not None and self.budget and session.account:
+            self.budget.environments[session.account.name] -= 1
+            self.budget.environments += Counter()  # those with none left go
         session.close()
 
     async def aclose(self) -> None:

@@ -6,7 +6,6 @@ up; whoever has the operator's token is not counted.
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, nullcontext
@@ -25,8 +24,10 @@ from ..settings import Settings
 from .compute_time import ComputeTime
 from .faults import CROWDED, PAUSED, SPENT, TOO_MANY, Refused, too_many
 from .guard import Guard, address_of
+from .orders import Orders
 from .places import NoPlace, Places
-from .rate_limit import RateLimit
+from .rate_limit import MAX_TRACKED, RateLimit
+from .read_turns import ReadTurns
 
 AGAIN_S: Final = "5"
 """When whoever found no place may ask again, seconds."""
@@ -77,7 +78,8 @@ class Budget:
         clock: Measures.
         guard: Knows the operator.
         ledger: What asking models may cost in a day.
-        paused: Whether starts are paused now.
+        orders: The operator's; starts are open when left out.
+        playing: Whether anything is played now, so that reading has to rest.
     """
 
     def __init__(
@@ -86,7 +88,8 @@ class Budget:
         clock: Clock,
         guard: Guard,
         ledger: SpendLedger,
-        paused: Callable[[], bool] = lambda: False,
+        orders: Orders | None = None,
+        playing: Callable[[], bool] = lambda: False,
     ) -> None:
         self.ledger = ledger
         self.characters = CharacterBudget(
@@ -95,6 +98,9 @@ class Budget:
         """What paid voices may be sent."""
         self.refused: Counter[str] = Counter()
         """Refusals, by the name of the limit, which is that of its setting."""
+        self.environments: Counter[str] = Counter()
+        """Private environments that are open, by address."""
+        self._starters: dict[str, str] = {}
         self.rates: Mapping[Costly, Rate] = {
             what: Rate(
                 RateLimit(getattr(settings, f"{what}_per_minute"), 60.0, clock),
@@ -106,11 +112,11 @@ class Budget:
             Held.READS: Places(settings.max_reads, settings.max_reads_per_address),
             Held.CLIPS: Places(CLIPS_AT_ONCE),
         }
-        self.reading = asyncio.Semaphore(1)
-        """Held by whoever reads the next piece of a record."""
+        self.reading = ReadTurns(clock, playing)
+        """In which the pieces of records are read."""
         self.compute = ComputeTime(settings.openenv_compute_s_per_minute, clock)
         self._guard = guard
-        self._paused = paused
+        self._orders = orders
 
     @contextmanager
     def spend(self, what: Costly, connection: HTTPConnection) -> Iterator[None]:
@@ -137,7 +143,7 @@ class Budget:
             raise
 
     def _take(self, what: Costly, address: str) -> None:
-        if what is not Costly.RESETS and self._paused():
+        if what is not Costly.RESETS and self._orders is not None and self._orders.paused:
             raise self.refuse(
                 "starts_paused",
                 Refused(
@@ -195,6 +201,16 @@ class Budget:
             operator = False
         return ClientAccount(self, None if operator else address_of(connection))
 
+    def note_start(self, episode_id: str, address: str) -> None:
+        """Remember who started an episode."""
+        self._starters[episode_id] = address
+        if len(self._starters) > MAX_TRACKED:
+            del self._starters[next(iter(self._starters))]
+
+    def starter(self, episode_id: str) -> str | None:
+        """The address that started an episode; ``None`` where that is not known any more."""
+        return self._starters.get(episode_id)
+
     def need_compute(self, address: str) -> None:
         """Let an environment of ``address`` compute.
 
@@ -244,6 +260,15 @@ class ClientAccount:
 
     budget: Budget
     address: str | None
+
+    @property
+    def name(self) -> str:
+        """Whose it is, for people."""
+        return "operator" if self.address is None else self.address
+
+    def note_start(self, episode_id: str) -> None:
+        """Remember whose episode it is."""
+        self.budget.note_start(episode_id, self.name)
 
     def spend(self, what: Costly) -> AbstractContextManager[None]:
         """See :meth:`Budget.spend`."""

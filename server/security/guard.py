@@ -89,6 +89,14 @@ class Guard:
             "and is asked from its own machine; spectator export has them too.",
         )
 
+    def require_deleter(self, connection: HTTPConnection) -> None:
+        """Let whoever may delete records and pause starts through; see :meth:`require_spender`."""
+        self._require_owner(
+            connection,
+            "This needs SPECTATOR_OPERATOR_TOKEN set, or a server that listens on loopback and is asked from "
+            "its own machine.",
+        )
+
     def _require_owner(self, connection: HTTPConnection, otherwise: str) -> None:
         if self._token is not None:
             self.require_operator(connection)
@@ -134,6 +142,17 @@ def address_of(connection: HTTPConnection) -> str:
     except ValueError:
         return host
     return str(address.ipv4_mapped or IPv6Network((int(address), 64), strict=False))
+
+
+def masked(address: str) -> str:
+    """An address as it may be shown: which network, not which machine.
+
+    >>> masked("203.0.113.9"), masked("2001:db8:1:2::/64"), masked("unknown")
+    ('203.0.113.x', '2001:db8:x', 'unknown')
+    """
+    if address.count(".") == 3:
+        return f"{address.rpartition('.')[0]}.x"
+    return f"{':'.join(address.split(':')[:2])}:x" if ":" in address else address
 
 
 def _unauthenticated(detail: str, challenge: str) -> Refused:

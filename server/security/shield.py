@@ -23,6 +23,9 @@ BODY_BYTES: Final = 1024 * 1024
 BODY_S: Final = 20.0
 """How long a client may take between two pieces of a body."""
 
+WHOLE_BODY_S: Final = 60.0
+"""How long it may take for all of it."""
+
 SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
@@ -129,14 +132,20 @@ def content_security_policy(settings: Settings) -> str:
 def _counted(receive: Receive, limit: int) -> Receive:
     seen = 0
     complete = False
+    until: float | None = None
 
     async def counted() -> Message:
-        nonlocal seen, complete
+        nonlocal seen, complete, until
+        now = asyncio.get_running_loop().time()
+        until = now + WHOLE_BODY_S if until is None else until
         try:
-            async with asyncio.timeout(None if complete else BODY_S):
+            async with asyncio.timeout_at(None if complete else min(now + BODY_S, until)):
                 message = await receive()
         except TimeoutError:
-            raise HTTPException(408, f"Nothing more of the body came for {BODY_S:g} s.") from None
+            late = f"Nothing more of the body came for {BODY_S:g} s."
+            if now + BODY_S > until:
+                late = f"The body was not complete after {WHOLE_BODY_S:g} s."
+            raise HTTPException(408, late) from None
         complete = not message.get("more_body", False)
         seen += len(message.get("body", b""))
         if seen > limit:

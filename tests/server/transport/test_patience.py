@@ -121,6 +121,23 @@ def test_half_a_body_is_refused(hasty: Serving) -> None:
     assert b"application/problem+json" in answer
 
 
+def test_a_body_that_trickles_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shield, "WHOLE_BODY_S", 1.0)
+    head = b"POST /custom/start_episode HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+    with serve(test_settings(tmp_path)) as serving, connected(serving) as peer:
+        peer.sendall(head + b"Content-Length: 5000\r\n\r\n")
+        peer.settimeout(0.05)
+        answer = b""
+        for _ in range(400):
+            peer.sendall(b" ")
+            try:
+                answer = peer.recv(65536)
+                break
+            except TimeoutError:
+                continue
+    assert answer.startswith(b"HTTP/1.1 408 ") and b"not complete after 1 s" in answer
+
+
 def test_whoever_watches_is_not_cut(hasty: Serving) -> None:
     episode_id = hasty.start(pace="fast", options={"turns": 15})
     with (

@@ -1,0 +1,153 @@
+// @ts-check
+// Owns the operator's page: who takes what, refreshed while it is looked at, and what can be done about it.
+
+import { call, read, rememberToken } from "./live/api.js";
+import { byId, h, pageRoot, replace, setAttribute, setText, svg } from "./ui/dom.js";
+import { plural } from "./ui/text.js";
+
+const EVERY_MS = 3_000;
+const NEAR = 0.7;
+
+const root = pageRoot();
+const state = byId("state");
+const say = byId("say");
+const pause = byId("pause");
+let paused = false;
+
+/** @param {string} text */
+function tell(text) {
+  say.hidden = text === "";
+  setText(say, text);
+}
+
+/** @param {number} bytes */
+const mb = (bytes) => `${(bytes / 1e6).toFixed(bytes < 1e7 ? 1 : 0)} MB`;
+
+/** @param {number} value */
+const number = (value) => value.toLocaleString("en", { maximumFractionDigits: 2 });
+
+/** @param {Element} list @param {[string, string][]} pairs */
+function figures(list, pairs) {
+  replace(list, ...pairs.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value))));
+}
+
+/** Do something and say what came of it. @param {string} path @param {object} fields @param {string} done @param {string} [method] */
+async function act(path, fields, done, method) {
+  const answer = await call(root, path, fields, method);
+  tell(answer.ok ? done : answer.message);
+  await refresh();
+  return answer.ok;
+}
+
+/** A button that asks once more before it acts. @param {string} label @param {() => void} go */
+function sure(label, go) {
+  const button = h("button", { class: "button button--end", type: "button" }, label);
+  button.addEventListener("click", () => {
+    if (button.dataset.sure === "yes") return go();
+    button.dataset.sure = "yes";
+    setText(button, "Really?");
+  });
+  return button;
+}
+
+/** @param {any} one */
+function episode(one) {
+  const who = one.opponent ? `${one.captain} against ${one.opponent}` : one.captain;
+  const from = one.address === null ? "from before the restart, or not known" : `from ${one.address}`;
+  return h("li", { class: "operator__item" },
+    h("p", {}, h("a", { href: new URL(`watch/${one.episode_id}`, root).href }, h("bdi", {}, who)), ` · ${one.environment}${one.paused ? " · paused" : ""}${one.shown ? " · shown only" : ""}`, h("br"),
+      h("small", {}, `${from} · ${plural(one.turn, "turn")} · ${plural(one.events, "event")} · ${plural(one.viewers, "viewer")} · ${one.episode_id}`)),
+    one.shown ? h("span", { class: "badge" }, "played elsewhere") : sure("Stop", () => void act("custom/stop_episode", { episode_id: one.episode_id }, "Stopped.")));
+}
+
+/** @param {any} one */
+function budget(one) {
+  const share = one.limit ? Math.min(1, one.used / one.limit) : 0;
+  const addresses = Object.entries(one.addresses).map(([address, used]) => `${address}: ${number(used)}`).join(" · ");
+  return h("li", { class: "operator__item" },
+    h("p", {}, `${number(one.used)} of ${one.limit ? number(one.limit) : "any number of"} `, h("b", {}, one.words), h("br"), h("small", {}, h("code", {}, one.name), addresses ? ` · ${addresses}` : "")),
+    h("div", { class: "operator__meter", "aria-hidden": "true", data: { tone: share >= 1 ? "full" : share >= NEAR ? "near" : null } }, svg("svg", { viewBox: "0 0 100 8", preserveAspectRatio: "none" }, svg("rect", { width: 100 * share, height: 8 }))));
+}
+
+/** @param {any} one */
+const deleted = (one) => h("li", { class: "operator__item" }, h("p", {}, h("code", {}, one.episode_id), ` · ${plural(one.events, "event")} · ${one.deleted_at}`, h("br"), h("small", {}, h("code", {}, one.digest ?? "no digest"))));
+
+/** @param {string} name */
+function hidden(name) {
+  const button = h("button", { class: "button", type: "button" }, "Show again");
+  button.addEventListener("click", () => void act("operator/unhide", { name }, `${name} is shown again.`));
+  return h("li", { class: "operator__item" }, h("p", {}, h("bdi", {}, name)), button);
+}
+
+/** Draw a list anew only when it changed, so that a button keeps its focus. @param {string} id @param {any[]} items @param {(item: any) => Element} draw */
+function list(id, items, draw) {
+  const element = byId(id), text = JSON.stringify(items);
+  if (element.dataset.drawn === text) return;
+  element.dataset.drawn = text;
+  replace(element, ...items.map(draw));
+}
+
+/** @param {any} status */
+function show(status) {
+  paused = status.paused_since !== null;
+  setText(byId("summary"), `${plural(status.episodes.length, "episode")} now; the journal has ${status.journal.bytes === null ? "not been looked at yet" : mb(status.journal.bytes)}.`);
+  setText(byId("starts"), paused ? `Paused since ${status.paused_since}. What runs goes on; only you can start, fork or publish.` : "Open: everybody may start within the budgets below.");
+  setText(pause, paused ? "Let everybody start again" : "Pause starts");
+  const { journal, models_today: models } = status;
+  figures(byId("figures"), [
+    ["Loop lag, longest of a minute", `${(1000 * status.loop_lag_s).toFixed(1)} ms`],
+    ["Tokens of models today", number(models.tokens)],
+    ["Their cost today", number(models.cost)],
+    ["Characters spoken today", number(status.characters_today)],
+    ["Journal", journal.bytes === null ? "not known yet" : `${mb(journal.bytes)}${journal.limit_bytes ? ` of ${mb(journal.limit_bytes)}` : ""}`],
+    ["Episodes in it", journal.episodes === null ? "not known yet" : number(journal.episodes)],
+    ["Without an end", mb(journal.unended_bytes)],
+  ]);
+  list("episodes", status.episodes, episode);
+  byId("none").hidden = status.episodes.length > 0;
+  list("budgets", status.budgets, budget);
+  const refusals = Object.entries(status.refusals);
+  figures(byId("refusals"), refusals.map(([name, count]) => [name, number(count)]));
+  byId("no-refusals").hidden = refusals.length > 0;
+  list("names", status.hidden, hidden);
+  list("deleted", status.deleted, deleted);
+}
+
+async function refresh() {
+  const answer = await read(root, "operator/status");
+  const locked = answer.status === 401 || answer.status === 403;
+  byId("token-form").hidden = answer.status !== 401;
+  byId("parts").hidden = !answer.ok && locked;
+  setText(state, answer.ok ? (paused ? "Starts paused" : "Open") : locked ? "Locked" : "Server away");
+  if (answer.ok) {
+    show(answer.body);
+    setText(state, paused ? "Starts paused" : "Open");
+  } else tell(answer.message);
+  setAttribute(state, "data-tone", answer.ok ? (paused ? "wait" : "over") : "bad");
+}
+
+/** One round after another, never two at once. */
+async function keepFresh() {
+  if (!document.hidden) await refresh();
+  setTimeout(keepFresh, EVERY_MS);
+}
+
+pause.addEventListener("click", () => void act(paused ? "operator/resume" : "operator/pause", {}, paused ? "Everybody may start again." : "Starts are paused, also after a restart."));
+byId("token-form").addEventListener("submit", (/** @type {Event} */ event) => {
+  event.preventDefault();
+  rememberToken(byId("token").value);
+  byId("token").value = "";
+  tell("");
+  void refresh();
+});
+byId("hide").addEventListener("submit", async (/** @type {Event} */ event) => {
+  event.preventDefault();
+  const name = byId("name").value;
+  if (await act("operator/hide", { name }, `${name} is hidden in the history and on the leaderboard.`)) byId("name").value = "";
+});
+byId("delete").addEventListener("submit", async (/** @type {Event} */ event) => {
+  event.preventDefault();
+  const id = byId("episode").value.trim();
+  if (id && await act(`api/episodes/${encodeURIComponent(id)}`, {}, `${id} is deleted.`, "DELETE")) byId("episode").value = "";
+});
+await keepFresh();

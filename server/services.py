@@ -26,7 +26,7 @@ from .metrics.timings import Timings
 from .security.budget import Budget
 from .security.guard import Guard
 from .security.offer import Offer
-from .security.orders import Orders
+from .security.orders import OperatorOrders
 from .settings import Settings
 from .transport import TransportPorts
 from .viewers.audience import Audience
@@ -81,7 +81,7 @@ class Services:
     guard: Guard
     budget: Budget
     offer: Offer
-    orders: Orders
+    orders: OperatorOrders
     deletions: Deletions
     loop_lag: LoopLag
     unended: UnendedRoom

@@ -45,7 +45,7 @@ from .metrics.timings import Timings
 from .security.budget import Budget
 from .security.guard import Guard
 from .security.offer import Offer
-from .security.orders import Orders
+from .security.orders import OperatorOrders
 from .services import Services
 from .settings import Settings
 from .transport import Keepalive, TransportPorts, choose_sends
@@ -87,7 +87,7 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
         audience = _audience(settings, tasks, clock, timings)
         stack.push_async_callback(audience.close_all, settings.shutdown_grace_s)
         guard = Guard(settings, clock)
-        orders = Orders(settings.data_dir)
+        orders = OperatorOrders(settings.data_dir)
         budget = Budget(settings, clock, guard, ledger, orders, lambda: bool(supervisor.showing()))
         loop_lag = LoopLag(clock, timings.loop_lag)
         narration = open_narration(settings, clock, budget.characters)

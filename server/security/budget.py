@@ -24,7 +24,7 @@ from ..settings import Settings
 from .compute_time import ComputeTime
 from .faults import CROWDED, PAUSED, SPENT, TOO_MANY, Refused, too_many
 from .guard import Guard, address_of
-from .orders import Orders
+from .orders import OperatorOrders
 from .places import NoPlace, Places
 from .rate_limit import MAX_TRACKED, RateLimit
 from .read_turns import ReadTurns
@@ -88,7 +88,7 @@ class Budget:
         clock: Clock,
         guard: Guard,
         ledger: SpendLedger,
-        orders: Orders | None = None,
+        orders: OperatorOrders | None = None,
         playing: Callable[[], bool] = lambda: False,
     ) -> None:
         self.ledger = ledger

@@ -26,7 +26,7 @@ class OrdersKept(BaseModel):
     hidden: frozenset[str] = Field(default=frozenset(), description="Names that are shown to nobody")
 
 
-class Orders:
+class OperatorOrders:
     """The operator's orders.
 
     Args:

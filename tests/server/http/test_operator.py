@@ -13,7 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from server.metrics.loop_lag import LoopLag
 from server.metrics.timings import Timings
 from server.security.guard import masked
-from server.security.orders import Orders
+from server.security.orders import OperatorOrders
 from spectator.errors import ConfigurationError, JournalUnavailable
 from tests.fakes import ManualClock
 from tests.openenv.conftest import open_client
@@ -203,16 +203,16 @@ def test_lags_are_noted_and_the_worst_is_of_the_last_minute() -> None:
 
 
 def test_orders_that_cannot_be_read_or_kept_are_not_guessed(tmp_path: Path) -> None:
-    orders = Orders(tmp_path)
+    orders = OperatorOrders(tmp_path)
     orders.give(paused_since="2026-11-22T00:00:00.000Z")
-    assert Orders(tmp_path).paused
+    assert OperatorOrders(tmp_path).paused
     (tmp_path / "operator.new").mkdir()
     with pytest.raises(JournalUnavailable):
         orders.give(paused_since=None)
     assert orders.paused
     (tmp_path / "operator.json").write_text('{"paused": 1}')
     with pytest.raises(ConfigurationError, match="cannot be read; mend or remove it"):
-        Orders(tmp_path)
+        OperatorOrders(tmp_path)
 
 
 def test_addresses_are_shown_without_their_machine() -> None:

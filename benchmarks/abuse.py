@@ -105,7 +105,7 @@ async def _big_record(server: ServerUnderTest, sizes: Sizes) -> str:
 async def _attacked(server: ServerUnderTest, record: str, sizes: Sizes) -> list[Figure]:
     async with _client(server, "192.0.2.1", OPERATOR) as operator:
         _, started = await _post(operator, START, MATCH)
-        match = Match(operator, str(started["episode_id"]))
+        match = AttackedMatch(operator, str(started["episode_id"]))
         await asyncio.sleep(2.0)  # what is loaded late is loaded
         slow = asyncio.create_task(_slow_body(server))
         alone = await match.gaps(sizes.seconds / 3)
@@ -125,7 +125,7 @@ async def _attacked(server: ServerUnderTest, record: str, sizes: Sizes) -> list[
         return figures
 
 
-class Match:
+class AttackedMatch:
     """The match that everybody came for.
 
     Args:
@@ -154,7 +154,7 @@ class Match:
 
 
 async def _readers(
-    server: ServerUnderTest, match: Match, record: str, sizes: Sizes, alone: Sequence[float]
+    server: ServerUnderTest, match: AttackedMatch, record: str, sizes: Sizes, alone: Sequence[float]
 ) -> list[Figure]:
     before, peak, tally = _rss_mb(server), 0.0, Counter[str]()
 

@@ -46,7 +46,7 @@ class RayLauncher:
         door = await self._opened()
         door.expect(link)
         started = self._play.remote(self._host, door.port, self._key, link.name)
-        return RayWorker(self._ray, started, link)
+        return RayWorker(self._ray, started)
 
     async def aclose(self) -> None:
         """Let go of the cluster, if it was not in use here before."""
@@ -84,13 +84,11 @@ class RayWorker:
     Args:
         ray: The package.
         started: The reference of its task.
-        link: To it.
     """
 
-    def __init__(self, ray: Any, started: Any, link: WorkerLink) -> None:
+    def __init__(self, ray: Any, started: Any) -> None:
         self._ray = ray
         self._started = started
-        self._link = link
 
     @property
     def told(self) -> str:

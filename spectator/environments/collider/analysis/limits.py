@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from spectator.environments.collider.analysis.checks import Floats, Window, checked_number, refuse
-from spectator.environments.collider.analysis.normal import p_of_z, z_of_p
+from spectator.environments.collider.analysis.normal import p_of_z
 from spectator.environments.collider.analysis.yields import YieldProblem, peak_search
 
 
@@ -197,12 +197,3 @@ def _poisson_below(n: float, mean: np.ndarray) -> np.ndarray:
     from scipy.special import gammaincc
 
     return np.asarray(gammaincc(n + 1.0, mean))
-
-
-def z_of_confidence(confidence: float) -> float:
-    """One-sided standard deviations of a confidence level.
-
-    >>> round(z_of_confidence(0.95), 3)
-    1.645
-    """
-    return z_of_p(1.0 - confidence)

@@ -1,8 +1,10 @@
 """The adversarial search of cricket: captains that do not look at the state against the percentage captain.
 
-``python -m benchmarks.cricket_search`` plays a list of constant and phase-wise captains, and the best of
-those that a random search draws, over seeds that the search has not seen. Every seed is played twice, once
-from each seat, so that squads, toss, pitch and evening favour neither.
+``python -m benchmarks.cricket_search --overs 5`` plays the named captains of :mod:`benchmarks.cricket_blind`
+and many drawn ones, halves them round by round, changes those that are left and halves again, and at last
+plays the finalists and the best of the named on seeds that nobody has played: no winner is told by the luck
+that chose it. Every seed is played twice, once from each seat, so that squads, toss, pitch and evening favour
+neither.
 """
 
 from __future__ import annotations
@@ -10,106 +12,25 @@ from __future__ import annotations
 import argparse
 import math
 import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, TypeVar
+from typing import Final
 
+from benchmarks.cricket_blind import USUAL, BlindCaptain, changed, drawn, named
 from spectator.environments.base import derive_seed
-from spectator.environments.cricket.ball.vocabulary import LINES, PACES, PLANNED_LENGTHS, SHOTS, DeliveryPlan
 from spectator.environments.cricket.laws.deliveries import SIDES, Side
-from spectator.environments.cricket.laws.innings import LawBroken
-from spectator.environments.cricket.laws.scorer import may_bat
-from spectator.environments.cricket.match.advice import usual_bowler
-from spectator.environments.cricket.match.engine import BattingIntent, BowlingIntent, Match
-from spectator.environments.cricket.match.field import (
-    PRESETS,
-    Field,
-    check_field,
-    custom_field,
-    preset_field,
-    standard_field,
-)
-from spectator.environments.cricket.match.segments import segment_of
-from spectator.environments.cricket.people.players import Player
+from spectator.environments.cricket.match.engine import Match
 from spectator.environments.cricket.simulate import open_match
 
-SEGMENTS: Final = ("powerplay", "middle", "death")
 LIMIT: Final = 0.52
 """Share of wins against the percentage captain that no such captain may pass."""
-
-T = TypeVar("T")
-Order = Callable[[Player], float]
-BOWLERS: Final[Mapping[str, Order]] = {
-    "cheapest": lambda player: player.bowl_runs,
-    "wickets": lambda player: -player.bowl_wickets,
-    "spin": lambda player: 0.0 if player.bowls == "spin" else 1.0,
-    "pace": lambda player: 0.0 if player.bowls == "pace" else 1.0,
-    "worst": lambda player: -player.bowl_runs,
-}
-BATTERS: Final[Mapping[str, Order]] = {
-    "hitters": lambda player: player.order - 30.0 * math.log(player.bat_runs),
-    "pure hitters": lambda player: -player.bat_runs,
-    "safe": lambda player: player.order + 10.0 * math.log(player.bat_out),
-    "middle first": lambda player: (player.order - 5) % 11,
-    "reversed": lambda player: -player.order,
-}
-
-
-@dataclass(frozen=True, slots=True)
-class BlindCaptain:
-    """A captain that looks at nothing but the part of the innings.
-
-    Args:
-        name: What it is called.
-        batting: Aggression and stroke by part of the innings.
-        attack: Attack likewise.
-        delivery: Planned delivery likewise.
-        fields: Field likewise, with and without the restrictions of the powerplay; ``None`` for the standard.
-        bowlers: A key of `BOWLERS`, or empty for the usual choice.
-        batters: A key of `BATTERS`, or empty for the natural order.
-    """
-
-    name: str = "as usual"
-    batting: tuple[BattingIntent, ...] = (BattingIntent(),) * 3
-    attack: tuple[float, ...] = (0.5,) * 3
-    delivery: tuple[DeliveryPlan | None, ...] = (None,) * 3
-    fields: tuple[Field | None, ...] = (None,) * 3
-    bowlers: str = ""
-    batters: str = ""
-
-    def bat(self, match: Match) -> BattingIntent:
-        """What it asks of its batter."""
-        return self.batting[SEGMENTS.index(segment_of(match.current))]
-
-    def bowl(self, match: Match) -> BowlingIntent:
-        """What it asks of its bowler."""
-        innings = match.current
-        part = SEGMENTS.index(segment_of(innings))
-        limit = innings.format.outside_limit(innings.balls)
-        field = self.fields[part]
-        if field is None or field.outside > limit:
-            field = standard_field(limit)
-        return BowlingIntent(self.attack[part], self.delivery[part], field)
-
-    def bowler(self, match: Match) -> int:
-        """Who bowls next."""
-        if not self.bowlers:
-            return usual_bowler(match)
-        team, order = match.teams[match.fielding_side], BOWLERS[self.bowlers]
-        able = match.eligible_bowlers()
-        own = [player for player in able if team.bowls[player]] or able
-        return min(own, key=lambda player: order(team.bowlers[player]))
-
-    def batter(self, match: Match) -> int:
-        """Who comes in."""
-        free = [player for player in range(11) if may_bat(match.current, player)]
-        if not self.batters:
-            return free[0]
-        players, order = match.teams[match.batting_side].players, BATTERS[self.batters]
-        return min(free, key=lambda player: order(players[player]))
-
-
-USUAL: Final = BlindCaptain()
+KEPT: Final = 10
+FINALISTS: Final = 6
+"""Captains that a halving leaves, and how many of them, and of the named ones, are played on fresh seeds."""
+GENERATIONS: Final = 2
+CHILDREN: Final = 8
+"""How often those that are left are changed, and how many changes of each are tried."""
 
 
 def won(match: Match, captains: Mapping[Side, BlindCaptain]) -> dict[Side, float]:
@@ -144,119 +65,91 @@ class WinShare:
     error: float
     pairs: int
 
+    @classmethod
+    def of(cls, name: str, shares: Sequence[float]) -> WinShare:
+        """The score of the shares of pairs."""
+        pairs = len(shares)
+        mean = sum(shares) / pairs
+        error = math.sqrt(sum((share - mean) ** 2 for share in shares) / max(1, pairs - 1) / pairs)
+        return cls(name, mean, error, pairs)
+
+    @property
+    def half(self) -> float:
+        """Half of the interval of 95 %."""
+        return 1.96 * self.error
+
     def row(self) -> str:
         """A row of a Markdown table, with the interval of 95 %."""
-        return f"| {self.name} | {self.share:.3f} | ± {1.96 * self.error:.3f} | {2 * self.pairs:,} |"
+        return f"| {self.name} | {self.share:.3f} | ± {self.half:.3f} | {2 * self.pairs:,} |"
 
 
-def contest(captain: BlindCaptain, overs: int, pairs: int, seed: int) -> WinShare:
-    """``captain`` against the usual one, from both seats of every seed."""
+def contest(captain: BlindCaptain, overs: int, pairs: int, seed: int, first: int = 0) -> WinShare:
+    """``captain`` against the usual one, from both seats of every seed.
+
+    Args:
+        captain: Who is tried.
+        overs: Overs of an innings.
+        pairs: How many seeds.
+        seed: Which seeds.
+        first: Number of the first of them.
+    """
     shares = []
-    for number in range(pairs):
+    for number in range(first, first + pairs):
         match_seed = derive_seed(seed, "search", number)
         share = 0.0
         for side, other in (SIDES, SIDES[::-1]):
+            elects = {side: captain.elects} if captain.elects else {}
             captains = {side: captain, other: USUAL}
-            share += won(open_match(overs, match_seed), captains)[side] / 2
+            share += won(open_match(overs, match_seed, elects=elects), captains)[side] / 2
         shares.append(share)
-    mean = sum(shares) / pairs
-    error = math.sqrt(sum((share - mean) ** 2 for share in shares) / max(1, pairs - 1) / pairs)
-    return WinShare(captain.name, mean, error, pairs)
+    return WinShare.of(captain.name, shares)
 
 
-def lawful_field(rng: random.Random, outside_limit: int) -> Field:
-    """Nine fielders anywhere that the Laws allow."""
-    while True:
-        spots: list[tuple[str, float, float]] = []
-        outside = rng.randint(0, outside_limit)
-        while len(spots) < 9:
-            far = len(spots) < outside
-            x, y = (
-                (rng.uniform(-64, 64), rng.uniform(-55, 75))
-                if far
-                else (rng.uniform(-24, 24), rng.uniform(-22, 40))
-            )
-            spots.append((f"spot {len(spots)}", round(x, 1), round(y, 1)))
-        try:
-            field = custom_field(spots)
-            check_field(field, outside_limit)
-        except LawBroken:
-            continue
-        return field
+def halved(captains: Sequence[BlindCaptain], overs: int, pairs: int, seed: int) -> list[BlindCaptain]:
+    """The best `KEPT`: half are dropped after each round; the next has twice the matches, on fresh seeds."""
+    left, rounds = distinct(captains), 0
+    while len(left) > KEPT:
+        of_round = derive_seed(seed, "round", rounds)
+        scores = {captain.name: contest(captain, overs, pairs, of_round) for captain in left}
+        left = sorted(left, key=lambda captain: -scores[captain.name].share)[: max(KEPT, len(left) // 2)]
+        print(f"{len(scores)} captains, best {scores[left[0].name].row()}", file=sys.stderr, flush=True)
+        pairs, rounds = 2 * pairs, rounds + 1
+    return left
 
 
-def drawn(rng: random.Random, number: int) -> BlindCaptain:
-    """A captain drawn at random: constant, or one for each part of the innings."""
-    whole = rng.random() < 0.5
-
-    def parts(draw: Callable[[int], T]) -> tuple[T, ...]:
-        first = draw(0)
-        return (first,) * 3 if whole else (first, draw(1), draw(2))
-
-    def plan(part: int) -> DeliveryPlan | None:
-        if rng.random() < 0.25:
-            return None
-        return DeliveryPlan(
-            rng.choice((None, *PLANNED_LENGTHS)), rng.choice((None, *LINES)), rng.choice((None, *PACES))
-        )
-
-    def intent(part: int) -> BattingIntent:
-        shot = rng.choice(sorted(SHOTS)) if rng.random() < 0.3 else None
-        return BattingIntent(rng.choice((0.2, 0.35, 0.5, 0.5, 0.65, 0.8)), shot)
-
-    def field(part: int) -> Field | None:
-        return lawful_field(rng, 2 if part == 0 else 5) if rng.random() < 0.7 else None
-
-    return BlindCaptain(
-        f"drawn {number}",
-        parts(intent),
-        parts(lambda part: rng.choice((0.0, 0.2, 0.5, 0.8, 1.0))),
-        parts(plan),
-        (field(0), field(1), field(2)),
-        rng.choice(("", "", "cheapest", "wickets", "spin", "pace")),
-        rng.choice(("", "", "hitters", "safe")),
-    )
+def distinct(captains: Sequence[BlindCaptain]) -> list[BlindCaptain]:
+    """The captains that decide anything, each once whatever its name."""
+    seen, found = {replace(USUAL, name="")}, list[BlindCaptain]()
+    for captain in captains:
+        decides = replace(captain, name="")
+        if decides not in seen:
+            seen.add(decides)
+            found.append(captain)
+    return found
 
 
-def named() -> Iterator[BlindCaptain]:
-    """Captains that somebody would think of."""
-    for length in PLANNED_LENGTHS:
-        yield replace(USUAL, name=f"always {length}", delivery=(DeliveryPlan(length),) * 3)
-    for line in LINES:
-        yield replace(USUAL, name=f"always {line}", delivery=(DeliveryPlan(None, line),) * 3)
-    good = DeliveryPlan("good", "stumps")
-    yield replace(USUAL, name="good length at the stumps", delivery=(good,) * 3)
-    for preset in PRESETS:
-        yield replace(USUAL, name=f"field {preset}", fields=(preset_field(preset, 5),) * 3)
-    for level in (0.0, 0.2, 0.35, 0.65, 0.8, 1.0):
-        yield replace(USUAL, name=f"aggression {level:g}", batting=(BattingIntent(level),) * 3)
-        yield replace(USUAL, name=f"attack {level:g}", attack=(level,) * 3)
-    yield replace(USUAL, name="attack first, save runs last", attack=(1.0, 0.7, 0.0))
-    yield replace(USUAL, name="block, then hit",
-                  batting=(BattingIntent(0.3), BattingIntent(0.5), BattingIntent(0.8)))  # fmt: skip
-    yield replace(USUAL, name="hit, then block",
-                  batting=(BattingIntent(0.8), BattingIntent(0.5), BattingIntent(0.3)))  # fmt: skip
-    for shot in ("slog", "defend", "flick", "cut"):
-        yield replace(USUAL, name=f"always {shot}", batting=(BattingIntent(0.5, shot),) * 3)
-    for order in BOWLERS:
-        yield replace(USUAL, name=f"bowlers: {order}", bowlers=order)
-    for order in BATTERS:
-        yield replace(USUAL, name=f"batters: {order}", batters=order)
+def search(overs: int, draws: int, pairs: int, seed: int) -> tuple[list[BlindCaptain], int]:
+    """The best few that halving finds among named, drawn and changed captains, and how many were tried.
 
-
-def search(overs: int, draws: int, pairs: int, seed: int) -> list[BlindCaptain]:
-    """The best few of many drawn captains: half are dropped after each round, which doubles the matches."""
+    Args:
+        overs: Overs of an innings.
+        draws: How many are drawn.
+        pairs: Pairs of matches of the first round.
+        seed: Of what is drawn and played.
+    """
     rng = random.Random(seed)
-    captains = [drawn(rng, number) for number in range(draws)]
-    round_number = 0
-    while len(captains) > 3:
-        scores = {
-            captain.name: contest(captain, overs, pairs, seed + 1000 + round_number) for captain in captains
-        }
-        captains.sort(key=lambda captain: -scores[captain.name].share)
-        captains = captains[: len(captains) // 2]
-        pairs, round_number = 2 * pairs, round_number + 1
-    return captains
+    pool = [*named(), *(drawn(rng, number) for number in range(draws))]
+    best = halved(pool, overs, pairs, derive_seed(seed, "search"))
+    tried = len(pool)
+    for generation in range(GENERATIONS):
+        changes = [
+            changed(rng, one, best, f"changed {generation + 1}.{number}.{child}")
+            for number, one in enumerate(best)
+            for child in range(CHILDREN)
+        ]
+        tried += len(changes)
+        best = halved([*best, *changes], overs, 4 * pairs, derive_seed(seed, "generation", generation))
+    return best, tried
 
 
 def table(scores: Sequence[WinShare]) -> str:
@@ -266,20 +159,35 @@ def table(scores: Sequence[WinShare]) -> str:
 
 
 def main(argv: list[str] | None = None) -> None:
-    """Search and print."""
+    """Search and print; the exit code is 1 when somebody surely wins more than `LIMIT`."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.cricket_search", description=main.__doc__)
     parser.add_argument("--overs", type=int, default=5)
-    parser.add_argument("--pairs", type=int, default=1000, help="pairs of matches of each named captain")
-    parser.add_argument("--draws", type=int, default=32, help="captains that the search draws")
+    parser.add_argument("--pairs", type=int, default=4000, help="pairs of matches of each finalist")
+    parser.add_argument("--named-pairs", type=int, default=500, help="pairs of matches of each named captain")
+    parser.add_argument("--draws", type=int, default=160, help="captains that the search draws")
+    parser.add_argument("--first", type=int, default=20, help="pairs of matches of the first round")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", default="", help="named captains whose name holds this")
     chosen = parser.parse_args(argv)
-    captains = [captain for captain in named() if chosen.only in captain.name]
-    scores = [contest(captain, chosen.overs, chosen.pairs, chosen.seed) for captain in captains]
+    overs, finalists, words = chosen.overs, list[BlindCaptain](), "named captains only"
     if chosen.draws:
-        found = search(chosen.overs, chosen.draws, max(20, chosen.pairs // 20), chosen.seed)
-        scores += [contest(one, chosen.overs, 2 * chosen.pairs, chosen.seed + 7) for one in found]
-    print(table(scores))
+        found, tried = search(overs, chosen.draws, chosen.first, chosen.seed)
+        finalists, words = found[:FINALISTS], f"the search tried {tried} captains"
+    captains = [captain for captain in named() if chosen.only in captain.name]
+    first = {
+        captain.name: contest(captain, overs, chosen.named_pairs, derive_seed(chosen.seed, "named"))
+        for captain in captains
+    }
+    captains.sort(key=lambda captain: -first[captain.name].share)
+    print(f"named captains\n\n{table(list(first.values()))}\n", flush=True)
+    finalists = distinct([*finalists, *captains[:FINALISTS]])
+    scores = [contest(one, overs, chosen.pairs, derive_seed(chosen.seed, "fresh")) for one in finalists]
+    print(f"finalists, on fresh seeds ({words})\n\n{table(scores)}", flush=True)
+    for one in finalists:
+        print(one, file=sys.stderr)
+    over = [score for score in scores if score.share - score.half > LIMIT]
+    if over:
+        sys.exit(f"more than {LIMIT:.0%} for sure: {', '.join(score.name for score in over)}")
 
 
 if __name__ == "__main__":

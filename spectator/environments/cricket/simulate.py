@@ -118,6 +118,7 @@ def open_match(
     caller: Side = "home",
     model: BallModel | None = None,
     super_over: bool = True,
+    elects: Mapping[Side, str] | None = None,
 ) -> Match:
     """A match of a seed after its toss, made as an episode of the same seed makes it.
 
@@ -127,6 +128,8 @@ def open_match(
         caller: Who calls the toss.
         model: The ball model; men's cricket at the tables' own level when left out.
         super_over: Whether a tie is decided by super overs.
+        elects: What a side does first if it wins the toss, ``bat`` or ``field``; as the default captain
+            decides for a side that is left out.
     """
     teams = teams_of(draw_fixture(derive_seed(seed, "squads")))
     rng = random.Random(derive_seed(seed, "balls"))
@@ -138,6 +141,7 @@ def open_match(
     won: Side = caller if (rng.random() < 0.5) == (call == "heads") else other(caller)
     if won != caller:
         _, elect = captains[won].elect()
+    elect = (elects or {}).get(won, elect)
     first = won if elect == "bat" else other(won)
     model = load_model("men", "all") if model is None else model
     conditions = draw_conditions(random.Random(derive_seed(seed, "conditions")))

@@ -6,7 +6,8 @@ import random
 
 import pytest
 
-from benchmarks.cricket_search import LIMIT, BlindCaptain, contest, drawn, lawful_field, named
+from benchmarks.cricket_blind import BlindCaptain, drawn, lawful_field, named
+from benchmarks.cricket_search import LIMIT, contest
 from spectator.environments.cricket.ball.vocabulary import DeliveryPlan
 from spectator.environments.cricket.match.field import check_field
 
@@ -39,7 +40,7 @@ def test_the_review_s_odd_field_with_one_wide_line_is_not_worth_it() -> None:
     wide = DeliveryPlan(None, "wide outside off")
     captain = BlindCaptain(
         "all off, all wide", attack=(0.0,) * 3, delivery=(wide,) * 3, fields=(field,) * 3,
-        bowlers="cheapest", batters="hitters",
+        bowlers=("cheapest",) * 3, batters="hitters",
     )  # fmt: skip
     score = contest(captain, 5, 60, seed=13)
     assert score.share < LIMIT + 2.5 * score.error, score

@@ -1,15 +1,15 @@
-"""The ladder of cricket's captains, and what each tool is worth to the planner.
+"""The ladder of cricket's captains.
 
 ``python -m benchmarks.cricket_ladder`` plays every captain against the percentage captain, from both seats of
 every seed, and rates them by their share of wins (Elo: 400 times the decimal logarithm of the odds, 1,000 for
-the percentage captain). With ``--tools`` the planner plays with one of its decisions left as usual, and with
-that one alone.
+the percentage captain).
 """
 
 from __future__ import annotations
 
 import argparse
 import math
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -18,7 +18,6 @@ from typing import Final
 from benchmarks.cricket_search import WinShare
 from spectator.environments.base import derive_seed
 from spectator.environments.cricket import WORLD
-from spectator.environments.cricket.captaincy.planner import TOOLS, PlannerCaptain
 from spectator.environments.cricket.environment import CricketEnvironment
 from spectator.environments.cricket.oracle import OracleCaptain
 from spectator.observations import Observation
@@ -98,9 +97,7 @@ def contest(name: str, build: Build, overs: int, pairs: int, seed: int) -> WinSh
     for number in range(pairs):
         match_seed = derive_seed(seed, "ladder", number)
         shares.append(sum(share(build, side, match_seed, overs) for side in WORLD.actors) / 2)
-    mean = sum(shares) / pairs
-    error = math.sqrt(sum((one - mean) ** 2 for one in shares) / max(1, pairs - 1) / pairs)
-    return WinShare(name, mean, error, pairs)
+    return WinShare.of(name, shares)
 
 
 def rated(score: WinShare) -> Rated:
@@ -116,22 +113,6 @@ def odds(one: float) -> float:
     return kept / (1.0 - kept)
 
 
-def tools_table(overs: int, pairs: int, seed: int) -> str:
-    """The planner without each decision, and with it alone."""
-
-    def with_tools(tools: frozenset[str]) -> Build:
-        return lambda own: scripted(PlannerCaptain(own, tools))
-
-    whole = contest("all", with_tools(TOOLS), overs, pairs, seed)
-    lines = ["| decision | alone | without it | 95 % |", "|---|---|---|---|"]
-    lines.append(f"| all | {whole.share:.3f} | {USUAL} 0.500 | ± {1.96 * whole.error:.3f} |")
-    for tool in sorted(TOOLS):
-        alone = contest(tool, with_tools(frozenset({tool})), overs, pairs, seed)
-        without = contest(tool, with_tools(TOOLS - {tool}), overs, pairs, seed)
-        lines.append(f"| {tool} | {alone.share:.3f} | {without.share:.3f} | ± {1.96 * alone.error:.3f} |")
-    return "\n".join(lines)
-
-
 def main(argv: list[str] | None = None) -> None:
     """Play and print."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.cricket_ladder", description=main.__doc__)
@@ -139,17 +120,17 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--pairs", type=int, default=200)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument(
-        "--captains", default="random,defensive,aggressive,anchor,spin_first,tactician,planner,oracle"
+        "--captains",
+        default="random,novice,blocker,match_ups,planner,oracle:40",
+        help="names, each with a number of pairs of its own if it has one: oracle:40",
     )
-    parser.add_argument("--tools", action="store_true", help="what each decision is worth to the planner")
     chosen = parser.parse_args(argv)
-    if chosen.tools:
-        print(tools_table(chosen.overs, chosen.pairs, chosen.seed))
-        return
-    found = [
-        rated(contest(name, partial(chooser, name), chosen.overs, chosen.pairs, chosen.seed))
-        for name in chosen.captains.split(",")
-    ]
+    found = []
+    for asked in chosen.captains.split(","):
+        name, _, pairs = asked.partition(":")
+        played = contest(name, partial(chooser, name), chosen.overs, int(pairs or chosen.pairs), chosen.seed)
+        found.append(rated(played))
+        print(found[-1].row(), file=sys.stderr, flush=True)
     print("| captain | rating | 95 % | wins | matches |\n|---|---|---|---|---|")
     for one in sorted(found, key=lambda other: -other.rating[0]):
         print(one.row())

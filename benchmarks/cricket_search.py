@@ -26,11 +26,9 @@ from spectator.environments.cricket.simulate import open_match
 LIMIT: Final = 0.52
 """Share of wins against the percentage captain that no such captain may pass."""
 KEPT: Final = 10
-FINALISTS: Final = 6
-"""Captains that a halving leaves, and how many of them, and of the named ones, are played on fresh seeds."""
-GENERATIONS: Final = 2
+"""Captains that a halving leaves."""
 CHILDREN: Final = 8
-"""How often those that are left are changed, and how many changes of each are tried."""
+"""Changes tried of each captain that is left."""
 
 
 def won(match: Match, captains: Mapping[Side, BlindCaptain]) -> dict[Side, float]:
@@ -128,7 +126,7 @@ def distinct(captains: Sequence[BlindCaptain]) -> list[BlindCaptain]:
     return found
 
 
-def search(overs: int, draws: int, pairs: int, seed: int) -> tuple[list[BlindCaptain], int]:
+def search(overs: int, draws: int, pairs: int, seed: int, generations: int) -> tuple[list[BlindCaptain], int]:
     """The best few that halving finds among named, drawn and changed captains, and how many were tried.
 
     Args:
@@ -136,12 +134,13 @@ def search(overs: int, draws: int, pairs: int, seed: int) -> tuple[list[BlindCap
         draws: How many are drawn.
         pairs: Pairs of matches of the first round.
         seed: Of what is drawn and played.
+        generations: How often those that are left are changed and halved again.
     """
     rng = random.Random(seed)
     pool = [*named(), *(drawn(rng, number) for number in range(draws))]
     best = halved(pool, overs, pairs, derive_seed(seed, "search"))
     tried = len(pool)
-    for generation in range(GENERATIONS):
+    for generation in range(generations):
         changes = [
             changed(rng, one, best, f"changed {generation + 1}.{number}.{child}")
             for number, one in enumerate(best)
@@ -166,13 +165,15 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--named-pairs", type=int, default=500, help="pairs of matches of each named captain")
     parser.add_argument("--draws", type=int, default=160, help="captains that the search draws")
     parser.add_argument("--first", type=int, default=20, help="pairs of matches of the first round")
+    parser.add_argument("--generations", type=int, default=2, help="rounds of changes of those that are left")
+    parser.add_argument("--finalists", type=int, default=6, help="found and named captains on fresh seeds")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", default="", help="named captains whose name holds this")
     chosen = parser.parse_args(argv)
     overs, finalists, words = chosen.overs, list[BlindCaptain](), "named captains only"
     if chosen.draws:
-        found, tried = search(overs, chosen.draws, chosen.first, chosen.seed)
-        finalists, words = found[:FINALISTS], f"the search tried {tried} captains"
+        found, tried = search(overs, chosen.draws, chosen.first, chosen.seed, chosen.generations)
+        finalists, words = found[: chosen.finalists], f"the search tried {tried} captains"
     captains = [captain for captain in named() if chosen.only in captain.name]
     first = {
         captain.name: contest(captain, overs, chosen.named_pairs, derive_seed(chosen.seed, "named"))
@@ -180,7 +181,7 @@ def main(argv: list[str] | None = None) -> None:
     }
     captains.sort(key=lambda captain: -first[captain.name].share)
     print(f"named captains\n\n{table(list(first.values()))}\n", flush=True)
-    finalists = distinct([*finalists, *captains[:FINALISTS]])
+    finalists = distinct([*finalists, *captains[: chosen.finalists]])
     scores = [contest(one, overs, chosen.pairs, derive_seed(chosen.seed, "fresh")) for one in finalists]
     print(f"finalists, on fresh seeds ({words})\n\n{table(scores)}", flush=True)
     for one in finalists:

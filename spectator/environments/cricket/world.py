@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Final
 
 from spectator.environments.base import World
 from spectator.environments.cricket.captaincy.captains import CAPTAINS, OPPONENTS, RATINGS
-from spectator.environments.cricket.captaincy.planner import PLANNER
+from spectator.environments.cricket.captaincy.planner import MATCH_UPS, PLANNER
+from spectator.environments.cricket.captaincy.weaker import WEAKER
 from spectator.environments.cricket.environment import (
     CricketAction,
     CricketEnvironment,
@@ -40,6 +42,8 @@ TASK = (
 )
 """What a language model is told before it captains a side."""
 
+_RUNGS: Final = {**WEAKER, MATCH_UPS.name: MATCH_UPS, PLANNER.name: PLANNER}
+
 WORLD = World(
     name="cricket",
     version="2.0",
@@ -55,8 +59,8 @@ WORLD = World(
     projection=project,
     commentator=comment,
     spoken=spoken,
-    captains={**CAPTAINS, PLANNER.name: PLANNER, ORACLE.name: ORACLE},
-    opponents={**OPPONENTS, PLANNER.name: PLANNER},
+    captains={**CAPTAINS, **_RUNGS, ORACLE.name: ORACLE},
+    opponents={**OPPONENTS, **_RUNGS},
     opponent_options={name: {"opponent_rating": rating} for name, rating in RATINGS.items()},
     packs=PACKS,
     beats=BEATS,

@@ -1,7 +1,8 @@
 """The planner: a fair captain that looks one ball ahead by the rules and the ball model.
 
 It sees the observation and nothing else, takes an average day, and gives every ball the decisions that are
-worth most to its side: who bowls to whom, length and line, field, stroke and intent.
+worth most to its side: length and line, field, stroke and intent. Who bowls it decides for all overs that are
+left at once (`bowling_ahead`).
 """
 
 from __future__ import annotations
@@ -11,29 +12,19 @@ from dataclasses import replace
 from functools import cache
 from typing import Any, Final
 
-from spectator.environments.cricket.ball.matchups import Conditions
 from spectator.environments.cricket.ball.sampler import BallModel
 from spectator.environments.cricket.ball.situation import Situation
-from spectator.environments.cricket.ball.vocabulary import (
-    LENGTHS,
-    LINES,
-    PLANNED_LENGTHS,
-    SHOTS,
-    DeliveryPlan,
-    FieldShape,
-)
+from spectator.environments.cricket.ball.vocabulary import LINES, PLANNED_LENGTHS, SHOTS, DeliveryPlan
+from spectator.environments.cricket.captaincy.bowling_ahead import best_order, costs_ahead
 from spectator.environments.cricket.captaincy.captains import STYLES, StyledCaptain
+from spectator.environments.cricket.captaincy.reading import cards, fielding, situation_of, to_come
 from spectator.environments.cricket.match.field import (
     POSITIONS,
     Field,
-    Fielder,
     custom_field,
     legal_presets,
     preset_field,
-    shape_of,
 )
-from spectator.environments.cricket.people.players import STYLE_TITLES, Player
-from spectator.environments.cricket.people.team import as_bowler
 from spectator.observations import Observation
 from spectator.policies.base import Decision, Preset
 
@@ -49,8 +40,8 @@ PLANS: Final = tuple(
 TOOLS: Final = frozenset({"bowler", "delivery", "field", "attack", "shot", "toss"})
 """What it decides itself; the rest is left as usual."""
 
-_STYLE_OF: Final = {title: style for style, title in STYLE_TITLES.items()}
-_EVENINGS: Final = {"dew": "field", "wearing": "bat"}
+EVENINGS: Final = {"dew": "field", "wearing": "bat"}
+"""What to do first by the evening."""
 
 
 class PlannerCaptain(StyledCaptain):
@@ -59,11 +50,16 @@ class PlannerCaptain(StyledCaptain):
     Args:
         seed: Seed of its own generator, for the toss.
         decides: Which of `TOOLS` it decides itself.
+
+    Attributes:
+        left: Overs that each of its bowlers may still bowl in the innings in progress.
     """
 
     def __init__(self, seed: int, decides: Iterable[str] = TOOLS) -> None:
         super().__init__(STYLES[0], seed)
         self._decides = frozenset(decides)
+        self._innings = 0
+        self.left: dict[str, int] = {}
 
     def choose(self, observation: Observation) -> Decision:
         """Decide what to do."""
@@ -83,31 +79,36 @@ class PlannerCaptain(StyledCaptain):
         return super().elect()
 
     def _call(self, view: Mapping[str, Any], legal: list[str]) -> Choice | None:
-        wanted = _EVENINGS.get(view["conditions"]["evening"])
+        wanted = EVENINGS.get(view["conditions"]["evening"])
         if "toss" not in self._decides or wanted is None:
             return None
         call, _ = self.elect()
         return "call_toss", {"call": call, "elect": wanted}, f"The evening is one to {wanted} first."
 
     def _give_ball(self, view: Mapping[str, Any], legal: list[str]) -> Choice | None:
+        self._remember(view)
         if "bowler" not in self._decides or view["striker"] is None:
             return None
-        base = situation_of(view)
+        able = [one["name"] for one in view["choices"]["bowlers"]]
+        people = cards(view, fielding(view))
+        names = [name for name, man in people.items() if man.bowls and self.left.get(name, 0) > 0]
+        resting = next((at for at, name in enumerate(names) if name not in able), None)
         batters = [cards(view, view["batting"])[view[end]["name"]] for end in ("striker", "non_striker")]
-        overs = view["format"]["overs"]
-        rest = overs - view["score"]["balls"] // 6 - 1
-        able = [one for one in view["choices"]["bowlers"] if "occasional" not in one["kind"]]
-        must = [one for one in able if one["overs_left"] > (rest + 1) // 2]
-        worth: dict[str, float] = {}
-        bowlers = cards(view, _other(view["batting"]))
-        for one in must or able:
-            bowler = as_bowler(bowlers[one["name"]])
-            balls = [replace(base, striker=batter, bowler=bowler) for batter in batters]
-            worth[one["name"]] = sum(value(ball) for ball in balls)
-        if not worth:
+        costs = costs_ahead(
+            situation_of(view), [people[name] for name in names], batters, to_come(view), value
+        )
+        order = best_order(costs, [self.left[name] for name in names], resting)
+        if not order:
             return None
-        name = min(worth, key=lambda bowler: worth[bowler])
-        return "select_bowler", {"bowler": name}, f"{name} is the one for these two batters."
+        name = names[order[0]]
+        self.left[name] -= 1
+        return "select_bowler", {"bowler": name}, f"{name} is the one for these two batters now."
+
+    def _remember(self, view: Mapping[str, Any]) -> None:
+        """Overs that everybody has left: as told, and of who may not bowl now as last told."""
+        if view["innings"] != self._innings:
+            self._innings, self.left = view["innings"], {}
+        self.left |= {one["name"]: one["overs_left"] for one in view["choices"]["bowlers"]}
 
     def _bowl_ball(self, view: Mapping[str, Any], legal: list[str]) -> Choice | None:
         own, ball = view["you"], situation_of(view)
@@ -193,54 +194,6 @@ class _Worth:
         return way * (value(changed) - value(now)) > self._least
 
 
-def situation_of(view: Mapping[str, Any]) -> Situation:
-    """The next ball as an observation shows it, with nothing planned."""
-    score, batting = view["score"], view["batting"]
-    striker, bowler = view["striker"], view["bowler"]
-    fielders = cards(view, _other(batting))
-    thrower = next(iter(fielders.values())) if bowler is None else fielders[bowler["name"]]
-    field = view["field"]
-    return Situation(
-        balls_bowled=score["balls"],
-        innings_balls=score["balls"] + score["balls_left"],
-        wickets_lost=score["wickets"],
-        runs_required=view.get("need"),
-        striker=cards(view, batting)[striker["name"]],
-        striker_balls=striker["balls"],
-        bowler=as_bowler(thrower),
-        free_hit=view["free_hit"],
-        powerplay=view["powerplay"],
-        field=_shape(field),
-        conditions=Conditions(**view["conditions"]),
-        second=view["innings"] % 2 == 0,
-        seen=tuple(LENGTHS.index(a) * len(LINES) + LINES.index(b) for a, b in striker["faced"]),
-        wickets_limit=2 if view["super_over"] else 10,
-    )
-
-
-def _shape(field: Mapping[str, Any]) -> FieldShape:
-    if field["preset"] == "standard":
-        return FieldShape.neutral()
-    return shape_of([Fielder(man["name"], man["x"], man["y"]) for man in field["fielders"]])
-
-
-def cards(view: Mapping[str, Any], side: str) -> dict[str, Player]:
-    """The players of a side, by name, as their cards describe them."""
-    return {card["name"]: _player(tuple(card.items())) for card in view["squads"][side]["players"]}
-
-
-@cache
-def _player(card: tuple[tuple[str, Any], ...]) -> Player:
-    told = dict(card)
-    style = _STYLE_OF.get(told.get("bowls", ""))
-    kind = None if style is None else "pace" if "pace" in style else "spin"
-    return Player(
-        told["name"], told["name"], told["role"], told["order"], told["bats"], kind, style,  # type: ignore[arg-type]  # pace or spin
-        told["bat_runs"], told["bat_out"], told.get("bowl_runs", 1.0), told.get("bowl_wickets", 1.0),
-        bat_spin=told["bat_spin"], bat_short=told["bat_short"], bat_leg=told["bat_leg"],
-    )  # fmt: skip
-
-
 _OFF_SIDE: Final = (
     "slip", "short third", "backward point", "cover point", "cover", "extra cover", "mid-off", "third",
     "sweeper cover",
@@ -276,8 +229,8 @@ def _name(view: Mapping[str, Any]) -> str:
     return str(view["striker"]["name"])
 
 
-def _other(side: str) -> str:
-    return "away" if side == "home" else "home"
+def _match_ups(seed: int) -> PlannerCaptain:
+    return PlannerCaptain(seed, {"bowler", "field", "attack", "toss"})
 
 
 PLANNER: Final = Preset(
@@ -286,4 +239,11 @@ PLANNER: Final = Preset(
     "Gives every ball the bowler, length, line, field and stroke that the model says are worth most.",
     "heuristic",
     PlannerCaptain,
+)
+MATCH_UPS: Final = Preset(
+    "match_ups",
+    "Match-up captain",
+    "Chooses bowlers, fields and the toss for the batters, the pitch and the evening; plans no ball.",
+    "heuristic",
+    _match_ups,
 )

@@ -70,9 +70,8 @@ class DecisionAccount:
         usual = usual_bowler(match)
         self._use(match, _with_bowler(state, bowler))
         if bowler != usual and bowler in match.eligible_bowlers():
-            gained = self._chance(match) - self._solved(match, _with_bowler(state, usual)).chance(
-                state.balls, state.wickets, state.runs
-            )
+            at_usual = self._solved(match, _with_bowler(state, usual))
+            gained = self._chance(match) - at_usual.chance(state.balls, state.wickets, state.runs)
             self.decided[match.fielding_side] -= gained
         self._settle(match)
 
@@ -126,7 +125,7 @@ class DecisionAccount:
             "decided": dict(self.decided),
             "batting": self._batting,
             "innings": self._innings,
-            "table": None if self._table is None else _plain(self._table.state, self._table.plan),
+            "table": None if self._table is None else _dumped(self._table),
             "opening": None if self._opening is None else _plain(*self._opening),
         }
 
@@ -140,7 +139,7 @@ class DecisionAccount:
             self._reply = reply_to(self._opening[0], self._model, self._opening[1])
         if data["table"] is not None:
             state, plan = self._state(data["table"]), data["table"]["plan"]
-            self._table = WinTable(state, self._model, self._reply, plan)
+            self._table = WinTable(state, self._model, self._reply, plan, data["table"].get("places"))
 
     def _worth(self, at: Situation, values: Sequence[float]) -> float:
         return sum(p * value for p, value in zip(self._model.weights(at), values, strict=True))
@@ -167,7 +166,7 @@ class DecisionAccount:
             plan = tuple(plan_overs(reply_state(state)))
             self._opening = state, plan
             self._reply = reply_to(state, self._model, plan)
-        return WinTable(state, self._model, self._reply)
+        return WinTable(state, self._model, self._reply, places=_places(match, state))
 
     def _chance(self, match: Match) -> float:
         assert self._table is not None
@@ -182,7 +181,7 @@ class DecisionAccount:
         values: dict[str, Any] = {
             name: tuple(value) if isinstance(value, list) else value
             for name, value in plain.items()
-            if name != "plan"
+            if name not in ("plan", "places")
         }
         batting, bowling = self._teams[self._batting].players, self._teams[other(self._batting)].bowlers
         return ForecastState(**values, batting=batting, bowling=bowling)
@@ -191,6 +190,21 @@ class DecisionAccount:
 def _plain(state: ForecastState, plan: Sequence[int]) -> dict[str, Any]:
     """What a table was made of, but for the players; who bowled so far is in the plan."""
     return {"plan": list(plan), **{name: getattr(state, name) for name in _PLAIN}}
+
+
+def _dumped(table: WinTable) -> dict[str, Any]:
+    places = None if table.places is None else list(table.places)
+    return {**_plain(table.state, table.plan), "places": places}
+
+
+def _places(match: Match, state: ForecastState) -> tuple[int, ...]:
+    """Places at which the two at the crease came in; who is about to come in takes the next."""
+    lines = match.current.batting
+    following = iter(range(len(lines) + 1, len(lines) + 3))
+    return tuple(
+        lines[batter].number if batter in lines else next(following)
+        for batter in (state.striker, state.partner)
+    )
 
 
 def _with_bowler(state: ForecastState, bowler: int) -> ForecastState:

@@ -2,7 +2,7 @@
 
 It values decisions while a captain learns, where the Monte Carlo forecast would be too dear: one table serves
 an over. Both sides do what real sides do, the bowlers planned and the batters to come are the match's own,
-and pitch and day are unknown. What it leaves out is small: who of the pair faces, free hits, rhythm.
+and pitch and day are unknown. What it leaves out is small: who of the pair is on strike, free hits, rhythm.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from spectator.environments.cricket.ball.matchups import WICKET_FIT, match_up
+from spectator.environments.cricket.ball.matchups import WICKET_FIT, match_up, out_of_place
 from spectator.environments.cricket.ball.sampler import BallModel
 from spectator.environments.cricket.ball.tables import (
     CATEGORIES,
@@ -49,6 +49,10 @@ _NODES: Final = (-math.sqrt(3.0), 0.0, math.sqrt(3.0))
 _SHARES: Final = (1 / 6, 2 / 3, 1 / 6)
 """Three values of a normal variable that stand for all (Gauss and Hermite), and their weights."""
 
+_FACING: Final = ((0, 0.5), (1, 0.25), (2, 0.25))
+"""Who faces, by how many came in after him, and his share of the balls: either of a pair is out as often as
+the other, so that the one before the last is still in half of the time, and else who was in before him."""
+
 _RUNS_A_BALL: Final = 2.0
 _SPARE_RUNS: Final = 60
 """Totals beyond this many runs a ball and so many more are taken for the last that is looked at."""
@@ -64,9 +68,10 @@ class WinTable:
         model: The ball model.
         reply: What a first innings is worth, by its total (see :func:`reply_to`); not read in a chase.
         plan: Who bowls each over; as the forecast expects when left out.
+        places: Places in the order at which the two at the crease came in, from 1; their own when left out.
     """
 
-    __slots__ = ("_chances", "_lost", "_start", "_target", "plan", "state")
+    __slots__ = ("_chances", "_lost", "_start", "_target", "places", "plan", "state")
 
     def __init__(
         self,
@@ -74,11 +79,13 @@ class WinTable:
         model: BallModel,
         reply: Table | None = None,
         plan: Sequence[int] | None = None,
+        places: Sequence[int] | None = None,
     ) -> None:
         self.state = state
+        self.places = None if places is None else tuple(places)
         self.plan = tuple(plan_overs(state) if plan is None else plan)
         self._start, self._lost, self._target = state.balls, state.wickets, state.target
-        weights = _weights(state, model, self.plan, chasing=state.target is not None)
+        weights = _weights(state, model, self.plan, self.places, chasing=state.target is not None)
         if state.target is None:
             if reply is None:
                 raise ValueError("a first innings is worth what the reply to it leaves")
@@ -139,7 +146,7 @@ def reply_to(state: ForecastState, model: BallModel, plan: Sequence[int] | None 
     chase = reply_state(state)
     plan = plan_overs(chase) if plan is None else plan
     cap = _most_runs(state.innings_balls)
-    solved = _chase(chase, _weights(chase, model, plan, chasing=True), cap)[0, 0]
+    solved = _chase(chase, _weights(chase, model, plan, None, chasing=True), cap)[0, 0]
     beaten = 1.0 - solved[:, np.minimum(np.arange(cap + 1) + 1, cap)]
     result: Table = (_conditional(model) @ beaten).astype(np.float32)
     return result
@@ -164,7 +171,14 @@ def _conditional(model: BallModel) -> Table:
     return np.array(rows, dtype=np.float32)
 
 
-def _weights(state: ForecastState, model: BallModel, plan: Sequence[int], *, chasing: bool) -> Table:
+def _weights(
+    state: ForecastState,
+    model: BallModel,
+    plan: Sequence[int],
+    places: Sequence[int] | None,
+    *,
+    chasing: bool,
+) -> Table:
     """Probabilities of the categories.
 
     Shape ``(balls left, wickets from the state's on, 3, 11)``; in a chase ``(..., rate places, 11)``.
@@ -175,12 +189,15 @@ def _weights(state: ForecastState, model: BallModel, plan: Sequence[int], *, cha
     width = RATE_PLACES if chasing else 1
     rows = at.row_of_ball[balls][:, None, None] + (wickets * width)[:, None] + np.arange(width)
     base = at.weights[rows][:, :, None]
+    bowler = np.array(plan)[balls // 6]
+    favour = _favour(state, model, bowler, balls) - _out_of_place(state, places)
     mean: Table | None = None
-    for place in (0, 1):
-        people = _people(state, model, arrays, at, np.array(plan)[balls // 6], wickets, place)
+    for back, share in _FACING:
+        batter = np.clip(wickets - state.wickets + 1 - back, 0, len(_line(state)) - 1)
+        people = _people(state, model, arrays, at, bowler, wickets, favour, batter)
         part = base * people[:, :, :, None]
-        part /= part.sum(axis=-1, keepdims=True)
-        mean = part if mean is None else (mean + part) / 2
+        part *= share / part.sum(axis=-1, keepdims=True)
+        mean = part if mean is None else mean + part
     assert mean is not None
     return mean if chasing else mean[:, :, :, 0]
 
@@ -192,11 +209,12 @@ def _people(
     at: SituationWeights,
     bowler: NDArray[np.int64],
     wickets: NDArray[np.int64],
-    place: int,
+    favour: Table,
+    batter: NDArray[np.int64],
 ) -> Table:
-    """What one of the pair and the bowler make of the weights: shape ``(balls, wickets, 3, 11)``."""
-    line = [state.batting[player] for player in (state.striker, state.partner, *state.to_come)]
-    batter = np.minimum(wickets - state.wickets + place, len(line) - 1)
+    """What the batter in at each wicket, by place in the line, and the bowler make of the weights: shape
+    ``(balls, wickets, 3, 11)``."""
+    line = _line(state)
     balls = np.arange(state.balls, state.innings_balls)
     faced = balls[:, None] // (wickets + 2)
     bins = np.searchsorted(np.array(SET_LIMITS), faced, side="left")
@@ -209,7 +227,7 @@ def _people(
     effect = model.level + math.hypot(match_sd, innings_sd) * np.array(_NODES)
     effect = effect * effect_scale(state.innings_balls)
     skill = _of(line, "bat_runs")[batter] * _of(state.bowling, "bowl_runs")[bowler][:, None]
-    favour = _favour(state, model, line, bowler, balls)[:, batter]
+    favour = favour[:, batter]
     shift = arrays.gain * (np.log(skill) + favour)[:, :, None] + effect
     factors[..., 0] = np.exp(-arrays.dot_share * shift)
     factors[..., FOUR] = factors[..., SIX] = np.exp(shift)
@@ -223,21 +241,31 @@ def _people(
     return weighed
 
 
+def _line(state: ForecastState) -> list[Player]:
+    """Who bats, in the order expected: the two at the crease, then those to come."""
+    return [state.batting[player] for player in (state.striker, state.partner, *state.to_come)]
+
+
 def _favour(
-    state: ForecastState,
-    model: BallModel,
-    line: Sequence[Player],
-    bowler: NDArray[np.int64],
-    balls: NDArray[np.int64],
+    state: ForecastState, model: BallModel, bowler: NDArray[np.int64], balls: NDArray[np.int64]
 ) -> Table:
     """Log ratio of runs of every match-up, shape ``(balls, batters)``: see `BallModel`."""
     met = np.array(
-        [[match_up(one, by, state.conditions, state.second) for one in line] for by in state.bowling]
+        [[match_up(one, by, state.conditions, state.second) for one in _line(state)] for by in state.bowling]
     )
     styles = np.array(model.prices(state.innings_balls).styles)
     style = np.array([STYLE_INDEX[one.style] for one in state.bowling])[bowler]
     favour: Table = (met[bowler] + styles[balls // 6, style][:, None]).astype(np.float32)
     return favour
+
+
+def _out_of_place(state: ForecastState, places: Sequence[int] | None) -> Table:
+    """Log ratio of runs that each of the line loses by coming in above or below his place."""
+    line = _line(state)
+    crease = [one.order for one in line[:2]] if places is None else places
+    come_in = [*crease, *range(state.wickets + 3, state.wickets + 1 + len(line))]
+    lost = [out_of_place(one.order, place) for one, place in zip(line, come_in, strict=True)]
+    return np.array(lost, dtype=np.float32)
 
 
 def _of(players: Sequence[Player], skill: str) -> Table:

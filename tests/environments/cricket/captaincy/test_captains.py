@@ -14,7 +14,8 @@ from tests.environments.cricket.playing import begin, captain, play
 
 
 def test_there_are_several_named_styles_and_the_data_and_chance() -> None:
-    fair = {"heuristic", "aggressive", "anchor", "defensive", "spin_first", "tactician", "random", "planner"}
+    styles = {"heuristic", "aggressive", "anchor", "defensive", "spin_first", "tactician"}
+    fair = {*styles, "random", "novice", "blocker", "match_ups", "planner"}
     assert set(WORLD.captains) == {*fair, "oracle"}
     assert {*fair, "cricsheet"} <= set(WORLD.opponents)
     for name, preset in {**WORLD.captains, **WORLD.opponents}.items():

@@ -5,10 +5,14 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
+
 from benchmarks.cricket_ladder import contest, scripted
+from benchmarks.cricket_tools import toss_value, value_of
 from spectator.environments.cricket import WORLD
-from spectator.environments.cricket.captaincy.planner import PlannerCaptain, situation_of
+from spectator.environments.cricket.captaincy.planner import PlannerCaptain
 from spectator.environments.cricket.captaincy.random_captain import RandomCaptain
+from spectator.environments.cricket.captaincy.reading import situation_of
 from spectator.environments.cricket.match.engine import BattingIntent, BowlingIntent
 from spectator.environments.cricket.match.field import standard_field
 from spectator.observations import Observation
@@ -19,6 +23,19 @@ def test_it_wins() -> None:
     """73 % of five-over matches over 150 pairs (docs/cricket-game.md); eight pairs are enough to see it."""
     score = contest("planner", lambda seed: scripted(PlannerCaptain(seed)), 5, 8, seed=3)
     assert score.share > 0.5
+
+
+@pytest.mark.parametrize("tool", ["bowler", "field", "delivery", "shot", "attack"])
+def test_each_of_its_decisions_is_worth_something(tool: str) -> None:
+    """By the value of decisions, which is free of luck; the table is in docs/cricket-game.md."""
+    values = [value_of({tool}, seed, 5) for seed in range(40, 52)]
+    assert sum(values) > 0
+
+
+def test_the_toss_is_worth_something_by_the_evening() -> None:
+    values = [toss_value(seed, 5) for seed in range(20)]
+    assert sum(values) > 0
+    assert 0.0 in values, "an even evening leaves the toss as usual"
 
 
 def test_it_reads_the_ball_from_the_observation_as_the_world_has_it() -> None:

@@ -82,11 +82,11 @@ class Settings(CapSettings, BaseSettings):
     )
     worlds: WordList = Field(
         default=(),
-        description="Worlds that whoever has not the operator's token may start; none named = all of them",
+        description="Worlds that visitors without the operator's token may start; none named = all of them",
     )
     option_limits: OptionLimits = Field(
         default=(),
-        description="Largest values of options for whoever has not the operator's token, such as "
+        description="Largest values of options for whoever lacks the operator's token, such as "
         "`max_overs=20 turns=500`, in whichever world has an option of that name",
     )
     captains_file: Path | None = Field(

@@ -13,7 +13,7 @@ from ..settings import Settings
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """What may be played by whoever has not the operator's token.
+    """What may be played by whoever lacks the operator's token.
 
     Args:
         worlds: Names of the worlds; all of them where there are none.

@@ -20,8 +20,9 @@ from spectator.environments.cricket.forecast.resources import chase_chance
 from spectator.environments.cricket.people.squads import Squad, draw_fixture
 from spectator.environments.cricket.simulate import open_match, play_out
 from tools.cricket_model.fitting.counts import read_rows
-from tools.cricket_model.forecast_scores import ScoreGap, brier, compare, log_loss
-from tools.cricket_model.realism_report import SEEN_CELL, chances
+from tools.cricket_model.forecast_scores import ScoreGap, brier, compare, log_loss, moved_to
+from tools.cricket_model.realism_report import SEEN_CELL
+from tools.cricket_model.realism_report import chances as cell_chances
 
 BALLS: Final = 120
 LOWEST: Final = 85
@@ -72,13 +73,21 @@ def real_chases(futures: int, drawn: int = FIXTURES, innings: int = READ_INNINGS
     return found
 
 
-def compare_real(rows: list[RealChases]) -> tuple[ScoreGap, ScoreGap]:
-    """Brier score and log loss of forecast and logistic over the single matches."""
+def compare_real(rows: list[RealChases], *, level: bool = False) -> tuple[ScoreGap, ScoreGap]:
+    """Brier score and log loss of forecast and logistic over the single matches.
+
+    Args:
+        rows: The chases.
+        level: Whether both are first moved, in log odds, to the share that was won, so that only how well
+            they tell chases apart is left.
+    """
     won = np.concatenate([_outcomes(row) for row in rows])
     ours, theirs = (
         np.repeat([getattr(row, name) for row in rows], [row.matches for row in rows])
         for name in ("forecast", "logistic")
     )
+    if level:
+        ours, theirs = (moved_to(float(won.mean()), chances) for chances in (ours, theirs))
     return (
         compare(brier(ours, won), brier(theirs, won)),
         compare(log_loss(ours, won), log_loss(theirs, won)),
@@ -92,7 +101,7 @@ def under_way(futures: int) -> tuple[float, float]:
     """
     rows = [row for row in read_rows("win_prob_cells.csv") if int(row["n_states"]) >= SEEN_CELL]
     sums, states = [0.0, 0.0], 0
-    for row, (ours, won, n) in zip(rows, chances(futures, 1), strict=True):
+    for row, (ours, won, n) in zip(rows, cell_chances(futures, 1), strict=True):
         balls, wickets, needed = (
             round((int(row[f"{name}_from"]) + int(row[f"{name}_to"])) / 2)
             for name in ("balls_left", "wickets_in_hand", "runs_required")

@@ -89,8 +89,23 @@ def _real(rows: list[RealChases]) -> dict[str, str]:
     return {
         "real": f"{sum(row.matches for row in rows):,}",
         "real_rows": "\n".join(lines),
-        "real_scores": _scores(("Brier score", "log loss"), compare_real(rows)),
+        "real_scores": _scores(
+            (
+                "Brier score",
+                "log loss",
+                "Brier score, both at the share won",
+                "log loss, both at the share won",
+            ),
+            (*compare_real(rows), *compare_real(rows, level=True)),
+        ),
+        "real_told": f"{_share(rows, 'forecast'):.2f} and {_share(rows, 'logistic'):.2f}",
+        "real_won": f"{sum(row.won for row in rows) / sum(row.matches for row in rows):.2f}",
     }
+
+
+def _share(rows: list[RealChases], told_by: str) -> float:
+    """Mean chance of the chases."""
+    return sum(getattr(row, told_by) * row.matches for row in rows) / sum(row.matches for row in rows)
 
 
 def _cells(scores: tuple[float, float]) -> dict[str, str]:

@@ -62,6 +62,21 @@ def compare(ours: Floats, theirs: Floats) -> ScoreGap:
     return ScoreGap(float(ours.mean()), float(theirs.mean()), low, high)
 
 
+def moved_to(mean: float, chance: Floats) -> Floats:
+    """Chances moved by one shift of all log odds, so that their mean is ``mean``.
+
+    >>> moved_to(0.6, np.array([0.5, 0.5])).round(3).tolist()
+    [0.6, 0.6]
+    """
+    odds = np.log(chance / (1.0 - chance))
+    low, high = -10.0, 10.0
+    for _ in range(60):
+        middle = (low + high) / 2.0
+        moved = np.asarray(1.0 / (1.0 + np.exp(-odds - middle)))
+        low, high = (middle, high) if moved.mean() < mean else (low, middle)
+    return moved
+
+
 def against_logistic(states: Sequence[ChaseState]) -> tuple[ScoreGap, ScoreGap]:
     """Brier score and log loss of the forecast and of a logistic, one state a match.
 

@@ -79,6 +79,8 @@ def test_real_chases_are_those_that_only_the_longer_sample_has() -> None:
     assert all(a.forecast > b.forecast - 0.05 and a.logistic > b.logistic for a, b in pairwise(rows))
     score, loss = compare_real(rows)
     assert score.ours < score.theirs and loss.ours < loss.theirs
+    level, _ = compare_real(rows, level=True)
+    assert level.ours < score.ours and level.theirs < score.theirs
 
 
 def test_nobody_can_say_which_way_the_chance_will_move() -> None:

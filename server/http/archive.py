@@ -17,7 +17,7 @@ from ..identifiers import EPISODE_ID, MAX_SEQ
 from ..security import faults
 from ..security.faults import documented
 from ..services import Services, ServicesDep
-from .downloads import NDJSON, Download, download, lines_of
+from .downloads import NDJSON, Download, download, lines_of, reading
 from .usage import SeatUsage, usage_of
 
 MAX_ATTEMPT: Final = 2**31 - 1
@@ -142,9 +142,10 @@ async def get_events(
     after_seq: Annotated[int, Query(ge=0, le=MAX_SEQ, description="Only later events")] = 0,
 ) -> Download:
     """What viewers see of an episode: its event envelopes, one a line, byte for byte."""
-    await summary_of(services, episode_id)
-    lines = lines_of(services.records, episode_id, after_seq, services.budget.reading)
-    return await download(services, request, lines, {"Cache-Control": "no-cache"})
+    async with reading(services, request) as held:
+        await summary_of(services, episode_id)
+        lines = lines_of(services.records, episode_id, after_seq, services.budget.reading)
+        return await download(held, lines, {"Cache-Control": "no-cache"})
 
 
 @router.get("/{episode_id}/export", response_class=StreamingResponse, responses=STREAMED)
@@ -161,17 +162,18 @@ async def export_events(
     A record without patches and commentary is exported with both, and without a digest, unless `recorded`
     is set.
     """
-    summary = await summary_of(services, episode_id)
-    plain = recorded or not await services.records.derives(episode_id)
     headers = {
         "Cache-Control": "no-cache",
         "Content-Disposition": f'attachment; filename="{episode_id}.ndjson"',
     }
-    if plain and summary.ended_at is not None and summary.digest is not None:
-        headers[DIGEST_HEADER] = summary.digest
-    records = services.journal if recorded else services.records
-    lines = lines_of(records, episode_id, 0, services.budget.reading)
-    return await download(services, request, lines, headers)
+    async with reading(services, request) as held:
+        summary = await summary_of(services, episode_id)
+        plain = recorded or not await services.records.derives(episode_id)
+        if plain and summary.ended_at is not None and summary.digest is not None:
+            headers[DIGEST_HEADER] = summary.digest
+        records = services.journal if recorded else services.records
+        lines = lines_of(records, episode_id, 0, services.budget.reading)
+        return await download(held, lines, headers)
 
 
 async def summary_of(services: Services, episode_id: str) -> EpisodeSummary:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Final
 
 from starlette.requests import Request
@@ -64,31 +64,36 @@ class Download(StreamingResponse):
             await super().__call__(scope, receive, send_in_time)
 
 
-async def download(
-    services: Services,
-    request: Request,
-    pieces: AsyncIterator[bytes],
-    headers: Mapping[str, str],
-) -> Download:
-    """An answer of ``pieces``, which are not begun before there is a place for it.
+@asynccontextmanager
+async def reading(services: Services, request: Request) -> AsyncIterator[AsyncExitStack]:
+    """Hold a place for whoever reads, to be asked for before anything is looked up.
 
-    Where the first of them fails, so does this; what fails further on breaks the answer off, and a client
-    sees that it is short.
+    It is given back with the ``with``, or at the end of the :func:`download` that takes it over.
 
     Raises:
         Refused: There was no place in time.
     """
-    async with AsyncExitStack() as stack:
-        await stack.enter_async_context(services.budget.hold(Held.READS, request))
-        first = await anext(pieces, b"")
+    async with AsyncExitStack() as held:
+        await held.enter_async_context(services.budget.hold(Held.READS, request))
+        yield held
 
-        async def whole() -> AsyncIterator[bytes]:
-            yield first
-            async for piece in pieces:
-                yield piece
 
-        return Download(whole(), stack.pop_all(), headers=headers)
-    raise AssertionError("unreachable")
+async def download(
+    held: AsyncExitStack, pieces: AsyncIterator[bytes], headers: Mapping[str, str]
+) -> Download:
+    """An answer of ``pieces`` that holds what ``held`` does until its end.
+
+    Where the first of them fails, so does this; what fails further on breaks the answer off, and a client
+    sees that it is short.
+    """
+    first = await anext(pieces, b"")
+
+    async def whole() -> AsyncIterator[bytes]:
+        yield first
+        async for piece in pieces:
+            yield piece
+
+    return Download(whole(), held.pop_all(), headers=headers)
 
 
 async def lines_of(

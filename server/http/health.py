@@ -22,11 +22,18 @@ from ..background.housekeeping import Housekeeper
 from ..security import faults
 from ..security.budget import Held
 from ..security.faults import documented
+from ..security.guard import address_of
 from ..services import Services, ServicesDep
 from ..viewers.audience import Audience
 from ..viewers.episode_signals import EpisodeSignals
 
 router = APIRouter(tags=["health"])
+
+
+class CountedAddress(BaseModel):
+    """Whom the limits take a client for."""
+
+    address: str
 
 
 class Ready(BaseModel):
@@ -45,6 +52,12 @@ async def ready(services: ServicesDep) -> Ready:
         if live.trouble is not None:
             raise JournalUnavailable(live.trouble.message)
     return Ready()
+
+
+@router.get("/api/address")
+async def address(request: Request) -> CountedAddress:
+    """The address as which whoever asks is counted; it must not follow what a client writes."""
+    return CountedAddress(address=address_of(request))
 
 
 @router.get(

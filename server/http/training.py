@@ -19,7 +19,7 @@ from ..security import faults
 from ..security.faults import Refused, documented
 from ..services import ServicesDep
 from .archive import summary_of
-from .downloads import NDJSON, Download, download
+from .downloads import NDJSON, Download, download, reading
 
 PRIVATE: Final = "no-store, private"
 
@@ -73,9 +73,10 @@ async def get_calls(
 ) -> Download:
     """The calls to models with their prompts, for the operator alone: a prompt holds what its seat sees."""
     services.guard.require_owner(request)
-    summary = await summary_of(services, episode_id)
-    lines = _lines(services.journal, summary, after_seq)
-    return await download(services, request, lines, {"Cache-Control": PRIVATE})
+    async with reading(services, request) as held:
+        summary = await summary_of(services, episode_id)
+        lines = _lines(services.journal, summary, after_seq)
+        return await download(held, lines, {"Cache-Control": PRIVATE})
 
 
 async def _lines(journal: Journal, summary: EpisodeSummary, after_seq: int) -> AsyncIterator[bytes]:

@@ -29,8 +29,11 @@ from .places import NoPlace, Places
 from .rate_limit import MAX_TRACKED, RateLimit
 from .read_turns import ReadTurns
 
-AGAIN_S: Final = "5"
-"""When whoever found no place may ask again, seconds."""
+AGAIN_S: Final = 5
+"""When whoever found no place may ask again at the earliest, seconds."""
+
+SPREAD_S: Final = 20
+"""Over how many seconds those who are told to come again are spread, so that they do not all come at once."""
 
 PAUSED_S: Final = "300"
 """The same of whoever wanted to start while starts are paused."""
@@ -188,9 +191,9 @@ class Budget:
             if own
             else f"All {places.total} {what} at once are taken ({_setting(limit)})"
         )
-        kind = TOO_MANY if own else CROWDED
+        kind, again = TOO_MANY if own else CROWDED, str(AGAIN_S + self.refused[limit] % SPREAD_S)
         return self.refuse(
-            limit, Refused(kind, f"{detail}; try again in {AGAIN_S} s.", headers={"Retry-After": AGAIN_S})
+            limit, Refused(kind, f"{detail}; try again in {again} s.", headers={"Retry-After": again})
         )
 
     def account(self, connection: HTTPConnection) -> ClientAccount:

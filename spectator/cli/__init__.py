@@ -14,6 +14,7 @@ from spectator import __version__
 from spectator.cli.cache import cache
 from spectator.cli.catalog import catalog
 from spectator.cli.claim import claim
+from spectator.cli.doctor import doctor
 from spectator.cli.evaluate import evaluate
 from spectator.cli.export import export
 from spectator.cli.narrate import narrate
@@ -80,6 +81,7 @@ def main() -> None:
 
 for command in (
     serve,
+    doctor,
     play,
     simulate,
     evaluate,

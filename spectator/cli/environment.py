@@ -41,6 +41,11 @@ def read_worlds() -> LoadWorld:
     return read_cast().load
 
 
+def operator_token() -> str | None:
+    """The operator's token of a server that is asked; ``None`` without one."""
+    return os.environ.get("SPECTATOR_OPERATOR_TOKEN") or None
+
+
 def read_caps() -> CapSettings:
     """What asking models may take, by the server's own variables.
 

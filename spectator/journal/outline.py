@@ -4,12 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from spectator.errors import FailureClass
 from spectator.events import UNDECIDED_IN, Event, Parent
 from spectator.failures import failure_of_decision, failure_of_end, reward_of_end
 from spectator.journal.base import EpisodeSummary, Journal
+
+EPISODE_COLUMNS: Final[Mapping[str, str]] = {
+    "episode_id": "string",
+    "environment": "string",
+    "run_id": "string",
+    "group_id": "string",
+    "attempt": "int64",
+}
+"""Name and Arrow type of :attr:`EpisodeOutline.columns`."""
+
+END_COLUMNS: Final[Mapping[str, str]] = {"terminated": "bool", "truncated": "bool"}
+"""The same of :attr:`EpisodeOutline.end_columns`."""
 
 
 @dataclass(slots=True)

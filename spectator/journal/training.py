@@ -8,14 +8,10 @@ from typing import Any, Final
 
 from spectator.journal.attachments import RecordedCall
 from spectator.journal.chat_form import chat_message, reply_message
-from spectator.journal.outline import EpisodeOutline
+from spectator.journal.outline import END_COLUMNS, EPISODE_COLUMNS, EpisodeOutline
 
 COLUMNS: Final[Mapping[str, str]] = {
-    "episode_id": "string",
-    "environment": "string",
-    "run_id": "string",
-    "group_id": "string",
-    "attempt": "int64",
+    **EPISODE_COLUMNS,
     "episode_reason": "string",
     "episode_score": "double",
     "seq": "int64",
@@ -41,8 +37,7 @@ COLUMNS: Final[Mapping[str, str]] = {
     "failure_class": "string",
     "inherited": "bool",
     "episode_reward": "double",
-    "terminated": "bool",
-    "truncated": "bool",
+    **END_COLUMNS,
     "episode_failure": "string",
 }
 """Name and Arrow type of every column; strings of what is no text hold JSON. New ones come at the end."""

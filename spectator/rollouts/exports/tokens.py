@@ -8,17 +8,13 @@ from typing import Any, Final
 
 from spectator.journal.attachments import RecordedCall
 from spectator.journal.base import Journal
-from spectator.journal.outline import EpisodeOutline
+from spectator.journal.outline import END_COLUMNS, EPISODE_COLUMNS, EpisodeOutline
 from spectator.model_calls import ModelCall
 from spectator.rollouts.exports.transcript import calls_by_decision
 from spectator.rollouts.token_rows import RowJoiner, SampledCall, TokenRow
 
 COLUMNS: Final[Mapping[str, str]] = {
-    "episode_id": "string",
-    "environment": "string",
-    "run_id": "string",
-    "group_id": "string",
-    "attempt": "int64",
+    **EPISODE_COLUMNS,
     "seed": "int64",
     "row": "int64",
     "token_ids": "list<int64>",
@@ -28,8 +24,7 @@ COLUMNS: Final[Mapping[str, str]] = {
     "seqs": "list<int64>",
     "joins": "list<string>",
     "reward": "double",
-    "terminated": "bool",
-    "truncated": "bool",
+    **END_COLUMNS,
     "failure_class": "string",
     "calls_without_tokens": "int64",
 }

@@ -98,14 +98,16 @@ def _real(rows: list[RealChases]) -> dict[str, str]:
             ),
             (*compare_real(rows), *compare_real(rows, level=True)),
         ),
-        "real_told": f"{_share(rows, 'forecast'):.2f} and {_share(rows, 'logistic'):.2f}",
-        "real_won": f"{sum(row.won for row in rows) / sum(row.matches for row in rows):.2f}",
+        "real_told": f"{_mean(rows, (row.forecast for row in rows)):.2f} and "
+        f"{_mean(rows, (row.logistic for row in rows)):.2f}",
+        "real_won": f"{_mean(rows, (row.won / row.matches for row in rows)):.2f}",
     }
 
 
-def _share(rows: list[RealChases], told_by: str) -> float:
-    """Mean chance of the chases."""
-    return sum(getattr(row, told_by) * row.matches for row in rows) / sum(row.matches for row in rows)
+def _mean(rows: list[RealChases], chances: Iterable[float]) -> float:
+    """Mean over the single chases."""
+    total = sum(chance * row.matches for chance, row in zip(chances, rows, strict=True))
+    return total / sum(row.matches for row in rows)
 
 
 def _cells(scores: tuple[float, float]) -> dict[str, str]:

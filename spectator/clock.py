@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Coroutine
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any, Final, Protocol
 
 
@@ -28,10 +29,7 @@ class Clock(Protocol):
 class SystemClock:
     """The machine's own time."""
 
-    def now(self) -> datetime:
-        """The wall clock, aware, in UTC."""
-        return datetime.now(UTC)
-
+    now = staticmethod(partial(datetime.now, UTC))
     monotonic = staticmethod(time.monotonic)
 
     async def sleep(self, seconds: float) -> None:
@@ -65,18 +63,17 @@ class Timestamps:
 
     def __init__(self, clock: Clock) -> None:
         self._now = clock.now
-        self._second = datetime.min.replace(tzinfo=UTC)
+        self._second = self._next = datetime.min.replace(tzinfo=UTC)
         self._text = ""
 
     def __call__(self) -> str:
         """The time now, as :func:`timestamp` writes it."""
         moment = self._now()
-        within = moment - self._second
-        if within.seconds or within.days:
+        if not self._second <= moment < self._next:
             self._second = moment.astimezone(UTC).replace(microsecond=0)
+            self._next = self._second + timedelta(seconds=1)
             self._text = self._second.isoformat()[:19]
-            within = moment - self._second
-        return self._text + _MILLISECONDS[within.microseconds // 1000]
+        return self._text + _MILLISECONDS[moment.microsecond // 1000]
 
 
 async def first_of(*waits: Coroutine[Any, Any, object]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Mapping
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, TypeVar, TypeVarTuple
 
 from spectator.environments.base import Environment
 from spectator.errors import EnvironmentFault, StepTimeout
@@ -14,7 +14,7 @@ from spectator.steppers import local
 from spectator.steppers.base import Stepped
 
 _Result = TypeVar("_Result")
-_Arguments = ParamSpec("_Arguments")
+_Arguments = TypeVarTuple("_Arguments")
 
 
 class InlineStepper:
@@ -93,9 +93,8 @@ class InlineStepper:
     def _call(
         self,
         limit_s: float | None,
-        function: Callable[Concatenate[Environment, _Arguments], _Result],
-        *arguments: _Arguments.args,
-        **named: _Arguments.kwargs,
+        function: Callable[[Environment, *_Arguments], _Result],
+        *arguments: *_Arguments,
     ) -> _Result:
         if self._given_up:
             raise EnvironmentFault("the environment was given up")
@@ -103,7 +102,7 @@ class InlineStepper:
         try:
             if self._environment is None:
                 self._environment = self._build()
-            answer = function(self._environment, *arguments, **named)
+            answer = function(self._environment, *arguments)
         except EnvironmentFault:
             raise
         except (Exception, SystemExit, GeneratorExit, asyncio.CancelledError) as error:

@@ -1,11 +1,11 @@
 """Records an episode that nobody has to watch: facts only, and many steps to a commit where that may be.
 
-With ``commit="step"`` :meth:`DerivedStream.emit` returns once its step is in the journal. With ``batched`` it
-returns as soon as the step is encoded, and the journal is given all that waits whenever play waits for
-something, at the latest after :data:`UNRECORDED_STEPS`. A death takes those at most; they are played again,
-from seed and decisions. The end, and whatever is asked for from outside, is acknowledged only when it is
-recorded, with all before it. Nobody is shown what is not recorded, and while somebody watches each step is
-recorded before the next.
+With ``commit="step"`` :meth:`DerivedStream.emit` returns once its step is in the journal. With ``batched``
+it returns as soon as the step is encoded, and the journal is given all that waits whenever play waits for
+something, at the latest after :data:`UNRECORDED_STEPS` or :data:`UNRECORDED_CHARACTERS`. A death takes those
+at most; they are played again, from seed and decisions. The end, and whatever is asked for from outside, is
+acknowledged only when it is recorded, with all before it. Nobody is shown what is not recorded, and while
+somebody watches each step is recorded before the next.
 """
 
 from __future__ import annotations
@@ -51,8 +51,11 @@ from spectator.model_calls import ModelCall
 
 logger = logging.getLogger(__name__)
 
-UNRECORDED_STEPS: Final = 32
-"""Steps of an episode that may wait for the journal; the next one waits for them."""
+UNRECORDED_STEPS: Final = 64
+"""Steps of an episode that may wait for the journal; the last of them waits for all."""
+
+UNRECORDED_CHARACTERS: Final = 64 * 1024
+"""Characters of its events that may wait: what some 40 steps of cricket come to."""
 
 
 @dataclass(slots=True, eq=False)
@@ -63,6 +66,7 @@ class _Step:
         turn: Which turn.
         events: Its events, under the numbers that they have if nothing is recorded before them that is not
             there now.
+        characters: How long their texts are.
         ends: Whether the last of them is the end.
         calls: The calls behind each decision among them, in order.
         truth: The world's sealed truth, beside the end.
@@ -70,7 +74,8 @@ class _Step:
 
     turn: int
     events: Sequence[RecordedEvent]
-    ends: bool = False
+    characters: int
+    ends: bool
     calls: Sequence[Sequence[ModelCall]] = ()
     truth: str | None = None
 
@@ -128,6 +133,7 @@ class DerivedStream:
         self._recorded_seq = head_seq
         self._first: RecordedEvent | None = None  # until somebody looks at the view
         self._taken_seq = head_seq  # the number of the last event that was emitted
+        self._waiting = 0  # characters of what is pending
         self._ended = False
         self._pending: list[_Step] = []
         self._recording: asyncio.Task[None] | None = None
@@ -229,12 +235,11 @@ class DerivedStream:
         self, steps: Sequence[TurnFacts], *, attachments: Attachments | None = None
     ) -> int | Awaitable[int]:
         """See :meth:`emit_steps`; at once, with what that returns, where nothing has to be waited for."""
-        if len(steps) == 1 and not attachments and self._may_wait:
+        if len(steps) == 1 and not attachments and self._goes_on and self._failure is None:
             turn, facts = steps[0]
             if 0 < len(facts) <= LONG and facts[-1].type != "episode.ended":
                 self._take(self._encoded(turn, facts), facts)
-                self._start_recording()
-                return self._recorder.characters
+                return self._settled() if self._must_settle else self._recorded_soon()
         return self.emit_steps(steps, attachments=attachments)
 
     async def emit_steps(
@@ -278,18 +283,29 @@ class DerivedStream:
             self._raise_failure()
         for step, (_, facts) in zip(encoded, steps, strict=True):
             self._take(step, facts)
-        if patient and not ends and len(self._pending) < self._limit and not self._watched:
+        if patient:
+            return await self._settled() if ends or self._must_settle else self._recorded_soon()
+        recording = self._record(patient=False, withdrawing=encoded)
+        await asyncio.shield(asyncio.get_running_loop().create_task(recording))
+        return self._recorder.characters
+
+    @property
+    def _must_settle(self) -> bool:
+        """Whether what was emitted may wait no longer: it is too much, or somebody watches."""
+        full = len(self._pending) >= self._limit or self._waiting >= UNRECORDED_CHARACTERS
+        return full or self._bus.listeners(self.episode_id) > 0
+
+    def _recorded_soon(self) -> int:
+        if self._recording is None or self._recording.done():
             self._start_recording()
-            return self._recorder.characters
+        return self._recorder.characters
+
+    async def _settled(self) -> int:
+        """Wait as a step does: whoever gives up waiting gives up the record."""
         try:
-            if patient:
-                await self.settle()
-            else:
-                recording = self._record(patient=False, withdrawing=encoded)
-                await asyncio.shield(asyncio.get_running_loop().create_task(recording))
+            await self.settle()
         except asyncio.CancelledError:
-            if patient:
-                self.give_up_waiting(for_good=True)
+            self.give_up_waiting(for_good=True)
             raise
         return self._recorder.characters
 
@@ -304,24 +320,20 @@ class DerivedStream:
             self._raise_failure()
 
     def _check(self, steps: Sequence[TurnFacts]) -> None:
-        if self._ended or (self._pending and self._pending[-1].ends):
+        if self._goes_on:
+            return
+        if self._ended or self._pending:
             raise EpisodeOver(self.episode_id)
-        if self._recorded_seq == 0 and not self._pending:
-            first = next(fact for _, facts in steps for fact in facts)
-            if first.type != "episode.started":
-                raise EpisodeNotFound(self.episode_id)
+        first = next(fact for _, facts in steps for fact in facts)
+        if first.type != "episode.started":
+            raise EpisodeNotFound(self.episode_id)
 
     @property
-    def _may_wait(self) -> bool:
-        """Whether another step may wait for the journal, as far as is known without looking at it."""
-        pending = self._pending
-        return (
-            len(pending) + 1 < self._limit
-            and (self._recorded_seq > 0 or len(pending) > 0)
-            and self._failure is None
-            and not (self._ended or (pending and pending[-1].ends))
-            and not self._watched
-        )
+    def _goes_on(self) -> bool:
+        """Whether it has begun and not ended, what is still to be recorded included."""
+        if self._pending:
+            return not self._pending[-1].ends
+        return self._recorded_seq > 0 and not self._ended
 
     def _all_encoded(self, steps: Sequence[TurnFacts]) -> list[_Step]:
         seq, encoded = self._taken_seq, []
@@ -332,25 +344,29 @@ class DerivedStream:
 
     def _encoded(self, turn: int, facts: Sequence[Fact], after_seq: int | None = None) -> _Step:
         at, encode = self._stamp(), self._encoder.encode
-        first = (self._taken_seq if after_seq is None else after_seq) + 1
+        seq = self._taken_seq if after_seq is None else after_seq
+        events, characters = [], 0
         with _ENCODING:
-            events = [
-                encode(seq, at, turn, fact.type, encode_json(fact.data))
-                for seq, fact in enumerate(facts, first)
-            ]
-        return _Step(turn, events, facts[-1].type == "episode.ended")
+            for fact in facts:
+                seq += 1
+                event = encode(seq, at, turn, fact.type, encode_json(fact.data))
+                characters += len(event.text)
+                events.append(event)
+        return _Step(turn, events, characters, fact.type == "episode.ended")
 
     def _take(self, step: _Step, facts: Sequence[Fact]) -> None:
         """Let ``step``, which ``facts`` came to, wait to be recorded."""
         self._pending.append(step)
         self._taken_seq += len(step.events)
+        self._waiting += step.characters
         for fact in facts:
             if fact.type in CALLS_BEHIND and fact.data.get("undecided", fact.data).get("model") is not None:
                 self._note_usage(step.turn, fact)
 
     def _recount(self) -> None:
-        """Find the number of the last event anew, once some were recorded, withdrawn or put before others."""
+        """Count anew what is pending, once some was recorded, withdrawn or put before others."""
         self._taken_seq = self._recorded_seq + sum(len(step.events) for step in self._pending)
+        self._waiting = sum(step.characters for step in self._pending)
 
     def _note_usage(self, turn: int, decided: Fact) -> None:
         event = Event(self.episode_id, self.epoch, 0, "", turn, decided.type, decided.data)
@@ -375,6 +391,7 @@ class DerivedStream:
         except EpisodeError as error:
             if self._pending and self._pending[-1].ends:
                 del self._pending[-1]
+                self._recount()
             self._failure = error
 
     async def _record_beginning(self) -> None:
@@ -382,7 +399,8 @@ class DerivedStream:
             await self._record(patient=False)
         except EpisodeError as error:
             self._pending.clear()
-            self._taken_seq, self._failure = self._recorded_seq, error
+            self._recount()
+            self._failure = error
             raise
 
     async def _record(self, *, patient: bool, withdrawing: Sequence[_Step] = ()) -> None:
@@ -464,7 +482,7 @@ def _attached(steps: Sequence[_Step], attachments: Attachments) -> list[_Step]:
 
 def _together(steps: Sequence[_Step]) -> Attachments | None:
     """What is attached to ``steps``, as one append takes it."""
-    if not any(step.calls or step.truth is not None for step in steps):
+    if not [step for step in steps if step.calls or step.truth is not None]:
         return None
     calls = [one for step in steps for one in (*step.calls, *[()] * (step.decisions - len(step.calls)))]
     return Attachments(calls, steps[-1].truth)

@@ -108,7 +108,7 @@ class Recorder:
                 self._stand_still(error)
             await first_of(self._clock.sleep(pause_s), self._hurried.wait())
             pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
-        self.characters += sum(len(event.text) for event in events)
+        self.characters += sum([len(event.text) for event in events])
         return 0.0 if self.trouble is None else self._recovered(began)
 
     def _stand_still(self, error: JournalUnavailable) -> None:

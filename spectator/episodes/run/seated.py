@@ -83,6 +83,7 @@ class SeatedPolicies:
         self.scripted: dict[str, ScriptedPolicy] = {}
         """Those that are never waited for."""
         self._seers: set[str] = set()  # whose policies see the truth: to find out takes 10 us
+        self._choosing = typed_as(self._could_not_decide, passing=())
 
     def seat(self) -> None:
         """Build the policies that are not there yet, and give all of them what they may spend.
@@ -132,7 +133,7 @@ class SeatedPolicies:
         """Ask the policy of ``actor``, one of :attr:`scripted`; see :meth:`decide`."""
         self.asked = actor
         began = self._clock.monotonic()
-        with typed_as(self._could_not_decide, passing=()):
+        with self._choosing:
             decision = self.scripted[actor].choose(observation)
         return self._checked(actor, decision, observation, self._clock.monotonic() - began)
 

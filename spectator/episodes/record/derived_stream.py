@@ -14,40 +14,27 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Coroutine, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, replace
-from itertools import islice
 from typing import Any, Final
 
 from spectator.bus.base import Bus, Overflow, Subscription
-from spectator.clock import Clock, Timestamps
+from spectator.clock import Clock
 from spectator.environments.base import World
 from spectator.episodes.record.derived import DerivedView
 from spectator.episodes.record.recorder import Recorder, Trouble
 from spectator.episodes.record.stream import KEPT, LONG, TurnFacts
+from spectator.episodes.record.unrecorded_steps import (
+    EncodedStep,
+    UnrecordedSteps,
+    attachments_of,
+    with_attachments,
+)
 from spectator.episodes.record.view import State, used
 from spectator.episodes.run.plan import Commit
-from spectator.errors import (
-    EnvironmentFault,
-    EpisodeError,
-    EpisodeNotFound,
-    EpisodeOver,
-    JournalUnavailable,
-    typed_as,
-)
-from spectator.events import (
-    CALLS_BEHIND,
-    Event,
-    EventEncoder,
-    Fact,
-    RecordedEvent,
-    Warned,
-    core_fact,
-    encode_json,
-)
+from spectator.errors import EpisodeError, EpisodeNotFound, EpisodeOver, JournalUnavailable
+from spectator.events import CALLS_BEHIND, Event, Fact, RecordedEvent, Warned, core_fact
 from spectator.journal.attachments import Attachments
 from spectator.journal.base import EpisodeLog
 from spectator.merge_patch import apply_patch
-from spectator.model_calls import ModelCall
 
 logger = logging.getLogger(__name__)
 
@@ -55,34 +42,7 @@ UNRECORDED_STEPS: Final = 64
 """Steps of an episode that may wait for the journal; the last of them waits for all."""
 
 UNRECORDED_CHARACTERS: Final = 64 * 1024
-"""Characters of its events that may wait: what some 40 steps of cricket come to."""
-
-
-@dataclass(slots=True, eq=False)
-class _Step:
-    """The events of one turn, encoded.
-
-    Args:
-        turn: Which turn.
-        events: Its events, under the numbers that they have if nothing is recorded before them that is not
-            there now.
-        characters: How long their texts are.
-        ends: Whether the last of them is the end.
-        calls: The calls behind each decision among them, in order.
-        truth: The world's sealed truth, beside the end.
-    """
-
-    turn: int
-    events: Sequence[RecordedEvent]
-    characters: int
-    ends: bool
-    calls: Sequence[Sequence[ModelCall]] = ()
-    truth: str | None = None
-
-    @property
-    def decisions(self) -> int:
-        """How many events that calls may stand behind are among them."""
-        return sum(one.type in CALLS_BEHIND for one in self.events)
+"""Characters of its events that may wait, so that large steps take no more memory than small ones."""
 
 
 class DerivedStream:
@@ -125,17 +85,11 @@ class DerivedStream:
         self._recorder = Recorder(episode_id, journal, clock, patience_s)
         self._journal = journal
         self._bus = bus
-        self._stamp = Timestamps(clock)
         self._limit = UNRECORDED_STEPS if commit == "batched" else 1
-        self._encoder = EventEncoder(episode_id, epoch)
+        self._waiting = UnrecordedSteps(episode_id, epoch, clock, head_seq)
         self._view = DerivedView(world, epoch, state=state, seq=view_seq, recorded_seq=head_seq)
         self._usage: Mapping[str, Any] = self._view.state.get("usage", {})
-        self._recorded_seq = head_seq
         self._first: RecordedEvent | None = None  # until somebody looks at the view
-        self._taken_seq = head_seq  # the number of the last event that was emitted
-        self._waiting = 0  # characters of what is pending
-        self._ended = False
-        self._pending: list[_Step] = []
         self._recording: asyncio.Task[None] | None = None
         self._failure: EpisodeError | None = None
         self._order = asyncio.Lock()
@@ -166,7 +120,7 @@ class DerivedStream:
     @property
     def ended(self) -> bool:
         """Whether the end is recorded."""
-        return self._ended
+        return self._waiting.ended
 
     @property
     def usage(self) -> Mapping[str, Any]:
@@ -196,7 +150,7 @@ class DerivedStream:
     def subscribe(self, overflow: Overflow, *, capacity: int = 256) -> Subscription:
         """Every event after ``head_seq`` as it is published; nothing more once the end is shown."""
         subscription = self._bus.subscribe(self.episode_id, overflow, capacity=capacity)
-        if self._ended and self._view.recorded_seq == self._recorded_seq:
+        if self.ended and self._view.recorded_seq == self._waiting.recorded_seq:
             subscription.close()
         return subscription
 
@@ -216,7 +170,7 @@ class DerivedStream:
             return self.emit_steps(opening, patient=False, attachments=attachments)
         ((turn, facts),) = opening
         self._check(opening)
-        self._take(self._encoded(turn, facts), facts)
+        self._take(self._waiting.encode(turn, facts), facts)
         self._recording = asyncio.get_running_loop().create_task(self._record_beginning())
         return self._recording
 
@@ -235,10 +189,10 @@ class DerivedStream:
         self, steps: Sequence[TurnFacts], *, attachments: Attachments | None = None
     ) -> int | Awaitable[int]:
         """See :meth:`emit_steps`; at once, with what that returns, where nothing has to be waited for."""
-        if len(steps) == 1 and not attachments and self._goes_on and self._failure is None:
+        if len(steps) == 1 and not attachments and self._failure is None and self._waiting.go_on:
             turn, facts = steps[0]
             if 0 < len(facts) <= LONG and facts[-1].type != "episode.ended":
-                self._take(self._encoded(turn, facts), facts)
+                self._take(self._waiting.encode(turn, facts), facts)
                 return self._settled() if self._must_settle else self._recorded_soon()
         return self.emit_steps(steps, attachments=attachments)
 
@@ -273,11 +227,11 @@ class DerivedStream:
         if not patient and self.trouble is not None:
             raise JournalUnavailable(self.trouble.message)
         if sum(len(facts) for _, facts in steps) > LONG:
-            encoded = await asyncio.to_thread(self._all_encoded, steps)
+            encoded = await asyncio.to_thread(self._waiting.encode_all, steps)
         else:
-            encoded = self._all_encoded(steps)
+            encoded = self._waiting.encode_all(steps)
         if attachments:
-            encoded = _attached(encoded, attachments)
+            encoded = with_attachments(encoded, attachments)
         ends = encoded[-1].ends
         if not ends:
             self._raise_failure()
@@ -292,7 +246,8 @@ class DerivedStream:
     @property
     def _must_settle(self) -> bool:
         """Whether what was emitted may wait no longer: it is too much, or somebody watches."""
-        full = len(self._pending) >= self._limit or self._waiting >= UNRECORDED_CHARACTERS
+        waiting = self._waiting
+        full = len(waiting.steps) >= self._limit or waiting.characters >= UNRECORDED_CHARACTERS
         return full or self._bus.listeners(self.episode_id) > 0
 
     def _recorded_soon(self) -> int:
@@ -315,58 +270,25 @@ class DerivedStream:
         Raises:
             JournalError: It could not be.
         """
-        while self._pending:
+        while self._waiting.steps:
             await asyncio.shield(self._start_recording())
             self._raise_failure()
 
     def _check(self, steps: Sequence[TurnFacts]) -> None:
-        if self._goes_on:
+        if self._waiting.go_on:
             return
-        if self._ended or self._pending:
+        if self.ended or self._waiting.steps:
             raise EpisodeOver(self.episode_id)
         first = next(fact for _, facts in steps for fact in facts)
         if first.type != "episode.started":
             raise EpisodeNotFound(self.episode_id)
 
-    @property
-    def _goes_on(self) -> bool:
-        """Whether it has begun and not ended, what is still to be recorded included."""
-        if self._pending:
-            return not self._pending[-1].ends
-        return self._recorded_seq > 0 and not self._ended
-
-    def _all_encoded(self, steps: Sequence[TurnFacts]) -> list[_Step]:
-        seq, encoded = self._taken_seq, []
-        for turn, facts in steps:
-            encoded.append(self._encoded(turn, facts, seq))
-            seq += len(facts)
-        return encoded
-
-    def _encoded(self, turn: int, facts: Sequence[Fact], after_seq: int | None = None) -> _Step:
-        at, encode = self._stamp(), self._encoder.encode
-        seq = self._taken_seq if after_seq is None else after_seq
-        events, characters = [], 0
-        with _ENCODING:
-            for fact in facts:
-                seq += 1
-                event = encode(seq, at, turn, fact.type, encode_json(fact.data))
-                characters += len(event.text)
-                events.append(event)
-        return _Step(turn, events, characters, fact.type == "episode.ended")
-
-    def _take(self, step: _Step, facts: Sequence[Fact]) -> None:
+    def _take(self, step: EncodedStep, facts: Sequence[Fact]) -> None:
         """Let ``step``, which ``facts`` came to, wait to be recorded."""
-        self._pending.append(step)
-        self._taken_seq += len(step.events)
-        self._waiting += step.characters
+        self._waiting.add(step)
         for fact in facts:
             if fact.type in CALLS_BEHIND and fact.data.get("undecided", fact.data).get("model") is not None:
                 self._note_usage(step.turn, fact)
-
-    def _recount(self) -> None:
-        """Count anew what is pending, once some was recorded, withdrawn or put before others."""
-        self._taken_seq = self._recorded_seq + sum(len(step.events) for step in self._pending)
-        self._waiting = sum(step.characters for step in self._pending)
 
     def _note_usage(self, turn: int, decided: Fact) -> None:
         event = Event(self.episode_id, self.epoch, 0, "", turn, decided.type, decided.data)
@@ -385,60 +307,42 @@ class DerivedStream:
 
     async def _record_pending(self) -> None:
         try:
-            while self._pending:
+            while self._waiting.steps:
                 await self._record(patient=True)
             self._failure = None
         except EpisodeError as error:
-            if self._pending and self._pending[-1].ends:
-                del self._pending[-1]
-                self._recount()
+            self._waiting.withdraw([step for step in self._waiting.steps if step.ends])
             self._failure = error
 
     async def _record_beginning(self) -> None:
         try:
             await self._record(patient=False)
         except EpisodeError as error:
-            self._pending.clear()
-            self._recount()
+            self._waiting.withdraw(self._waiting.steps)
             self._failure = error
             raise
 
-    async def _record(self, *, patient: bool, withdrawing: Sequence[_Step] = ()) -> None:
+    async def _record(self, *, patient: bool, withdrawing: Sequence[EncodedStep] = ()) -> None:
         """Record all that waits, or nothing; then those that are ``withdrawing`` do not wait any more."""
         async with self._order:
-            steps = tuple(self._pending)
+            waiting = self._waiting
+            steps = tuple(waiting.steps)
             if not steps:  # recorded meanwhile, or given up together with the beginning
                 self._raise_failure()
                 return
-            events = self._numbered(steps)
+            events = waiting.numbered(steps)
             try:
                 stood_s = await self._recorder.record(
-                    events, patient=patient, last=steps[-1].ends, attachments=_together(steps)
+                    events, patient=patient, last=steps[-1].ends, attachments=attachments_of(steps)
                 )
             except EpisodeError:
-                self._pending = [one for one in self._pending if one not in withdrawing]
-                self._recount()
+                waiting.withdraw(withdrawing)
                 raise
-            del self._pending[: len(steps)]
-            self._recorded_seq, self._ended = events[-1].seq, steps[-1].ends
+            waiting.note_recorded(steps, events[-1].seq)
             await self._publish(events)
-            if stood_s and not self._ended:
-                self._pending.insert(0, self._warning(steps[-1].turn, stood_s))
-            self._recount()
-
-    def _numbered(self, steps: Sequence[_Step]) -> list[RecordedEvent]:
-        events: list[RecordedEvent] = []
-        for step in steps:
-            first = self._recorded_seq + len(events) + 1
-            if step.events[0].seq == first:
-                events += step.events
-            else:
-                events += [self._encoder.renumbered(one, seq) for seq, one in enumerate(step.events, first)]
-        return events
-
-    def _warning(self, turn: int, stood_s: float) -> _Step:
-        warned = Warned(message=f"The record could not be written for {stood_s:.0f} s. {KEPT}")
-        return self._encoded(turn, [core_fact(warned)], self._recorded_seq)
+            if stood_s and not waiting.ended:
+                warned = Warned(message=f"The record could not be written for {stood_s:.0f} s. {KEPT}")
+                waiting.put_first(steps[-1].turn, [core_fact(warned)])
 
     async def _publish(self, events: Sequence[RecordedEvent]) -> None:
         """Show what is recorded to those who listen; beginning and end are made known where nobody does."""
@@ -452,7 +356,7 @@ class DerivedStream:
             return
         if events[0].seq == 1:
             self._bus.publish(events[:1])
-        if self._ended:
+        if self.ended:
             self._bus.publish(events[-1:])
 
     async def _show(self, fresh: Sequence[RecordedEvent]) -> None:
@@ -460,36 +364,14 @@ class DerivedStream:
         async with self._showing:
             if (beginning := self._begin_view()) and self._watched:
                 self._bus.publish(beginning)
-            while (seq := self._view.recorded_seq) < self._recorded_seq:
+            while (seq := self._view.recorded_seq) < self._waiting.recorded_seq:
                 ahead = [one for one in fresh if one.seq > seq]
                 if not ahead or ahead[0].seq != seq + 1:
                     ahead = await self._journal.read(
-                        self.episode_id, after_seq=seq, limit=self._recorded_seq - seq
+                        self.episode_id, after_seq=seq, limit=self._waiting.recorded_seq - seq
                     )
                 view = copy(self._view)  # what viewers see changes at once, whole, on the loop
                 shown = await asyncio.to_thread(view.take, ahead) if len(ahead) > LONG else view.take(ahead)
                 self._view = view
                 if self._watched:
                     self._bus.publish(shown)
-
-
-def _attached(steps: Sequence[_Step], attachments: Attachments) -> list[_Step]:
-    """``steps`` with the calls behind their decisions, and with the truth beside the last of them."""
-    calls = iter(attachments.calls)
-    attached = [replace(step, calls=tuple(islice(calls, step.decisions))) for step in steps]
-    return [*attached[:-1], replace(attached[-1], truth=attachments.truth)]
-
-
-def _together(steps: Sequence[_Step]) -> Attachments | None:
-    """What is attached to ``steps``, as one append takes it."""
-    if not [step for step in steps if step.calls or step.truth is not None]:
-        return None
-    calls = [one for step in steps for one in (*step.calls, *[()] * (step.decisions - len(step.calls)))]
-    return Attachments(calls, steps[-1].truth)
-
-
-def _not_encoded(error: Exception) -> EnvironmentFault:
-    return EnvironmentFault(f"an event could not be recorded: {error!r}")
-
-
-_ENCODING: Final = typed_as(_not_encoded, passing=())

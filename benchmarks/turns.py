@@ -5,7 +5,8 @@ encoding of its events, and one batched append. ``python -m benchmarks turns`` p
 floor and the ratio. Each pass is a process of its own, passes are interleaved,
 and the best of them counts: the machine is shared, and what others take can only be added to a figure.
 ``python -m benchmarks.turns DIR`` does the same with the checkout in ``DIR`` beside this one, pass by pass,
-so that what was and what is are measured in one run.
+so that what was and what is are measured in one run. ``python -m benchmarks.turns --only counting [DIR]``
+keeps to one world, or to ``memory``, and to what nobody watches.
 """
 
 from __future__ import annotations
@@ -229,8 +230,8 @@ async def appended(records: Sequence[Sequence[RecordedEvent]]) -> Cost:
     return Cost(turns, used)
 
 
-async def _costs(world: str) -> dict[str, float]:
-    """Every cell of one world, in microseconds."""
+async def _costs(world: str, *, watched: bool) -> dict[str, float]:
+    """Every cell of one world, in microseconds; those of live views only where ``watched``."""
     alone, fleet = range(1, ALONE + 1), range(1, AT_ONCE + 1)
     await driven(world, [99], view="live", at_once=1)
     records = await _recorded(world, range(1, 9), "derived")
@@ -241,6 +242,14 @@ async def _costs(world: str) -> dict[str, float]:
         APPENDED: await appended(records),
         "alone": await driven(world, alone, view="derived", at_once=1),
         f"{AT_ONCE} at once": await driven(world, fleet, view="derived", at_once=AT_ONCE),
+    }
+    if watched:
+        found |= await _watched_costs(world, alone, fleet)
+    return {f"{world}: {name}": cost.us for name, cost in found.items()}
+
+
+async def _watched_costs(world: str, alone: Sequence[int], fleet: Sequence[int]) -> dict[str, Cost]:
+    return {
         "alone, live": await driven(world, alone, view="live", at_once=1),
         f"{AT_ONCE} at once, live": await driven(world, fleet, view="live", at_once=AT_ONCE),
         f"alone, {VIEWERS} listeners": await driven(world, alone, view="live", at_once=1, viewers=VIEWERS),
@@ -248,7 +257,6 @@ async def _costs(world: str) -> dict[str, float]:
             world, fleet, view="live", at_once=AT_ONCE, viewers=VIEWERS
         ),
     }
-    return {f"{world}: {name}": cost.us for name, cost in found.items()}
 
 
 def _resident() -> int:
@@ -277,25 +285,31 @@ async def _held() -> dict[str, float]:
     return found
 
 
-def one_pass(part: str) -> dict[str, float]:
+def one_pass(part: str, *, watched: bool = True) -> dict[str, float]:
     """Measure one part in this process: a world's name, or ``memory``."""
-    return asyncio.run(_held() if part == "memory" else _costs(part))
+    return asyncio.run(_held() if part == "memory" else _costs(part, watched=watched))
 
 
-def _pass_in(folder: Path, part: str) -> dict[str, float]:
-    command = [sys.executable, "-m", "benchmarks.turns", "--pass", part]
+def _pass_in(folder: Path, part: str, *more: str) -> dict[str, float]:
+    command = [sys.executable, "-m", "benchmarks.turns", "--pass", part, *more]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True)
     found: dict[str, float] = json.loads(done.stdout)
     return found
 
 
-def best(folders: Sequence[Path], passes: int = PASSES) -> list[dict[str, float]]:
-    """The least of each cell, for each checkout; passes of the checkouts take turns."""
+def best(folders: Sequence[Path], passes: int = PASSES, only: str | None = None) -> list[dict[str, float]]:
+    """The least of each cell, for each checkout; passes of the checkouts take turns.
+
+    Args:
+        folders: The checkouts.
+        passes: How many of each.
+        only: The one part to measure, a world where nobody watches or ``memory``; all when left out.
+    """
     found: list[dict[str, float]] = [{} for _ in folders]
     for number in range(passes):
-        for part in (*OPTIONS, *(("memory",) if number < 2 else ())):
+        for part in (*OPTIONS, *(("memory",) if number < 2 else ())) if only is None else (only,):
             for folder, cells in zip(folders, found, strict=True):
-                for name, value in _pass_in(folder, part).items():
+                for name, value in _pass_in(folder, part, *([] if only is None else ["unwatched"])).items():
                     cells[name] = min(value, cells.get(name, value))
     return found
 
@@ -331,12 +345,20 @@ def _figures(cells: Mapping[str, float]) -> Iterator[Figure]:
 def main() -> None:
     """Be one pass, or measure this checkout beside others."""
     if sys.argv[1:2] == ["--pass"]:
-        sys.stdout.write(json.dumps(one_pass(sys.argv[2])))
+        sys.stdout.write(json.dumps(one_pass(sys.argv[2], watched="unwatched" not in sys.argv)))
         return
-    others = [Path(name) for name in sys.argv[1:]]
-    table = best([*others, Path.cwd()])
+    only, others = (sys.argv[2], sys.argv[3:]) if sys.argv[1:2] == ["--only"] else (None, sys.argv[1:])
+    table = best([*map(Path, others), Path.cwd()], only=only)
     for name in table[-1]:
-        sys.stdout.write(f"| {name} | " + " | ".join(f"{one.get(name, 0):.0f}" for one in table) + " |\n")
+        sys.stdout.write(f"| {name} | " + " | ".join(_cell(cells, name) for cells in table) + " |\n")
+
+
+def _cell(cells: Mapping[str, float], name: str) -> str:
+    """A figure, and where it is a turn's how many times the floor."""
+    world, value = name.partition(":")[0], cells.get(name, 0.0)
+    if name.endswith((WORLD, CHECKED, ENCODED, APPENDED, "kB")):
+        return f"{value:.0f}"
+    return f"{value:.0f}: {value / (cells[f'{world}: {ENCODED}'] + cells[f'{world}: {APPENDED}']):.2f} x"
 
 
 if __name__ == "__main__":

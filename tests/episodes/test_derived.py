@@ -18,7 +18,7 @@ from spectator.environments.counting import WORLD as COUNTING
 from spectator.environments.counting.environment import CountingEnvironment
 from spectator.episodes.host.recovery import recover
 from spectator.episodes.record.derived import DerivedView
-from spectator.episodes.record.derived_stream import UNRECORDED_STEPS, DerivedStream
+from spectator.episodes.record.derived_stream import UNRECORDED_CHARACTERS, UNRECORDED_STEPS, DerivedStream
 from spectator.episodes.record.reader import ViewReader
 from spectator.episodes.record.view import replay_state
 from spectator.episodes.replay import verify as verifying
@@ -110,13 +110,15 @@ def test_pages_of_a_derived_record_are_those_of_the_whole(tmp_path: Path) -> Non
 
 
 def test_who_joins_a_derived_episode_midway_sees_what_a_live_viewer_sees(tmp_path: Path) -> None:
+    options = {"max_overs": 5}  # long enough that much is left when the first commit is done
+
     async def scenario() -> None:
-        live = await played(tmp_path, "live", *GAMES[0])
+        live = await played(tmp_path, "live", "cricket", options)
         shown = await live.read("ep-0001")
         await live.aclose()
         journal = await SqlJournal.open(f"sqlite:///{tmp_path / 'derived.db'}")
         async with supervising(journal=journal, clock=ManualClock()) as stage:
-            episode = await stage.start(environment="cricket", options=GAMES[0][1], view="derived", seed=5)
+            episode = await stage.start(environment="cricket", options=options, view="derived", seed=5)
             await until(lambda: episode.turn >= 12, what="turn 12")
             assert episode.head_seq == 1, "nobody watches: only the beginning is shown"
             await episode.open()
@@ -222,6 +224,22 @@ def test_steps_share_a_commit_and_the_end_waits_for_all(tmp_path: Path) -> None:
             assert stage.journal.events[-1].event.type == "episode.ended"
             seqs = [one.seq for one in stage.journal.events]
             assert seqs == list(range(1, len(seqs) + 1))
+
+    asyncio.run(scenario())
+
+
+def test_large_steps_wait_for_the_journal_no_longer_than_their_size_allows() -> None:
+    async def scenario() -> None:
+        async with supervising() as stage:
+            stage.supervisor.open_stepper = inline
+            options = {"turns": 3 * UNRECORDED_STEPS, "payload_bytes": 4_000}
+            episode = await stage.start(options=options, view="derived")
+            await episode.wait()
+        sizes = [[len(one.text) for one in append] for append in stage.journal.appends]
+        step = 1.1 * sum(map(sum, sizes)) / (3 * UNRECORDED_STEPS)
+        assert step * UNRECORDED_STEPS > 2 * UNRECORDED_CHARACTERS, "the number of steps is no bound here"
+        assert max(map(sum, sizes[1:])) <= UNRECORDED_CHARACTERS + step
+        assert min(map(sum, sizes[1:-1])) >= UNRECORDED_CHARACTERS, "they share commits all the same"
 
     asyncio.run(scenario())
 

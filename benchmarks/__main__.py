@@ -17,6 +17,7 @@ from benchmarks import (
     kills_rollouts,
     leaderboard,
     live,
+    recovery,
     rollouts,
     soak,
     turns,
@@ -35,6 +36,7 @@ PARTS: Final[Mapping[str, Callable[[], Iterable[Figure]]]] = {
     "kills_rollouts": kills_rollouts.measure,
     "abuse": abuse.measure,
     "corruption": corruption.measure,
+    "recovery": recovery.measure,
     "soak": soak.measure,
     "journal": journal.measure,
     "wall": wall.measure,
@@ -42,7 +44,7 @@ PARTS: Final[Mapping[str, Callable[[], Iterable[Figure]]]] = {
     "rollouts": rollouts.measure,
 }
 
-LONG: Final = {"abuse", "corruption", "kills", "kills_rollouts", "soak"}
+LONG: Final = {"abuse", "corruption", "kills", "kills_rollouts", "recovery", "soak"}
 """Parts that run only when they are named, for they take many minutes."""
 
 

@@ -92,7 +92,8 @@ class ServerUnderTest:
                 if httpx.get(f"{self.base}/readyz", timeout=1, trust_env=False).is_success:
                     return
             except httpx.TransportError:
-                time.sleep(0.05)
+                pass  # it does not listen yet
+            time.sleep(0.05)
         raise RuntimeError(f"the server does not answer:\n{self._log.read_text()}")
 
     def runs(self) -> bool:

@@ -7,6 +7,7 @@ import sqlite3
 import subprocess
 import sys
 import textwrap
+import tracemalloc
 from pathlib import Path
 
 from spectator.episodes.host.recovery import Recovered, recover
@@ -14,8 +15,8 @@ from spectator.episodes.record.view import replay_state
 from spectator.events import RecordedEvent, decode
 from spectator.journal.base import EpisodeFilter
 from spectator.journal.stores.sqlite import SqlJournal
-from tests.episodes.harness import drive, end_of, types
-from tests.fakes import ManualClock, world_with
+from tests.episodes.harness import drive, end_of, supervising, types
+from tests.fakes import ManualClock, until, world_with
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
@@ -110,3 +111,32 @@ def test_an_episode_killed_in_the_middle_is_whole_up_to_there_and_then_ended(tmp
         await journal.aclose()
 
     asyncio.run(scenario())
+
+
+def recovery_peak(folder: Path, turns: int) -> int:
+    """The most bytes that Python holds while so many large turns are recovered from their record."""
+
+    async def scenario() -> int:
+        journal = await SqlJournal.open(url_of(folder))
+        async with supervising(journal=journal) as stage:
+            options = {"turns": 100_000, "payload_bytes": 65_536}
+            episode = await stage.start(options=options)
+            await until(lambda: episode.turn >= turns)
+            await stage.supervisor.suspend()
+        async with supervising(journal=journal) as stage:
+            await journal.transact(lambda connection: connection.exec_driver_sql("DELETE FROM checkpoints"))
+            tracemalloc.start()
+            recovered = await recover(journal, ManualClock(), stage.supervisor)
+            peak = tracemalloc.get_traced_memory()[1]
+            tracemalloc.stop()
+            assert recovered.playing == ["ep-0001"]
+        await journal.aclose()
+        return peak
+
+    return asyncio.run(scenario())
+
+
+def test_memory_is_bounded_by_the_state_and_not_by_the_record(tmp_path: Path) -> None:
+    """A record of 20 MB took three times as much again."""
+    short, long = (recovery_peak(tmp_path / str(turns), turns) for turns in (75, 300))
+    assert long < 1.5 * short

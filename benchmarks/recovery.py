@@ -1,0 +1,207 @@
+"""The measurement of a start after a death: how soon a server answers and has recovered a long record.
+
+``python -m benchmarks.recovery 1000`` plays one episode of the counting world on a real server until its
+journal has 1,000 MB, kills the server, starts another on the same data, and measures it from outside; then
+once more without the checkpoints, where the whole record is played again. A start on an empty folder in the
+same run tells what the imports take. ``python -m benchmarks recovery`` does the same.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Final
+
+import httpx
+
+from benchmarks.figures import HEADER, Figure
+from benchmarks.serving import free_port
+
+MEGABYTES: Final = 1000
+PAYLOAD_BYTES: Final = 65_536
+PATIENCE_S: Final = 600.0
+LOOK_S: Final = 0.02
+"""Between two looks at a server that starts, and at a journal that grows."""
+
+ENDLESS: Final = {
+    "environment": "counting",
+    "pace": "max",
+    "options": {"turns": 1_000_000, "payload_bytes": PAYLOAD_BYTES},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """A server that was started on a record.
+
+    Args:
+        healthy_s: Seconds from the start of its process until it answered.
+        ready_s: The same until what was left was recovered.
+        cpu_s: Seconds of CPU that it had taken by then.
+        peak_mb: The most memory that it had resident by then, in million bytes.
+        turn: The turn from which the episode was played on; ``None`` where it was not.
+    """
+
+    healthy_s: float
+    ready_s: float
+    cpu_s: float
+    peak_mb: float
+    turn: int | None
+
+
+def measure(megabytes: int = MEGABYTES) -> Iterator[Figure]:
+    """A start on nothing, one on a record of so many million bytes, and one without its checkpoints."""
+    with TemporaryDirectory() as scratch:
+        folder = Path(scratch) / "data"
+        for place in (folder, empty := Path(scratch) / "empty"):
+            place.mkdir()
+        yield from figures("start on an empty folder", started(empty), "-")
+        journal = folder / "journal.db"
+        with _server(folder) as (base, process):
+            _play(base, journal, megabytes)
+            process.kill()
+        size = journal.stat().st_size / 1e6
+        name = f"start on an unended record of {size:,.0f} MB"
+        yield from figures(name, started(folder), f"reading the file: {_read_s(journal):.2f} s")
+        forget_checkpoints(journal)
+        yield from figures(f"{name}, no checkpoints", started(folder), f"{_read_s(journal):.2f} s")
+
+
+def figures(name: str, start: Start, limit: str) -> Iterator[Figure]:
+    """What is stated of a start."""
+    on = "" if start.turn is None else f", played on from turn {start.turn:,}"
+    took = f"{start.ready_s:.2f} s, {start.ready_s - start.healthy_s:.2f} s of them after it{on}"
+    yield Figure(f"{name}: until `/health`", f"{start.healthy_s:.2f} s", "that of an empty folder", "-")
+    yield Figure(f"{name}: until `/readyz`", took, "5 s after `/health`", limit)
+    yield Figure(f"{name}: CPU until then", f"{start.cpu_s:.2f} s", "-", "-")
+    yield Figure(f"{name}: most memory", f"{start.peak_mb:.0f} MB", "200 MB", "-")
+
+
+def started(folder: Path) -> Start:
+    """Start a server on the data of ``folder``, measure it until it is ready, and kill it."""
+    began = time.monotonic()
+    with _server(folder) as (base, process):
+        healthy_s = _until_success(f"{base}/health", process) - began
+        ready_s = _until_success(f"{base}/readyz", process) - began
+        cpu_s, peak_mb = _cpu_s(process.pid), _peak_mb(process.pid)
+        running = _status(base)
+        process.kill()
+    return Start(healthy_s, ready_s, cpu_s, peak_mb, running[0]["turn"] if running else None)
+
+
+def forget_checkpoints(journal: Path) -> None:
+    """Leave nothing but the record."""
+    with closing(sqlite3.connect(journal)) as connection, connection:
+        connection.execute("DELETE FROM checkpoints")
+
+
+@contextmanager
+def _server(folder: Path) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
+    port = free_port()
+    variables = {name: text for name, text in os.environ.items() if not name.startswith("SPECTATOR_")}
+    variables |= _settings(folder)
+    with (folder / "log").open("ab") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "server.app", "--host", "127.0.0.1", "--port", str(port)],
+            env=variables,
+            stderr=log,
+        )
+    try:
+        yield f"http://127.0.0.1:{port}", process
+    finally:
+        if process.poll() is None:
+            process.send_signal(signal.SIGKILL)
+        process.wait()
+
+
+def _settings(folder: Path) -> Mapping[str, str]:
+    return {
+        "SPECTATOR_DATA_DIR": str(folder),
+        "SPECTATOR_ENVIRONMENT": "counting",
+        "SPECTATOR_VOICE": "silent",
+        "SPECTATOR_EPISODE_MB": "100000",
+        "SPECTATOR_KEEP_MB": "0",
+    }
+
+
+def _play(base: str, journal: Path, megabytes: int) -> None:
+    """Play until the journal has grown so far."""
+    until = time.monotonic() + PATIENCE_S
+    while True:
+        try:
+            httpx.post(f"{base}/custom/start_episode", json=ENDLESS, trust_env=False).raise_for_status()
+            break
+        except httpx.TransportError:
+            _need_time(until)
+    while journal.stat().st_size < megabytes * 1e6:
+        _need_time(until)
+
+
+def _until_success(url: str, process: subprocess.Popen[bytes]) -> float:
+    """When it first answered."""
+    until = time.monotonic() + PATIENCE_S
+    while True:
+        try:
+            if httpx.get(url, timeout=5, trust_env=False).is_success:
+                return time.monotonic()
+        except httpx.TransportError:
+            pass  # it does not listen yet, or is busy
+        if process.poll() is not None:
+            raise RuntimeError(f"the server ended with {process.returncode}")
+        _need_time(until)
+
+
+def _need_time(until: float) -> None:
+    if time.monotonic() > until:
+        raise RuntimeError(f"nothing for {PATIENCE_S:g} s")
+    time.sleep(LOOK_S)
+
+
+def _status(base: str) -> list[dict[str, Any]]:
+    running: list[dict[str, Any]] = httpx.get(f"{base}/custom/status", timeout=30, trust_env=False).json()[
+        "running"
+    ]
+    return running
+
+
+def _peak_mb(process_id: int) -> float:
+    """The most memory that a process had resident; Linux tells."""
+    for line in Path(f"/proc/{process_id}/status").read_text().splitlines():
+        if line.startswith("VmHWM:"):
+            return int(line.split()[1]) * 1024 / 1e6
+    raise RuntimeError("there is no VmHWM")
+
+
+def _cpu_s(process_id: int) -> float:
+    """Seconds of CPU that a process has taken, its own and the kernel's for it; Linux tells."""
+    told = Path(f"/proc/{process_id}/stat").read_text().rpartition(")")[2].split()
+    return (int(told[11]) + int(told[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def _read_s(journal: Path) -> float:
+    """Seconds that it takes to read the file once, a million bytes at a time."""
+    began = time.monotonic()
+    with journal.open("rb", buffering=0) as file:
+        while file.read(1_000_000):
+            continue
+    return time.monotonic() - began
+
+
+def main() -> None:
+    """Measure a record of the size that is asked for, and print."""
+    print(HEADER, flush=True)
+    for figure in measure(int(sys.argv[1]) if len(sys.argv) > 1 else MEGABYTES):
+        print(figure.row(), flush=True)
+
+
+if __name__ == "__main__":
+    main()

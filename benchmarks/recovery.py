@@ -40,7 +40,7 @@ ENDLESS: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Start:
+class ServerStart:
     """A server that was started on a record.
 
     Args:
@@ -76,7 +76,7 @@ def measure(megabytes: int = MEGABYTES) -> Iterator[Figure]:
         yield from figures(f"{name}, no checkpoints", started(folder), f"{_read_s(journal):.2f} s")
 
 
-def figures(name: str, start: Start, limit: str) -> Iterator[Figure]:
+def figures(name: str, start: ServerStart, limit: str) -> Iterator[Figure]:
     """What is stated of a start."""
     on = "" if start.turn is None else f", played on from turn {start.turn:,}"
     took = f"{start.ready_s:.2f} s, {start.ready_s - start.healthy_s:.2f} s of them after it{on}"
@@ -86,7 +86,7 @@ def figures(name: str, start: Start, limit: str) -> Iterator[Figure]:
     yield Figure(f"{name}: most memory", f"{start.peak_mb:.0f} MB", "200 MB", "-")
 
 
-def started(folder: Path) -> Start:
+def started(folder: Path) -> ServerStart:
     """Start a server on the data of ``folder``, measure it until it is ready, and kill it."""
     began = time.monotonic()
     with _server(folder) as (base, process):
@@ -95,7 +95,7 @@ def started(folder: Path) -> Start:
         cpu_s, peak_mb = _cpu_s(process.pid), _peak_mb(process.pid)
         running = _status(base)
         process.kill()
-    return Start(healthy_s, ready_s, cpu_s, peak_mb, running[0]["turn"] if running else None)
+    return ServerStart(healthy_s, ready_s, cpu_s, peak_mb, running[0]["turn"] if running else None)
 
 
 def forget_checkpoints(journal: Path) -> None:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
+from typing import Any
+
 import pytest
 
 from spectator.environments.cricket.environment import CricketEnvironment
@@ -9,6 +13,7 @@ from spectator.environments.cricket.match.engine import BattingIntent, BowlingIn
 from spectator.environments.cricket.match.field import standard_field
 from spectator.environments.cricket.match.forecasting import decision_values, forecast_state
 from spectator.environments.cricket.simulate import open_match, play_out
+from spectator.observations import Observation
 from tests.environments.cricket.playing import begin, play
 
 
@@ -46,6 +51,32 @@ def test_the_same_seed_foretells_the_same_through_a_snapshot() -> None:
         twin.step(action)
         facts.append(environment.facts())
         assert twin.facts() == facts[-1]
+
+
+def test_an_episode_reads_the_day_and_forecasts_by_it() -> None:
+    """The same balls, once with a far better day read from them: more is expected of the next."""
+    environment, observation = begin(7, max_overs=5, forecast_futures=200)
+    environment.facts()
+    for _ in range(12):
+        observation = environment.step({"tool": observation.legal_actions[0]["tool"]})
+        environment.facts()
+    whole = json.loads(environment.snapshot())
+    assert any(whole["reading"][0]) and not any(whole["reading"][1])
+    whole["reading"][0][0] += 15.0
+    better = CricketEnvironment()
+    better.restore(json.dumps(whole).encode())
+    plain, read = (_next_forecast(one, observation) for one in (environment, better))
+    assert read["total"] > plain["total"] + 4.0
+    assert (read["delivery"], read["batting"]) == (plain["delivery"], plain["batting"])
+
+
+def _next_forecast(environment: CricketEnvironment, observation: Observation) -> Mapping[str, Any]:
+    """Play until the next one is told."""
+    while True:
+        observation = environment.step({"tool": observation.legal_actions[0]["tool"]})
+        for fact in environment.facts():
+            if fact.type == "cricket.forecast":
+                return fact.data
 
 
 def last_over_of_a_chase() -> Match:

@@ -16,6 +16,7 @@ from spectator.episodes.record.reader import EpisodeReader
 from ..security.budget import Held
 from ..security.read_turns import ReadTurns
 from ..services import Services
+from ..transport import cut_of
 
 NDJSON: Final = "application/x-ndjson"
 
@@ -56,9 +57,17 @@ class Download(StreamingResponse):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send it."""
 
+        cut = cut_of(scope)
+
         async def send_in_time(message: Message) -> None:
-            async with asyncio.timeout(PIECE_S):
-                await send(message)
+            try:
+                async with asyncio.timeout(PIECE_S):
+                    await send(message)
+            except TimeoutError:
+                if cut is None:
+                    raise
+                cut()
+                await send(message)  # which is over at once, as is all that follows
 
         async with self._held:
             await super().__call__(scope, receive, send_in_time)

@@ -8,7 +8,7 @@ from .fast_path import choose_protocols, stop_listening
 from .keepalive import Keepalive
 from .ports import TransportPorts
 from .sends import choose_sends
-from .takeover import last_message_of
+from .takeover import cut_of, last_message_of
 from .upgrade import serve_viewer
 
 __all__ = [
@@ -17,6 +17,7 @@ __all__ = [
     "TransportPorts",
     "choose_protocols",
     "choose_sends",
+    "cut_of",
     "last_message_of",
     "serve_viewer",
     "stop_listening",

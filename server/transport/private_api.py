@@ -32,7 +32,7 @@ from .limits import (
     REQUEST_S,
     UNREAD_BYTES,
 )
-from .takeover import EXTENSION
+from .takeover import CUT, EXTENSION
 
 logger = logging.getLogger(__name__)
 
@@ -44,6 +44,7 @@ NEEDED: Final[Mapping[type, tuple[str, ...]]] = {
         "handle_websocket_upgrade",
         "loop",
         "response_complete",
+        "scope",
         "send_400_response",
         "transport",
     ),
@@ -103,6 +104,7 @@ class HttpProtocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
     def on_headers_complete(self) -> None:
         """A head was read."""
         self._unread = 0
+        self.scope["extensions"] = {**self.scope.get("extensions", {}), CUT: self.transport.abort}
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:

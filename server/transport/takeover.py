@@ -1,4 +1,4 @@
-"""Finds the connection behind a WebSocket, where it is one of ours that can be taken over."""
+"""Finds the connection behind a WebSocket or a request, where it is one of ours."""
 
 from __future__ import annotations
 
@@ -7,9 +7,14 @@ from collections.abc import Callable
 from typing import Any, Final, Protocol, cast
 
 from starlette.requests import HTTPConnection
+from starlette.types import Scope
 
 EXTENSION: Final = "spectator.connection"
 """Key of the connection itself in the scope's extensions."""
+
+
+CUT: Final = "spectator.cut"
+"""Key of what cuts the connection of a request, in the scope's extensions."""
 
 
 class TakeoverProtocol(Protocol):
@@ -28,6 +33,11 @@ def protocol_of(connection: HTTPConnection) -> TakeoverProtocol | None:
     """The connection behind a WebSocket; ``None`` where it is not one of ours."""
     found = connection.scope.get("extensions", {}).get(EXTENSION)
     return cast(TakeoverProtocol | None, found)
+
+
+def cut_of(scope: Scope) -> Callable[[], None] | None:
+    """What cuts the connection of a request at once; ``None`` where it is not one of ours."""
+    return cast(Callable[[], None] | None, scope.get("extensions", {}).get(CUT))
 
 
 def last_message_of(connection: HTTPConnection) -> Callable[[str, int, str], None] | None:

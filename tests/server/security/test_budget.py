@@ -15,6 +15,7 @@ import httpx
 import pytest
 from starlette.requests import HTTPConnection
 
+from server.http import downloads
 from server.security.budget import Budget, Costly, Held
 from server.security.compute_time import ComputeTime
 from server.security.faults import Refused
@@ -24,7 +25,7 @@ from server.settings import Settings
 from spectator.policies.spending import Caps, SpendLedger, Spent
 from tests.fakes import ManualClock
 from tests.openenv.conftest import open_client
-from tests.serving import Serving, serve, test_settings
+from tests.serving import Serving, serve, test_settings, without_errors
 
 TOKEN = "a-token-of-the-operator"
 
@@ -228,3 +229,17 @@ def test_what_has_not_ended_stays_within_half_of_the_journals_room(tmp_path: Pat
         assert entry["reason"] == "step_cap" and "half of SPECTATOR_KEEP_MB" in entry["detail"]
         running = serving.client.get("/custom/status").json()["running"]
         assert [one["episode_id"] for one in running] == [small], "it is the largest that goes"
+
+
+def test_a_client_that_takes_nothing_loses_its_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(downloads, "PIECE_S", 0.3)
+    with without_errors(), serve(test_settings(tmp_path)) as serving:
+        episode_id = serving.start(options={"turns": 300, "payload_bytes": 60_000})
+        serving.finish(episode_id)
+        places = serving.server.config.app.state.services.budget.places[Held.READS]  # type: ignore[union-attr]
+        with slow_reader(serving, episode_id):
+            assert places.held == {"127.0.0.1": 1}
+            deadline = time.monotonic() + 10
+            while places.held:
+                assert time.monotonic() < deadline, "it keeps its place"
+                time.sleep(0.01)

@@ -86,6 +86,7 @@ def _main() -> int:
     parser.add_argument("days", type=int, nargs="?", default=500)
     parser.add_argument("--first", type=int, default=0, help="number of the first day")
     parser.add_argument("--only", type=int, help="this day, with what is logged on it")
+    parser.add_argument("--until-wrong", action="store_true", help="stop at the first that goes wrong")
     given = parser.parse_args()
     if os.environ.get("PYTHONHASHSEED") != "0":  # the order of sets is part of a schedule
         os.execve(sys.executable, [sys.executable, "-m", "tests.simulated", *sys.argv[1:]],
@@ -95,6 +96,9 @@ def _main() -> int:
     with ProcessPoolExecutor() as pool:
         for found in pool.map(days_of, _chunks(first, days)):
             wrong += found
+            if wrong and given.until_wrong:
+                pool.shutdown(cancel_futures=True)
+                break
     for one in wrong:
         print(one)
     print(f"{days} days, {len(wrong)} of them wrong, {time.perf_counter() - began:.0f} s")

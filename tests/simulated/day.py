@@ -47,6 +47,8 @@ VIEWERS: Final = 2
 MEDDLERS: Final = 2
 """Of each episode."""
 
+ACTS: Final = ("pause", "pause and go away", "pace", "stop", "nothing")
+
 A_WHILE_S: Final = 600.0
 """Simulated seconds after which somebody waits in vain."""
 
@@ -201,10 +203,7 @@ async def _client(process: Process, told: Told, tape: Random, number: int) -> No
             late_s = viewer * tape.choice((0, 0.01, 1, 4))
             others.create_task(_follow(process, told, episode.episode_id, viewer, late_s))
         for _ in range(MEDDLERS):
-            act, late_s = (
-                tape.choice(("pause", "pause", "pace", "stop", "nothing")),
-                tape.choice((0, 0.01, 1, 3)),
-            )
+            act, late_s = tape.choice(ACTS), tape.choice((0, 0.01, 1, 3))
             others.create_task(_meddle(process, told, act, late_s, episode.episode_id))
 
 
@@ -213,6 +212,13 @@ async def _meddle(process: Process, told: Told, act: str, late_s: float, episode
     try:
         if act == "pause":
             await process.supervisor.pause(episode_id, by="a client")
+            await asyncio.sleep(0.3)
+            await _resume(process, episode_id)
+        elif act == "pause and go away":
+            pausing = asyncio.ensure_future(process.supervisor.pause(episode_id, by="a client"))
+            await asyncio.wait([pausing], timeout=0.02)
+            pausing.cancel()
+            await asyncio.wait([pausing])
             await asyncio.sleep(0.3)
             await _resume(process, episode_id)
         elif act == "pace":

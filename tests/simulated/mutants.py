@@ -118,7 +118,7 @@ def dies(mutant: Mutant, days: int) -> bool | None:
             return None
         path.write_text(text.replace(mutant.was, mutant.now), encoding="utf-8")
         found = subprocess.run(
-            [sys.executable, "-m", "tests.simulated", str(days)],
+            [sys.executable, "-m", "tests.simulated", str(days), "--until-wrong"],
             cwd=kept, env={**os.environ, "PYTHONPATH": kept}, capture_output=True, check=False,
         )  # fmt: skip
     return found.returncode != 0

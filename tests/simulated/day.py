@@ -87,7 +87,7 @@ class Script:
     failing: range = range(0)
     cut_at: int = 0
     cut_after: bool = False
-    patience_s: float = 5.0
+    patience_s: float = 60.0
 
 
 @dataclass
@@ -202,9 +202,17 @@ async def _client(process: Process, told: Told, tape: Random, number: int) -> No
         for viewer in range(VIEWERS):
             late_s = viewer * tape.choice((0, 0.01, 1, 4))
             others.create_task(_follow(process, told, episode.episode_id, viewer, late_s))
+        others.create_task(_look(process, episode.episode_id))
         for _ in range(MEDDLERS):
             act, late_s = tape.choice(ACTS), tape.choice((0, 0.01, 1, 3))
             others.create_task(_meddle(process, told, act, late_s, episode.episode_id))
+
+
+async def _look(process: Process, episode_id: str) -> None:
+    """Looks at how an episode stands now and then, as the wall and the index do."""
+    while (live := process.supervisor.live(episode_id)) is not None:
+        assert live.head_seq >= 0 and isinstance(live.state, dict)
+        await asyncio.sleep(0.1)
 
 
 async def _meddle(process: Process, told: Told, act: str, late_s: float, episode_id: str) -> None:
@@ -256,6 +264,20 @@ async def _follow(process: Process, told: Told, episode_id: str, viewer: int, la
         seen += batch
 
 
+def _plays_only_when_it_may(kinds: Sequence[str]) -> bool:
+    """Whether pauses and resumptions take turns, with no step in a pause but the one that was under way."""
+    steps, paused = 0, False
+    for kind in kinds:
+        if kind in ("episode.paused", "episode.resumed"):
+            if paused == (kind == "episode.paused"):
+                return False
+            paused, steps = not paused, 0
+        steps += paused and kind == "step.taken"
+        if steps > 1:
+            return False
+    return True
+
+
 async def judge(process: Process, told: Told) -> None:
     """Hold the record against what was told.
 
@@ -279,8 +301,10 @@ async def judge(process: Process, told: Told) -> None:
         assert turns == list(range(1, len(turns) + 1)), (
             f"a step is lost or doubled: {[(one.seq, one.type, one.event.turn) for one in recorded]}"
         )
+        assert reason in ("finished", "stopped"), f"{episode_id} was {reason}, though the disk came back"
         if reason == "finished":
             assert len(turns) == TURNS
+        assert _plays_only_when_it_may(kinds), kinds
         shown = await ViewReader(journal).read(episode_id)
         for viewer in range(VIEWERS):
             seen = [one.text for one in told.seen[episode_id, viewer]]

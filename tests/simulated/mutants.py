@@ -1,4 +1,4 @@
-"""Faults planted in the concurrent parts, one at a time: ``python -m tests.simulated.mutants [DAYS]``.
+"""Faults planted in the concurrent parts, one at a time: ``python -m tests.simulated.mutants [DAYS] [FROM]``.
 
 Each is a copy of the package with one line changed. The simulated days have to notice: a mutant that lives
 tells of something that they do not look at.
@@ -63,7 +63,11 @@ MUTANTS: Final = (
         "            await asyncio.shield(self._start_recording())\n            self._raise_failure()",
         "            self._start_recording()\n            break",
     ),
-    Mutant(RECORDER, "        self._hurried.clear()\n", ""),
+    Mutant(
+        RECORDER,
+        "                hurried = self._hurried.is_set() and not last",
+        "                hurried = self._hurried.is_set()",
+    ),
     Mutant(RECORDER, "math.inf if last and self._patience_s > 0 else self._patience_s", "0.0"),
     Mutant(RECORDER, "if not patient or self._closed", "if self._closed"),
     Mutant(
@@ -71,12 +75,6 @@ MUTANTS: Final = (
         "            self._heads.pop(group[0].events[0].episode_id, None)\n",
         "            self._heads.update(heads)\n",
     ),
-    Mutant(
-        WRITER,
-        "            if len(group) > 1:\n                for append",
-        "            if len(group) > 256:\n                for append",
-    ),
-    Mutant(WRITER, '        if seq <= last:\n            raise _Taken(f"the last one is {last}")\n', ""),
     Mutant(
         WRITER,
         "        for append in group:\n            answer(append.done, None, error)",
@@ -126,7 +124,7 @@ def dies(mutant: Mutant, days: int) -> bool | None:
 
 def _main() -> int:
     days, lives = int(sys.argv[1]) if len(sys.argv) > 1 else 480, 0
-    for mutant in MUTANTS:
+    for mutant in MUTANTS[int(sys.argv[2]) if len(sys.argv) > 2 else 0 :]:
         died = dies(mutant, days)
         lives += died is not True
         told = {True: "died", False: "LIVES", None: "IS NOT THERE"}[died]

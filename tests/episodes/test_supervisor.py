@@ -32,6 +32,7 @@ from spectator.errors import (
     EpisodeOver,
     InvalidRequest,
     JournalError,
+    JournalUnavailable,
 )
 from spectator.events import RecordedEvent
 from spectator.journal.stores.sqlite import SqlJournal
@@ -393,6 +394,66 @@ def test_a_step_being_recorded_at_a_pause_is_told_before_it() -> None:
             await pausing
             await asyncio.sleep(0.01)
             assert types(stage.journal.events)[-2:] == ["step.taken", "episode.paused"]
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(
+    ("change", "hold_from", "told"),
+    [("pause", 2, "episode.paused"), ("resume", 3, "episode.resumed"), ("set_pace", 2, "pace.changed")],
+)
+def test_a_change_whose_client_goes_away_holds_once_it_is_recorded(
+    change: str, hold_from: int, told: str
+) -> None:
+    hold, answer = asyncio.Event(), asyncio.Event()
+
+    async def never(observation: Any) -> Any:
+        await answer.wait()
+        return counted(observation)
+
+    async def scenario() -> None:
+        journal = RecordingJournal(hold=hold, hold_from=hold_from)
+        async with supervising(world_with(policy=lambda seed: FakePolicy(never)), journal=journal) as stage:
+            episode = await stage.start(options={"turns": 1})
+            if change == "resume":
+                await episode.pause("test")
+            changing = asyncio.ensure_future(
+                episode.set_pace(Pace.FAST, "test")
+                if change == "set_pace"
+                else getattr(episode, change)("test")
+            )
+            await until(lambda: journal.waiting)
+            changing.cancel()
+            await asyncio.wait([changing])
+            hold.set()
+            await until(lambda: types(journal.events)[-1] == told)
+            await asyncio.sleep(0)
+            assert (episode.paused, episode.pace is Pace.FAST) == (change == "pause", change == "set_pace")
+            answer.set()
+            await stage.supervisor.stop(None, by="test")
+
+    asyncio.run(scenario())
+
+
+def test_a_pause_that_fails_leaves_play_going_on_though_its_client_went_away() -> None:
+    hold = asyncio.Event()
+
+    async def scenario() -> None:
+        journal = RecordingJournal(
+            hold=hold, hold_from=2, fail_at=2, failure=JournalUnavailable("the disk is full")
+        )
+        async with supervising(world_with(policy=lambda seed: FakePolicy(forever)), journal=journal) as stage:
+            episode = await stage.start(options={"turns": 1})
+            pausing = asyncio.ensure_future(episode.pause("test"))
+            await asyncio.sleep(0)
+            pausing.cancel()
+            await asyncio.wait([pausing])
+            hold.set()
+            await until(lambda: not episode.paused)
+            await stage.supervisor.stop(None, by="test")
+
+    async def forever(observation: Any) -> Any:
+        await asyncio.Event().wait()
 
     asyncio.run(scenario())
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -205,7 +205,10 @@ class EpisodeHandle:
             told.exception()  # nobody may be waiting for it
 
     async def pause(self, by: str) -> None:
-        """Let play stand still; asking twice changes nothing."""
+        """Let play stand still; asking twice changes nothing. Survives cancellation, as every change does."""
+        await _whole(self._pause(by))
+
+    async def _pause(self, by: str) -> None:
         async with self._order:
             if not self.paused:
                 self._hold(True)
@@ -218,6 +221,9 @@ class EpisodeHandle:
 
     async def resume(self, by: str) -> None:
         """Let play go on; asking twice changes nothing."""
+        await _whole(self._resume(by))
+
+    async def _resume(self, by: str) -> None:
         async with self._order:
             if self.paused:
                 resumed = core_fact(EpisodeResumed(by=by))
@@ -233,6 +239,9 @@ class EpisodeHandle:
 
     async def set_pace(self, pace: Pace, by: str) -> None:
         """Play at another pace; asking for the one that holds changes nothing."""
+        await _whole(self._set_pace(pace, by))
+
+    async def _set_pace(self, pace: Pace, by: str) -> None:
         async with self._order:
             if pace is not self.pace:
                 changed = core_fact(PaceChanged(pace=pace.value, by=by))
@@ -269,3 +278,8 @@ class EpisodeHandle:
         if not self.end_recorded:
             raise JournalUnavailable("it is over, and its end could not be recorded; the log says why")
         return ended
+
+
+async def _whole(change: Coroutine[Any, Any, None]) -> None:
+    """Carry out ``change`` to its end, also if nobody waits for it any more: play and record never part."""
+    await asyncio.shield(asyncio.get_running_loop().create_task(change))

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from spectator.environments.base import World
-from spectator.environments.cricket.captaincy.captains import CAPTAINS, OPPONENTS, RATINGS
+from spectator.environments.cricket.captaincy.captains import CAPTAINS, OPPONENTS
 from spectator.environments.cricket.captaincy.planner import MATCH_UPS, PLANNER
 from spectator.environments.cricket.captaincy.weaker import WEAKER
 from spectator.environments.cricket.environment import (
@@ -41,6 +41,12 @@ TASK = (
     "or for several, they are played out before you are asked again, unless you say when to ask sooner."
 )
 """What a language model is told before it captains a side."""
+
+RATINGS: Final[dict[str, float]] = {
+    "random": -208.0, "novice": -150.0, "blocker": -74.0, "match_ups": 80.0, "planner": 189.0,
+}  # fmt: skip
+"""Elo points above the percentage captain, of those who differ from it by more than the error of their
+matches (docs/cricket-game.md)."""
 
 _RUNGS: Final = {**WEAKER, MATCH_UPS.name: MATCH_UPS, PLANNER.name: PLANNER}
 

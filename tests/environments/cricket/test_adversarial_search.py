@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
 
 import pytest
 
-from benchmarks.cricket_blind import BlindCaptain, drawn, lawful_field, named
-from benchmarks.cricket_search import LIMIT, contest
+from benchmarks.cricket_blind import USUAL, BlindCaptain, drawn, lawful_field, named
+from benchmarks.cricket_search import KEPT, LIMIT, contest, distinct, halved
 from spectator.environments.cricket.ball.vocabulary import DeliveryPlan
 from spectator.environments.cricket.match.field import check_field
+from spectator.observations import Observation
+from tests.environments.cricket.playing import captain, play, tools_of
 
 SURE = 3.3
 """Standard errors above the limit that nobody of forty may reach by chance."""
@@ -18,9 +23,9 @@ SURE = 3.3
 @pytest.mark.parametrize(("overs", "pairs"), [(5, 30), (20, 5)])
 def test_no_named_captain_that_does_not_look_wins(overs: int, pairs: int) -> None:
     """Constant and phase-wise plans, fields, intents, strokes, bowling and batting orders, in both seats."""
-    chosen = [captain for number, captain in enumerate(named()) if number % 4 == 0]
-    for captain in chosen:
-        score = contest(captain, overs, pairs, seed=11)
+    chosen = [one for number, one in enumerate(named()) if number % 4 == 0]
+    for one in chosen:
+        score = contest(one, overs, pairs, seed=11)
         assert score.share < LIMIT + SURE * max(score.error, 0.25 / pairs**0.5), score
 
 
@@ -46,7 +51,48 @@ def test_the_review_s_odd_field_with_one_wide_line_is_not_worth_it() -> None:
     assert score.share < LIMIT + 2.5 * score.error, score
 
 
+def test_halving_keeps_who_is_better_and_each_once() -> None:
+    """The reversed order is dropped, a captain under two names is played once, the usual one not at all."""
+    every = {one.name: one for one in named()}
+    pool = [every[name] for name in ("batters: reversed", "aggression 0", "always slog")]
+    copies = [replace(every["always slog"], name="a copy"), replace(USUAL, name="nobody")]
+    assert [one.name for one in distinct([*pool, *copies])] == [one.name for one in pool]
+    pool += [replace(every["batters: reversed"], name=f"late {at}", elects="bat" if at % 2 else "field",
+                     attack=(0.5, 0.5, 0.5 + at / 100)) for at in range(1, 10)]  # fmt: skip
+    left = {one.name for one in halved(pool, 5, 12, seed=3)}
+    assert len(left) == KEPT
+    assert "always slog" in left
+
+
 def test_the_search_finds_who_is_better() -> None:
     """Who sends the last in first loses, and the search says so."""
     reverse = next(captain for captain in named() if captain.name == "batters: reversed")
     assert contest(reverse, 5, 40, seed=14).share < 0.35
+
+
+def test_spam_of_tools_changes_no_ball() -> None:
+    """Every call that is legal and asks for nothing new, again before each ball: the match is the same."""
+    usual, called = captain("heuristic", 9), set[str]()
+    spam = {
+        "analyze_situation": {}, "reflect_after_ball": {"note": "again"}, "set_field": {"preset": "standard"},
+        "set_strategy": {"aggression": 0.5}, "set_bowling_strategy": {"attack": 0.5},
+    }  # fmt: skip
+    said: list[str] = []
+
+    def spammer(observation: Observation) -> Mapping[str, Any]:
+        action = usual.choose(observation).action
+        if action["tool"] not in ("bowl_delivery", "play_delivery"):
+            return action
+        for name in tools_of(observation):
+            if name in spam and name not in said:
+                said.append(name)
+                called.add(name)
+                return {"tool": name, "arguments": spam[name]}
+        said.clear()
+        return action
+
+    with_spam = play(9, spammer, max_overs=2).of("ball_bowled")
+    assert called == set(spam)
+    usual = captain("heuristic", 9)
+    without = play(9, lambda observation: usual.choose(observation).action, max_overs=2).of("ball_bowled")
+    assert with_spam == without

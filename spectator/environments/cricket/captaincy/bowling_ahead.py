@@ -7,7 +7,7 @@ left are given out together, and the next one goes to who has it in the best suc
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import Final
@@ -67,25 +67,30 @@ def _improved(order: list[int], costs: Costs, left: Sequence[int], banned: int |
     better = False
     for at in range(len(order)):
         for bowler, limit in enumerate(left):
-            tried = [*order[:at], bowler, *order[at + 1 :]]
-            if order.count(bowler) < limit and _gains(tried, order, costs, banned):
-                order[:], better = tried, True
+            spare = order.count(bowler) < limit
+            if spare and _less(costs[at][bowler], costs[at][order[at]]):
+                better |= _taken(order, {at: bowler}, banned)
         for other in range(at + 1, len(order)):
-            tried = order.copy()
-            tried[at], tried[other] = order[other], order[at]
-            if _gains(tried, order, costs, banned):
-                order[:], better = tried, True
+            mine, theirs = order[at], order[other]
+            now = costs[at][mine] + costs[other][theirs]
+            if _less(costs[at][theirs] + costs[other][mine], now):
+                better |= _taken(order, {at: theirs, other: mine}, banned)
     return better
 
 
-def _gains(tried: Sequence[int], order: Sequence[int], costs: Costs, banned: int | None) -> bool:
+def _less(tried: float, now: float) -> bool:
+    return tried < now - 1e-9
+
+
+def _taken(order: list[int], changes: Mapping[int, int], banned: int | None) -> bool:
+    """Change an order unless somebody would then bowl two overs running."""
+    tried = order.copy()
+    for at, bowler in changes.items():
+        tried[at] = bowler
     if tried[0] == banned or any(one == following for one, following in pairwise(tried)):
         return False
-    return _total(tried, costs) < _total(order, costs) - 1e-9
-
-
-def _total(order: Sequence[int], costs: Costs) -> float:
-    return sum(of_over[bowler] for of_over, bowler in zip(costs, order, strict=True))
+    order[:] = tried
+    return True
 
 
 def costs_ahead(

@@ -293,10 +293,6 @@ def _preset(style: Style) -> Preset:
 
 
 CAPTAINS: Final[dict[str, Preset]] = {style.name: _preset(style) for style in STYLES} | {RANDOM.name: RANDOM}
-RATINGS: Final[dict[str, float]] = {"random": -241.0, "planner": 173.0}
-"""Elo points above the percentage captain, of those who differ from it by more than the error of their
-matches (docs/cricket-game.md)."""
-
 _SELF: Final = replace(
     CAPTAINS["heuristic"],
     name="self",

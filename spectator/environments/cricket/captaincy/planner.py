@@ -98,7 +98,7 @@ class PlannerCaptain(StyledCaptain):
             situation_of(view), [people[name] for name in names], batters, to_come(view), value
         )
         order = best_order(costs, [self.left[name] for name in names], resting)
-        if not order:
+        if not order or names[order[0]] not in able:
             return None
         name = names[order[0]]
         self.left[name] -= 1

@@ -7,6 +7,7 @@ import logging
 import secrets
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
 
 from sqlalchemy import URL
 from starlette.concurrency import run_in_threadpool
@@ -60,6 +61,22 @@ from .viewers.wall import Wall
 logger = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True, slots=True)
+class _Playing:
+    """What episodes are played, recorded and watched with."""
+
+    clock: Clock
+    cast: Cast
+    ledger: SpendLedger
+    journal: TimedJournal
+    tasks: asyncio.TaskGroup
+    timings: Timings
+    signals: EpisodeSignals
+    supervisor: Supervisor
+    readiness: Readiness
+    audience: Audience
+
+
 @asynccontextmanager
 async def open_services(settings: Settings) -> AsyncIterator[Services]:
     """Build the services; on the way out they are closed in reverse.
@@ -69,6 +86,44 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
             writes the journal.
         JournalError: The journal cannot be opened.
     """
+    async with _open_playing(settings) as playing, AsyncExitStack() as stack:
+        clock, journal, supervisor = playing.clock, playing.journal, playing.supervisor
+        guard = Guard(settings, clock)
+        orders = OperatorOrders(settings.data_dir)
+        budget = Budget(settings, clock, guard, playing.ledger, orders, lambda: bool(supervisor.showing()))
+        loop_lag = LoopLag(clock, playing.timings.loop_lag)
+        narration = open_narration(settings, clock, budget.characters)
+        stack.push_async_callback(narration.aclose)
+        scorekeeper = _scorekeeper(settings, journal)
+        playing.signals.on_end(scorekeeper.note_ended)
+        keepalive = Keepalive(clock)
+        housekeeper = Housekeeper(journal, _keep(settings), clock)
+        unended = UnendedRoom(journal, settings.keep_mb, supervisor, clock)
+        for name, work in {
+            "scorekeeper": scorekeeper.run(),
+            "narration": narration.attend(playing.signals, supervisor, playing.audience),
+            "keepalive": keepalive.run(),
+            "housekeeping": housekeeper.run(),
+            "unended room": unended.run(),
+            "loop lag": loop_lag.run(),
+        }.items():
+            stack.callback(playing.tasks.create_task(work, name=name).cancel)
+        records = ViewReader(journal, playing.cast.load)
+        feeds = _feeds(playing, records)
+        yield Services(
+            settings=settings, clock=clock, journal=journal, records=records, signals=playing.signals,
+            supervisor=supervisor, readiness=playing.readiness, audience=playing.audience, feeds=feeds,
+            transport=TransportPorts(playing.audience, keepalive, clock), guard=guard, budget=budget,
+            orders=orders, deletions=Deletions(journal, settings.data_dir, clock), loop_lag=loop_lag,
+            unended=unended, offer=Offer.of(settings), finals=feeds.finals,
+            wall=Wall(supervisor, clock, playing.tasks), cast=playing.cast, ledger=playing.ledger,
+            narration=narration, scorekeeper=scorekeeper, housekeeper=housekeeper, timings=playing.timings,
+        )  # fmt: skip
+
+
+@asynccontextmanager
+async def _open_playing(settings: Settings) -> AsyncIterator[_Playing]:
+    """Open the journal, find what has not ended, and close all of it in reverse."""
     clock = SystemClock()
     cast = await _loaded_cast(settings, clock)
     async with AsyncExitStack() as stack:
@@ -86,62 +141,12 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
         stack.push_async_callback(readiness.aclose)
         audience = _audience(settings, tasks, clock, timings)
         stack.push_async_callback(audience.close_all, settings.shutdown_grace_s)
-        guard = Guard(settings, clock)
-        orders = OperatorOrders(settings.data_dir)
-        budget = Budget(settings, clock, guard, ledger, orders, lambda: bool(supervisor.showing()))
-        loop_lag = LoopLag(clock, timings.loop_lag)
-        narration = open_narration(settings, clock, budget.characters)
-        stack.push_async_callback(narration.aclose)
-        scorekeeper = _scorekeeper(settings, journal)
-        signals.on_end(scorekeeper.note_ended)
-        keepalive = Keepalive(clock)
-        housekeeper = Housekeeper(journal, _keep(settings), clock)
-        unended = UnendedRoom(journal, settings.keep_mb, supervisor, clock)
-        for name, work in {
-            "scorekeeper": scorekeeper.run(),
-            "narration": narration.attend(signals, supervisor, audience),
-            "keepalive": keepalive.run(),
-            "housekeeping": housekeeper.run(),
-            "unended room": unended.run(),
-            "loop lag": loop_lag.run(),
-        }.items():
-            stack.callback(tasks.create_task(work, name=name).cancel)
-        records = ViewReader(journal, cast.load)
-        finals = FinalStates(records)
-        yield Services(
-            settings=settings,
-            clock=clock,
-            journal=journal,
-            records=records,
-            signals=signals,
-            supervisor=supervisor,
-            readiness=readiness,
-            audience=audience,
-            feeds=FeedSources(
-                supervisor,
-                records,
-                finals,
-                audience,
-                Waiters(signals.next_start, tasks),
-                readiness.recovery,
-            ),
-            transport=TransportPorts(audience, keepalive, clock),
-            guard=guard,
-            budget=budget,
-            orders=orders,
-            deletions=Deletions(journal, settings.data_dir, clock),
-            loop_lag=loop_lag,
-            unended=unended,
-            offer=Offer.of(settings),
-            finals=finals,
-            wall=Wall(supervisor, clock, tasks),
-            cast=cast,
-            ledger=ledger,
-            narration=narration,
-            scorekeeper=scorekeeper,
-            housekeeper=housekeeper,
-            timings=timings,
-        )
+        yield _Playing(clock, cast, ledger, journal, tasks, timings, signals, supervisor, readiness, audience)
+
+
+def _feeds(playing: _Playing, records: ViewReader) -> FeedSources:
+    waiters, recovery = Waiters(playing.signals.next_start, playing.tasks), playing.readiness.recovery
+    return FeedSources(playing.supervisor, records, FinalStates(records), playing.audience, waiters, recovery)
 
 
 async def _loaded_cast(settings: Settings, clock: Clock) -> Cast:

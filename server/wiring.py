@@ -103,7 +103,7 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
             "scorekeeper": scorekeeper.run(),
             "narration": narration.attend(playing.signals, supervisor, playing.audience),
             "keepalive": keepalive.run(),
-            "housekeeping": housekeeper.run(),
+            "housekeeping": housekeeper.run(playing.readiness.over),
             "unended room": unended.run(),
             "loop lag": loop_lag.run(),
         }.items():

@@ -1,12 +1,13 @@
-"""Housekeeping of the journal: removes old episodes at the start, then once a minute."""
+"""Housekeeping of the journal: removes old episodes at the start, after a recovery, then once a minute."""
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from datetime import datetime, timedelta
 from typing import Final
 
-from spectator.clock import Clock
+from spectator.clock import Clock, first_of
 from spectator.errors import JournalError
 from spectator.journal.stores.retention import Figures, Keep
 from spectator.journal.stores.sqlite import SqlJournal
@@ -37,14 +38,23 @@ class Housekeeper:
         self._clock = clock
         self._began = clock.now(), clock.monotonic()
 
-    async def run(self) -> None:
-        """Keep house until cancelled; what cannot be done now is tried again later."""
+    async def run(self, recovered: asyncio.Event | None = None) -> None:
+        """Keep house until cancelled; what cannot be done now is tried again later.
+
+        Args:
+            recovered: Set when what an earlier process left has ended or is played on: what ended is counted
+                at once.
+        """
         while True:
             try:
                 await self.tidy()
             except JournalError as error:
                 logger.warning("old episodes could not be removed: %s", error)
-            await self._clock.sleep(INTERVAL_S)
+            if recovered is None:
+                await self._clock.sleep(INTERVAL_S)
+            else:
+                await first_of(self._clock.sleep(INTERVAL_S), recovered.wait())
+                recovered = None if recovered.is_set() else recovered
 
     def _now(self) -> datetime:
         """The time, but never further from the beginning than has passed: a clock may be set wrong."""

@@ -42,6 +42,11 @@ class Readiness:
         return self._recovery
 
     @property
+    def over(self) -> asyncio.Event:
+        """Set when :meth:`run` has returned."""
+        return self._over
+
+    @property
     def ready(self) -> bool:
         """Whether all is done."""
         return self._counted and self._recovery.over

@@ -112,7 +112,7 @@ async def _attacked(server: ServerUnderTest, record: str, sizes: Sizes) -> list[
         figures = await _readers(server, match, record, sizes, alone)
         rows = (
             _disk(server),
-            _forks(server, record),
+            _forks(server, record, 2 * round(sizes.mb * 1e6 / PAYLOAD)),
             _malformed(server),
             _forged(server),
             _publishes(server),
@@ -217,10 +217,11 @@ async def _disk(server: ServerUnderTest) -> Row:
     )
 
 
-async def _forks(server: ServerUnderTest, record: str) -> Row:
+async def _forks(server: ServerUnderTest, record: str, seq: int) -> Row:
+    """Forks from about two thirds of the record on: a turn has three events."""
     before, began = _rss_mb(server), time.monotonic()
     async with _client(server, "203.0.113.2") as client:
-        body = {"episode_id": record, "seq": 10**6, "pace": "max"}
+        body = {"episode_id": record, "seq": seq, "pace": "max"}
         answers = await asyncio.gather(*(_post(client, "/custom/fork", body) for _ in range(5)))
     took, grown = time.monotonic() - began, _rss_mb(server) - before
     value = f"{_counted(answers)} in {took:.1f} s, {grown:+.0f} MB"

@@ -7,7 +7,7 @@ import logging
 from datetime import datetime, timedelta
 from typing import Final
 
-from spectator.clock import Clock, first_of
+from spectator.clock import Clock
 from spectator.errors import JournalError
 from spectator.journal.stores.retention import Figures, Keep
 from spectator.journal.stores.sqlite import SqlJournal
@@ -42,19 +42,17 @@ class Housekeeper:
         """Keep house until cancelled; what cannot be done now is tried again later.
 
         Args:
-            recovered: Set when what an earlier process left has ended or is played on: what ended is counted
-                at once.
+            recovered: Set when today's spending is counted, which reads what might be removed, and what an
+                earlier process left has ended or is played on; nothing is removed before.
         """
+        if recovered is not None:
+            await recovered.wait()
         while True:
             try:
                 await self.tidy()
             except JournalError as error:
                 logger.warning("old episodes could not be removed: %s", error)
-            if recovered is None:
-                await self._clock.sleep(INTERVAL_S)
-            else:
-                await first_of(self._clock.sleep(INTERVAL_S), recovered.wait())
-                recovered = None if recovered.is_set() else recovered
+            await self._clock.sleep(INTERVAL_S)
 
     def _now(self) -> datetime:
         """The time, but never further from the beginning than has passed: a clock may be set wrong."""

@@ -12,7 +12,7 @@ import pytest
 from server.background.housekeeping import Housekeeper
 from spectator.journal.stores.retention import Keep
 from spectator.journal.stores.sqlite import SqlJournal
-from tests.fakes import ManualClock
+from tests.fakes import ManualClock, until
 from tests.journal.records import run, url_of
 from tests.journal.test_retention import fill, names
 from tests.serving import serve, test_settings
@@ -32,6 +32,32 @@ def test_the_oldest_go_at_the_start_and_it_is_told(tmp_path: Path) -> None:
         kept = [one["episode_id"] for one in serving.client.get("/api/episodes").json()["episodes"]]
         assert kept == ["ep-01", "ep-0-unended"], "the one without an end was interrupted just now"
         assert serving.client.get("/api/episodes/ep-05").status_code == 404
+
+
+def test_nothing_is_removed_before_it_is_known_what_ran_before(tmp_path: Path) -> None:
+    """What was spent today is read from the episodes that may go."""
+    recovered_by_then: list[bool] = []
+
+    async def scenario() -> None:
+        journal = await SqlJournal.open(url_of(tmp_path))
+        recovered = asyncio.Event()
+
+        class Noting(Housekeeper):
+            async def tidy(self) -> None:
+                recovered_by_then.append(recovered.is_set())
+                await super().tidy()
+
+        clock = ManualClock()
+        running = asyncio.get_running_loop().create_task(Noting(journal, Keep(), clock).run(recovered))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        recovered.set()
+        await until(lambda: clock.sleepers == 1)
+        running.cancel()
+        await journal.aclose()
+
+    run(scenario())
+    assert recovered_by_then == [True]
 
 
 def test_a_journal_that_fails_is_tried_again(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -95,12 +95,13 @@ class SeatedPolicies:
             for actor in self._plan.world.actors:
                 policy = self.by_actor.get(actor) or self._plan.policy(actor)
                 self.by_actor[actor] = policy
+                if isinstance(policy, ScriptedPolicy) and type(policy).decide is ScriptedPolicy.decide:
+                    self.scripted[actor] = policy  # it is only asked to choose, and spends nothing
+                    continue
                 if self._budget is not None and isinstance(policy, Spends):
                     policy.spend_from(self._budget)
                 if isinstance(policy, SeesTruth):
                     self._seers.add(actor)
-                if isinstance(policy, ScriptedPolicy) and type(policy).decide is ScriptedPolicy.decide:
-                    self.scripted[actor] = policy
 
     def hold(self, held: bool) -> None:
         """Let the clocks of the policies stand still while play does, or run on."""

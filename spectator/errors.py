@@ -7,6 +7,7 @@
     ├── InvalidRequest                    the caller's fields are wrong; nothing was changed
     ├── EpisodeError
     │   ├── EpisodeBusy                   every slot is taken; names the running ones
+    │   ├── Recovering                    episodes of an earlier process are still looked at
     │   ├── EpisodeNotFound
     │   │   └── EpisodeUnfinished         left without an end, to be played on
     │   ├── EpisodeElsewhere              it is played elsewhere and only shown here

@@ -227,8 +227,9 @@ async def _meddle(process: Process, told: Told, act: str, late_s: float, episode
             await asyncio.wait([pausing], timeout=0.02)
             pausing.cancel()
             await asyncio.wait([pausing])
-            await asyncio.sleep(0.3)
-            await _resume(process, episode_id)
+            for _ in range(30):  # the pause is carried out, but perhaps late
+                await asyncio.sleep(1)
+                await _resume(process, episode_id)
         elif act == "pace":
             await process.supervisor.set_pace(episode_id, Pace.MAX, by="a client")
         elif act == "stop":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
 import time
 from collections.abc import Coroutine, Sequence
@@ -436,7 +437,7 @@ def test_a_change_whose_client_goes_away_holds_once_it_is_recorded(
 
 
 def test_a_pause_that_fails_leaves_play_going_on_though_its_client_went_away() -> None:
-    hold = asyncio.Event()
+    hold, unhandled = asyncio.Event(), list[Any]()
 
     async def scenario() -> None:
         journal = RecordingJournal(
@@ -444,12 +445,16 @@ def test_a_pause_that_fails_leaves_play_going_on_though_its_client_went_away() -
         )
         async with supervising(world_with(policy=lambda seed: FakePolicy(forever)), journal=journal) as stage:
             episode = await stage.start(options={"turns": 1})
+            asyncio.get_running_loop().set_exception_handler(lambda loop, context: unhandled.append(context))
             pausing = asyncio.ensure_future(episode.pause("test"))
             await asyncio.sleep(0)
             pausing.cancel()
             await asyncio.wait([pausing])
             hold.set()
             await until(lambda: not episode.paused)
+            gc.collect()
+            await asyncio.sleep(0)
+            assert not unhandled, "nobody has to hear of it"
             await stage.supervisor.stop(None, by="test")
 
     async def forever(observation: Any) -> Any:

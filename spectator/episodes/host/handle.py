@@ -282,4 +282,6 @@ class EpisodeHandle:
 
 async def _whole(change: Coroutine[Any, Any, None]) -> None:
     """Carry out ``change`` to its end, also if nobody waits for it any more: play and record never part."""
-    await asyncio.shield(asyncio.get_running_loop().create_task(change))
+    changing = asyncio.get_running_loop().create_task(change)
+    changing.add_done_callback(lambda over: over.cancelled() or over.exception())  # nobody may ask for it
+    await asyncio.shield(changing)

@@ -34,6 +34,7 @@ class Mutant:
 
 
 STREAM, DERIVED = "episodes/record/stream.py", "episodes/record/derived_stream.py"
+UNRECORDED = "episodes/record/unrecorded_steps.py"
 RECORDER, WRITER = "episodes/record/recorder.py", "journal/stores/writer.py"
 HANDLE, SUPERVISOR = "episodes/host/handle.py", "episodes/host/supervisor.py"
 DRIVER, RESTORE = "episodes/run/driver.py", "episodes/replay/restore.py"
@@ -56,7 +57,7 @@ MUTANTS: Final = (
     ),
     Mutant(DERIVED, "(beginning := self._begin_view()) and", "(beginning := []) and"),
     Mutant(DERIVED, "        async with self._showing:", "        if True:"),
-    Mutant(DERIVED, "            del self._pending[: len(steps)]", "            self._pending.clear()"),
+    Mutant(UNRECORDED, "self._wait(self.steps[len(steps) :])", "self._wait([])"),
     Mutant(DERIVED, "            await self._publish(events)\n", ""),
     Mutant(
         DERIVED,

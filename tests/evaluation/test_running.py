@@ -115,14 +115,17 @@ def test_two_runs_in_one_folder_do_not_meet(tmp_path: Path) -> None:
 
 
 def cut_short(schedule: Schedule, folder: Path) -> None:
-    """Run an evaluation until the fifth question to a captain that waits; then interrupt it."""
+    """Interrupt an evaluation at the fifth question to a captain that waits, the other's match over."""
     GATE.update(open=False, after=4)
+    over = [0]
 
     async def scenario() -> None:
         running = asyncio.create_task(
-            run_evaluation(schedule, folder, jobs=2, clock=SystemClock(), report=lambda *_: None)
+            run_evaluation(
+                schedule, folder, jobs=2, clock=SystemClock(), report=lambda played, _: over.append(played)
+            )
         )
-        await until(lambda: GATE["asked"] > 4, what="the fifth question")
+        await until(lambda: GATE["asked"] > 4 and over[-1] == 1, what="the fifth question")
         running.cancel()
         with pytest.raises(asyncio.CancelledError):
             await running
@@ -159,7 +162,7 @@ def test_what_cannot_be_played_on_is_played_again_under_another_id(waiting: str,
     with sqlite3.connect(tmp_path / "journal.db") as database:
         changed = database.execute(
             "UPDATE events SET text = replace(text, '\"correct\":true', '\"correct\":false') "
-            "WHERE seq = 3 AND episode_id = (SELECT episode_id FROM episodes WHERE ended_at IS NULL)"
+            "WHERE seq = 3 AND episode_id = (SELECT episode_id FROM episodes WHERE captain = 'slow')"
         )
         assert changed.rowcount == 1
     GATE.update(open=True, asked=0)

@@ -154,6 +154,7 @@ class Usage:
         tokens_out: Tokens of the answer, thoughts included.
         cached_in: How many of ``tokens_in`` the endpoint had at hand.
         thought_out: How many of ``tokens_out`` were thoughts, where it says so.
+        cache_written: How many of ``tokens_in`` the endpoint put into its cache at a price of their own.
 
     >>> (Usage(1200, 80) + Usage(1300, 70)).cost(price_in=2.0, price_out=10.0)
     0.0065
@@ -163,6 +164,7 @@ class Usage:
     tokens_out: int = 0
     cached_in: int = 0
     thought_out: int = 0
+    cache_written: int = 0
 
     def __add__(self, other: Usage) -> Usage:
         return Usage(
@@ -170,6 +172,7 @@ class Usage:
             self.tokens_out + other.tokens_out,
             self.cached_in + other.cached_in,
             self.thought_out + other.thought_out,
+            self.cache_written + other.cache_written,
         )
 
     def cost(self, price_in: float, price_out: float) -> float:

@@ -90,11 +90,13 @@ def _reply(answer: ChatAnswer) -> dict[str, Any]:
 
 
 def _tokens(usage: Usage) -> dict[str, int]:
+    written = {"cache_written": usage.cache_written} if usage.cache_written else {}
     return {
         "tokens_in": usage.tokens_in,
         "tokens_out": usage.tokens_out,
         "cached_in": usage.cached_in,
         "thought_out": usage.thought_out,
+        **written,
     }
 
 

@@ -27,6 +27,7 @@ from spectator.clock import Clock
 from spectator.errors import ConfigurationError
 from spectator.llm.address import SessionAddress, StaticAddress, check_base_url
 from spectator.llm.breaker import Breaker
+from spectator.llm.presets import PROVIDERS, Form, Price
 from spectator.llm.retry import RetryPolicy
 from spectator.llm.secret import ApiKey
 from spectator.policies.base import Policy, Preset, ScriptedPolicy
@@ -54,6 +55,10 @@ class ModelCaptain(BaseModel):
 
     label: str = Field(min_length=1, max_length=80, description="Name shown to people")
     summary: str = Field(default="", max_length=300, description="A sentence on it")
+    provider: str | None = Field(
+        default=None, description="Fills in, by spectator.llm.presets, what the table does not say"
+    )
+    form: Form = Field(default="openai", description="How requests and answers are written")
     base_url: str = Field(description="Its endpoint, up to and without /chat/completions")
     by_session: bool = Field(
         default=False, description="Whether the endpoint keeps whole sessions, by name in the URL"
@@ -88,7 +93,28 @@ class ModelCaptain(BaseModel):
     )
     price_in: float = Field(default=0.0, ge=0, description="Price of a million prompt tokens")
     price_out: float = Field(default=0.0, ge=0, description="Price of a million answer tokens")
+    price_cached_in: float | None = Field(
+        default=None, ge=0, description="Price of a million prompt tokens that the endpoint had at hand"
+    )
     extra: dict[str, Any] = Field(default_factory=dict, description="Further fields of the request")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _filled_in(cls, table: Any) -> Any:
+        if not isinstance(table, dict) or table.get("provider") is None:
+            return table
+        provider = PROVIDERS.get(str(table["provider"]))
+        if provider is None:
+            raise ValueError(f"provider: there are {', '.join(PROVIDERS)}")
+        return {
+            "form": provider.form,
+            "base_url": provider.base_url,
+            "api_key_env": provider.key_env,
+            "max_tokens_field": provider.max_tokens_field,
+            "stream": provider.stream,
+            "send_seed": provider.send_seed,
+            **table,
+        }
 
     @field_validator("base_url")
     @classmethod
@@ -125,6 +151,16 @@ class ModelCaptain(BaseModel):
         if taken := sorted(owned & extra.keys()):
             raise ValueError(f"{', '.join(taken)} cannot be set here")
         return extra
+
+    @property
+    def price(self) -> Price | None:
+        """What its tokens cost: by the table, else as its provider published; ``None`` where neither says."""
+        if self.price_in or self.price_out:
+            return Price(input=self.price_in, cached_input=self.price_cached_in, output=self.price_out)
+        provider = PROVIDERS.get(self.provider or "")
+        if provider is None or self.base_url.rstrip("/") != provider.base_url:
+            return None
+        return provider.price_of(self.model)
 
     def settings(self) -> ModelSettings:
         """How the policy asks it."""

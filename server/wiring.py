@@ -75,6 +75,7 @@ class _Playing:
     supervisor: Supervisor
     readiness: Readiness
     audience: Audience
+    orders: OperatorOrders
 
 
 @asynccontextmanager
@@ -89,10 +90,10 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
     async with _open_playing(settings) as playing, AsyncExitStack() as stack:
         clock, journal, supervisor = playing.clock, playing.journal, playing.supervisor
         guard = Guard(settings, clock)
-        orders = OperatorOrders(settings.data_dir)
+        orders = playing.orders
         budget = Budget(settings, clock, guard, playing.ledger, orders, lambda: bool(supervisor.showing()))
         loop_lag = LoopLag(clock, playing.timings.loop_lag)
-        narration = open_narration(settings, clock, budget.characters)
+        narration = open_narration(settings, clock, budget.characters, orders)
         stack.push_async_callback(narration.aclose)
         scorekeeper = _scorekeeper(settings, journal)
         playing.signals.on_end(scorekeeper.note_ended)
@@ -116,7 +117,7 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
             transport=TransportPorts(playing.audience, keepalive, clock), guard=guard, budget=budget,
             orders=orders, deletions=Deletions(journal, settings.data_dir, clock), loop_lag=loop_lag,
             unended=unended, offer=Offer.of(settings), finals=feeds.finals,
-            wall=Wall(supervisor, clock, playing.tasks), cast=playing.cast, ledger=playing.ledger,
+            wall=Wall(supervisor, clock, playing.tasks, orders), cast=playing.cast, ledger=playing.ledger,
             narration=narration, scorekeeper=scorekeeper, housekeeper=housekeeper, timings=playing.timings,
         )  # fmt: skip
 
@@ -139,14 +140,20 @@ async def _open_playing(settings: Settings) -> AsyncIterator[_Playing]:
         readiness = await _readiness(journal, clock, supervisor, signals, ledger)
         tasks.create_task(readiness.run(), name="readiness")
         stack.push_async_callback(readiness.aclose)
-        audience = _audience(settings, tasks, clock, timings)
+        orders = OperatorOrders(settings.data_dir)
+        audience = _audience(settings, tasks, clock, timings, orders)
         stack.push_async_callback(audience.close_all, settings.shutdown_grace_s)
-        yield _Playing(clock, cast, ledger, journal, tasks, timings, signals, supervisor, readiness, audience)
+        yield _Playing(
+            clock, cast, ledger, journal, tasks, timings, signals, supervisor, readiness, audience, orders
+        )
 
 
 def _feeds(playing: _Playing, records: ViewReader) -> FeedSources:
     waiters, recovery = Waiters(playing.signals.next_start, playing.tasks), playing.readiness.recovery
-    return FeedSources(playing.supervisor, records, FinalStates(records), playing.audience, waiters, recovery)
+    finals = FinalStates(records)
+    return FeedSources(
+        playing.supervisor, records, finals, playing.audience, waiters, recovery, playing.orders
+    )
 
 
 async def _loaded_cast(settings: Settings, clock: Clock) -> Cast:
@@ -162,13 +169,20 @@ async def _loaded_cast(settings: Settings, clock: Clock) -> Cast:
     return cast
 
 
-def _audience(settings: Settings, tasks: asyncio.TaskGroup, clock: Clock, timings: Timings) -> Audience:
+def _audience(
+    settings: Settings, tasks: asyncio.TaskGroup, clock: Clock, timings: Timings, orders: OperatorOrders
+) -> Audience:
     limits = AudienceLimits(
         settings.max_viewers, settings.max_viewers_per_address, settings.viewer_backlog_bytes
     )
     broadcaster = Broadcaster(choose_sends(compiled_wanted=settings.compiled_sends))
     return Audience(
-        tasks=tasks, clock=clock, limits=limits, broadcaster=broadcaster, observe=timings.publish.observe
+        tasks=tasks,
+        clock=clock,
+        limits=limits,
+        broadcaster=broadcaster,
+        observe=timings.publish.observe,
+        names=orders,
     )
 
 

@@ -22,6 +22,7 @@ from spectator.narration.voices.espeak import EspeakVoice
 from spectator.narration.voices.selection import Chosen, choose_voices
 from spectator.narration.voices.without_clips import BrowserVoice, SilentVoice
 
+from ..security.masking import ShowsNames
 from ..settings import Settings
 from ..viewers.audience import Audience
 from ..viewers.episode_signals import EpisodeSignals
@@ -58,10 +59,18 @@ class Narration:
         clock: Time.
         breathing: Whether play waits a little for big moments, at the broadcast pace.
         budget: What paid voices may be sent.
+        names: Says which names are hidden, and so not spoken.
     """
 
     def __init__(
-        self, chosen: Chosen, *, clips: ClipStore, clock: Clock, breathing: bool, budget: CharacterBudget
+        self,
+        chosen: Chosen,
+        *,
+        clips: ClipStore,
+        clock: Clock,
+        breathing: bool,
+        budget: CharacterBudget,
+        names: ShowsNames,
     ) -> None:
         self.tally = NarrationCounts(fault=chosen.missing)
         self.clips = clips
@@ -71,6 +80,7 @@ class Narration:
         self._clock = clock
         self._breathing = breathing
         self._budget = budget
+        self._names = names
         self._paid_for: set[str] = set()
 
     @property
@@ -106,7 +116,7 @@ class Narration:
 
     async def ask(self, text: str, spoken: Callable[[str], str]) -> StoredClip | Unspoken:
         """The clip of a line for whoever watches a recording: a kept one, or a new one that costs nothing."""
-        said = plain_speech(spoken(text))
+        said = plain_speech(spoken(self._names.mask.text(text)))
         for voice in self._voices:
             found = await self.clips.find(voice, said)
             if found is not None:
@@ -125,7 +135,7 @@ class Narration:
             clips=self.clips,
             clock=self._clock,
             ports=NarratorPorts(
-                spoken=live.plan.world.spoken,
+                spoken=lambda text: live.plan.world.spoken(self._names.mask.text(text)),
                 record=_recording(live),
                 on_air=lambda: live.pace is not Pace.MAX,
                 may_pay=lambda: live.episode_id in self._paid_for and audience.count(live.episode_id) > 0,
@@ -141,11 +151,20 @@ def _wants_speech(live: EpisodeHandle) -> bool:
     return live.plan.narration and live.plan.view == "live"
 
 
-def open_narration(settings: Settings, clock: Clock, budget: CharacterBudget) -> Narration:
-    """The speech that ``settings`` ask for; ``budget`` is what paid voices may be sent."""
+def open_narration(settings: Settings, clock: Clock, budget: CharacterBudget, names: ShowsNames) -> Narration:
+    """The speech that ``settings`` ask for.
+
+    Args:
+        settings: Which.
+        clock: Measures and waits.
+        budget: What paid voices may be sent.
+        names: Says which names are hidden, and so not spoken.
+    """
     chosen = choose_voices(settings.voice, cartesia=_cartesia(settings, clock), espeak=_espeak(settings))
     clips = ClipStore(settings.data_dir / "clips", limit_bytes=settings.clips_mb * 1024 * 1024)
-    return Narration(chosen, clips=clips, clock=clock, breathing=settings.voice_breathing, budget=budget)
+    return Narration(
+        chosen, clips=clips, clock=clock, breathing=settings.voice_breathing, budget=budget, names=names
+    )
 
 
 def _espeak(settings: Settings) -> Callable[[str], Voice]:

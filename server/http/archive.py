@@ -16,13 +16,12 @@ from spectator.journal.base import EpisodeFilter, EpisodeSummary
 from ..identifiers import EPISODE_ID, MAX_SEQ
 from ..security import faults
 from ..security.faults import documented
+from ..security.masking import DIGEST_HEADER, NDJSON
 from ..services import Services, ServicesDep
-from .downloads import NDJSON, Download, download, lines_of, reading
+from .downloads import Download, download, lines_of, reading
 from .usage import SeatUsage, usage_of
 
 MAX_ATTEMPT: Final = 2**31 - 1
-
-DIGEST_HEADER: Final = "Spectator-Digest"
 
 
 class EpisodeEntry(BaseModel):
@@ -123,14 +122,14 @@ async def list_episodes(
     )
     found = await services.journal.episodes(wanted)
     following = found[limit - 1].episode_id if len(found) > limit else None
-    return EpisodePage(episodes=[_entry(summary, services) for summary in found[:limit]], next=following)
+    return EpisodePage(episodes=[_entry(summary) for summary in found[:limit]], next=following)
 
 
 @router.get("/{episode_id}", responses=PROBLEMS)
 async def get_episode(episode_id: str, services: ServicesDep) -> EpisodeDetail:
     """One episode."""
     summary = await summary_of(services, episode_id)
-    entry = _entry(summary, services)
+    entry = _entry(summary)
     return EpisodeDetail(**dict(entry), usage=await usage_of(summary, services))
 
 
@@ -160,7 +159,7 @@ async def export_events(
     """The same, as a file; of an ended one, `Spectator-Digest` tells the last digest.
 
     A record without patches and commentary is exported with both, and without a digest, unless `recorded`
-    is set.
+    is set. While the operator hides a name, only whoever sends the token is given it, and the digest.
     """
     headers = {
         "Cache-Control": "no-cache",
@@ -188,6 +187,6 @@ async def summary_of(services: Services, episode_id: str) -> EpisodeSummary:
     return summary
 
 
-def _entry(summary: EpisodeSummary, services: Services) -> EpisodeEntry:
+def _entry(summary: EpisodeSummary) -> EpisodeEntry:
     told = {name: getattr(summary, name) for name in EpisodeEntry.model_fields}
-    return EpisodeEntry(**{**told, "captain_label": services.orders.shown(summary.captain_label)})
+    return EpisodeEntry(**told)

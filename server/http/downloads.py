@@ -14,11 +14,10 @@ from starlette.types import Message, Receive, Scope, Send
 from spectator.episodes.record.reader import EpisodeReader
 
 from ..security.budget import Held
+from ..security.masking import NDJSON
 from ..security.read_turns import ReadTurns
 from ..services import Services
 from ..transport import cut_of
-
-NDJSON: Final = "application/x-ndjson"
 
 FIRST_EVENTS: Final = 8
 """Events of the first piece; how large they are says how many may follow."""

@@ -128,7 +128,7 @@ def _row(standing: CaptainStanding, services: Services) -> BoardRow:
     return BoardRow(
         **standing.place._asdict(),
         captain=standing.captain,
-        label=services.orders.shown(sums.label),
+        label=services.orders.mask.text(sums.label),
         source=sums.source,
         episodes=sums.episodes,
         mirrored=sums.mirrored,
@@ -152,7 +152,7 @@ def _row(standing: CaptainStanding, services: Services) -> BoardRow:
 
 
 def _against(name: str, sums: Sums, services: Services) -> BoardOpponent:
-    label = services.orders.shown(services.scorekeeper.standings.label(name))
+    label = services.orders.mask.text(services.scorekeeper.standings.label(name))
     return BoardOpponent(opponent=name, label=label, wins=sums.wins, ties=sums.ties, losses=sums.losses)
 
 
@@ -253,7 +253,7 @@ def leaderboard_page() -> APIRouter:
             environments=sorted({(place.environment, _world(place.environment)[0]) for place in places}),
             packs=sorted({(place.pack, place.pack) for place in places}),
             opponents=[
-                (name, services.orders.shown(standings.label(name))) for name in standings.opponents()
+                (name, services.orders.mask.text(standings.label(name))) for name in standings.opponents()
             ],
             asked={"environment": environment or "", "pack": pack or "", "opponent": opponent or ""},
         )

@@ -219,7 +219,7 @@ ChosenName = Annotated[ChooseName, Depends(body_of(ChooseName))]
 
 @router.post("/operator/hide", responses=PROBLEMS, openapi_extra=documented_body(ChooseName))
 async def hide_name(chosen: ChosenName, services: ServicesDep) -> HiddenNames:
-    """Show a name to nobody in the history and on the leaderboard; the record keeps it."""
+    """Show a name to nobody, live or recorded, but to whoever sends the token; the record keeps it."""
     return await _hide(services, services.orders.kept.hidden | {_named(chosen)})
 
 
@@ -237,6 +237,7 @@ def _named(chosen: ChooseName) -> str:
 
 async def _hide(services: Services, hidden: frozenset[str]) -> HiddenNames:
     await asyncio.to_thread(services.orders.give, hidden=hidden)
+    await services.audience.show_again()
     return HiddenNames(hidden=sorted(hidden))
 
 

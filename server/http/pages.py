@@ -213,6 +213,7 @@ async def _episode_page(request: Request, templates: Templates, episode_id: str,
                 raise EpisodeNotFound(episode_id[:64])
             return await run_in_threadpool(_not_found, request, templates, episode_id)
         environment, title = summary.environment, summary.title
+    title = services.orders.mask.text(title)
     runs = running is not None or services.readiness.recovery.has_to_look_at(episode_id)
     return await run_in_threadpool(
         _watch_page, request, templates, episode_id, environment, title, runs, replay

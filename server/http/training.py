@@ -17,9 +17,10 @@ from spectator.journal.training import row_of_call
 from ..identifiers import MAX_SEQ
 from ..security import faults
 from ..security.faults import Refused, documented
+from ..security.masking import NDJSON
 from ..services import ServicesDep
 from .archive import summary_of
-from .downloads import NDJSON, Download, download, reading
+from .downloads import Download, download, reading
 
 PRIVATE: Final = "no-store, private"
 

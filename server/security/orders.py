@@ -11,10 +11,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from spectator.errors import ConfigurationError, JournalUnavailable
 
-FILE: Final = "operator.json"
+from .masking import NameMask
 
-HIDDEN: Final = "(name hidden)"
-"""What stands where a hidden name stood."""
+FILE: Final = "operator.json"
 
 
 class OrdersKept(BaseModel):
@@ -44,15 +43,17 @@ class OperatorOrders:
             self.kept = OrdersKept()
         except (OSError, ValidationError) as error:
             raise ConfigurationError(f"{self._path} cannot be read; mend or remove it: {error}") from error
+        self._mask = NameMask(self.kept.hidden)
 
     @property
     def paused(self) -> bool:
         """Whether starts are paused."""
         return self.kept.paused_since is not None
 
-    def shown(self, name: str) -> str:
-        """``name`` as everybody is shown it."""
-        return HIDDEN if name in self.kept.hidden else name
+    @property
+    def mask(self) -> NameMask:
+        """Masks the names that are hidden now; another object after every change."""
+        return self._mask
 
     def give(self, **changes: object) -> None:
         """Keep other orders; they hold once they are on the disk.
@@ -70,4 +71,4 @@ class OperatorOrders:
             written.replace(self._path)
         except OSError as error:
             raise JournalUnavailable(f"{self._path} cannot be written: {error}") from error
-        self.kept = kept
+        self.kept, self._mask = kept, NameMask(kept.hidden)

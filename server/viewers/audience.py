@@ -13,6 +13,7 @@ from spectator.clock import Clock
 from spectator.episodes.host.episode_view import EpisodeView
 
 from ..close_codes import Close
+from ..security.masking import ShowsNames
 from .broadcaster import Broadcaster
 from .relay import Relay, in_turns
 from .viewer import Viewer, ViewerTransport
@@ -52,6 +53,7 @@ class Audience:
         limits: How many viewers, and how far each may fall behind.
         broadcaster: Writes to many at once.
         observe: Takes the seconds that it took to write a publication to all viewers of an episode.
+        names: Says which names are hidden.
     """
 
     def __init__(
@@ -62,6 +64,7 @@ class Audience:
         limits: AudienceLimits,
         broadcaster: Broadcaster,
         observe: Callable[[float], None] = _ignore,
+        names: ShowsNames,
     ) -> None:
         self.closed: Counter[Close] = Counter()
         """How many connections this server ended, by why."""
@@ -70,6 +73,7 @@ class Audience:
         self._limits = limits
         self._broadcaster = broadcaster
         self._observe = observe
+        self._names = names
         self._viewers: dict[Viewer, str] = {}
         self._addresses: Counter[str] = Counter()
         self._relays: dict[str, Relay] = {}
@@ -122,6 +126,11 @@ class Audience:
             del self._relays[relay.live.episode_id]
             relay.close()
 
+    async def show_again(self) -> None:
+        """Send whoever watches an episode a snapshot of it, since other names are hidden now."""
+        for relay in tuple(self._relays.values()):
+            await relay.show_again()
+
     async def close_all(self, within_s: float) -> None:
         """Tell every viewer to come back later, admit none, and wait at most ``within_s`` for them to go."""
         self._closing = True
@@ -132,7 +141,7 @@ class Audience:
 
     def _open(self, live: EpisodeView) -> Relay:
         subscription = live.subscribe(Overflow.CLOSE, capacity=RELAY_CAPACITY)
-        relay = Relay(live, subscription, self._clock, self._broadcaster, self._observe)
+        relay = Relay(live, subscription, self._clock, self._broadcaster, self._observe, self._names)
         self._relays[live.episode_id] = relay
         self._tasks.create_task(relay.run(), name=f"relay {live.episode_id}")
         return relay

@@ -12,6 +12,7 @@ from spectator.journal.base import EpisodeSummary
 
 from ..close_codes import Close
 from ..identifiers import EPISODE_ID
+from ..security.masking import ShowsNames
 from . import wire
 from .audience import Audience
 from .finals import FinalStates
@@ -59,6 +60,7 @@ class FeedSources:
         audience: Relays live episodes to their viewers.
         waiters: Viewers who wait for the next episode.
         left: Episodes that are being recovered, whose viewers wait for that.
+        names: Says which names are hidden.
     """
 
     episodes: LiveEpisodes
@@ -67,6 +69,7 @@ class FeedSources:
     audience: Audience
     waiters: Waiters
     left: LeftEpisodes
+    names: ShowsNames
 
 
 class EpisodeFeed:
@@ -196,7 +199,7 @@ class EpisodeFeed:
         viewer = self._viewer
         if again is not None:
             viewer.position = await self._resume(relay, again, viewer.position)
-        fresh = [frame for frame in frames if frame.seq is None or frame.seq > viewer.position]
+        fresh = [self._masked(one) for one in frames if one.seq is None or one.seq > viewer.position]
         await self._send(fresh)
         viewer.position = max([viewer.position, *(frame.seq for frame in fresh if frame.seq)])
 
@@ -215,7 +218,7 @@ class EpisodeFeed:
         if asked is not None and _provable(asked, epoch, head):
             await self._send_missing(summary.episode_id, asked.seq, head)
         else:
-            await self._send([await self._sources.finals.of(summary)])
+            await self._send([self._masked(await self._sources.finals.of(summary))])
 
     async def _send_missing(self, episode_id: str, after_seq: int, head: int) -> None:
         while after_seq < head:
@@ -224,8 +227,11 @@ class EpisodeFeed:
             )
             if not recorded:
                 return
-            await self._send([wire.event_frame(one) for one in recorded])
+            await self._send([self._masked(wire.event_frame(one)) for one in recorded])
             after_seq = recorded[-1].event.seq
+
+    def _masked(self, frame: Frame) -> Frame:
+        return wire.masked(frame, self._sources.names.mask)
 
 
 def _provable(asked: Position | None, epoch: str, head: int) -> bool:

@@ -11,12 +11,13 @@ from spectator.clock import Clock
 from spectator.episodes.host.episode_view import EpisodeView
 
 from ..close_codes import Close
+from ..security.masking import ShowsNames
 from . import wire
 from .broadcaster import Broadcaster
 from .shard import Shards
 from .thoughts import ThoughtFrames
 from .viewer import Viewer
-from .wire import Batch, Frame
+from .wire import Batch, Frame, Position
 
 WAKE_CHUNK: Final = 25
 """Viewers for whom more than a write is done before others of the process get a turn: a start, an end."""
@@ -37,6 +38,7 @@ class Relay:
         clock: Waits.
         broadcaster: Writes.
         observe: Takes the seconds that it took to write a publication to all viewers.
+        names: Says which names are hidden.
     """
 
     def __init__(
@@ -46,10 +48,11 @@ class Relay:
         clock: Clock,
         broadcaster: Broadcaster,
         observe: Callable[[float], None],
+        names: ShowsNames,
     ) -> None:
         self.viewers = Shards()
         self.live = live
-        self.thoughts = ThoughtFrames(live.thinking)
+        self.thoughts = ThoughtFrames(live.thinking, names)
         self._subscription = subscription
         self._clock = clock
         self._broadcaster = broadcaster
@@ -57,12 +60,16 @@ class Relay:
         self.count_changed = asyncio.Event()
         """Set when somebody came or left."""
         self._turn = asyncio.Lock()
+        self._names = names
         self._snapshot: Frame | None = None
+        self._snapshot_mask = names.mask
 
     def snapshot(self) -> Frame:
         """The state that viewers see now; encoded once for all who come at the same point."""
-        if self._snapshot is None or self._snapshot.seq != self.live.head_seq:
-            self._snapshot = wire.snapshot(self.live.epoch, self.live.head_seq, self.live.state)
+        live, mask = self.live, self._names.mask
+        if self._snapshot is None or self._snapshot.seq != live.head_seq or mask is not self._snapshot_mask:
+            whole = wire.snapshot(live.epoch, live.head_seq, live.state)
+            self._snapshot, self._snapshot_mask = wire.masked(whole, mask), mask
         return self._snapshot
 
     async def run(self) -> None:
@@ -83,6 +90,11 @@ class Relay:
                 task.cancel()
         await in_turns(self.viewers, self._finish)
 
+    async def show_again(self) -> None:
+        """Send everybody a snapshot: what they were sent shows other names than are to be seen now."""
+        nowhere = Position("", 0)
+        await in_turns(self.viewers, lambda viewer: viewer.request_resume(nowhere))
+
     def close(self) -> None:
         """Nobody watches any more."""
         self._subscription.close()
@@ -90,12 +102,13 @@ class Relay:
     async def send_lossy(self, frame: Frame) -> None:
         """Send a frame that is no event: it may be lost, and nobody is closed for not taking it."""
         async with self._turn:
-            for batch in wire.batches([frame]):
+            for batch in wire.batches([wire.masked(frame, self._names.mask)]):
                 await self._broadcast(batch, Viewer.send_lossy)
 
     async def _send(self, frames: Sequence[Frame]) -> None:
         async with self._turn:
-            for batch in wire.batches(frames):
+            mask = self._names.mask
+            for batch in wire.batches([wire.masked(frame, mask) for frame in frames] if mask else frames):
                 await self._broadcast(batch, Viewer.send)
 
     async def _broadcast(self, batch: Batch, otherwise: Callable[[Viewer, Batch], None]) -> None:

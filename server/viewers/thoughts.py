@@ -6,8 +6,9 @@ from collections.abc import Awaitable, Callable
 from typing import Final
 
 from spectator.clock import Clock
-from spectator.episodes.run.partial_decision import PartialDecision, Thinking
+from spectator.episodes.run.partial_decision import KEPT, PartialDecision, Thinking
 
+from ..security.masking import ShowsNames
 from . import wire
 from .wire import Frame
 
@@ -23,10 +24,13 @@ class ThoughtFrames:
 
     Args:
         thinking: What is thought.
+        names: Says which names are hidden. While any is, every frame repeats everything: a name may come in
+            parts, of which none shows it.
     """
 
-    def __init__(self, thinking: Thinking) -> None:
+    def __init__(self, thinking: Thinking, names: ShowsNames) -> None:
         self._thinking = thinking
+        self._names = names
         self._last: PartialDecision | None = None
         self._revision = 0
         self._heard = 0
@@ -56,6 +60,7 @@ class ThoughtFrames:
             return None
         self._part = 0 if is_new else self._part + 1
         anew = is_new or forming.revision != self._revision or self._part % WHOLE_EVERY == 0
+        anew = anew or bool(self._names.mask)
         grown = None if anew else forming.since(self._heard)
         self._last, self._revision, self._heard = forming, forming.revision, forming.heard
         self._over = forming.over
@@ -70,6 +75,10 @@ class ThoughtFrames:
 
     def _frame(self, forming: PartialDecision, grown: tuple[str, str] | None) -> Frame:
         thought, answer = forming.newest(self._heard) if grown is None else grown
+        if mask := self._names.mask:
+            thought, answer = (
+                mask.forming(text, cut=len(text) == KEPT, over=forming.over) for text in (thought, answer)
+            )
         return wire.thought(
             forming.actor,
             forming.turn,

@@ -16,6 +16,7 @@ from spectator.errors import EpisodeError
 from spectator.events import encode_json
 from spectator.merge_patch import make_patch
 
+from ..security.masking import NameMask, ShowsNames
 from . import wire
 from .ports import SendFrames
 from .relay import in_turns
@@ -57,9 +58,13 @@ class Wall:
         supervisor: Who runs the episodes.
         clock: Time.
         tasks: The group that it refreshes in.
+        names: Says which names are hidden.
     """
 
-    def __init__(self, supervisor: Supervisor, clock: Clock, tasks: asyncio.TaskGroup) -> None:
+    def __init__(
+        self, supervisor: Supervisor, clock: Clock, tasks: asyncio.TaskGroup, names: ShowsNames
+    ) -> None:
+        self._names = names
         self._version = 0
         self._supervisor = supervisor
         self._clock = clock
@@ -113,7 +118,7 @@ class Wall:
             if live.episode_id not in self._shown and live.head_seq:
                 self._shown[live.episode_id] = _Shown(live, {})
         for name, shown in tuple(self._shown.items()):
-            tile = _tile(shown.live)
+            tile = _tile(shown.live, self._names.mask)
             if tile != shown.tile:
                 changes[name] = make_patch(shown.tile, tile)
                 shown.tile = tile
@@ -197,10 +202,10 @@ class WallFeed:
         self._wall.discard(self._viewer)
 
 
-def _tile(live: EpisodeView) -> Tile:
+def _tile(live: EpisodeView, mask: NameMask) -> Tile:
     """An episode as a tile shows it; without ``None``, so that changes travel as merge patches."""
-    state = live.state
-    episode, world = state["episode"], state.get("world", {})
+    episode = mask.value(live.state["episode"])
+    world, feed = live.state.get("world", {}), live.state.get("feed", {})
     glance = world.get("glance")
     tile: Tile = {
         "environment": episode["environment"],
@@ -211,20 +216,20 @@ def _tile(live: EpisodeView) -> Tile:
         "status": episode["status"],
         "pace": episode["pace"],
         "turn": live.turn,
-        "headline": str(world.get("headline", ""))[:LINE_LENGTH],
+        "headline": mask.text(str(world.get("headline", "")))[:LINE_LENGTH],
     }
     if isinstance(glance, Mapping):
-        tile["glance"] = dict(glance)
+        tile["glance"] = mask.value(dict(glance), free=True)
     if "parent" in episode:
         tile["parent"] = episode["parent"]["episode_id"]
     if "reason" in episode:
         tile["reason"] = episode["reason"]
-    return tile | _newest_line(state.get("feed", {}))
+    return tile | _newest_line(feed, mask)
 
 
-def _newest_line(feed: Mapping[str, Mapping[str, Any]]) -> Tile:
+def _newest_line(feed: Mapping[str, Mapping[str, Any]], mask: NameMask) -> Tile:
     if not feed:
         return {}
     line = feed[next(reversed(feed))] if isinstance(feed, dict) else feed[max(feed)]
-    shown = {"text": str(line["text"])[:LINE_LENGTH], "priority": line["priority"]}
-    return {"line": shown | {name: line[name] for name in ("at", "label") if name in line}}
+    shown = {"text": mask.text(str(line["text"]))[:LINE_LENGTH], "priority": line["priority"]}
+    return {"line": mask.value(shown | {name: line[name] for name in ("at", "label") if name in line})}

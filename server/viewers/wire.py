@@ -14,6 +14,7 @@ from spectator.errors import ProtocolError
 from spectator.events import UNDECIDED_IN, RecordedEvent, encode_json, record
 
 from ..close_codes import Close
+from ..security.masking import NameMask
 
 PROTOCOL: Final = 1
 """Version of the live protocol, told in every hello."""
@@ -90,6 +91,12 @@ class Ping:
     """
 
     t: float
+
+
+def masked(frame: Frame, mask: NameMask) -> Frame:
+    """The frame without the names that ``mask`` hides."""
+    text = mask.json(frame.text)
+    return frame if text is frame.text else replace(frame, text=text)
 
 
 def hello(episode_id: str, epoch: str, head_seq: int, viewers: int) -> Frame:

@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from server.close_codes import Close
+from server.security.masking import NameMask
 from server.viewers import wire
 from server.viewers.audience import Audience, AudienceLimits
 from server.viewers.broadcaster import Broadcaster
@@ -58,6 +59,17 @@ def patch_of(seq: int) -> dict[str, Any]:
     return {"n": seq, "last": {str(seq % 7): seq, str((seq + 3) % 7): None}}
 
 
+class Names:
+    """The names that are hidden.
+
+    Args:
+        hidden: At first.
+    """
+
+    def __init__(self, *hidden: str) -> None:
+        self.mask = NameMask(hidden)
+
+
 class Play:
     """An episode that runs, and everything that a show asks of its services.
 
@@ -75,11 +87,13 @@ class Play:
         self.events: list[RecordedEvent] = []
         self.signals = EpisodeSignals(MemoryBus())
         self.clock = ManualClock()
+        self.names = Names()
         self.audience = Audience(
             tasks=tasks,
             clock=self.clock,
             limits=AudienceLimits(**limits),
             broadcaster=Broadcaster(self._send_to_each if self.by_sockets else None),
+            names=self.names,
         )
         self._sockets: list[Peer] = []
         self.waiters = Waiters(self.signals.next_start, tasks)

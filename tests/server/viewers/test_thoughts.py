@@ -20,6 +20,7 @@ from tests.fakes import FakePolicy, ManualClock, counted, until
 from tests.llm.brains import Said, counter
 from tests.llm.endpoints import endpoint, write_captains
 from tests.llm.fake_server import Mode
+from tests.server.playing import Names
 from tests.serving import Serving, serve, test_settings
 
 NOBODY = FakePolicy(counted)
@@ -55,7 +56,7 @@ def hear(thinking: Thinking, text: str, kind: DeltaKind = "thought") -> None:
 def test_what_is_new_is_told_once_and_the_beginning_and_the_end_are_told() -> None:
     clock = ManualClock()
     thinking = Thinking(clock)
-    telling, shown = ThoughtFrames(thinking), Shown()
+    telling, shown = ThoughtFrames(thinking, Names()), Shown()
     assert telling.next() is None
     with thinking.deciding("home", 7, NOBODY):
         first = read(telling.next())
@@ -80,7 +81,7 @@ def test_what_is_new_is_told_once_and_the_beginning_and_the_end_are_told() -> No
 
 def test_whoever_misses_a_frame_or_comes_late_is_soon_right_again() -> None:
     thinking = Thinking(ManualClock())
-    telling, lossy, late, whole = ThoughtFrames(thinking), Shown(), Shown(), ""
+    telling, lossy, late, whole = ThoughtFrames(thinking, Names()), Shown(), Shown(), ""
     with thinking.deciding("home", 1, NOBODY):
         for number in range(3 * WHOLE_EVERY):
             hear(thinking, f"{number} ")
@@ -100,7 +101,7 @@ def test_whoever_misses_a_frame_or_comes_late_is_soon_right_again() -> None:
 
 def test_a_late_viewer_is_not_told_twice_what_waits_for_the_next_frame() -> None:
     thinking = Thinking(ManualClock())
-    telling, late = ThoughtFrames(thinking), Shown()
+    telling, late = ThoughtFrames(thinking, Names()), Shown()
     with thinking.deciding("home", 1, NOBODY):
         hear(thinking, "one ")
         telling.next()
@@ -113,7 +114,7 @@ def test_a_late_viewer_is_not_told_twice_what_waits_for_the_next_frame() -> None
 
 def test_a_new_attempt_voids_what_was_told() -> None:
     thinking = Thinking(ManualClock())
-    telling, shown = ThoughtFrames(thinking), Shown()
+    telling, shown = ThoughtFrames(thinking, Names()), Shown()
     with thinking.deciding("home", 1, NOBODY):
         for text, kind in (("wrong", "thought"), ("", "restart"), ("right", "thought")):
             hear(thinking, text, kind)  # type: ignore[arg-type]
@@ -125,7 +126,7 @@ def test_a_new_attempt_voids_what_was_told() -> None:
 
 def test_an_endless_thought_is_bounded_and_its_end_is_shown() -> None:
     thinking = Thinking(ManualClock())
-    telling = ThoughtFrames(thinking)
+    telling = ThoughtFrames(thinking, Names())
     with thinking.deciding("home", 1, NOBODY):
         telling.next()
         for number in range(20_000):
@@ -146,7 +147,7 @@ def test_frames_come_no_faster_than_the_interval() -> None:
         async def say(frame: Frame) -> None:
             frames.append(read(frame))
 
-        task = asyncio.create_task(ThoughtFrames(thinking).run(say, clock))
+        task = asyncio.create_task(ThoughtFrames(thinking, Names()).run(say, clock))
         with thinking.deciding("home", 1, NOBODY):
             await until(lambda: len(frames) == 1)
             for number in range(100):

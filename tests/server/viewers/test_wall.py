@@ -22,7 +22,7 @@ from spectator.journal.stores.sqlite import SqlJournal
 from spectator.merge_patch import apply_patch
 from tests.episodes.harness import supervising
 from tests.fakes import ManualClock, until
-from tests.server.playing import Seat, unframed
+from tests.server.playing import Names, Seat, unframed
 from tests.serving import Serving, serve, test_settings
 
 LONG: dict[str, Any] = {"pace": "broadcast", "options": {"turns": 1000}}
@@ -62,7 +62,7 @@ def test_the_tile_of_an_episode_that_records_no_view_follows_it_too(tmp_path: Pa
         clock = ManualClock()
         journal = await SqlJournal.open(f"sqlite:///{tmp_path / 'journal.db'}")
         async with supervising(journal=journal) as stage:
-            wall = Wall(stage.supervisor, clock, stage.supervisor._tasks)
+            wall = Wall(stage.supervisor, clock, stage.supervisor._tasks, Names())
             episode = await stage.start(pace=Pace.BROADCAST, view="derived", options={"turns": 1000})
             looker = Looker(wall)
             (whole,) = await looker.catch_up()
@@ -176,7 +176,7 @@ def test_who_falls_behind_is_given_the_whole_and_the_end_glows_for_a_while() -> 
     async def scenario() -> None:
         clock = ManualClock()
         async with supervising(slots=2) as stage:
-            wall = Wall(stage.supervisor, clock, stage.supervisor._tasks)
+            wall = Wall(stage.supervisor, clock, stage.supervisor._tasks, Names())
             episode = await stage.start(pace=Pace.BROADCAST, options={"turns": 1000})
             quick, slow = Looker(wall), Looker(wall)
             for looker in (quick, slow):

@@ -121,10 +121,15 @@ class RecordedReply(EventData):
     content: str = Field(description="What it wrote, without its thoughts")
     thought: str = Field(description="Its thoughts")
     refusal: str | None = Field(description="The endpoint's word that the model declined")
-    tool_calls: list[dict[str, str]] = Field(description="Its calls: `id`, `name`, `arguments` as text")
+    tool_calls: list[dict[str, Any]] = Field(
+        description="Its calls: `id`, `name`, `arguments` as text, and `verbatim`, where it has one"
+    )
     finish_reason: str | None = Field(description="Why it stopped, by the endpoint's account")
     model: str | None = Field(description="The model, by the endpoint's account")
     usage: dict[str, int] | None = Field(description="Tokens, by the endpoint's account")
+    verbatim: dict[str, Any] | None = later_field(
+        "What else its message held, such as signatures of thoughts: sent back to the endpoint as it is"
+    )
 
 
 class ExchangeFailure(EventData):

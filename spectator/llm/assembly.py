@@ -16,6 +16,7 @@ from spectator.errors import EndpointError, EndpointMalformed
 from spectator.llm.chat import ChatAnswer, DeltaKind, OnDelta, ToolCall, Usage
 from spectator.llm.secret import MASK, ApiKey
 from spectator.llm.thought_splitter import ThoughtSplitter, split_thought
+from spectator.llm.verbatim import Clean, VerbatimParts
 from spectator.llm.wire import error_of
 
 MAX_TOOL_CALLS: Final = 64
@@ -37,6 +38,13 @@ _TOKEN_FIELDS: Final = frozenset({"token_ids", "logprobs", "meta_info"})
 _GROWS: Final = frozenset({"role", "content", "reasoning_content"})
 """Members of a message that nearly every chunk is made of."""
 
+THOUGHT: Final = "thought"
+"""Member of a message that holds thoughts which are not to be sent back."""
+
+_OF_MESSAGE: Final = frozenset({"role", "content", "refusal", "tool_calls", THOUGHT})
+_OF_CALL: Final = frozenset({"id", "index", "type", "function"})
+_OF_FUNCTION: Final = frozenset({"name", "arguments"})
+
 
 class Assembly:
     """Puts an answer together from its pieces; a whole answer is one piece.
@@ -54,6 +62,7 @@ class Assembly:
         self._thought: list[str] = []
         self._refusal: list[str] = []
         self._calls: dict[int, _CallParts] = {}
+        self._verbatim: VerbatimParts | None = None
         self._usage: Usage | None = None
         self._model: str | None = None
         self._version: str | None = None
@@ -112,6 +121,7 @@ class Assembly:
             thought=self._clean(f"{apart}\n\n{inline}" if apart and inline else apart or inline),
             tool_calls=tuple(calls),
             refusal=self._clean(refusal) or None if refusal else None,
+            verbatim={} if self._verbatim is None else self._verbatim.whole(self._clean),
             finish_reason=self.finish_reason,
             model=self._model,
             weight_version=self._version,
@@ -182,7 +192,7 @@ class Assembly:
 
     def _message(self, message: dict[str, Any]) -> None:
         content = message.get("content")
-        thought = message.get("reasoning_content") or message.get("reasoning") or ""
+        thought = message.get("reasoning_content") or message.get("reasoning") or message.get(THOUGHT) or ""
         if not isinstance(thought, str) or isinstance(content, list):
             thought = _content(thought) + _thinking_parts(content)
         if thought:
@@ -194,7 +204,11 @@ class Assembly:
                 for kind, part in self._splitter.feed(text):
                     self._grow(kind, part)
         if _GROWS.issuperset(message):
+            if thought:
+                self._keep("reasoning_content", thought)
             return
+        for name in message.keys() - _OF_MESSAGE:
+            self._keep(name, message[name])
         if "refusal" in message and (refusal := _text(message["refusal"])):
             self._refusal.append(refusal)
             self._grow("text", refusal)
@@ -202,6 +216,11 @@ class Assembly:
             for place, call in enumerate(calls):
                 if isinstance(call, dict):
                     self._call(place, call)
+
+    def _keep(self, name: str, value: Any) -> None:
+        if self._verbatim is None:
+            self._verbatim = VerbatimParts()
+        self._verbatim.add(name, value)
 
     def _call(self, place: int, call: dict[str, Any]) -> None:
         index = call.get("index")
@@ -245,13 +264,18 @@ class _CallParts:
         self._id = ""
         self._name = ""
         self._arguments: list[str] = []
+        self._verbatim: VerbatimParts | None = None
 
     def add(self, call: dict[str, Any]) -> str:
         """Add a piece; returns what it wrote."""
         self._id = self._id or _text(call.get("id"))
         function = call.get("function")
+        if not _OF_CALL.issuperset(call):
+            self._keep({name: call[name] for name in call.keys() - _OF_CALL})
         if not isinstance(function, dict):
             return ""
+        if not _OF_FUNCTION.issuperset(function):
+            self._keep({"function": {name: function[name] for name in function.keys() - _OF_FUNCTION}})
         name = "" if self._name else _text(function.get("name"))
         self._name = self._name or name
         arguments = function.get("arguments")
@@ -260,9 +284,16 @@ class _CallParts:
         self._arguments.append(_text(arguments))
         return f"{name} {_text(arguments)}" if name else _text(arguments)
 
-    def whole(self, clean: Any) -> ToolCall:
+    def whole(self, clean: Clean) -> ToolCall:
         """The call."""
-        return ToolCall(clean(self._id), clean(self._name), clean("".join(self._arguments)))
+        beside = {} if self._verbatim is None else self._verbatim.whole(clean)
+        return ToolCall(clean(self._id), clean(self._name), clean("".join(self._arguments)), beside)
+
+    def _keep(self, members: dict[str, Any]) -> None:
+        if self._verbatim is None:
+            self._verbatim = VerbatimParts()
+        for name, value in members.items():
+            self._verbatim.add(name, value)
 
 
 class _Tokens:

@@ -138,11 +138,13 @@ class ToolCall:
         id: The endpoint's name for it; empty when it gave none.
         name: Name of the tool.
         arguments: Its arguments as text, meant to be a JSON object.
+        verbatim: Members of it that this library does not know, to be sent back as they are.
     """
 
     id: str
     name: str
     arguments: str
+    verbatim: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,6 +191,7 @@ class ChatAnswer:
         thought: Its thoughts: the endpoint's own field for them, and what stood in ``<think>``.
         tool_calls: Calls in the endpoint's own form.
         refusal: The endpoint's word that the model declined.
+        verbatim: Members of its message that this library does not know, to be sent back as they are.
         finish_reason: ``stop``, ``length``, ``tool_calls``, ``content_filter``, ...
         model: The model that answered, by its own account.
         weight_version: Version of its weights; the last one, where they changed while it answered.
@@ -207,6 +210,7 @@ class ChatAnswer:
     thought: str = ""
     tool_calls: Sequence[ToolCall] = ()
     refusal: str | None = None
+    verbatim: Mapping[str, Any] = field(default_factory=dict)
     finish_reason: str | None = None
     model: str | None = None
     weight_version: str | None = None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from spectator.llm.assembly import THOUGHT
 from spectator.model_calls import ModelCall
 
 PIECE: Final = 24
@@ -53,9 +54,8 @@ def completion(reply: Reply, about: Mapping[str, Any], tokens: Tokens = ()) -> d
         about: ``id`` and ``created`` of the completion.
         tokens: What :func:`tokens_of` says of it; of several versions of the weights only the last is told.
     """
-    message: dict[str, Any] = {"role": "assistant", "content": reply["content"] or None}
-    if reply["thought"]:
-        message["reasoning_content"] = reply["thought"]
+    message: dict[str, Any] = {"role": "assistant", "content": _content(reply) or None}
+    message |= _beside(reply)
     if reply["refusal"]:
         message["refusal"] = reply["refusal"]
     if reply["tool_calls"]:
@@ -77,8 +77,11 @@ def chunks(
         return {**head, "choices": [{"index": 0, "delta": dict(delta), "finish_reason": finish}]}
 
     yield chunk({"role": "assistant", "content": ""})
-    for field, name in (("thought", "reasoning_content"), ("content", "content"), ("refusal", "refusal")):
-        for piece in _pieces(reply[field] or ""):
+    for name, value in _beside(reply).items():
+        for piece in _pieces(value) if isinstance(value, str) else (value,):
+            yield chunk({name: piece})
+    for name, text in (("content", _content(reply)), ("refusal", reply["refusal"] or "")):
+        for piece in _pieces(text):
             yield chunk({name: piece})
     for index, call in enumerate(reply["tool_calls"]):
         begun = _call({**call, "arguments": ""})
@@ -112,7 +115,27 @@ def _head(reply: Reply, about: Mapping[str, Any], kind: str) -> dict[str, Any]:
 
 def _call(call: Mapping[str, Any]) -> dict[str, Any]:
     function = {"name": call["name"], "arguments": call["arguments"]}
-    return {"id": call["id"], "type": "function", "function": function}
+    beside = dict(call.get("verbatim") or {})
+    return {"id": call["id"], "type": "function", "function": function | beside.pop("function", {}), **beside}
+
+
+def _beside(reply: Reply) -> dict[str, Any]:
+    """The thoughts, and whatever else the message held.
+
+    Thoughts that were not to be sent back must not be this time: they stand in a member of our own.
+    """
+    verbatim = reply.get("verbatim") or {}
+    told = verbatim.get("reasoning_content") or verbatim.get("reasoning")
+    thought = {} if isinstance(told, str) or not reply["thought"] else {THOUGHT: reply["thought"]}
+    return {**thought, **verbatim}
+
+
+def _content(reply: Reply) -> str:
+    """The text, after those of its thoughts that stood in it beside others that did not."""
+    verbatim, text = reply.get("verbatim") or {}, reply["content"] or ""
+    told = verbatim.get("reasoning_content") or verbatim.get("reasoning")
+    inline = reply["thought"].removeprefix(told.strip()).strip() if isinstance(told, str) else ""
+    return f"<think>{inline}</think>{text}" if inline else text
 
 
 def _usage(usage: Mapping[str, int]) -> dict[str, Any]:

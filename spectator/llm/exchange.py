@@ -54,8 +54,9 @@ def answered(request: ChatRequest, call: ModelCall) -> dict[str, Any]:
     asked = fingerprint(request.messages, request.tools)
     reply = call.reply or {}
     texts = [reply[name] for name in _TEXTS]
-    texts += [text for made in reply["tool_calls"] for text in made.values()]
-    fits = sum(len(text) for text in texts if text) <= MAX_REPLY
+    texts += [made[name] for made in reply["tool_calls"] for name in ("id", "name", "arguments")]
+    beside = [held["verbatim"] for held in (reply, *reply["tool_calls"]) if "verbatim" in held]
+    fits = sum(len(text) for text in texts if text) + sum(map(_size, beside)) <= MAX_REPLY
     return {"request": asked, "reply": call.reply if fits else None, "digest": call.digest(asked)}
 
 
@@ -75,7 +76,12 @@ def _sampling(request: ChatRequest) -> dict[str, Any]:
 
 def _reply(answer: ChatAnswer) -> dict[str, Any]:
     calls = [
-        {"id": _encodable(call.id), "name": _encodable(call.name), "arguments": _encodable(call.arguments)}
+        {
+            "id": _encodable(call.id),
+            "name": _encodable(call.name),
+            "arguments": _encodable(call.arguments),
+            **_beside(call.verbatim),
+        }
         for call in answer.tool_calls
     ]
     return {
@@ -86,7 +92,22 @@ def _reply(answer: ChatAnswer) -> dict[str, Any]:
         "finish_reason": _encodable(answer.finish_reason),
         "model": _encodable(answer.model),
         "usage": None if answer.usage is None else _tokens(answer.usage),
+        **_beside(answer.verbatim),
     }
+
+
+def _beside(verbatim: Mapping[str, Any]) -> dict[str, Any]:
+    """The member that holds what is to be sent back as it is, where there is any."""
+    return {"verbatim": verbatim} if verbatim else {}
+
+
+def _size(value: Any) -> int:
+    """Characters of all texts in a value, names of members too."""
+    if isinstance(value, str):
+        return len(value)
+    if isinstance(value, Mapping):
+        return sum(len(name) + _size(member) for name, member in value.items())
+    return sum(map(_size, value)) if isinstance(value, list) else 8
 
 
 def _tokens(usage: Usage) -> dict[str, int]:
@@ -123,4 +144,5 @@ def answer_of(reply: Mapping[str, Any]) -> ChatAnswer:
         finish_reason=reply["finish_reason"],
         model=reply["model"],
         usage=None if usage is None else Usage(**usage),
+        verbatim=reply.get("verbatim") or {},
     )

@@ -6,7 +6,7 @@ import json
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from spectator.errors import FailureClass
@@ -48,12 +48,14 @@ class WrittenCall:
         arguments: What was written for its arguments; ``None`` when that is no object at all.
         reason: Why, in the model's words.
         id: The endpoint's name for it; empty for calls found in text.
+        verbatim: See :class:`spectator.llm.chat.ToolCall`.
     """
 
     tool: str
     arguments: Mapping[str, Any] | None
     reason: str = ""
     id: str = ""
+    verbatim: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,12 +67,14 @@ class ParsedCall:
         arguments: Valid by its schema.
         reason: Why, in the model's words.
         id: See :class:`WrittenCall`.
+        verbatim: See :class:`WrittenCall`.
     """
 
     tool: str
     arguments: Mapping[str, Any]
     reason: str = ""
     id: str = ""
+    verbatim: Mapping[str, Any] = field(default_factory=dict)
 
 
 class CallRefused(ValueError):
@@ -101,7 +105,9 @@ def find_calls(answer: ChatAnswer, legal: Sequence[LegalAction]) -> list[Written
     whole = answer.finish_reason != "length"
     if answer.tool_calls:
         return [
-            WrittenCall(call.name, parse_object(call.arguments, mending=whole), id=call.id)
+            WrittenCall(
+                call.name, parse_object(call.arguments, mending=whole), id=call.id, verbatim=call.verbatim
+            )
             for call in answer.tool_calls
         ]
     names = {action["tool"] for action in legal}
@@ -133,7 +139,7 @@ def check_call(written: WrittenCall, legal: Sequence[LegalAction]) -> ParsedCall
     broken = first_violation(arguments, schema)
     if broken is not None:
         raise CallRefused(f"{action['tool']}: {broken}")
-    return ParsedCall(action["tool"], arguments, written.reason or reason, written.id)
+    return ParsedCall(action["tool"], arguments, written.reason or reason, written.id, written.verbatim)
 
 
 def _surely_short(arguments: Mapping[str, Any]) -> bool:
@@ -150,7 +156,8 @@ def unjudged(written: WrittenCall) -> ParsedCall:
         arguments = _plain(dict(written.arguments or {}))
     except CallRefused:
         arguments = {}
-    return ParsedCall(clean_text(written.tool, MAX_TEXT), arguments, written.reason, written.id)
+    tool = clean_text(written.tool, MAX_TEXT)
+    return ParsedCall(tool, arguments, written.reason, written.id, written.verbatim)
 
 
 def _plain(value: Any, depth: int = 0) -> Any:

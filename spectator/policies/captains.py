@@ -88,6 +88,9 @@ class ModelCaptain(BaseModel):
     tokens: bool = Field(
         default=False, description="Whether token ids and log probabilities are asked for, and recorded"
     )
+    send_back: bool = Field(
+        default=True, description="Whether unknown members of its messages are sent back, as they came"
+    )
     retries: int = Field(
         default=2, ge=0, le=20, description="Times that a failed request is sent again, of either kind"
     )

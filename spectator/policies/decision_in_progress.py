@@ -178,11 +178,11 @@ def rejected(answer: ChatAnswer, rule: str) -> list[Message]:
     written = find_calls(answer, ())[:MAX_CALLS_SHOWN] if answer.tool_calls else []
     if not written:
         return [
-            answer_message(answer.text or answer.refusal or "", ()),
+            answer_message(answer.text or answer.refusal or "", (), answer.verbatim),
             {"role": "user", "content": words},
         ]
     calls = with_ids([replace(one, tool=one.tool or "unnamed") for one in map(unjudged, written)])
-    return [answer_message(answer.text, calls), *tool_messages(calls, (), words)]
+    return [answer_message(answer.text, calls, answer.verbatim), *tool_messages(calls, (), words)]
 
 
 def stated_reasoning(call: ParsedCall, answer: ChatAnswer) -> str:

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Final
+from typing import Any, Final
 
 from spectator.events import encode_json
 from spectator.llm.chat import Conversation, Message, SettledBeginning, SettledMessage
@@ -59,6 +59,7 @@ class Turn:
         asked: The messages before its answer; set by the history, once nothing of them changes any more.
         answer: The model's message; set by the history.
         weight: Characters that it takes in a prompt, but for the outcomes and ``shown``; set by the history.
+        verbatim: What else its message held, to be sent back as it is.
     """
 
     seen: Mapping[str, str]
@@ -70,6 +71,7 @@ class Turn:
     asked: Sequence[Message] = ()
     answer: Message = field(default_factory=dict)
     weight: int = 0
+    verbatim: Mapping[str, Any] = field(default_factory=dict)
 
     def reply(self, shown: str) -> list[Message]:
         """The messages that follow: what became of it, with ``shown``, the next situation."""
@@ -78,22 +80,25 @@ class Turn:
         return tool_messages(self.calls, self.outcomes, shown)
 
 
-def answer_message(text: str, calls: Sequence[ParsedCall]) -> Message:
-    """A message of the model's own."""
+def answer_message(
+    text: str, calls: Sequence[ParsedCall], verbatim: Mapping[str, Any] | None = None
+) -> Message:
+    """A message of the model's own, with what else it held as it came."""
     text = text if len(text) <= ANSWER_LIMIT else f"{text[:ANSWER_LIMIT]}…"
+    beside = verbatim or {}
     if not calls:
-        return {"role": "assistant", "content": text or "(no answer)"}
+        return {"role": "assistant", "content": text or "(no answer)", **beside}
+    return {"role": "assistant", "content": text, "tool_calls": list(map(_call_message, calls)), **beside}
+
+
+def _call_message(call: ParsedCall) -> dict[str, Any]:
+    beside = dict(call.verbatim)
+    function = {"name": call.tool, "arguments": encode_json(dict(call.arguments))}
     return {
-        "role": "assistant",
-        "content": text,
-        "tool_calls": [
-            {
-                "id": call.id,
-                "type": "function",
-                "function": {"name": call.tool, "arguments": encode_json(dict(call.arguments))},
-            }
-            for call in calls
-        ],
+        "id": call.id,
+        "type": "function",
+        "function": {**function, **beside.pop("function", {})},
+        **beside,
     }
 
 
@@ -136,7 +141,7 @@ class History:
             self._settled += _characters(self._turns[-1])
         else:
             self._begin_with(turn)
-        turn.answer = SettledMessage(answer_message(turn.text, turn.calls))
+        turn.answer = SettledMessage(answer_message(turn.text, turn.calls, turn.verbatim))
         turn.weight = len(turn.changed) + len(encode_json(turn.answer))
         self._said += [*(turn.asked if self._turns else (self._first,)), turn.answer]
         self._turns.append(turn)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final, Protocol
 
 from spectator.clock import Clock
@@ -272,6 +273,10 @@ class ModelPolicy:
         self._count(asking, began, used, guessed=answer.usage is None)
         if answer.usage is not None and not asking.answers:
             self._prompts.estimate.learn(self._prompts.history.characters, answer.usage.tokens_in)
+        if not settings.send_back:
+            answer = replace(
+                answer, verbatim={}, tool_calls=[replace(c, verbatim={}) for c in answer.tool_calls]
+            )
         asking.answers.append(answer)
         return answer
 
@@ -316,6 +321,7 @@ class ModelPolicy:
             shown=asking.shown,
             text=answer.text,
             calls=with_ids(calls) if answer.tool_calls else (),
+            verbatim=answer.verbatim,
             outcomes=["carried out"],
         )
         self._prompts.history.add(self._turn)

@@ -26,6 +26,8 @@ class ModelSettings:
         stream: Whether its thoughts are to be heard while they form.
         send_seed: Whether the endpoint takes a seed.
         tokens: Whether token ids and log probabilities are asked for, for the training record.
+        send_back: Whether members of its messages that nobody here knows, such as thoughts and their
+            signatures, are sent back with them.
         extra: Further fields of the request.
         price_in: Price of a million prompt tokens; 0 where it is not known.
         price_out: Price of a million answer tokens.
@@ -43,6 +45,7 @@ class ModelSettings:
     stream: bool = True
     send_seed: bool = True
     tokens: bool = False
+    send_back: bool = True
     extra: Mapping[str, Any] = field(default_factory=dict)
     price_in: float = 0.0
     price_out: float = 0.0

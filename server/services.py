@@ -27,6 +27,7 @@ from .security.budget import Budget
 from .security.guard import Guard
 from .security.offer import Offer
 from .security.orders import OperatorOrders
+from .security.slot_queue import SlotQueue
 from .settings import Settings
 from .transport import TransportPorts
 from .viewers.audience import Audience
@@ -53,6 +54,7 @@ class Services:
         transport: What viewers' transports need.
         guard: Who may do what.
         budget: What costly things may take.
+        queue: Who waits for a slot.
         offer: What they may have played.
         orders: The operator's orders.
         deletions: Deletes single episodes.
@@ -80,6 +82,7 @@ class Services:
     transport: TransportPorts
     guard: Guard
     budget: Budget
+    queue: SlotQueue
     offer: Offer
     orders: OperatorOrders
     deletions: Deletions

@@ -100,6 +100,18 @@ class Settings(CapSettings, BaseSettings):
         description="Model captain that plays as the opponent `llm_live`",
     )
     max_episodes: int = Field(default=1, ge=1, le=1000, description="Episodes that may run at once")
+    max_waiting: int = Field(
+        default=64, ge=0, le=1000, description="Starts that may wait for a slot at once; 0 = none may"
+    )
+    max_waiting_per_address: int = Field(
+        default=0, ge=0, description="The same of one address; 0 = no limit of its own"
+    )
+    slot_hold_s: float = Field(
+        default=0.0,
+        ge=0,
+        description="Seconds after which an episode is ended (`timeout`) to make room, if an address that "
+        "holds fewer slots waits for one; 0 = never",
+    )
     starts_per_minute: int = Field(
         default=30, ge=0, description="Episodes that one address may start in a minute; 0 = no limit"
     )

@@ -47,6 +47,8 @@ from .security.budget import Budget
 from .security.guard import Guard
 from .security.offer import Offer
 from .security.orders import OperatorOrders
+from .security.slot_queue import SlotQueue
+from .security.slot_tickets import QueueLimits
 from .services import Services
 from .settings import Settings
 from .transport import Keepalive, TransportPorts, choose_sends
@@ -92,6 +94,8 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
         guard = Guard(settings, clock)
         orders = playing.orders
         budget = Budget(settings, clock, guard, playing.ledger, orders, lambda: bool(supervisor.showing()))
+        queue = _queue(settings, supervisor, budget, clock)
+        playing.signals.on_finish(queue.look)
         loop_lag = LoopLag(clock, playing.timings.loop_lag)
         narration = open_narration(settings, clock, budget.characters, orders)
         stack.push_async_callback(narration.aclose)
@@ -107,6 +111,7 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
             "housekeeping": housekeeper.run(playing.readiness.over),
             "unended room": unended.run(),
             "loop lag": loop_lag.run(),
+            "queue for slots": queue.run(),
         }.items():
             stack.callback(playing.tasks.create_task(work, name=name).cancel)
         records = ViewReader(journal, playing.cast.load)
@@ -115,8 +120,8 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
             settings=settings, clock=clock, journal=journal, records=records, signals=playing.signals,
             supervisor=supervisor, readiness=playing.readiness, audience=playing.audience, feeds=feeds,
             transport=TransportPorts(playing.audience, keepalive, clock), guard=guard, budget=budget,
-            orders=orders, deletions=Deletions(journal, settings.data_dir, clock), loop_lag=loop_lag,
-            unended=unended, offer=Offer.of(settings), finals=feeds.finals,
+            queue=queue, orders=orders, deletions=Deletions(journal, settings.data_dir, clock),
+            loop_lag=loop_lag, unended=unended, offer=Offer.of(settings), finals=feeds.finals,
             wall=Wall(supervisor, clock, playing.tasks, orders), cast=playing.cast, ledger=playing.ledger,
             narration=narration, scorekeeper=scorekeeper, housekeeper=housekeeper, timings=playing.timings,
         )  # fmt: skip
@@ -184,6 +189,11 @@ def _audience(
         observe=timings.publish.observe,
         names=orders,
     )
+
+
+def _queue(settings: Settings, supervisor: Supervisor, budget: Budget, clock: Clock) -> SlotQueue:
+    limits = QueueLimits(settings.max_waiting, settings.max_waiting_per_address, settings.slot_hold_s)
+    return SlotQueue(supervisor, limits, budget.starters, clock)
 
 
 def _scorekeeper(settings: Settings, journal: Journal) -> Scorekeeper:

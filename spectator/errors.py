@@ -130,15 +130,17 @@ class EpisodeBusy(EpisodeError):
     Args:
         running: Ids of the episodes that hold the slots; empty when the server is going away.
         slots: How many may run at once.
+        beginning: How many slots are taken by episodes that are about to begin.
     """
 
-    def __init__(self, running: Sequence[str], slots: int) -> None:
+    def __init__(self, running: Sequence[str], slots: int, beginning: int = 0) -> None:
         self.running = tuple(running)
         self.slots = slots
+        about = [f"{beginning} about to begin"] if beginning else []
         super().__init__(
-            f"all {slots} slot(s) are taken by {', '.join(self.running)}; "
+            f"all {slots} slot(s) are taken by {', '.join([*self.running, *about])}; "
             "stop one, wait for its end, or raise SPECTATOR_MAX_EPISODES"
-            if self.running
+            if self.running or beginning
             else "the server is going away; no episode can be started"
         )
 

@@ -46,7 +46,6 @@ async function refresh() {
   const running = status.body.running.map((/** @type {any} */ one) => one.episode_id).join();
   if (running !== known || played.failed()) await played.reload();
   known = running;
-  if (status.body.running.length < status.body.slots) form.room();
   if (form.failed()) await form.load();
 }
 

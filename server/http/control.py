@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
+from math import ceil
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Depends, Response
@@ -26,9 +27,11 @@ from spectator.events import EndReason
 
 from ..security import faults
 from ..security.bodies import Body, body_of, documented_body, read_object
-from ..security.budget import Costly
+from ..security.budget import AGAIN_S, Costly
 from ..security.faults import Refused, documented
 from ..security.guard import address_of
+from ..security.slot_queue import OPERATOR
+from ..security.slot_tickets import NoSlot
 from ..services import Services, ServicesDep, services_of
 from .starting import ForkEpisode, PaceName, StartEpisode, wanted_episode, wanted_fork
 from .usage import DayUsage, SeatUsage, usage_in, usage_today
@@ -89,6 +92,7 @@ class Status(BaseModel):
 
     running: list[RunningEpisode]
     slots: int = Field(ge=1, description="Episodes that may run at once")
+    waiting: int = Field(ge=0, description="Starts that wait for a slot")
     models_today: DayUsage
     shown: list[RunningEpisode] = Field(
         description="Episodes that are played elsewhere and only shown here; they hold no slot"
@@ -135,9 +139,9 @@ async def start_episode(request: Request, response: Response, services: Services
     services.readiness.need()
     with services.budget.spend(Costly.STARTS, request):
         sent, default = await read_object(request), services.settings.environment
-        plan = await wanted_episode(sent, default, services.cast.load, services.supervisor.plan)
+        plan, wait = await wanted_episode(sent, default, services.cast.load, services.supervisor.plan)
         _may_play(plan, request, services)
-        return await _started(services.supervisor.start(plan), request, response, services)
+        return await _started(lambda: services.supervisor.start(plan), wait, request, response, services)
 
 
 @router.post(
@@ -150,10 +154,11 @@ async def fork_episode(request: Request, response: Response, services: ServicesD
     """Play on from within an episode with other captains; the answer comes once its past is recorded."""
     services.readiness.need()
     with services.budget.spend(Costly.STARTS, request):
-        wanted = wanted_fork(await read_object(request))
+        wanted, wait = wanted_fork(await read_object(request))
         plan = await check_fork(services.journal, wanted, load=services.cast.load)
         _may_play(plan, request, services)
-        return await _started(services.supervisor.fork(wanted, plan), request, response, services)
+        fork = services.supervisor.fork
+        return await _started(lambda: fork(wanted, plan), wait, request, response, services)
 
 
 def _may_play(plan: EpisodePlan, request: Request, services: Services) -> None:
@@ -168,15 +173,18 @@ def _may_play(plan: EpisodePlan, request: Request, services: Services) -> None:
 
 
 async def _started(
-    starting: Coroutine[Any, Any, EpisodeHandle], request: Request, response: Response, services: Services
+    start: Callable[[], Coroutine[Any, Any, EpisodeHandle]],
+    wait: StartEpisode | ForkEpisode,
+    request: Request,
+    response: Response,
+    services: Services,
 ) -> StartedEpisode:
+    whose = OPERATOR if services.guard.is_operator(request) else address_of(request)
     try:
-        live = await starting
-    except EpisodeBusy as error:
-        running = [one.model_dump(mode="json") for one in _running(services)]
-        busy = Refused(faults.BUSY, str(error), extra={"running": running})
-        raise services.budget.refuse("max_episodes", busy) from error
-    services.budget.note_start(live.episode_id, address_of(request))
+        live = await start()
+    except EpisodeBusy:
+        live = await _in_turn(start, wait, whose, request, services)
+    services.budget.note_start(live.episode_id, whose)
     if services.narration.charges and services.guard.may_spend(request):
         services.narration.pay_for(live.episode_id)
     root = request.scope.get("root_path", "")
@@ -185,6 +193,36 @@ async def _started(
         episode_id=live.episode_id,
         watch_url=f"{root}/watch/{live.episode_id}",
         live_url=f"{root}/live/{live.episode_id}",
+    )
+
+
+async def _in_turn(
+    start: Callable[[], Coroutine[Any, Any, EpisodeHandle]],
+    wait: StartEpisode | ForkEpisode,
+    whose: str,
+    request: Request,
+    services: Services,
+) -> EpisodeHandle:
+    """Start once it is this client's turn; refused if that is not in time."""
+    try:
+        await services.queue.take(whose, wait.wait_s, wait.ticket, request.receive)
+        return await start()
+    except (NoSlot, EpisodeBusy) as error:
+        raise services.budget.refuse("max_episodes", _busy(error, services)) from None
+
+
+def _busy(error: NoSlot | EpisodeBusy, services: Services) -> Refused:
+    running = [one.model_dump(mode="json") for one in _running(services)]
+    if isinstance(error, EpisodeBusy):
+        headers = {"Retry-After": str(AGAIN_S)}
+        return Refused(faults.BUSY, str(error), headers=headers, extra={"running": running})
+    standing, supervisor = error.standing, services.supervisor
+    again_s = 0.0 if standing.ticket else min(60.0, max(AGAIN_S, standing.within_s or 30.0))
+    return Refused(
+        faults.BUSY,
+        str(supervisor.busy()),
+        headers={"Retry-After": str(ceil(again_s))},
+        extra={"running": running, "queue": standing},
     )
 
 
@@ -230,6 +268,7 @@ async def status(services: ServicesDep) -> Status:
     return Status(
         running=_running(services),
         slots=services.supervisor.slots,
+        waiting=services.queue.waiting,
         shown=[_described(live, services) for live in services.supervisor.external()],
         models_today=usage_today(services),
     )

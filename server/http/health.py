@@ -136,6 +136,7 @@ def _of_the_budget(services: Services) -> Iterator[Metric]:
     yield _gauge("reads", summary, sum(reads.held.values()))
     yield _gauge("reads_waiting", "Readers that wait for their turn", reads.waiting)
     yield _gauge("starts_paused", "Whether the operator has paused starts", services.orders.paused)
+    yield _gauge("starts_waiting", "Starts that wait for a slot", services.queue.waiting)
     yield _gauge("unended_bytes", "About what episodes without an end take", services.unended.bytes)
     yield _gauge("model_tokens_today", "Tokens that models used today, UTC", spent.tokens)
     yield _gauge("model_cost_today", "The same in money", spent.cost)

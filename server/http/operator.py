@@ -165,6 +165,7 @@ def _budgets(services: Services) -> list[TakenBudget]:
     running, sessions = len(services.supervisor.running()), budget.environments
     found = [
         _budget("max_episodes", "episodes at once", running, settings.max_episodes),
+        _budget("max_waiting", "starts that wait for a slot", services.queue.waiting, settings.max_waiting),
         _budget("max_viewers", "viewers at once", len(services.audience), settings.max_viewers),
         _budget(
             "openenv_max_sessions",

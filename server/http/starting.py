@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Any, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import ConfigDict, Field
 
@@ -21,7 +21,27 @@ from ..security.bodies import Body, read_fields, unknown_field
 DEFAULT_OVERS: Final = 5
 """Length when none is asked for, in worlds that have an option of the name ``max_overs``."""
 
+MAX_WAIT_S: Final = 50
+"""Longest that one request may wait for a slot: proxies give up after a minute."""
+
 PaceName = Literal["broadcast", "fast", "max"]
+
+
+WaitSeconds = Annotated[
+    int,
+    Field(
+        ge=0,
+        le=MAX_WAIT_S,
+        description="Seconds to wait in the queue for a slot; 0 does not wait. Whoever goes away leaves it",
+    ),
+]
+TicketName = Annotated[
+    str | None,
+    Field(
+        pattern=r"^[A-Za-z0-9_-]{1,64}$",
+        description="`queue.ticket` of an earlier answer, to keep the place that one had",
+    ),
+]
 
 
 class StartEpisode(Body):
@@ -64,6 +84,8 @@ class StartEpisode(Body):
         default="live",
         description="`live` records what viewers see; `derived` does not, and derives it for whoever comes",
     )
+    wait_s: WaitSeconds = 0
+    ticket: TicketName = None
 
 
 class ForkEpisode(Body):
@@ -91,10 +113,12 @@ class ForkEpisode(Body):
         le=MAX_SEED,
         description="Seed of the captains, as before when null; the world keeps its own luck",
     )
+    wait_s: WaitSeconds = 0
+    ticket: TicketName = None
 
 
-def wanted_fork(sent: dict[str, Any]) -> ForkRequest:
-    """What a body asks for.
+def wanted_fork(sent: dict[str, Any]) -> tuple[ForkRequest, ForkEpisode]:
+    """What a body asks for, and its fields.
 
     Raises:
         InvalidRequest: Names every wrong field.
@@ -108,7 +132,7 @@ def wanted_fork(sent: dict[str, Any]) -> ForkRequest:
         wrong.append(FieldError("seq", "is needed: the last event to keep, 1 or more"))
     if wrong:
         raise InvalidRequest(wrong)
-    return ForkRequest(
+    request = ForkRequest(
         fields.episode_id,
         fields.seq,
         captain=fields.captain_preset,
@@ -116,6 +140,7 @@ def wanted_fork(sent: dict[str, Any]) -> ForkRequest:
         seed=fields.seed,
         pace=Pace(fields.pace),
     )
+    return request, fields
 
 
 async def wanted_episode(
@@ -123,8 +148,8 @@ async def wanted_episode(
     default_environment: str,
     load: LoadWorld,
     plan: Callable[[EpisodeRequest], EpisodePlan],
-) -> EpisodePlan:
-    """The plan of the episode that a body asks for.
+) -> tuple[EpisodePlan, StartEpisode]:
+    """The plan of the episode that a body asks for, and its fields.
 
     Args:
         sent: The body.
@@ -167,7 +192,7 @@ async def wanted_episode(
         ) from error
     if wrong:
         raise InvalidRequest(wrong)
-    return planned
+    return planned, fields
 
 
 def _spread_overs(

@@ -103,7 +103,8 @@ class Budget:
         """Refusals, by the name of the limit, which is that of its setting."""
         self.environments: Counter[str] = Counter()
         """Private environments that are open, by address."""
-        self._starters: dict[str, str] = {}
+        self.starters: dict[str, str] = {}
+        """Who started the newest episodes, by their ids, the newest last."""
         self.rates: Mapping[Costly, Rate] = {
             what: Rate(
                 RateLimit(getattr(settings, f"{what}_per_minute"), 60.0, clock),
@@ -206,13 +207,13 @@ class Budget:
 
     def note_start(self, episode_id: str, address: str) -> None:
         """Remember who started an episode."""
-        self._starters[episode_id] = address
-        if len(self._starters) > MAX_TRACKED:
-            del self._starters[next(iter(self._starters))]
+        self.starters[episode_id] = address
+        if len(self.starters) > MAX_TRACKED:
+            del self.starters[next(iter(self.starters))]
 
     def starter(self, episode_id: str) -> str | None:
         """The address that started an episode; ``None`` where that is not known any more."""
-        return self._starters.get(episode_id)
+        return self.starters.get(episode_id)
 
     def need_compute(self, address: str) -> None:
         """Let an environment of ``address`` compute.

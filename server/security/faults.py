@@ -36,6 +36,7 @@ from spectator.errors import (
 from spectator.text import clean_text
 
 from ..close_codes import Close
+from .slot_tickets import QueueStanding
 
 logger = logging.getLogger(__name__)
 
@@ -69,6 +70,11 @@ class Problem(BaseModel):
     )
     running: list[dict[str, Any]] | None = Field(
         default=None, description="The episodes that hold the slots, when all are taken, as in /custom/status"
+    )
+    queue: QueueStanding | None = Field(
+        default=None,
+        description="The queue for slots, when all are taken: who sends `wait_s` waits in it, who sends the "
+        "`ticket` within 5 s keeps its `place`",
     )
 
 

@@ -30,10 +30,15 @@ class EpisodeSignals:
         self._note_event = note
         self._start = asyncio.Event()
         self._on_end: list[Callable[[str], None]] = []
+        self._on_finish: list[Callable[[], None]] = []
 
     def on_end(self, call: Callable[[str], None]) -> None:
         """Call ``call`` with the id of every episode that ends."""
         self._on_end.append(call)
+
+    def on_finish(self, call: Callable[[], None]) -> None:
+        """Call ``call`` whenever an episode is let go of, and its slot with it."""
+        self._on_finish.append(call)
 
     def next_start(self) -> asyncio.Event:
         """The event that is set when another episode starts, or is played on."""
@@ -69,3 +74,5 @@ class EpisodeSignals:
     def finish(self, episode_id: str) -> None:
         """End every subscription to an episode; see :class:`Bus`."""
         self._bus.finish(episode_id)
+        for call in self._on_finish:
+            call()

@@ -38,10 +38,11 @@ export const get = (root, path) => ask(new URL(path, root), {});
 /** What only the operator may read. @param {string} root @param {string} path @returns {Promise<Answer>} */
 export const read = (root, path) => ask(new URL(path, root), { headers: authorization() });
 
-/** @param {string} root @param {string} path @param {object} fields @param {string} [method] @returns {Promise<Answer>} */
-export function call(root, path, fields, method = "POST") {
+/** @param {string} root @param {string} path @param {object} fields @param {string} [method] @param {AbortSignal} [signal] gives up @returns {Promise<Answer>} */
+export function call(root, path, fields, method = "POST", signal = undefined) {
   return ask(new URL(path, root), {
     method,
+    signal,
     headers: { "Content-Type": "application/json", ...authorization() },
     body: JSON.stringify(fields),
   });

@@ -6,13 +6,16 @@ import { h, replace, setAttribute, setText } from "./dom.js";
 import { blank, optionControl, presetOptions, readControl } from "./form_parts.js";
 import { showRefusal } from "./refusal.js";
 import { clip, plain, words } from "./text.js";
+import { waitForSlot } from "./waiting.js";
 
+const WAIT = "Start mine as soon as there is room";
 const PACES = { broadcast: "broadcast", fast: "a fast", max: "the fastest" };
 
 /** @param {HTMLFormElement} form @param {string} root @param {(catalog: any) => void} onCatalog told what there is, once it is known */
 export function mountStartForm(form, root, onCatalog) {
   let broken = false;
-  let waiting = false;
+  /** @type {AbortController | null} gives up waiting for a slot */
+  let waiting = null;
   /** @type {any} */
   let catalog = null;
   /** @type {Record<string, HTMLInputElement | HTMLSelectElement>} by field of the request */
@@ -58,7 +61,8 @@ export function mountStartForm(form, root, onCatalog) {
 
   const clearWrong = () => {
     wrong.hidden = true;
-    waiting = false;
+    waiting?.abort();
+    waiting = null;
     for (const control of Object.values(controls)) control.removeAttribute("aria-invalid");
   };
 
@@ -75,12 +79,29 @@ export function mountStartForm(form, root, onCatalog) {
   };
 
   const waitRow = () => {
-    const wait = h("button", { class: "button", type: "button" }, "Start mine as soon as there is room");
-    wait.addEventListener("click", () => {
-      waiting = !waiting;
-      setText(wait, waiting ? "Waiting for room. Stop waiting" : "Start mine as soon as there is room");
+    const wait = h("button", { class: "button", type: "button" }, WAIT);
+    const place = h("span", { role: "status" });
+    wait.addEventListener("click", async () => {
+      const fields = requestFields(controls);
+      setText(wait, waiting ? WAIT : "Stop waiting");
+      setText(place, waiting ? "" : "Waiting for a slot.");
+      if (waiting) {
+        waiting.abort();
+        waiting = null;
+        return;
+      }
+      const mine = waiting = new AbortController();
+      const answer = await waitForSlot(root, fields, (text) => setText(place, text), mine.signal);
+      if (answer && !started(answer)) showWrong(answer);
     });
-    return h("div", { class: "dialog__row" }, wait);
+    return h("div", { class: "dialog__row" }, wait, place);
+  };
+
+  /** Goes to what was started; whether it was. @param {import("../live/api.js").Answer} answer */
+  const started = (answer) => {
+    if (answer.ok && [controls.captain_preset, controls.opponent_choice].some((one) => one?.value === "human")) rememberSeat(answer.body.episode_id);
+    if (answer.ok) location.assign(new URL(`watch/${encodeURIComponent(answer.body.episode_id)}`, root));
+    return answer.ok;
   };
 
   form.addEventListener("submit", async (event) => {
@@ -90,8 +111,7 @@ export function mountStartForm(form, root, onCatalog) {
     go.disabled = true;
     setText(go, "Starting…");
     const answer = await call(root, "custom/start_episode", requestFields(controls));
-    if (answer.ok && [controls.captain_preset, controls.opponent_choice].some((one) => one?.value === "human")) rememberSeat(answer.body.episode_id);
-    if (answer.ok) return location.assign(new URL(`watch/${encodeURIComponent(answer.body.episode_id)}`, root));
+    if (started(answer)) return;
     go.disabled = false;
     setText(go, "Start the match");
     showWrong(answer);
@@ -100,10 +120,6 @@ export function mountStartForm(form, root, onCatalog) {
 
   return {
     failed: () => broken,
-    /** There is room for another: whoever waits for it starts. */
-    room() {
-      if (waiting) form.requestSubmit();
-    },
     async load() {
       const answer = await get(root, "custom/catalog");
       broken = !answer.ok;

@@ -5,6 +5,7 @@ import { problemMessage, wrongFields } from "../../static/live/api.js";
 import { linear, linePath, ticks } from "../../static/charts/charts.js";
 import { readControl, scalarKind } from "../../static/ui/form_parts.js";
 import { statusWords } from "../../static/ui/header.js";
+import { placeInWords } from "../../static/ui/waiting.js";
 import { ago, argumentText, clip, duration, plain, plural, rewardText, words } from "../../static/ui/text.js";
 
 test("hidden and turning characters are taken out, the rest stays", () => {
@@ -111,4 +112,11 @@ test("what is out of the ordinary is said", async () => {
 test("rewards are signed and short", () => {
   assert.deepEqual([0.1, -0.3, 12, 0.1 + 0.2, -0.00001, 0].map(rewardText), ["+0.1", "−0.3", "+12", "+0.3", "0", "0"]);
   assert.deepEqual([undefined, null, NaN, Infinity, "1"].map(rewardText), ["", "", "", "", ""]);
+});
+
+test("a place in the queue is told in words, with the time where it is known", () => {
+  assert.equal(placeInWords({ place: 1, waiting: 1 }), "You are next of 1 in the queue.");
+  assert.equal(placeInWords({ place: 3, waiting: 4, within_s: 61 }), "You are number 3 of 4 in the queue. A slot is free within 2 min.");
+  assert.equal(placeInWords({ place: 1, waiting: 1, within_s: 0 }), "You are next of 1 in the queue. A slot is free within 1 min.");
+  assert.equal(placeInWords({ waiting: 64 }), "The queue is full. Trying again.");
 });

@@ -261,6 +261,11 @@ class EpisodeHandle:
         """Let the next step wait ``seconds`` at the broadcast pace."""
         self._control.breathe(seconds)
 
+    def request_end(self, request: EndRequest) -> None:
+        """Ask for its end and do not wait; the first who asks gives the reason."""
+        self._control.request_end(request)
+        self._stream.give_up_waiting(for_good=request.reason != "stopped")
+
     async def end(self, request: EndRequest) -> EpisodeEnded:
         """Ask for its end and wait for it.
 
@@ -268,8 +273,7 @@ class EpisodeHandle:
             EpisodeUnfinished: It has no end.
             JournalUnavailable: The end is not recorded: it is as soon as it can be, or it could not be.
         """
-        self._control.request_end(request)
-        self._stream.give_up_waiting(for_good=request.reason != "stopped")
+        self.request_end(request)
         while not self.ended:
             await first_of(self.wait(), self._stream.news())
             if self.trouble is not None and not self.ended:

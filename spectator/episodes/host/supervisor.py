@@ -90,6 +90,8 @@ class Supervisor:
         self.slots = slots
         self.load = load
         self.open_stepper = open_stepper
+        self.promised = 0
+        """Slots that are kept free for whoever waits; whoever starts gives its own back before."""
         self.stops = StopRequests() if stops is None else stops
         self._ledger = ledger or SpendLedger(Caps(), Caps(), clock)
         self._journal = journal
@@ -110,6 +112,12 @@ class Supervisor:
     def running(self) -> list[EpisodeHandle]:
         """Episodes that hold a slot, oldest first."""
         return list(self._running.values())
+
+    @property
+    def free_slots(self) -> int:
+        """How many slots are neither held nor kept for somebody."""
+        taken = len(self._running) + self._forking + self.promised
+        return 0 if self._closing else max(0, self.slots - taken)
 
     def external(self) -> list[EpisodeHandle]:
         """Episodes that are played elsewhere and shown here, oldest first; they hold no slot."""
@@ -337,8 +345,14 @@ class Supervisor:
         await asyncio.gather(*(episode.end(request) for episode in self.showing()), return_exceptions=True)
 
     def _need_slot(self) -> None:
-        if self._closing or len(self._running) + self._forking >= self.slots:
-            raise EpisodeBusy(list(self._running), self.slots)
+        if self._closing or len(self._running) + self._forking + self.promised >= self.slots:
+            raise self.busy()
+
+    def busy(self) -> EpisodeBusy:
+        """The refusal of whoever finds no slot."""
+        if self._closing:
+            return EpisodeBusy([], self.slots)
+        return EpisodeBusy(list(self._running), self.slots, self._forking + self.promised)
 
     def _unended(self, episode_id: str | None) -> EpisodeHandle:
         episode = self.find(episode_id)

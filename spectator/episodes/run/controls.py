@@ -18,12 +18,12 @@ class EndRequest:
 
     Args:
         reason: ``stopped`` when a person asked, ``interrupted`` when the server goes away for good,
-            ``step_cap`` when there is no room for more, ``suspended`` when another process is to play on: no
-            end is told then.
+            ``step_cap`` when there is no room for more, ``timeout`` when it held its slot for too long,
+            ``suspended`` when another process is to play on: no end is told then.
         detail: For people.
     """
 
-    reason: Literal["stopped", "interrupted", "step_cap", "suspended"]
+    reason: Literal["stopped", "interrupted", "step_cap", "timeout", "suspended"]
     detail: str | None
 
 

@@ -26,8 +26,9 @@ pytestmark = pytest.mark.timeout(300)
 
 @pytest.fixture(scope="module")
 def fuzzed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
-    """A server that has a recorded episode."""
-    with without_errors(), serve(test_settings(tmp_path_factory.mktemp("data"), max_episodes=2)) as running:
+    """A server that has a recorded episode, and lets nobody wait for a slot."""
+    settings = test_settings(tmp_path_factory.mktemp("data"), max_episodes=2, max_waiting=0)
+    with without_errors(), serve(settings) as running:
         running.finish(running.start(options={"turns": 2}))
         yield running
 

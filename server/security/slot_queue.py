@@ -1,0 +1,243 @@
+"""The queue for slots: by address in turn, so that no address holds what others wait for.
+
+Whoever waits has a ticket. Of two that wait the one comes first whose address holds fewer slots, then the
+one whose address was served longer ago, then the one that came first.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Final
+
+from starlette.requests import ClientDisconnect
+
+from spectator.clock import Clock, first_of
+from spectator.episodes.run.controls import EndRequest
+from spectator.errors import EpisodeBusy
+
+from .rate_limit import MAX_TRACKED
+from .slot_tickets import KEPT_S, Holder, NoSlot, QueueLimits, QueueStanding, Slots, Ticket
+
+logger = logging.getLogger(__name__)
+
+OPERATOR: Final = "operator"
+"""What stands in place of an address for whoever has the operator's token."""
+
+LOOK_S: Final = 1.0
+"""How often tickets and slots are looked at, beside whenever a slot becomes free."""
+
+
+class SlotQueue:
+    """Gives slots that become free to those who wait.
+
+    Args:
+        slots: Who has them.
+        limits: How many may wait, and how long a slot may be held meanwhile.
+        starters: The addresses that started episodes, by their ids, the newest last.
+        clock: Measures and waits.
+        new_name: Makes names of tickets that nobody can guess.
+    """
+
+    def __init__(
+        self,
+        slots: Slots,
+        limits: QueueLimits,
+        starters: Mapping[str, str],
+        clock: Clock,
+        new_name: Callable[[], str] = lambda: secrets.token_urlsafe(12),
+    ) -> None:
+        self.limits = limits
+        self._slots = slots
+        self._starters = starters
+        self._clock = clock
+        self._new_name = new_name
+        self._tickets: dict[str, Ticket] = {}
+        self._served: dict[str, int] = {}
+        self._since: dict[str, float] = {}
+        self._asked: set[str] = set()
+        self._closing = False
+
+    @property
+    def waiting(self) -> int:
+        """How many wait for a slot."""
+        return sum(not one.turn.is_set() for one in self._tickets.values())
+
+    async def take(
+        self, address: str, wait_s: float, name: str | None, gone: Callable[[], Awaitable[object]]
+    ) -> None:
+        """Wait for a slot; it is free for whoever takes it before awaiting anything.
+
+        Args:
+            address: Who waits.
+            wait_s: For how many seconds; 0 without a ticket only asks how one would stand.
+            name: The ticket of an earlier answer; one that is forgotten, or another's, counts as none.
+            gone: Returns once the client has gone away.
+
+        Raises:
+            NoSlot: There was none in time, or no more may wait.
+            EpisodeBusy: The server is going away.
+            ClientDisconnect: The client went away; it has left the queue.
+        """
+        if self._closing:
+            raise EpisodeBusy([], self._slots.slots)
+        ticket = self._ticket(address, wait_s, name)
+        ticket.leaves_at = None
+        self.look()
+        try:
+            left = await self._wait(ticket, wait_s, gone)
+        except BaseException:
+            self._forget(ticket)
+            raise
+        if left or self._closing:
+            self._forget(ticket)
+            raise ClientDisconnect if left else EpisodeBusy([], self._slots.slots)
+        if not ticket.turn.is_set():
+            ticket.leaves_at = self._clock.monotonic() + KEPT_S
+            raise NoSlot(self._standing(ticket))
+        del self._tickets[ticket.name]
+        self._slots.promised -= 1
+        self._note_served(address)
+
+    def look(self) -> None:
+        """Forget who has not come back, and keep what is free for those whose turn it is."""
+        now = self._clock.monotonic()
+        for one in list(self._tickets.values()):
+            if one.leaves_at is not None and one.leaves_at <= now:
+                del self._tickets[one.name]
+                self._slots.promised -= one.turn.is_set()
+        while self._slots.free_slots > 0 and (order := self._order()):
+            self._slots.promised += 1
+            order[0].turn.set()
+
+    async def run(self) -> None:
+        """Look after tickets and slots until cancelled."""
+        while True:
+            await self._clock.sleep(LOOK_S)
+            self.look()
+            self.give_way()
+
+    def give_way(self) -> None:
+        """End what has held a slot for too long while an address that holds fewer waits for one."""
+        now, running = self._clock.monotonic(), self._slots.running()
+        self._since = {one.episode_id: self._since.get(one.episode_id, now) for one in running}
+        self._asked &= self._since.keys()
+        if not self.limits.hold_s:
+            return
+        held, wanted = self._held(), self._order()
+        held.subtract(self._owner(one) for one in running if one.episode_id in self._asked)
+        held.update(one.address for one in wanted[: len(self._asked)])
+        for waiting in wanted[len(self._asked) :]:
+            long = [one for one in running if self._may_end(one, now, held[waiting.address], held)]
+            if not long:
+                continue
+            episode = max(long, key=lambda one: (held[self._owner(one)], now - self._since[one.episode_id]))
+            held[self._owner(episode)] -= 1
+            held[waiting.address] += 1
+            self._asked.add(episode.episode_id)
+            logger.info("episode %s gives its slot to whoever waits", episode.episode_id)
+            detail = f"gave way after {self.limits.hold_s:g} s: others waited for a slot"
+            episode.request_end(EndRequest("timeout", f"{detail} (SPECTATOR_SLOT_HOLD_S)"))
+
+    def close(self) -> None:
+        """Send everybody away: the server goes."""
+        self._closing = True
+        for one in self._tickets.values():
+            self._slots.promised += not one.turn.is_set()
+            one.turn.set()
+
+    def _ticket(self, address: str, wait_s: float, name: str | None) -> Ticket:
+        """The ticket of that name, or another."""
+        found = self._tickets.get(name or "")
+        if found is not None and found.address == address and found.leaves_at is not None:
+            return found
+        own = sum(one.address == address for one in self._tickets.values())
+        limited = self.limits.by_address and address != OPERATOR and own >= self.limits.by_address
+        if limited or len(self._tickets) >= self.limits.total:
+            raise NoSlot(QueueStanding(None, self.waiting))
+        ticket = Ticket(address, self._new_name())
+        self._tickets[ticket.name] = ticket
+        if not wait_s:
+            standing = self._standing(ticket)
+            del self._tickets[ticket.name]
+            raise NoSlot(QueueStanding(standing.place, self.waiting, within_s=standing.within_s))
+        return ticket
+
+    async def _wait(self, ticket: Ticket, wait_s: float, gone: Callable[[], Awaitable[object]]) -> bool:
+        """Wait for the ticket's turn; whether the client went away."""
+        left = False
+
+        async def leave() -> None:
+            nonlocal left
+            await gone()
+            left = True
+
+        if wait_s and not ticket.turn.is_set():
+            await first_of(ticket.turn.wait(), self._clock.sleep(wait_s), leave())
+        return left
+
+    def _note_served(self, address: str) -> None:
+        newest = next(reversed(self._served.values()), 0)
+        self._served.pop(address, None)
+        self._served[address] = newest + 1
+        if len(self._served) > MAX_TRACKED:
+            del self._served[next(iter(self._served))]
+
+    def _forget(self, ticket: Ticket) -> None:
+        """Take it out of the queue, and what was kept for it back."""
+        del self._tickets[ticket.name]
+        self._slots.promised -= ticket.turn.is_set()
+        self.look()
+
+    def _owner(self, episode: Holder) -> str:
+        """Who holds its slot: an address, or where it is not known, nobody else."""
+        return self._starters.get(episode.episode_id, episode.episode_id)
+
+    def _held(self) -> Counter[str]:
+        """How many slots everybody holds, those that are kept for them too."""
+        held = Counter(map(self._owner, self._slots.running()))
+        held.update(one.address for one in self._tickets.values() if one.turn.is_set())
+        return held
+
+    def _order(self) -> list[Ticket]:
+        """Who waits, the next one first."""
+        waiting = [one for one in self._tickets.values() if not one.turn.is_set()]
+        if not waiting:
+            return []
+        started = {address: number for number, address in enumerate(self._starters.values(), 1)}
+        holding, ranks = self._held(), dict[Ticket, tuple[bool, int, int, int]]()
+        for one in waiting:
+            served = self._served.get(one.address, 0)
+            ranks[one] = (
+                one.address != OPERATOR, holding[one.address], served, started.get(one.address, 0)
+            )  # fmt: skip
+            holding[one.address] += 1
+        return sorted(waiting, key=ranks.__getitem__)
+
+    def _standing(self, ticket: Ticket) -> QueueStanding:
+        order = self._order()
+        place = order.index(ticket) + 1
+        return QueueStanding(place, len(order), ticket.name, self._within_s(place))
+
+    def _within_s(self, place: int) -> float | None:
+        """Seconds within which episodes that give way have made room for that place."""
+        if not self.limits.hold_s:
+            return None
+        now, hold_s = self._clock.monotonic(), self.limits.hold_s
+        held_s = (now - self._since.get(one.episode_id, now) for one in self._slots.running())
+        left = sorted(max(0.0, hold_s - seconds) for seconds in held_s)
+        rounds, among = divmod(place - 1, self._slots.slots)
+        return rounds * hold_s + (left[min(among, len(left) - 1)] if left else hold_s)
+
+    def _may_end(self, one: Holder, now: float, has: int, held: Counter[str]) -> bool:
+        """Whether it must make room for an address that has so many slots."""
+        owner = self._owner(one)
+        return (
+            not one.ended
+            and owner != OPERATOR
+            and one.episode_id not in self._asked
+            and now - self._since[one.episode_id] >= self.limits.hold_s
+            and held[owner] > has
+        )

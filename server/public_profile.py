@@ -15,6 +15,7 @@ PUBLIC: Final[Mapping[str, Any]] = {
     "starts_per_hour": 200,
     "episode_timeout_s": 45 * 60.0,
     "episode_mb": 16,
+    "recorded_mb_per_hour": 200,
     "keep_mb": 2000,
     "max_viewers_per_address": 50,
     "openenv_sessions_per_address": 16,

@@ -170,6 +170,12 @@ class Settings(CapSettings, BaseSettings):
         gt=0,
         description="Million characters of one episode's record after which it is cut short (`step_cap`)",
     )
+    recorded_mb_per_hour: float = Field(
+        default=0.0,
+        ge=0,
+        description="Million characters that the episodes of one address may record in an hour; then it may "
+        "start, fork, show and reset none until less of them is so fresh; 0 = no limit",
+    )
     keep_episodes: int = Field(
         default=0, ge=0, description="Ended episodes that are kept, the newest ones; 0 = all of them"
     )

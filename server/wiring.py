@@ -94,6 +94,8 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
         guard = Guard(settings, clock)
         orders = playing.orders
         budget = Budget(settings, clock, guard, playing.ledger, orders, lambda: bool(supervisor.showing()))
+        if settings.recorded_mb_per_hour:
+            journal.recorded = budget.recorded.note
         queue = _queue(settings, supervisor, budget, clock)
         playing.signals.on_finish(queue.look)
         loop_lag = LoopLag(clock, playing.timings.loop_lag)

@@ -182,6 +182,10 @@ def _budgets(services: Services) -> list[TakenBudget]:
     for held, places in budget.places.items():
         taken = places.held
         found.append(_budget(f"max_{held}", f"{held} at once", sum(taken.values()), places.total, taken))
+    recorded = {address: size / 1e6 for address, size in budget.recorded.used().items()}
+    words, most = "million characters recorded by one address in an hour", max(recorded.values(), default=0.0)
+    limit = settings.recorded_mb_per_hour
+    found.append(_budget("recorded_mb_per_hour", words, round(most, 1), limit, recorded))
     owed = budget.compute.owed()
     words = "addresses whose environments computed too long; seconds to wait"
     found.append(_budget("openenv_compute_s_per_minute", words, len(owed), 0, owed))

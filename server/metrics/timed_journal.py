@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Sequence
+from typing import Protocol
 
 from prometheus_client import Histogram
 
@@ -12,6 +13,14 @@ from spectator.events import RecordedEvent
 from spectator.journal.attachments import Attachments
 from spectator.journal.stores.database import Database
 from spectator.journal.stores.sqlite import SqlJournal
+
+
+class NoteRecorded(Protocol):
+    """Takes note of what was recorded."""
+
+    def __call__(self, episode_id: str, size: int, *, ended: bool) -> None:
+        """So many characters of an episode; whether it has ended."""
+        ...
 
 
 class TimedJournal(SqlJournal):
@@ -25,6 +34,9 @@ class TimedJournal(SqlJournal):
     commit: Histogram | None = None
     """Takes the seconds; set once it is open."""
 
+    recorded: NoteRecorded | None = None
+    """Is told what is recorded of which episode, where anybody counts it."""
+
     async def append(
         self, events: Sequence[RecordedEvent], *, attachments: Attachments | None = None
     ) -> None:
@@ -33,7 +45,13 @@ class TimedJournal(SqlJournal):
         await super().append(events, attachments=attachments)
         if self.commit is not None:
             self.commit.observe(time.perf_counter() - began)
-        if events and events[-1].type == "episode.ended":
-            self.unended.pop(events[-1].episode_id, None)
-        elif events:
-            self.unended[events[-1].episode_id] += sum(len(one.text) for one in events)
+        if not events:
+            return
+        episode_id, ended = events[-1].episode_id, events[-1].type == "episode.ended"
+        size = sum(len(one.text) for one in events)
+        if ended:
+            self.unended.pop(episode_id, None)
+        else:
+            self.unended[episode_id] += size
+        if self.recorded is not None:
+            self.recorded(episode_id, size, ended=ended)

@@ -1,4 +1,4 @@
-"""The budget that everything costly asks before it does anything: how often, how many at once, how long.
+"""The budget that everything costly asks before it does anything: how often, how many, how long, how large.
 
 Of one address and of all together. A refusal names its limit and says when to come back, and uses nothing
 up; whoever has the operator's token is not counted.
@@ -28,6 +28,7 @@ from .orders import OperatorOrders
 from .places import NoPlace, Places
 from .rate_limit import MAX_TRACKED, RateLimit
 from .read_turns import ReadTurns
+from .recorded_size import RecordedSize
 
 AGAIN_S: Final = 5
 """When whoever found no place may ask again at the earliest, seconds."""
@@ -118,6 +119,8 @@ class Budget:
         }
         self.reading = ReadTurns(clock, playing)
         """In which the pieces of records are read."""
+        self.recorded = RecordedSize(settings.recorded_mb_per_hour * 1e6, self.starters, clock)
+        """What addresses recorded lately."""
         self.compute = ComputeTime(settings.openenv_compute_s_per_minute, clock)
         self._guard = guard
         self._orders = orders
@@ -156,6 +159,9 @@ class Budget:
                     headers={"Retry-After": PAUSED_S},
                 ),
             )
+        if self.recorded.limit and (wait_s := self.recorded.wait_s(address)) > 0:
+            size = "characters recorded by episodes of this address"
+            raise self._too_often("recorded_mb_per_hour", wait_s, size)
         rate = self.rates[what]
         if (wait_s := rate.by_address.take(address)) > 0:
             raise self._too_often(f"{what}_per_minute", wait_s, f"{WORDS[what]} from this address")

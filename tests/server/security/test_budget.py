@@ -21,6 +21,7 @@ from server.security.compute_time import ComputeTime
 from server.security.faults import Refused
 from server.security.guard import Guard
 from server.security.places import MAX_WAITING, NoPlace, Places
+from server.security.recorded_size import RecordedSize
 from server.settings import Settings
 from spectator.policies.spending import Caps, SpendLedger, Spent
 from tests.fakes import ManualClock
@@ -93,6 +94,66 @@ def test_computing_is_paid_for_afterwards() -> None:
     free = ComputeTime(0.0, clock)
     free.charge("a", 1e9)
     assert free.wait_s("a") == 0.0
+
+
+@pytest.mark.parametrize("what", list(Costly))
+def test_whoever_has_recorded_too_much_is_refused_until_it_is_an_hour_old(what: Costly) -> None:
+    clock = ManualClock()
+    budget = budget_of(clock, recorded_mb_per_hour=0.002)
+    budget.note_start("ep-1", "a")
+    for _ in range(2):
+        budget.recorded.note("ep-1", 900, ended=False)
+        clock.advance(600.0)
+    with budget.spend(what, connection("a")):
+        pass
+    budget.recorded.note("ep-1", 300, ended=True)
+    with pytest.raises(Refused, match=r"SPECTATOR_RECORDED_MB_PER_HOUR\); try again in 2460 s") as refused:
+        budget.spend(what, connection("a")).__enter__()
+    assert (refused.value.kind.status, refused.value.headers["Retry-After"]) == (429, "2460")
+    for free in (connection("b"), connection("a", TOKEN)):
+        with budget.spend(what, free):
+            pass
+    assert budget.refused == {"recorded_mb_per_hour": 1} and budget.recorded.used() == {"a": 2100}
+    clock.advance(2460.0)
+    with budget.spend(what, connection("a")):
+        assert budget.recorded.used() == {"a": 1200}
+    clock.advance(3600.0)
+    assert budget.recorded.used() == {}
+
+
+def test_what_is_recorded_before_its_starter_is_known_is_counted_too() -> None:
+    """The past of a fork is recorded before its start is answered; what a restart played on is nobody's."""
+    size = RecordedSize(1000, starters := {}, ManualClock())
+    size.note("fork", 800, ended=False)
+    size.note("recovered", 800, ended=False)
+    starters.update({"fork": "a", "own": "operator"})
+    size.note("fork", 300, ended=True)
+    size.note("recovered", 800, ended=True)
+    size.note("own", 5000, ended=True)
+    assert size.used() == {"a": 1100} and size.wait_s("a") > 0
+    assert size._unclaimed == {}
+
+
+def test_a_server_counts_what_it_records(tmp_path: Path) -> None:
+    with without_errors(), serve(test_settings(tmp_path, recorded_mb_per_hour=0.02)) as serving:
+        parent = serving.start(options={"turns": 10, "payload_bytes": 500})
+        serving.finish(parent)
+        at = next(one["seq"] for one in serving.events(parent) if one["turn"] == 9)
+        fork = {"episode_id": parent, "seq": at - 1, "pace": "max"}
+        answer = serving.client.post("/custom/fork", json=fork)
+        assert answer.status_code == 202, answer.text
+        serving.finish(answer.json()["episode_id"])
+        for path, body in (("/custom/start_episode", {}), ("/custom/fork", fork), ("/reset", {})):
+            refused = serving.client.post(path, json=body)
+            assert refused.status_code == 429, f"{path}: {refused.text}"
+            assert "SPECTATOR_RECORDED_MB_PER_HOUR" in refused.json()["detail"]
+            assert 3000 < int(refused.headers["Retry-After"]) <= 3661
+        (taken,) = [
+            one
+            for one in serving.client.get("/operator/status").json()["budgets"]
+            if one["name"] == "recorded_mb_per_hour"
+        ]
+        assert taken["limit"] == 0.02 and list(taken["addresses"]) == ["127.0.0.x"]
 
 
 def test_whoever_waits_gets_the_next_place_and_one_address_keeps_nobody_waiting() -> None:

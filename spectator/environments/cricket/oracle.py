@@ -1,40 +1,58 @@
-"""The oracle captain: it tries each intent on a copy of the world and takes the best."""
+"""The oracle captain: the planner, which has tried each intent on a copy of the world and takes the best."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import replace
 from typing import Any, Final
 
+from spectator.environments.cricket.ball.situation import Situation
+from spectator.environments.cricket.ball.tables import (
+    BYE,
+    DOT,
+    FOUR,
+    NO_BALL,
+    ONE,
+    RUN_OUT,
+    SIX,
+    THREE,
+    TWO,
+    WICKET,
+    WIDE,
+)
+from spectator.environments.cricket.ball.usual_play import Values
 from spectator.environments.cricket.captaincy.captains import STYLES, StyledCaptain
+from spectator.environments.cricket.captaincy.planner import PlannerCaptain, values_here
+from spectator.environments.cricket.captaincy.reading import situation_of
 from spectator.environments.cricket.environment import CricketEnvironment
+from spectator.environments.cricket.grading.win_table import RUNS
 from spectator.observations import Observation
-from spectator.policies.base import Decision, Preset
+from spectator.policies.base import Action, Decision, Preset
 
 LEVELS: Final = (0.2, 0.35, 0.5, 0.65, 0.8)
 """Intents that it tries, those nearest to real sides' in the middle."""
 
-WICKET_RUNS: Final = 8.0
-"""What a wicket is worth to it, in runs; about what one costs a side in the middle of a T20 innings."""
-
 _BALL: Final = "cricket.ball_bowled"
 _STEPS: Final = 8
 """Most steps until a ball is bowled: a captain plans a few times at most."""
+_OFF_THE_BAT: Final = {0: DOT, 1: ONE, 2: TWO, 3: THREE, 4: FOUR, 5: FOUR, 6: SIX}
 
 
 class OracleCaptain:
-    """Plays as the percentage captain, but has seen the next ball under every intent.
+    """Plays as the planner, but has seen the next ball under every intent, with and without its stroke.
 
     It is given the world itself, luck included, and so is no fair opponent: it marks the upper end of what an
-    intent can do, and proves that what is hidden stays hidden from everybody else.
+    intent can do, and proves that what is hidden stays hidden from everybody else. What a ball is worth it
+    takes from the prices of the ball's own state.
 
     Args:
         seed: Seed of its own generator, for the toss.
     """
 
     def __init__(self, seed: int) -> None:
-        self._usual = StyledCaptain(STYLES[0], seed)
-        self._other = StyledCaptain(STYLES[0], seed)
+        self._planner = PlannerCaptain(seed)
+        self._rival = StyledCaptain(STYLES[0], seed)
         self._snapshot = b""
 
     def see(self, snapshot: bytes) -> None:
@@ -50,87 +68,148 @@ class OracleCaptain:
 
     def answer(self, observation: Observation) -> Decision:
         """What it does, having seen the world (:meth:`see`)."""
-        usual = self._usual.choose(observation)
-        phase = observation.content["phase"]
-        if phase == "batting_plan":
-            return self._order(usual)
-        if phase == "bat":
-            return self._intend(observation, "set_strategy", "aggression", "play_delivery", _to_batters)
-        if phase == "bowl" and usual.action["tool"] != "set_field":
-            return self._intend(observation, "set_bowling_strategy", "attack", "bowl_delivery", _to_bowlers)
-        return Decision(usual.action, "oracle", usual.reasoning)
-
-    def _order(self, usual: Decision) -> Decision:
-        """The orders to bat by under which the balls until the next decision come out best."""
-        worth: dict[float, tuple[float, int, int]] = {}
-        for level in sorted(LEVELS, key=lambda level: abs(level - usual.action["arguments"]["aggression"])):
-            world = CricketEnvironment()
-            world.restore(self._snapshot)
-            world.facts()
-            world.step({**usual.action, "arguments": {**usual.action["arguments"], "aggression": level}})
-            balls = [fact.data for fact in world.facts() if fact.type == _BALL]
-            lost = sum(ball["dismissal"] is not None for ball in balls)
-            runs = sum(ball["runs"] for ball in balls)
-            worth[level] = (sum(map(_to_batters, balls)), runs, lost)
-        best = max(worth, key=lambda level: worth[level][0])
-        arguments = {**usual.action["arguments"], "aggression": best}
-        reason = f"At {best:g} the balls to come bring {worth[best][1]} for {worth[best][2]}."
-        return Decision({**usual.action, "arguments": arguments}, "oracle", reason)
-
-    def _intend(
-        self,
-        observation: Observation,
-        strategy: str,
-        intent: str,
-        go_on: str,
-        worth: Callable[[Mapping[str, Any]], float],
-    ) -> Decision:
-        own: float = observation.content["you"][intent]
+        planned = self._planner.choose(observation)
+        view, tool = observation.content, planned.action["tool"]
         legal = {action["tool"] for action in observation.legal_actions}
-        levels = sorted({own, *LEVELS}, key=lambda level: abs(level - own)) if strategy in legal else [own]
-        balls = {level: self._ball(level != own, strategy, intent, level, go_on) for level in levels}
-        best = max(levels, key=lambda level: worth(balls[level]))
-        seen = balls[best].get("words", "nothing")
-        if best != own:
-            return Decision(
-                {"tool": strategy, "arguments": {intent: best}},
-                "oracle",
-                f"At {best:g} the next ball is: {seen}.",
-            )
-        return Decision({"tool": go_on, "arguments": {}}, "oracle", f"The next ball is: {seen}.")
+        if tool in ("bowl_over", "bowl_session", "play_over", "play_session"):
+            return self._order(view, planned)
+        if view["phase"] == "bat" and tool in ("play_delivery", "plan_shot"):
+            return self._best(view, "play_delivery", _strokes(view["you"], legal, planned.action), 1.0)
+        if view["phase"] == "bowl" and tool in ("bowl_delivery", "set_bowling_strategy"):
+            return self._best(view, "bowl_delivery", _attacks(view["you"], legal), -1.0)
+        return Decision(planned.action, "oracle", planned.reasoning)
 
-    def _ball(self, changed: bool, strategy: str, intent: str, level: float, go_on: str) -> Mapping[str, Any]:
-        """The next ball, as it would be; empty when none is bowled."""
+    def _order(self, view: Mapping[str, Any], usual: Decision) -> Decision:
+        """The intent to order under which the balls until the next decision come out best."""
+        intent, way = ("aggression", 1.0) if view["phase"] == "batting_plan" else ("attack", -1.0)
+        before, given = situation_of(view), usual.action["arguments"]
+        levels = sorted(LEVELS, key=lambda level: abs(level - given[intent]))
+        played = {
+            level: self._played({**usual.action, "arguments": {**given, intent: level}}) for level in levels
+        }
+        best = max(levels, key=lambda level: way * standing(before, played[level]))
+        lost = sum(ball["dismissal"] is not None for ball in played[best])
+        runs = sum(ball["runs"] for ball in played[best])
+        reason = f"At {best:g} the balls to come bring {runs} for {lost}."
+        return Decision({**usual.action, "arguments": {**given, intent: best}}, "oracle", reason)
+
+    def _played(self, orders: Action) -> list[Mapping[str, Any]]:
+        """The balls that are bowled under these orders."""
+        world = CricketEnvironment()
+        world.restore(self._snapshot)
+        world.facts()
+        observation = world.step(orders)
+        if observation.content["phase"] == "batting_plan":
+            world.step(self._rival.choose(observation).action)
+        return [fact.data for fact in world.facts() if fact.type == _BALL]
+
+    def _best(self, view: Mapping[str, Any], go_on: str, plans: Sequence[Action], way: float) -> Decision:
+        """Go on, or plan first what makes the next ball worth most to who gains when its worth rises (1) or
+        falls (-1)."""
+        values = values_here(situation_of(view))
+        onward: Action = {"tool": go_on, "arguments": {}}
+        tried = [(onward, self._ball([onward])), *((plan, self._ball([plan, onward])) for plan in plans)]
+        action, ball = max(tried, key=lambda one: way * worth_of(one[1], values))
+        seen = ball.get("words", "nothing")
+        if action is onward:
+            return Decision(action, "oracle", f"The next ball is: {seen}.")
+        planned = ", ".join(
+            f"{name} {value}" for name, value in action["arguments"].items() if value is not None
+        )
+        return Decision(action, "oracle", f"With {planned} the next ball is: {seen}.")
+
+    def _ball(self, actions: Sequence[Action]) -> Mapping[str, Any]:
+        """The next ball after these actions, as it would be; empty when none is bowled."""
         world = CricketEnvironment()
         observation = world.restore(self._snapshot)
         world.facts()
-        if changed:
-            observation = world.step({"tool": strategy, "arguments": {intent: level}})
-        observation = world.step({"tool": go_on, "arguments": {}})
+        for action in actions:
+            observation = world.step(action)
         for _ in range(_STEPS):
             for fact in world.facts():
                 if fact.type == _BALL:
                     return fact.data
             if observation.done:
                 break
-            observation = world.step(self._other.choose(observation).action)
+            observation = world.step(self._rival.choose(observation).action)
         return {}
 
 
-def _to_bowlers(ball: Mapping[str, Any]) -> float:
-    return -_to_batters(ball)
+def _strokes(own: Mapping[str, Any], legal: Set[str], planned: Action) -> list[Action]:
+    """Every intent with the batter's own stroke and with the one planned, where one may still be planned."""
+    if "plan_shot" not in legal or own["shot"] is not None or own["shot_aggression"] is not None:
+        return []
+    strokes = dict.fromkeys((None, planned["arguments"].get("shot")))
+    return [
+        {"tool": "plan_shot", "arguments": {"shot": shot, "aggression": level}}
+        for shot in strokes
+        for level in LEVELS
+    ]
 
 
-def _to_batters(ball: Mapping[str, Any]) -> float:
+def _attacks(own: Mapping[str, Any], legal: Set[str]) -> list[Action]:
+    """Every other intent of the bowler."""
+    if "set_bowling_strategy" not in legal:
+        return []
+    others = (level for level in LEVELS if level != own["attack"])
+    return [{"tool": "set_bowling_strategy", "arguments": {"attack": level}} for level in others]
+
+
+def worth_of(ball: Mapping[str, Any], values: Values) -> float:
+    """What a ball brought the batting side, beyond a dot ball.
+
+    Args:
+        ball: Data of ``cricket.ball_bowled``; 0 when empty.
+        values: What each category is worth where it was bowled.
+
+    >>> import numpy as np
+    >>> four = {"runs": 4, "bat": 4, "dismissal": None, "wides": 0, "noball": 0, "byes": 0, "legbyes": 0}
+    >>> worth_of(four, np.array([5.0, 6.0, 7.0, 8.0, 9.0, 11.0, 2.0, 3.0, 6.5, 7.5, 6.0]))
+    4.0
+    """
     if not ball:
         return 0.0
-    return float(ball["runs"]) - (WICKET_RUNS if ball["dismissal"] else 0.0)
+    category = _category(ball)
+    a_run = values[ONE] - values[DOT]
+    return float(values[category] - values[DOT] + a_run * (ball["runs"] - RUNS[category]))
+
+
+def standing(before: Situation, balls: Sequence[Mapping[str, Any]]) -> float:
+    """Where balls leave the batting side: the total of a first innings to expect, or the chance of a chase.
+
+    Args:
+        before: The situation before them, in the same innings.
+        balls: Data of ``cricket.ball_bowled``, in order.
+    """
+    if not balls:
+        return 0.0
+    score, need = balls[-1]["score"], balls[-1]["need"]
+    over = not balls[-1]["balls_left"] or score["wickets"] >= before.wickets_limit
+    runs = 0.0 if need is not None else float(sum(ball["runs"] for ball in balls))
+    if need == 0:
+        return 1.0
+    if over:
+        return runs if need != 1 else 0.5
+    after = replace(
+        before, balls_bowled=score["balls"], wickets_lost=score["wickets"], runs_required=need
+    )  # fmt: skip
+    return runs + float(values_here(after)[ONE])
+
+
+def _category(ball: Mapping[str, Any]) -> int:
+    if ball["dismissal"]:
+        return RUN_OUT if ball["dismissal"] == "run out" else WICKET
+    if ball["wides"]:
+        return WIDE
+    if ball["noball"]:
+        return NO_BALL
+    return BYE if ball["byes"] or ball["legbyes"] else _OFF_THE_BAT.get(ball["bat"], SIX)
 
 
 ORACLE: Final = Preset(
     "oracle",
     "Oracle (sees the truth)",
-    "Knows what the next ball will be under every intent. No fair captain: a mark for the others.",
+    "A planner that knows the next ball under every intent. No fair captain: a mark for the others.",
     "oracle",
     OracleCaptain,
 )

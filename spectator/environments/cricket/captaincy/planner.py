@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from spectator.environments.cricket.ball.sampler import BallModel
 from spectator.environments.cricket.ball.situation import Situation
+from spectator.environments.cricket.ball.usual_play import Values
 from spectator.environments.cricket.ball.vocabulary import LINES, PLANNED_LENGTHS, SHOTS, DeliveryPlan
 from spectator.environments.cricket.captaincy.bowling_ahead import best_order, costs_ahead
 from spectator.environments.cricket.captaincy.captains import STYLES, StyledCaptain
@@ -77,6 +78,16 @@ class PlannerCaptain(StyledCaptain):
     def elect(self) -> tuple[str, str]:
         """What to call, and what to do first."""
         return super().elect()
+
+    def snapshot(self) -> Any:
+        """What the usual captain keeps, and the overs that its bowlers have left."""
+        return [super().snapshot(), self._innings, self.left]
+
+    def restore(self, snapshot: Any) -> None:
+        """Go on from there; one that was taken before it kept the overs has none of them."""
+        kept, self._innings, left = snapshot if len(snapshot) == 3 else (snapshot, 0, {})
+        super().restore(kept)
+        self.left = {**left}
 
     def _call(self, view: Mapping[str, Any], legal: list[str]) -> Choice | None:
         wanted = EVENINGS.get(view["conditions"]["evening"])
@@ -176,10 +187,13 @@ def _model() -> BallModel:
 def value(ball: Situation) -> float:
     """What a ball is worth to the batting side in its very state: runs of a first innings, chances of a
     chase."""
-    model = _model()
-    prices = model.prices(ball.innings_balls, super_over=ball.wickets_limit == 2)
-    worth = prices.here(ball.balls_bowled, ball.wickets_lost, ball.runs_required)
-    return float(sum(p * v for p, v in zip(model.weights(ball), worth, strict=True)))
+    return float(sum(p * v for p, v in zip(_model().weights(ball), values_here(ball), strict=True)))
+
+
+def values_here(ball: Situation) -> Values:
+    """What each category is worth to the batting side in the very state of a ball; shape ``(11,)``."""
+    prices = _model().prices(ball.innings_balls, super_over=ball.wickets_limit == 2)
+    return prices.here(ball.balls_bowled, ball.wickets_lost, ball.runs_required)
 
 
 class _Worth:

@@ -10,6 +10,7 @@ import pytest
 from benchmarks.cricket_ladder import contest, scripted
 from benchmarks.cricket_tools import toss_value, value_of
 from spectator.environments.cricket import WORLD
+from spectator.environments.cricket.captaincy.captains import STYLES, StyledCaptain
 from spectator.environments.cricket.captaincy.planner import PlannerCaptain
 from spectator.environments.cricket.captaincy.random_captain import RandomCaptain
 from spectator.environments.cricket.captaincy.reading import situation_of
@@ -105,3 +106,27 @@ def test_the_random_captain_draws_arguments_that_are_refused_hardly_ever() -> No
     refused = sum(one.refused is not None for one in told.observations)
     assert refused < 0.1 * len(told.observations)
     assert WORLD.captains["random"].build(1) is not None
+
+
+def test_it_goes_on_from_a_snapshot_as_if_it_had_never_stopped() -> None:
+    environment, observation = begin(8, max_overs=5)
+    planner, usual = PlannerCaptain(1), captain("heuristic", 2)
+    asked = 0
+    while not observation.done and asked < 5:
+        if observation.actor == "home":
+            restored = PlannerCaptain(99)
+            restored.restore(json.loads(json.dumps(planner.snapshot())))
+            decision = planner.choose(observation)
+            assert restored.choose(observation) == decision
+            assert restored.left == planner.left
+            asked += observation.content["phase"] == "bowler"
+        else:
+            decision = usual.choose(observation)
+        observation = environment.step(decision.action)
+    assert asked == 5, "it has bowlers who rest"
+
+
+def test_a_snapshot_of_before_is_taken_up_without_the_overs_left() -> None:
+    planner, usual = PlannerCaptain(1), StyledCaptain(STYLES[0], 2)
+    planner.restore(usual.snapshot())
+    assert planner.left == {} and planner.elect() == usual.elect()

@@ -11,6 +11,7 @@ from starlette.requests import HTTPConnection
 from spectator.cast import Cast
 from spectator.clock import Clock
 from spectator.episodes.host.supervisor import Supervisor
+from spectator.episodes.record.public_reader import PublicReader
 from spectator.episodes.record.reader import ViewReader
 from spectator.evaluation.scorekeeping import Scorekeeper
 from spectator.journal.base import Journal
@@ -44,8 +45,10 @@ class Services:
     Args:
         settings: How the server is set.
         clock: Time.
-        journal: The record.
-        records: The same as viewers see it.
+        journal: The record, of which routes give away nothing that is under embargo.
+        views: The same with the patches and the commentary that viewers see.
+        records: The same as far as viewers may see it.
+        recorded: The record itself as far as they may see it.
         signals: The bus, with the starts and ends of episodes.
         supervisor: Runs the episodes.
         readiness: Does what must be done before anything is started.
@@ -73,7 +76,9 @@ class Services:
     settings: Settings
     clock: Clock
     journal: Journal
-    records: ViewReader
+    views: ViewReader
+    records: PublicReader
+    recorded: PublicReader
     signals: EpisodeSignals
     supervisor: Supervisor
     readiness: Readiness

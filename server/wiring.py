@@ -22,6 +22,7 @@ from spectator.episodes.host.recovery import Recovery
 from spectator.episodes.host.stop_requests import FILE as STOPS_FILE
 from spectator.episodes.host.stop_requests import StopRequests
 from spectator.episodes.host.supervisor import Supervisor
+from spectator.episodes.record.public_reader import PublicReader
 from spectator.episodes.record.reader import ViewReader
 from spectator.episodes.record.usage import spent_on
 from spectator.episodes.run.limits import EpisodeLimits
@@ -116,11 +117,14 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
             "queue for slots": queue.run(),
         }.items():
             stack.callback(playing.tasks.create_task(work, name=name).cancel)
-        records = ViewReader(journal, playing.cast.load)
+        load = playing.cast.load
+        views = ViewReader(journal, load)
+        records, recorded = PublicReader(views, load), PublicReader(journal, load)
         feeds = _feeds(playing, records)
         yield Services(
-            settings=settings, clock=clock, journal=journal, records=records, signals=playing.signals,
-            supervisor=supervisor, readiness=playing.readiness, audience=playing.audience, feeds=feeds,
+            settings=settings, clock=clock, journal=journal, records=records, recorded=recorded,
+            views=views, signals=playing.signals, supervisor=supervisor, readiness=playing.readiness,
+            audience=playing.audience, feeds=feeds,
             transport=TransportPorts(playing.audience, keepalive, clock), guard=guard, budget=budget,
             queue=queue, orders=orders, deletions=Deletions(journal, settings.data_dir, clock),
             loop_lag=loop_lag, unended=unended, offer=Offer.of(settings), finals=feeds.finals,
@@ -155,7 +159,7 @@ async def _open_playing(settings: Settings) -> AsyncIterator[_Playing]:
         )
 
 
-def _feeds(playing: _Playing, records: ViewReader) -> FeedSources:
+def _feeds(playing: _Playing, records: PublicReader) -> FeedSources:
     waiters, recovery = Waiters(playing.signals.next_start, playing.tasks), playing.readiness.recovery
     finals = FinalStates(records)
     return FeedSources(
@@ -229,6 +233,7 @@ def _supervisor(
         stops=StopRequests.open(settings.data_dir / STOPS_FILE),
         load=cast.load,
         ledger=ledger,
+        fair=True,
     )
 
 

@@ -44,6 +44,12 @@ class Profile(BaseModel):
         description="`tools`: each observation lists what is legal; `text`: free text in the action's one "
         "field; `schema`: anything in the shape of the world's action",
     )
+    withheld_until: tuple[str, ...] = Field(
+        default=(),
+        description="Event types with which viewers are shown what captains decided before them, so that no "
+        "rival can read it sooner; empty where there is no rival and nothing is withheld",
+        exclude_if=lambda kinds: not kinds,
+    )
 
     @model_validator(mode="after")
     def _bounds_in_order(self) -> Self:
@@ -54,6 +60,12 @@ class Profile(BaseModel):
             if low is not None and high is not None and low > high:
                 raise ValueError(f"{what}_min {low:g} is above {what}_max {high:g}")
         return self
+
+    @property
+    def recorded(self) -> Profile | None:
+        """What an episode's record says of it, which is all but the embargo; ``None`` for the usual."""
+        told = self.model_copy(update={"withheld_until": ()}) if self.withheld_until else self
+        return None if told == SCORE_AT_THE_END else told
 
     @property
     def is_share(self) -> bool:

@@ -122,7 +122,8 @@ async def list_episodes(
     )
     found = await services.journal.episodes(wanted)
     following = found[limit - 1].episode_id if len(found) > limit else None
-    return EpisodePage(episodes=[_entry(summary) for summary in found[:limit]], next=following)
+    shown = [await services.recorded.summary(summary) for summary in found[:limit]]
+    return EpisodePage(episodes=[_entry(summary) for summary in shown], next=following)
 
 
 @router.get("/{episode_id}", responses=PROBLEMS)
@@ -167,10 +168,10 @@ async def export_events(
     }
     async with reading(services, request) as held:
         summary = await summary_of(services, episode_id)
-        plain = recorded or not await services.records.derives(episode_id)
+        plain = recorded or not await services.views.derives(episode_id)
         if plain and summary.ended_at is not None and summary.digest is not None:
             headers[DIGEST_HEADER] = summary.digest
-        records = services.journal if recorded else services.records
+        records = services.recorded if recorded else services.records
         lines = lines_of(records, episode_id, 0, services.budget.reading)
         return await download(held, lines, headers)
 

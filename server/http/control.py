@@ -12,7 +12,7 @@ from starlette.requests import HTTPConnection, Request
 
 from spectator.clock import timestamp
 from spectator.episodes.host.handle import EpisodeHandle
-from spectator.episodes.replay.fork import check_fork
+from spectator.episodes.replay.fork import ForkRequest, check_fork
 from spectator.episodes.run.pacing import Pace
 from spectator.episodes.run.plan import EpisodePlan
 from spectator.errors import (
@@ -155,10 +155,18 @@ async def fork_episode(request: Request, response: Response, services: ServicesD
     services.readiness.need()
     with services.budget.spend(Costly.STARTS, request):
         wanted, wait = wanted_fork(await read_object(request))
+        await _need_shown(wanted, services)
         plan = await check_fork(services.journal, wanted, load=services.cast.load)
         _may_play(plan, request, services)
         fork = services.supervisor.fork
         return await _started(lambda: fork(wanted, plan), wait, request, response, services)
+
+
+async def _need_shown(wanted: ForkRequest, services: Services) -> None:
+    """Refuse to fork an episode at a decision that viewers may not see yet: a fork would show it."""
+    last = await services.records.last_seen(wanted.episode_id)
+    if last is not None and wanted.seq > last:
+        raise InvalidRequest([FieldError("seq", f"must be from 1 to {last}: that is how much is shown yet")])
 
 
 def _may_play(plan: EpisodePlan, request: Request, services: Services) -> None:

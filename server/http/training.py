@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import AsyncIterator
 from typing import Annotated, Any, Final
 
@@ -72,16 +73,23 @@ async def get_calls(
     services: ServicesDep,
     after_seq: Annotated[int, Query(ge=0, le=MAX_SEQ, description="Only of later decisions")] = 0,
 ) -> Download:
-    """The calls to models with their prompts, for the operator alone: a prompt holds what its seat sees."""
+    """The calls to models with their prompts, for the operator alone: a prompt holds what its seat sees.
+
+    The operator may play a seat, too: while an episode is under way, calls are told once viewers may see the
+    decision that they led to.
+    """
     services.guard.require_owner(request)
     async with reading(services, request) as held:
         summary = await summary_of(services, episode_id)
-        lines = _lines(services.journal, summary, after_seq)
+        last = await services.recorded.last_seen(episode_id)
+        lines = _lines(services.journal, summary, after_seq, math.inf if last is None else last)
         return await download(held, lines, {"Cache-Control": PRIVATE})
 
 
-async def _lines(journal: Journal, summary: EpisodeSummary, after_seq: int) -> AsyncIterator[bytes]:
+async def _lines(
+    journal: Journal, summary: EpisodeSummary, after_seq: int, last: float
+) -> AsyncIterator[bytes]:
     outline = await outline_of(journal, summary)
     async for one in journal.calls(summary.episode_id):
-        if outline.asked(one.decided.seq) is not None and one.decided.seq > after_seq:
+        if outline.asked(one.decided.seq) is not None and after_seq < one.decided.seq <= last:
             yield json_bytes(row_of_call(outline, one)) + b"\n"

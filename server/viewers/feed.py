@@ -41,6 +41,14 @@ class LiveEpisodes(Protocol):
         ...
 
 
+class Records(EpisodeReader, Protocol):
+    """The episodes that are recorded, as far as viewers may see them."""
+
+    async def suspended(self, episode_id: str) -> bool:
+        """Whether an episode was left without an end because nobody decided."""
+        ...
+
+
 class LeftEpisodes(Protocol):
     """The episodes that an earlier process left."""
 
@@ -64,7 +72,7 @@ class FeedSources:
     """
 
     episodes: LiveEpisodes
-    records: EpisodeReader
+    records: Records
     finals: FinalStates
     audience: Audience
     waiters: Waiters
@@ -129,8 +137,7 @@ class EpisodeFeed:
 
     async def _unended(self, live: EpisodeView) -> Close:
         """Why an episode is over that has no end: it was suspended, or its end could not be recorded."""
-        last = await self._sources.records.read(live.episode_id, after_seq=live.head_seq - 1, limit=1)
-        suspended = bool(last) and last[0].event.type == "episode.suspended"
+        suspended = await self._sources.records.suspended(live.episode_id)
         return Close.UNENDED if suspended else Close.UNRECORDED
 
     async def _open(self) -> Close | None:

@@ -52,7 +52,7 @@ class Relay:
     ) -> None:
         self.viewers = Shards()
         self.live = live
-        self.thoughts = ThoughtFrames(live.thinking, names)
+        self.thoughts = ThoughtFrames(live.thinking, names, withheld=live.withholds)
         self._subscription = subscription
         self._clock = clock
         self._broadcaster = broadcaster

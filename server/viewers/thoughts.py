@@ -26,11 +26,13 @@ class ThoughtFrames:
         thinking: What is thought.
         names: Says which names are hidden. While any is, every frame repeats everything: a name may come in
             parts, of which none shows it.
+        withheld: Whether viewers are told who thinks, and for how long, but not what.
     """
 
-    def __init__(self, thinking: Thinking, names: ShowsNames) -> None:
+    def __init__(self, thinking: Thinking, names: ShowsNames, *, withheld: bool = False) -> None:
         self._thinking = thinking
         self._names = names
+        self._withheld = withheld
         self._last: PartialDecision | None = None
         self._revision = 0
         self._heard = 0
@@ -58,6 +60,8 @@ class ThoughtFrames:
         is_new = forming is not self._last
         if forming is None or (is_new and forming.over) or (not is_new and self._over):
             return None
+        if self._withheld and not is_new and not forming.over:
+            return None
         self._part = 0 if is_new else self._part + 1
         anew = is_new or forming.revision != self._revision or self._part % WHOLE_EVERY == 0
         anew = anew or bool(self._names.mask)
@@ -79,6 +83,8 @@ class ThoughtFrames:
             thought, answer = (
                 mask.forming(text, cut=len(text) == KEPT, over=forming.over) for text in (thought, answer)
             )
+        if self._withheld:
+            thought = answer = ""
         return wire.thought(
             forming.actor,
             forming.turn,
@@ -88,4 +94,5 @@ class ThoughtFrames:
             elapsed_s=round(self._thinking.elapsed_s(forming), 2),
             thought=thought,
             answer=answer,
+            **({"withheld": True} if self._withheld else {}),
         )

@@ -1,8 +1,8 @@
 // @ts-check
 // Owns the decision that forms, put together from ephemeral frames (docs/live-protocol.md); pure.
 
-/** @typedef {{frame: "thought", actor: string, turn: number, part: number, whole: boolean, done: boolean, elapsed_s: number, thought: string, answer: string}} ThoughtFrame */
-/** @typedef {{actor: string, thought: string, answer: string, seconds: number, done: boolean}} Forming */
+/** @typedef {{frame: "thought", actor: string, turn: number, part: number, whole: boolean, done: boolean, elapsed_s: number, thought: string, answer: string, withheld?: boolean}} ThoughtFrame */
+/** @typedef {{actor: string, thought: string, answer: string, seconds: number, done: boolean, withheld: boolean}} Forming */
 
 const KEPT = 4_000;
 
@@ -32,7 +32,7 @@ export class Thoughts {
     const now = this.#now;
     if (!now || now.turn <= decided) return null;
     const seconds = now.done ? now.elapsed_s : Math.max(0, (now_ms - now.began_ms) / 1_000);
-    return { actor: now.actor, thought: now.thought, answer: now.answer, seconds, done: now.done };
+    return { actor: now.actor, thought: now.thought, answer: now.answer, seconds, done: now.done, withheld: now.withheld === true };
   }
 }
 

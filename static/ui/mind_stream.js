@@ -6,6 +6,7 @@ import { legible } from "../live/thoughts.js";
 import { duration, plain } from "./text.js";
 
 const FORMING = 1_200;
+const WITHHELD = "A rival may be watching: thoughts and plans are shown once the ball that they lead to is played.";
 
 /** @typedef {import("../live/thoughts.js").Forming} Forming */
 
@@ -25,7 +26,7 @@ export function mountStream() {
       const musing = tail(plain(forming.thought));
       const stated = tail(plain(legible(forming.answer).prose));
       setText(thought, musing && stated ? `${musing}\n\n` : musing);
-      setText(reason, stated);
+      setText(reason, forming.withheld ? WITHHELD : stated);
       caret.hidden = forming.done;
       element.classList.toggle("mind__stream--long", text.offsetHeight > element.clientHeight + 4);
     },

@@ -21,12 +21,16 @@ export function mountOperator(opener, root, episodeId) {
   const dialog = makeDialog("Control this match", h("p", { class: "quiet" }, "For everyone who watches, from the next step on. What you do is recorded, and everyone sees it."), reins, over, form, say);
   /** @type {(() => Promise<void>) | null} */
   let again = null;
+  /** @type {{paused: boolean, pace: string} | null} what the server last answered, until its events say so too: they may be withheld until the next ball */
+  let told = null;
 
   const act = async (/** @type {string} */ verb, /** @type {object} */ fields, /** @type {string} */ done) => {
     setText(say, "…");
     const answer = await call(root, `custom/${verb}`, { episode_id: episodeId, ...fields });
     if (answer.ok) {
       form.hidden = true;
+      told = typeof answer.body?.paused === "boolean" ? answer.body : null;
+      if (told) show(told.paused, told.pace);
       return setText(say, done);
     }
     if (answer.status === 401 || answer.status === 403) {
@@ -37,6 +41,11 @@ export function mountOperator(opener, root, episodeId) {
     setText(say, answer.message);
   };
   let paused = false;
+  const show = (/** @type {boolean} */ stands, /** @type {string} */ pace) => {
+    paused = stands;
+    setText(pause, stands ? "Let it go on" : "Pause the match");
+    for (const chip of paces) chip.setAttribute("aria-pressed", String(chip.dataset.pace === pace));
+  };
   pause.addEventListener("click", () => act(paused ? "resume" : "pause", {}, paused ? "Play goes on." : "Paused. Everyone sees that it stands still."));
   stop.addEventListener("click", () => {
     if (stop.dataset.sure === "yes") return void act("stop_episode", {}, "Stopped.");
@@ -61,9 +70,9 @@ export function mountOperator(opener, root, episodeId) {
     /** @param {Record<string, any>} state the newest, wherever the viewer stands */
     update(state) {
       const episode = state.episode ?? {};
-      paused = episode.status === "paused";
-      setText(pause, paused ? "Let it go on" : "Pause the match");
-      for (const chip of paces) chip.setAttribute("aria-pressed", String(chip.dataset.pace === episode.pace));
+      const stands = episode.status === "paused";
+      if (told && (episode.status === "ended" || (told.paused === stands && told.pace === episode.pace))) told = null;
+      show(told?.paused ?? stands, told?.pace ?? episode.pace);
       reins.hidden = episode.status === "ended";
       over.hidden = !reins.hidden;
     },

@@ -44,11 +44,13 @@ export function mountSeat(place, root, episodeId, changed) {
   /** @type {any} */ let episode = {};
   /** @type {string[]} */ let people = [];
   let until = 0;
+  let pausedThere = false;
   let [hurried, reading, atForm, chosenSight] = [false, false, false, false];
   /** @type {ReturnType<typeof setTimeout> | null} */ let timer = null;
 
   const nameOf = (/** @type {string | null} */ actor) => (actor ? clip(plain(names[actor] ?? words(actor)), 60) : "the world");
-  const left = () => (episode.status === "paused" ? Number(asked?.left_s) : (until - performance.now()) / 1000);
+  const stands = () => episode.status === "paused" || pausedThere;
+  const left = () => (stands() ? Number(asked?.left_s) : (until - performance.now()) / 1000);
   const soon = (/** @type {number} */ wait) => {
     if (timer !== null) clearTimeout(timer);
     timer = taken && episode.status !== "ended" ? setTimeout(poll, wait) : null;
@@ -70,6 +72,7 @@ export function mountSeat(place, root, episodeId, changed) {
 
   function hear(/** @type {any} */ body) {
     const next = body.asked;
+    pausedThere = body.paused === true;
     if (!next) {
       rest();
       return setText(say, waitingWords(body, nameOf));
@@ -147,7 +150,7 @@ export function mountSeat(place, root, episodeId, changed) {
   function tick() {
     if (!asked || board.hidden) return;
     const seconds = Math.max(0, left());
-    setText(clock, episode.status === "paused" ? `${clockText(seconds)}, paused` : clockText(seconds));
+    setText(clock, stands() ? `${clockText(seconds)}, paused` : clockText(seconds));
     setAttribute(bar, "max", asked.limit_s);
     bar.value = seconds;
     const hurry = seconds <= HURRY_S && episode.status !== "paused";

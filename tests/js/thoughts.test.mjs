@@ -14,7 +14,7 @@ test("parts are put together in order, and time goes on between them", () => {
   thoughts.take(frame({ whole: true, elapsed_s: 1 }), 5_000);
   thoughts.take(frame({ part: 1, thought: "A yorker " }), 5_100);
   thoughts.take(frame({ part: 2, thought: "is due.", answer: "bowl" }), 5_200);
-  assert.deepEqual(thoughts.after(4, 7_000), { actor: "home", thought: "A yorker is due.", answer: "bowl", seconds: 3, done: false });
+  assert.deepEqual(thoughts.after(4, 7_000), { actor: "home", thought: "A yorker is due.", answer: "bowl", seconds: 3, done: false, withheld: false });
 });
 
 test("after a lost part nothing is shown in the wrong place until all of it is told anew", () => {

@@ -83,7 +83,7 @@ class Play:
 
     def __init__(self, tasks: asyncio.TaskGroup, **limits: Any) -> None:
         self.episode_id, self.epoch, self.state = EPISODE, EPOCH, dict[str, Any]()
-        self.ended = self.end_recorded = False
+        self.ended = self.end_recorded = self.withholds = False
         self.events: list[RecordedEvent] = []
         self.signals = EpisodeSignals(MemoryBus())
         self.clock = ManualClock()
@@ -124,6 +124,10 @@ class Play:
     def subscribe(self, overflow: Overflow, *, capacity: int = 256) -> Subscription:
         """Every event from here on."""
         return self.signals.subscribe(EPISODE, overflow, capacity=capacity)
+
+    async def suspended(self, episode_id: str) -> bool:
+        """It never was."""
+        return False
 
     async def read(self, episode_id: str, *, after_seq: int, limit: int) -> Sequence[RecordedEvent]:
         """Events as a journal gives them: a while later."""

@@ -19,7 +19,7 @@ from spectator.environments.cricket.environment import (
 )
 from spectator.environments.cricket.events import BEATS, EVENTS
 from spectator.environments.cricket.grading.meter import MEASURES, CricketMeter
-from spectator.environments.cricket.grading.reward import PROFILES
+from spectator.environments.cricket.grading.reward import PROFILE, PROFILES
 from spectator.environments.cricket.oracle import ORACLE
 from spectator.environments.cricket.packs import PACKS
 from spectator.environments.cricket.show.commentary import comment
@@ -80,5 +80,6 @@ WORLD = World(
     panel=_PANEL if _PANEL.is_dir() else None,
     measures=MEASURES,
     meter=CricketMeter,
+    profile=PROFILE,
     profiles=PROFILES,
 )

@@ -54,6 +54,11 @@ class EpisodeView(Protocol):
         ...
 
     @property
+    def withholds(self) -> bool:
+        """Whether viewers are shown decisions, and thoughts, only together with what they led to."""
+        ...
+
+    @property
     def thinking(self) -> Thinking:
         """What its captains think at the moment; never recorded."""
         ...

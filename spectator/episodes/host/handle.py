@@ -72,7 +72,9 @@ class EpisodeHandle:
         self.open, self.subscribe, self.news = stream.open, stream.subscribe, stream.news
         self.started_at = started_at
         """When it began."""
-        self._stream = stream
+        self.withholds = stream.shown is not stream
+        """Whether viewers are shown decisions only together with what they led to."""
+        self._stream, self._shown = stream, stream.shown
         self._control = control
         self._driver = driver
         self._started: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -81,13 +83,13 @@ class EpisodeHandle:
 
     @property
     def head_seq(self) -> int:
-        """Number of its last recorded event."""
-        return self._stream.head_seq
+        """Number of the last event that viewers may see."""
+        return self._shown.head_seq
 
     @property
     def state(self) -> State:
         """What viewers see after event ``head_seq``; never changed in place."""
-        return self._stream.state
+        return self._shown.state
 
     @property
     def usage(self) -> Mapping[str, Any]:

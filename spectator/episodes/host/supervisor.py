@@ -14,7 +14,9 @@ from spectator.episodes.host.external import ExternalDriver
 from spectator.episodes.host.handle import EpisodeHandle
 from spectator.episodes.host.preparing import prepare
 from spectator.episodes.host.stop_requests import StopRequests
+from spectator.episodes.record.embargo import Embargo, embargo_on
 from spectator.episodes.record.opening import Left, Stream, open_stream
+from spectator.episodes.record.reader import ViewReader
 from spectator.episodes.record.stream import EpisodeStream, TurnFacts
 from spectator.episodes.replay.checkpoints import Checkpointer
 from spectator.episodes.replay.fork import ForkRequest, fork_off
@@ -28,6 +30,7 @@ from spectator.episodes.run.plan import EpisodePlan, EpisodeRequest, plan_episod
 from spectator.errors import (
     EpisodeBusy,
     EpisodeElsewhere,
+    EpisodeError,
     EpisodeNotFound,
     EpisodeOver,
     JournalUnavailable,
@@ -65,6 +68,7 @@ class Supervisor:
         ledger: What asking models may take; no limit when left out.
         open_stepper: Makes the stepper of each episode's environment.
         stops: Remembers stops that cannot be recorded; until this process ends when left out.
+        fair: Whether viewers may be rivals, who see nothing of a decision before what it led to.
     """
 
     def __init__(
@@ -84,6 +88,7 @@ class Supervisor:
         ledger: SpendLedger | None = None,
         open_stepper: OpenStepper = on_a_thread,
         stops: StopRequests | None = None,
+        fair: bool = False,
     ) -> None:
         if slots < 1:
             raise ValueError(f"slots must be at least 1, not {slots}")
@@ -93,6 +98,7 @@ class Supervisor:
         self.promised = 0
         """Slots that are kept free for whoever waits; whoever starts gives its own back before."""
         self.stops = StopRequests() if stops is None else stops
+        self._fair = fair
         self._ledger = ledger or SpendLedger(Caps(), Caps(), clock)
         self._journal = journal
         self._bus = bus
@@ -264,13 +270,14 @@ class Supervisor:
             EpisodeBusy: Every slot is taken.
             JournalError: It could not be recorded; no slot is held.
         """
+        plan = rebuilt.plan
         try:
+            embargo = await self._embargo_left(rebuilt)
             self._need_slot()
-        except EpisodeBusy:
+        except EpisodeError:
             await rebuilt.stepper.aclose()
             raise
-        plan = rebuilt.plan
-        stream = self._stream(rebuilt.episode_id, rebuilt.epoch, plan, rebuilt.left)
+        stream = self._stream(rebuilt.episode_id, rebuilt.epoch, plan, rebuilt.left, embargo)
         episode = self._assemble(plan, stream, rebuilt.stepper, past=rebuilt.past, rebuilt=rebuilt)
         recovered = core_fact(EpisodeRecovered(attempt=rebuilt.attempt))
         return await self._begin(episode, [(rebuilt.past.turn, [recovered])])
@@ -360,7 +367,24 @@ class Supervisor:
             raise EpisodeOver(episode.episode_id)
         return episode
 
-    def _stream(self, episode_id: str, epoch: str, plan: EpisodePlan, left: Left | None = None) -> Stream:
+    async def _embargo_left(self, rebuilt: Rebuilt) -> Embargo | None:
+        """The embargo on what another process left, where viewers saw it last."""
+        embargo = embargo_on(rebuilt.plan) if self._fair else None
+        if embargo is not None:
+            async for one in ViewReader(self._journal, self.load).stream(rebuilt.episode_id):
+                embargo.take([one])
+        return embargo
+
+    def _stream(
+        self,
+        episode_id: str,
+        epoch: str,
+        plan: EpisodePlan,
+        left: Left | None = None,
+        embargo: Embargo | None = None,
+    ) -> Stream:
+        if left is None and self._fair:
+            embargo = embargo_on(plan)
         return open_stream(
             plan,
             episode_id,
@@ -370,6 +394,7 @@ class Supervisor:
             clock=self._clock,
             patience_s=self._patience_s,
             left=left,
+            embargo=embargo,
         )
 
     def _assemble(

@@ -20,6 +20,7 @@ from spectator.bus.base import Bus, Overflow, Subscription
 from spectator.clock import Clock
 from spectator.environments.base import World
 from spectator.episodes.record.derived import DerivedView
+from spectator.episodes.record.embargo import Embargo
 from spectator.episodes.record.recorder import Recorder, Trouble
 from spectator.episodes.record.stream import KEPT, LONG, TurnFacts
 from spectator.episodes.record.unrecorded_steps import (
@@ -63,6 +64,7 @@ class DerivedStream:
         state: What viewers would have seen last, where another process began it.
         head_seq: The number of the last recorded event then.
         view_seq: The number that viewers would have seen last then.
+        embargo: Holds back what viewers may not see yet; nothing is held back when left out.
     """
 
     def __init__(
@@ -79,9 +81,13 @@ class DerivedStream:
         state: State | None = None,
         head_seq: int = 0,
         view_seq: int = 0,
+        embargo: Embargo | None = None,
     ) -> None:
         self.episode_id = episode_id
         self.epoch = epoch
+        self.shown = embargo or self
+        """What viewers may see: ``state`` and ``head_seq``."""
+        self._embargo = embargo
         self._recorder = Recorder(episode_id, journal, clock, patience_s)
         self._journal = journal
         self._bus = bus
@@ -110,7 +116,13 @@ class DerivedStream:
     def _begin_view(self) -> list[RecordedEvent]:
         """What viewers see of the beginning, if that is recorded and nobody has looked before."""
         first, self._first = self._first, None
-        return [] if first is None or self._view.recorded_seq > 0 else self._view.take([first])
+        if first is None or self._view.recorded_seq > 0:
+            return []
+        return self._visible(self._view.take([first]))
+
+    def _visible(self, fresh: list[RecordedEvent]) -> list[RecordedEvent]:
+        """Those that viewers may see now that the view has come to ``fresh``."""
+        return fresh if self._embargo is None else self._embargo.take(fresh, self._view.state)
 
     @property
     def trouble(self) -> Trouble | None:
@@ -348,6 +360,8 @@ class DerivedStream:
         """Show what is recorded to those who listen; beginning and end are made known where nobody does."""
         if events[0].seq == 1:
             self._first = events[0]
+            if self._embargo is not None:
+                self._begin_view()  # whose beginning is looked for in the embargo
         if self._watched:
             try:
                 await self._show(events)
@@ -373,5 +387,6 @@ class DerivedStream:
                 view = copy(self._view)  # what viewers see changes at once, whole, on the loop
                 shown = await asyncio.to_thread(view.take, ahead) if len(ahead) > LONG else view.take(ahead)
                 self._view = view
+                shown = self._visible(shown)
                 if self._watched:
                     self._bus.publish(shown)

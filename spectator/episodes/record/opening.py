@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from spectator.bus.base import Bus
 from spectator.clock import Clock
 from spectator.episodes.record.derived_stream import DerivedStream
+from spectator.episodes.record.embargo import Embargo
 from spectator.episodes.record.stream import EpisodeStream
 from spectator.episodes.record.view import State
 from spectator.episodes.run.plan import EpisodePlan
@@ -40,6 +41,7 @@ def open_stream(
     clock: Clock,
     patience_s: float = 0.0,
     left: Left | None = None,
+    embargo: Embargo | None = None,
 ) -> Stream:
     """The stream that ``plan`` asks for.
 
@@ -52,6 +54,7 @@ def open_stream(
         clock: Stamps its events.
         patience_s: Seconds that a step waits for a journal that cannot be written.
         left: Where another process left it; ``None`` to begin.
+        embargo: Holds back what viewers may not see yet; nothing is held back when left out.
     """
     left = left or Left()
     if plan.view == "derived":
@@ -67,6 +70,7 @@ def open_stream(
             state=left.state,
             head_seq=left.head_seq,
             view_seq=left.view_seq,
+            embargo=embargo,
         )
     return EpisodeStream(
         episode_id,
@@ -78,4 +82,5 @@ def open_stream(
         patience_s=patience_s,
         state=left.state,
         head_seq=left.head_seq,
+        embargo=embargo,
     )

@@ -11,6 +11,7 @@ from typing import Any, Final
 from spectator.bus.base import Bus, Overflow, Subscription
 from spectator.clock import Clock, timestamp
 from spectator.environments.base import Projection, World
+from spectator.episodes.record.embargo import Embargo
 from spectator.episodes.record.recorder import Recorder, Trouble
 from spectator.episodes.record.view import State, ViewFold, unchanged
 from spectator.errors import EnvironmentFault, EpisodeNotFound, EpisodeOver, JournalUnavailable, typed_as
@@ -33,8 +34,8 @@ LONG: Final = 64
 class EpisodeStream:
     """The one author of an episode's numbers.
 
-    ``state`` and ``head_seq`` always belong together and never run ahead of the journal, so a viewer
-    who takes both and subscribes without an ``await`` in between misses nothing.
+    ``state`` and ``head_seq`` always belong together and never run ahead of the journal, and so do those of
+    ``shown``, so a viewer who takes both and subscribes without an ``await`` in between misses nothing.
 
     Args:
         episode_id: Whose events.
@@ -46,6 +47,7 @@ class EpisodeStream:
         patience_s: Seconds that a step waits for a journal that cannot be written; its end waits for ever.
         state: What viewers saw last, where another process began it.
         head_seq: The number of the last event then.
+        embargo: Holds back what viewers may not see yet; nothing is held back when left out.
     """
 
     def __init__(
@@ -60,6 +62,7 @@ class EpisodeStream:
         patience_s: float = 0.0,
         state: State | None = None,
         head_seq: int = 0,
+        embargo: Embargo | None = None,
     ) -> None:
         self.episode_id = episode_id
         self.epoch = epoch
@@ -71,6 +74,9 @@ class EpisodeStream:
         """What viewers see after event ``head_seq``."""
         self.head_seq = head_seq
         """Number of the last recorded event; 0 before the first."""
+        self.shown = embargo or self
+        """What viewers may see: ``state`` and ``head_seq``."""
+        self._embargo = embargo
         self.ended = False
         """Whether the end is recorded."""
         self._order = asyncio.Lock()
@@ -93,7 +99,7 @@ class EpisodeStream:
         """Nothing that was emitted ever waits to be recorded."""
 
     def subscribe(self, overflow: Overflow, *, capacity: int = 256) -> Subscription:
-        """Every event after ``head_seq`` as it is published; nothing more once the end is recorded."""
+        """Every event after ``shown.head_seq`` as it is published; nothing once the end is recorded."""
         subscription = self._bus.subscribe(self.episode_id, overflow, capacity=capacity)
         if self.ended:
             subscription.close()
@@ -194,7 +200,7 @@ class EpisodeStream:
             events, view = self._fold(facts, unchanged, silent)
         stood_s = await self._recorder.record(events, patient=patient, last=ends, attachments=attachments)
         self.state, self.head_seq, self.ended = view.state, view.seq, ends
-        self._bus.publish(events)
+        self._bus.publish(events if self._embargo is None else self._embargo.take(events, view.state))
         return stood_s
 
     def _fold(

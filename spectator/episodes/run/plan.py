@@ -16,7 +16,7 @@ from spectator.errors import FieldError, InvalidRequest, field_errors
 from spectator.events import EpisodeStarted, OnFailure, Parent, Seat, View
 from spectator.policies.base import Policy, Preset
 from spectator.policies.captains import longest_wait_s
-from spectator.profile import SCORE_AT_THE_END, Profile
+from spectator.profile import Profile
 
 _T = TypeVar("_T")
 
@@ -155,7 +155,7 @@ class EpisodePlan:
             run_id=self.run_id,
             group_id=self.group_id,
             attempt=self.attempt,
-            profile=None if self.profile == SCORE_AT_THE_END else self.profile,
+            profile=self.profile.recorded,
             view=self.view,
         )
 

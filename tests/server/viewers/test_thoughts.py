@@ -233,3 +233,20 @@ def test_a_hostile_thought_is_cleaned_and_bounded(stage: Serving) -> None:
 def test_nobody_watching_costs_nothing_and_changes_nothing(stage: Serving, tmp_path: Path) -> None:
     alone = stage.finish(stage.start(captain_preset="llm:slow", options={"turns": 1}))
     assert (alone["reason"], alone["score"]) == ("finished", 1.0)
+
+
+def test_a_thought_that_is_withheld_says_who_thinks_and_how_long_and_nothing_else() -> None:
+    clock = ManualClock()
+    thinking = Thinking(clock)
+    telling = ThoughtFrames(thinking, Names(), withheld=True)
+    with thinking.deciding("home", 7, NOBODY):
+        begun = read(telling.next())
+        hear(thinking, "a yorker")
+        hear(thinking, "{", "text")
+        assert telling.next() is None, "how much was thought is nobody's business either"
+        late = read(telling.so_far()[0])
+    ended = read(telling.next())
+    for told in (begun, late, ended):
+        assert (told["actor"], told["turn"], told["thought"], told["answer"]) == ("home", 7, "", "")
+        assert told["withheld"] is True
+    assert (begun["done"], ended["done"]) == (False, True)

@@ -35,12 +35,25 @@ CHARGED_SHARE: Final = 0.4
 
 FREE_PLAN_CHANGES: Final = 4
 
-_OF_ONE_BALL: Final = Profile(rewards="step", reward_min=-1.0, reward_max=1.0, score_min=None, score_max=None)
-_OF_MANY: Final = _OF_ONE_BALL.model_copy(update={"reward_min": None, "reward_max": None})
+_BALL: Final = ("cricket.ball_bowled",)
+_OVER: Final = ("cricket.over_completed", "cricket.innings_ended")
+"""What makes decisions public: the next ball, or where orders stand for many, the end of an over."""
+
+_OF_ONE_BALL: Final = Profile(
+    rewards="step", reward_min=-1.0, reward_max=1.0, score_min=None, score_max=None, withheld_until=_BALL
+)
+_OF_MANY: Final = _OF_ONE_BALL.model_copy(
+    update={"reward_min": None, "reward_max": None, "withheld_until": _OVER}
+)
+
+PROFILE: Final = Profile(withheld_until=_BALL)
+"""The score at the end, for decisions of one ball."""
 
 PROFILES: Final[tuple[tuple[Mapping[str, Any], Profile], ...]] = (
     ({"reward": "decision_value", "decisions": "ball"}, _OF_ONE_BALL),
     ({"reward": "decision_value"}, _OF_MANY),
+    ({"decisions": "over"}, PROFILE.model_copy(update={"withheld_until": _OVER})),
+    ({"decisions": "session"}, PROFILE.model_copy(update={"withheld_until": _OVER})),
 )
 """When an episode is rewarded, and within which bounds, by its options; else the score at its end."""
 

@@ -1,0 +1,134 @@
+"""Reads episodes as the public may: of one that is under way, nothing that is under embargo."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from typing import Final
+
+from spectator.catalog import LoadWorld, load_world
+from spectator.episodes.record.embargo import Gate, withheld_until
+from spectator.episodes.record.reader import EpisodeReader
+from spectator.errors import ConfigurationError, InvalidRequest
+from spectator.events import Event, RecordedEvent
+from spectator.journal.base import EpisodeSummary
+
+KNOWN: Final = 1024
+"""Episodes of which it is known how far they may be seen."""
+
+READ_EVENTS: Final = 200
+"""Events that are looked through at once."""
+
+
+class PublicReader:
+    """Reads episodes up to where their viewers are; what has ended is read whole.
+
+    Args:
+        records: Where they are.
+        load: Finds worlds, whose profiles say what is withheld; the catalogue's own function when left out.
+    """
+
+    def __init__(self, records: EpisodeReader, load: LoadWorld | None = None) -> None:
+        self._records = records
+        self._load = load or load_world
+        self._seen: OrderedDict[str, _Seen] = OrderedDict()
+
+    async def read(
+        self, episode_id: str, *, after_seq: int = 0, limit: int | None = None
+    ) -> Sequence[RecordedEvent]:
+        """Events of an episode with ``seq > after_seq`` that viewers may see, in order.
+
+        Raises:
+            JournalError: The record cannot be read.
+        """
+        limit = _lesser(limit, await self.last_seen(episode_id), after_seq)
+        return [] if limit == 0 else await self._records.read(episode_id, after_seq=after_seq, limit=limit)
+
+    async def texts(self, episode_id: str, *, after_seq: int = 0, limit: int | None = None) -> Sequence[str]:
+        """The same, not decoded; raises as :meth:`read` does."""
+        limit = _lesser(limit, await self.last_seen(episode_id), after_seq)
+        return [] if limit == 0 else await self._records.texts(episode_id, after_seq=after_seq, limit=limit)
+
+    async def episode(self, episode_id: str) -> EpisodeSummary | None:
+        """Summary of one episode, as far as it may be seen: under embargo it has no digest."""
+        summary = await self._records.episode(episode_id)
+        return None if summary is None else await self.summary(summary)
+
+    async def summary(self, summary: EpisodeSummary) -> EpisodeSummary:
+        """``summary``, which is in the numbers of the records, as far as it may be seen."""
+        last = None if summary.ended_at is not None else await self.last_seen(summary.episode_id)
+        if last is None or last >= summary.head_seq:
+            return summary
+        return replace(summary, head_seq=last, digest=None)
+
+    async def suspended(self, episode_id: str) -> bool:
+        """Whether an episode was left without an end because nobody decided."""
+        summary = await self._records.episode(episode_id)
+        if summary is None or summary.ended_at is not None:
+            return False
+        last = await self._records.read(episode_id, after_seq=summary.head_seq - 1, limit=1)
+        return bool(last) and last[0].type == "episode.suspended"
+
+    async def last_seen(self, episode_id: str) -> int | None:
+        """Number of the last event that may be seen; ``None`` where nothing is withheld.
+
+        Raises:
+            JournalError: The record cannot be read.
+        """
+        seen = self._seen.get(episode_id)
+        if seen is None:
+            begun = await self._records.read(episode_id, limit=1)
+            if not begun:
+                return None
+            summary = await self._records.episode(episode_id)
+            over = summary is not None and summary.ended_at is not None
+            seen = _Seen(() if over else await asyncio.to_thread(self._until, begun[0].event))
+            self._keep(episode_id, seen)
+        if seen.whole:
+            return None
+        while batch := await self._records.read(episode_id, after_seq=seen.read_seq, limit=READ_EVENTS):
+            seen.take(batch)
+        return None if seen.whole else seen.last
+
+    def _until(self, started: Event) -> Sequence[str]:
+        """What the world of an episode says; nothing where it is not here, since nobody plays it then."""
+        try:
+            world = self._load(started.data["environment"])
+        except (InvalidRequest, ConfigurationError):
+            return ()
+        sources = [seat["source"] for seat in started.data["seats"].values()]
+        return withheld_until(world.profile_of(started.data["options"]), sources)
+
+    def _keep(self, episode_id: str, seen: _Seen) -> None:
+        self._seen[episode_id] = seen
+        while len(self._seen) > KNOWN:
+            self._seen.popitem(last=False)
+
+
+class _Seen:
+    """How far one episode may be seen, found event by event."""
+
+    def __init__(self, until: Collection[str]) -> None:
+        self.whole = not until
+        self.read_seq = 0
+        self.last = 0
+        self._gate = Gate(until)
+
+    def take(self, events: Sequence[RecordedEvent]) -> None:
+        """Take the next events; those that were taken before, by whoever else asked, change nothing."""
+        for one in events:
+            if one.seq == self.read_seq + 1:
+                self.read_seq = one.seq
+                self.whole |= one.type == "episode.ended"
+                if self._gate.shows(one.type):
+                    self.last = one.seq
+
+
+def _lesser(limit: int | None, last: int | None, after_seq: int) -> int | None:
+    """``limit``, lowered so that nothing beyond event ``last`` is read."""
+    if last is None:
+        return limit
+    left = max(0, last - after_seq)
+    return left if limit is None else min(limit, left)

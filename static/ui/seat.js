@@ -39,13 +39,11 @@ export function mountSeat(place, root, episodeId, changed) {
 
   let taken = recallSeat() === episodeId;
   /** @type {Asked | null} */ let asked = null;
-  /** @type {any} */ let last = null;
+  /** @type {any} */ let [last, episode] = [null, {}];
   /** @type {Record<string, any>} */ let names = {};
-  /** @type {any} */ let episode = {};
   /** @type {string[]} */ let people = [];
   let until = 0;
-  let pausedThere = false;
-  let [hurried, reading, atForm, chosenSight] = [false, false, false, false];
+  let [hurried, reading, atForm, chosenSight, pausedThere] = [false, false, false, false, false];
   /** @type {ReturnType<typeof setTimeout> | null} */ let timer = null;
 
   const nameOf = (/** @type {string | null} */ actor) => (actor ? clip(plain(names[actor] ?? words(actor)), 60) : "the world");
@@ -72,7 +70,7 @@ export function mountSeat(place, root, episodeId, changed) {
 
   function hear(/** @type {any} */ body) {
     const next = body.asked;
-    pausedThere = body.paused === true;
+    pausedThere = body.paused === true; // the event that says so may be withheld
     if (!next) {
       rest();
       return setText(say, waitingWords(body, nameOf));

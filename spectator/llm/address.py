@@ -16,6 +16,11 @@ class Address(Protocol):
     """Where chat completions are asked for."""
 
     @property
+    def base_url(self) -> str:
+        """What all requests' URLs begin with."""
+        ...
+
+    @property
     def by_session(self) -> bool:
         """Whether every request must name its session."""
         ...

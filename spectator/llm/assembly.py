@@ -14,10 +14,10 @@ import orjson
 
 from spectator.errors import EndpointError, EndpointMalformed
 from spectator.llm.chat import ChatAnswer, DeltaKind, OnDelta, ToolCall, Usage
+from spectator.llm.refusals import error_within
 from spectator.llm.secret import MASK, ApiKey
 from spectator.llm.thought_splitter import ThoughtSplitter, split_thought
 from spectator.llm.verbatim import Clean, VerbatimParts
-from spectator.llm.wire import error_of
 
 MAX_TOOL_CALLS: Final = 64
 """Calls of one answer that are looked at."""
@@ -346,7 +346,7 @@ def _reported(error: Any) -> EndpointError:
     """The error that an endpoint reports in a body whose status was 200."""
     code = error.get("code") or error.get("status") if isinstance(error, dict) else None
     status = int(code) if isinstance(code, int | str) and re.fullmatch(r"[345][0-9]{2}", str(code)) else 500
-    return error_of(status, repr(error)[:300].encode(errors="replace"))
+    return error_within(status, error)
 
 
 def _text(value: Any) -> str:
@@ -380,6 +380,7 @@ def _usage(usage: dict[str, Any]) -> Usage:
         _count(usage.get("completion_tokens")),
         _count(prompt.get("cached_tokens")) if isinstance(prompt, dict) else 0,
         _count(completion.get("reasoning_tokens")) if isinstance(completion, dict) else 0,
+        _count(prompt.get("cache_write_tokens")) if isinstance(prompt, dict) else 0,
     )
 
 

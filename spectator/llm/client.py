@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
-from itertools import takewhile
-from typing import Final, Self
+from itertools import chain, takewhile
+from typing import Any, Final, Self
 
 from spectator import __version__
 from spectator.clock import Clock
@@ -26,12 +26,14 @@ from spectator.llm.address import Address
 from spectator.llm.assembly import Assembly
 from spectator.llm.breaker import Breaker
 from spectator.llm.chat import ChatAnswer, ChatRequest, OnDelta, OnWait
+from spectator.llm.forms.base import OpenAIForm, Translation, WireForm
+from spectator.llm.refusals import error_of
 from spectator.llm.retry import RetryPolicy, parse_retry_after
 from spectator.llm.secret import ApiKey, mask
 from spectator.llm.sse import EventReader
 from spectator.llm.time_limits import TimeLimits
 from spectator.llm.transport import HttpTransport, Reply, Transport
-from spectator.llm.wire import decode_json, encode_request, error_of
+from spectator.llm.wire import decode_json
 
 logger = logging.getLogger(__name__)
 
@@ -114,6 +116,7 @@ class ChatClient:
         breaker: Leaves the endpoint alone when it keeps failing; ``None`` never does.
         adaptive: Finds out how many requests the endpoint bears at once; takes the place of
             ``limits.concurrency``.
+        form: How requests and answers are written; as chat completions when left out.
     """
 
     def __init__(
@@ -128,6 +131,7 @@ class ChatClient:
         retry: RetryPolicy | None = None,
         breaker: Breaker | None = None,
         adaptive: AdaptiveLimit | None = None,
+        form: WireForm | None = None,
     ) -> None:
         self._transport = transport
         self._address = address
@@ -144,10 +148,12 @@ class ChatClient:
             self._places = asyncio.Semaphore(limits.concurrency)
         self._time = TimeLimits()
         self._first_asked: float | None = None
+        self._form = form or OpenAIForm()
         self._headers = {
             "Content-Type": "application/json",
             "Accept": "application/json, text/event-stream",
             "User-Agent": f"openenv-spectator/{__version__}",
+            **self._form.headers,
         }
 
     async def complete(
@@ -175,9 +181,8 @@ class ChatClient:
             ConfigurationError: The address needs a session.
         """
         until = self._clock.monotonic() + deadline
-        pending = _PendingRequest(
-            self._address.url(session), encode_request(request), request.stream, until, on_delta, on_wait
-        )
+        url, body = self._form.url(self._address, session, request), self._form.encode(request)
+        pending = _PendingRequest(url, body, request.stream, until, on_delta, on_wait)
         attempts = self._retry.begin(self._rng)
         if self._limits.startup_jitter_s:
             await self._spread(until)
@@ -257,12 +262,16 @@ class ChatClient:
     async def _exchange(self, pending: _PendingRequest, number: int, began: float) -> ChatAnswer:
         headers = self._headers
         if self._key is not None:
-            headers = {**headers, "Authorization": self._key.header()}
+            name, value = self._form.key_header(self._key)
+            headers = {**headers, name: value}
         async with self._transport.post(pending.url, pending.body, headers) as reply:
             if reply.status != 200:
                 raise await self._failure(reply)
             reading = _AnswerReader(
-                Assembly(self._key, pending.on_delta), self._limits.answer_bytes, self._clock
+                Assembly(self._key, pending.on_delta),
+                self._limits.answer_bytes,
+                self._clock,
+                self._form.translation(),
             )
             if pending.stream:
                 await reading.stream(reply)
@@ -295,8 +304,11 @@ class _PendingRequest:
 class _AnswerReader:
     """Reads one answer, at most ``limit`` bytes of it."""
 
-    def __init__(self, assembly: Assembly, limit: int, clock: Clock) -> None:
+    def __init__(
+        self, assembly: Assembly, limit: int, clock: Clock, translation: Translation | None = None
+    ) -> None:
         self.assembly = assembly
+        self._translation = translation
         self.first_at: float | None = None
         self._limit = limit
         self._clock = clock
@@ -320,7 +332,7 @@ class _AnswerReader:
 
     def _feed(self, events: Sequence[bytes]) -> None:
         """Take what came together, up to the end of the stream."""
-        self.assembly.feed_all(decode_json(data) for data in takewhile(DONE.__ne__, events))
+        self._take(decode_json(data) for data in takewhile(DONE.__ne__, events))
         if self.first_at is None and self.assembly.begun:
             self.first_at = self._clock.monotonic()
 
@@ -330,7 +342,13 @@ class _AnswerReader:
         while not reply.at_end and (piece := await reply.read()):
             self._count(piece)
             pieces.append(piece)
-        self.assembly.feed_all([decode_json(b"".join(pieces))])
+        self._take([decode_json(b"".join(pieces))])
+
+    def _take(self, pieces: Iterable[Any]) -> None:
+        if self._translation is None:
+            self.assembly.feed_all(pieces)
+        else:
+            self.assembly.feed_all(chain.from_iterable(map(self._translation.chunks, pieces)))
 
     def _count(self, piece: bytes) -> None:
         self._read += len(piece)

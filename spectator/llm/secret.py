@@ -38,6 +38,10 @@ class ApiKey:
         """The value of the ``Authorization`` header."""
         return f"Bearer {self._value}"
 
+    def bare(self) -> str:
+        """The key itself, for endpoints with a header of their own for it."""
+        return self._value
+
     def mask(self, text: str) -> str:
         """``text`` without the key, should the endpoint have repeated it."""
         return text.replace(self._value, MASK) if len(self._value) > 4 else text

@@ -1,23 +1,15 @@
-"""The JSON of chat completions: requests to bytes, bodies to values, statuses to errors."""
+"""The JSON of chat completions: requests to bytes, bodies to values."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from typing import Any, Final
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import orjson
 
-from spectator.errors import (
-    EndpointBusy,
-    EndpointError,
-    EndpointMalformed,
-    EndpointRefused,
-    EndpointUnavailable,
-)
+from spectator.errors import EndpointMalformed
 from spectator.llm.chat import ChatRequest, Conversation, Message, SettledMessage, SettledTools
-
-_NO_MONEY: Final = ("insufficient_quota", "billing", "credit balance", "exceeded your current quota")
 
 
 def encode_request(request: ChatRequest) -> bytes:
@@ -55,6 +47,19 @@ def encode_request(request: ChatRequest) -> bytes:
         # Lone surrogates and integers beyond 64 bits: the standard library writes both.
         plain = {"messages": request.messages, **({"tools": request.tools} if request.tools else {})}
         return json.dumps({**body, **plain}, allow_nan=False, separators=(",", ":")).encode()
+
+
+def encode_json_body(body: Mapping[str, Any]) -> bytes:
+    """``body`` as JSON.
+
+    Raises:
+        TypeError: Something in it is not JSON.
+    """
+    try:
+        return orjson.dumps(body)
+    except orjson.JSONEncodeError:
+        # Lone surrogates and integers beyond 64 bits: the standard library writes both.
+        return json.dumps(body, allow_nan=False, separators=(",", ":")).encode()
 
 
 def _encoded_messages(messages: Sequence[Message]) -> Any:
@@ -110,25 +115,3 @@ def _decode_loosely(data: bytes) -> Any:
 
 def _excerpt(data: bytes) -> str:
     return data[:300].decode(errors="replace")
-
-
-def error_of(status: int, body: bytes, *, retry_after_s: float | None = None) -> EndpointError:
-    """The error that a response means whose status is not 200."""
-    detail = _excerpt(body)
-    answered = {"status": status, "retry_after_s": retry_after_s, "detail": detail}
-    if status == 402 or (status == 429 and any(mark in detail.lower() for mark in _NO_MONEY)):
-        return EndpointRefused("the endpoint wants to be paid first", **answered)  # type: ignore[arg-type]
-    if status == 429 or status == 529 or (status == 503 and retry_after_s is not None):
-        return EndpointBusy("the endpoint asks to wait", **answered)  # type: ignore[arg-type]
-    if status >= 500 or status in (408, 409, 425):
-        return EndpointUnavailable(f"the endpoint failed with status {status}", **answered)  # type: ignore[arg-type]
-    words = {
-        401: "the endpoint does not accept the key",
-        403: "the endpoint does not permit this",
-        404: "the endpoint knows no such address or model",
-        413: "the prompt is too large for the endpoint",
-    }
-    if 300 <= status < 400:
-        words[status] = "the endpoint sends us elsewhere, and redirects are not followed"
-    sentence = words.get(status, f"the endpoint refuses the request with status {status}")
-    return EndpointRefused(sentence, **answered)  # type: ignore[arg-type]

@@ -134,6 +134,8 @@ class ModelCaptain(BaseModel):
                 f"context_tokens ({self.context_tokens}) is for prompt and answer together, and must be more "
                 f"than max_tokens ({self.max_tokens})"
             )
+        if self.form != "openai" and (self.tokens or self.by_session):
+            raise ValueError(f"tokens and by_session are for the form 'openai', not {self.form!r}")
         if self.tool_choice is not None and self.style != "tools":
             raise ValueError(f"tool_choice is for the style 'tools', not {self.style!r}; leave it out")
         return self
@@ -335,6 +337,7 @@ class ModelBuild:
             ConfigurationError: Its key is gone.
         """
         from spectator.llm.client import ChatClient, ClientLimits
+        from spectator.llm.forms import form_called
 
         captain = self.captain
         address = SessionAddress if captain.by_session else StaticAddress
@@ -348,6 +351,7 @@ class ModelBuild:
             limits=limits,
             retry=RetryPolicy(busy=captain.retries, unavailable=captain.retries, longest_s=10.0),
             breaker=self.breaker,
+            form=form_called(captain.form),
         )
         return self.asking(
             client, seed, session=f"s-{self.rng.getrandbits(64):016x}" if captain.by_session else None

@@ -16,6 +16,7 @@ from spectator.llm.address import SessionAddress, StaticAddress
 from spectator.llm.breaker import Breaker
 from spectator.llm.chat import ChatAnswer, ChatRequest, Message, OnDelta
 from spectator.llm.client import ChatClient, ClientLimits
+from spectator.llm.forms import form_called
 from spectator.llm.retry import RetryPolicy
 from spectator.llm.secret import ApiKey
 from spectator.policies.base import Policy, Preset, ScriptedPolicy
@@ -74,6 +75,7 @@ def fleet_client(
         adaptive=AdaptiveLimit(
             clock, start=min(concurrency, 64), highest=max(concurrency, 64), slow_start=True
         ),
+        form=form_called(model.form),
     )
 
 

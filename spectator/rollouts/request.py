@@ -30,6 +30,10 @@ TRIED_AGAIN: Final = frozenset[FailureClass](
 """Failures that say nothing about the model, after which an episode is played again from its beginning."""
 
 
+_JOINED_LATER: Final = {"form": "openai", "send_back": True}
+"""Fields of a captain that runs of earlier versions do not know, with what those did."""
+
+
 class RolloutRequest(BaseModel):
     """What a run of rollouts plays, and with which model.
 
@@ -94,7 +98,8 @@ class RolloutRequest(BaseModel):
             "price_out",
             "stream",
         }
-        free |= {"label", "summary"}
+        free |= {"label", "summary", "provider", "price_cached_in"}
+        free |= {name for name, usual in _JOINED_LATER.items() if getattr(self.model, name) == usual}
         told = self.model_dump(mode="json", exclude={"episodes": True, "attempts": True, "model": free})
         return {**told, "environment": EnvironmentAddress.read(self.environment).name}
 

@@ -67,3 +67,14 @@ def test_a_provider_that_nobody_knows_is_refused_with_those_that_there_are() -> 
 
     with pytest.raises(ConfigurationError, match=r"provider: there are openai, anthropic, gemini"):
         parse_captains(TABLE.format("acme", "m"), "mine.toml")
+
+
+def test_a_run_of_an_earlier_version_is_still_the_same_run() -> None:
+    from spectator.rollouts.request import RolloutRequest
+
+    captain = parse_captains(TABLE.format("vllm", "m-1"), "mine.toml")["llm:x"]
+    told = RolloutRequest.model_construct(environment="counting", model=captain).identity()["model"]
+    assert told.keys().isdisjoint({"provider", "form", "send_back", "price_cached_in"})
+    other = captain.model_copy(update={"form": "gemini"})
+    asked = RolloutRequest.model_construct(environment="counting", model=other).identity()["model"]
+    assert asked["form"] == "gemini"

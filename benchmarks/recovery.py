@@ -2,7 +2,8 @@
 
 ``python -m benchmarks.recovery 1000`` plays one episode of the counting world on a real server until its
 journal has 1,000 MB, kills the server, starts another on the same data, and measures it from outside; then
-once more without the checkpoints, where the whole record is played again. A start on an empty folder in the
+once more without the checkpoints, where the whole record is played again. Then the episode is ended, and the
+first answer about it measured likewise, on a new server each time. A start on an empty folder in the
 same run tells what the imports take. ``python -m benchmarks recovery`` does the same.
 """
 
@@ -74,6 +75,7 @@ def measure(megabytes: int = MEGABYTES) -> Iterator[Figure]:
         yield from figures(name, started(folder), f"reading the file: {_read_s(journal):.2f} s")
         forget_checkpoints(journal)
         yield from figures(f"{name}, no checkpoints", started(folder), f"{_read_s(journal):.2f} s")
+        yield from _pages(folder, journal, f"{size:,.0f} MB")
 
 
 def figures(name: str, start: ServerStart, limit: str) -> Iterator[Figure]:
@@ -96,6 +98,41 @@ def started(folder: Path) -> ServerStart:
         running = _status(base)
         process.kill()
     return ServerStart(healthy_s, ready_s, cpu_s, peak_mb, running[0]["turn"] if running else None)
+
+
+def _pages(folder: Path, journal: Path, size: str) -> Iterator[Figure]:
+    """What is told of the record once it has ended: from the newest view, folded whole, and once more."""
+    with _server(folder) as (base, process):
+        _until_success(f"{base}/readyz", process)
+        until = time.monotonic() + PATIENCE_S
+        while not _checkpoints(journal):
+            _need_time(until)
+        ended = httpx.post(f"{base}/custom/stop_episode", timeout=PATIENCE_S, trust_env=False)
+        episode_id = ended.raise_for_status().json()["episode_id"]
+        process.kill()
+    for forget, how in (
+        (False, "checkpoint"),
+        (True, "no checkpoint"),
+        (False, "no checkpoint, asked before"),
+    ):
+        if forget:
+            forget_checkpoints(journal)
+        with _server(folder) as (base, process):
+            _until_success(f"{base}/readyz", process)
+            before, began = _peak_mb(process.pid), time.monotonic()
+            url = f"{base}/api/episodes/{episode_id}"
+            httpx.get(url, timeout=PATIENCE_S, trust_env=False).raise_for_status()
+            took, grown = time.monotonic() - began, _peak_mb(process.pid) - before
+            process.kill()
+        name = f"`GET /api/episodes/{{id}}` of an ended record of {size}, {how}"
+        yield Figure(
+            name, f"{took:.2f} s, {grown:+.0f} MB", "-", f"reading the file: {_read_s(journal):.2f} s"
+        )
+
+
+def _checkpoints(journal: Path) -> int:
+    with closing(sqlite3.connect(journal)) as connection:
+        return int(connection.execute("SELECT COUNT(*) FROM checkpoints").fetchone()[0])
 
 
 def forget_checkpoints(journal: Path) -> None:

@@ -13,8 +13,6 @@ from typing import Any, Final
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 from starlette.middleware.gzip import GZipMiddleware
-from starlette.requests import HTTPConnection
-from starlette.types import Scope
 
 from spectator import __version__
 from spectator.clock import SystemClock
@@ -46,8 +44,7 @@ from .process.serving import Server, listen, raise_open_files, server_of
 from .process.welcome import welcome
 from .security.bodies import Body
 from .security.client_address import ForwardedAddress
-from .security.faults import Problem, Refused, install_faults
-from .security.masking import MaskedAnswers, NameMask
+from .security.faults import Problem, install_faults
 from .security.shield import BodyLimit, OriginShield, SecurityHeaders
 from .services import Services
 from .settings import Settings, read_environment
@@ -61,7 +58,6 @@ PACK_LEVEL: Final = 6
 
 PACK_ASIDE_FROM: Final = 64 * 1024
 """Bytes that take about a millisecond to compress, so that a thread does; a piece of a replay has fewer."""
-
 
 SWITCH_S: Final = 0.0005
 """How long a thread computes while others wait: a step changes threads ten times, and 5 ms each is felt."""
@@ -92,7 +88,6 @@ def create_app(settings: Settings) -> FastAPI:
         redoc_url=None,
     )
     install_faults(app)
-    app.add_middleware(MaskedAnswers, mask_for=_mask_for)
     app.add_middleware(
         GZipMiddleware, minimum_size=PACK_FROM, compresslevel=PACK_LEVEL, thread_minimum_size=PACK_ASIDE_FROM
     )
@@ -115,17 +110,6 @@ def create_app(settings: Settings) -> FastAPI:
     app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
     _build_routes(app)
     return app
-
-
-def _mask_for(scope: Scope) -> NameMask:
-    """What hides names in answers; from whoever sends the operator's token, nothing is hidden."""
-    services: Services = scope["app"].state.services
-    mask = services.orders.mask
-    if mask:
-        with contextlib.suppress(Refused):
-            if services.guard.is_operator(HTTPConnection(scope)):
-                return NameMask()
-    return mask
 
 
 def _build_routes(app: FastAPI) -> None:

@@ -19,6 +19,7 @@ from ..security.faults import documented
 from ..security.masking import DIGEST_HEADER, NDJSON
 from ..services import Services, ServicesDep
 from .downloads import Download, download, lines_of, reading
+from .masked_route import MaskedRoute
 from .usage import SeatUsage, usage_of
 
 MAX_ATTEMPT: Final = 2**31 - 1
@@ -75,7 +76,7 @@ STREAMED: Final = {
     200: {"description": "One event envelope a line", "content": {NDJSON: {"schema": {"type": "string"}}}},
 }
 
-router = APIRouter(prefix="/api/episodes", tags=["history"])
+router = APIRouter(prefix="/api/episodes", tags=["history"], route_class=MaskedRoute)
 
 
 @router.get("", responses=documented(faults.INVALID, faults.NO_JOURNAL))

@@ -16,9 +16,10 @@ from spectator.policies.base import Preset
 from spectator.profile import Profile
 
 from ..services import ServicesDep
+from .masked_route import MaskedRoute
 from .starting import PaceName
 
-router = APIRouter(prefix="/custom", tags=["control"])
+router = APIRouter(prefix="/custom", tags=["control"], route_class=MaskedRoute)
 
 
 class CatalogPreset(BaseModel):

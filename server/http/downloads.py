@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import Final
+from typing import Final, Protocol
 
 from starlette.requests import Request
 from starlette.responses import StreamingResponse
 from starlette.types import Message, Receive, Scope, Send
-
-from spectator.episodes.record.reader import EpisodeReader
 
 from ..security.budget import Held
 from ..security.masking import NDJSON
@@ -30,6 +28,14 @@ PIECE_CHARACTERS: Final = 128 * 1024
 
 PIECE_S: Final = 30.0
 """How long a client may take for one piece before it loses its place."""
+
+
+class TextReader(Protocol):
+    """Reads events undecoded."""
+
+    async def texts(self, episode_id: str, *, after_seq: int = 0, limit: int | None = None) -> Sequence[str]:
+        """Events of an episode with ``seq > after_seq``, in order."""
+        ...
 
 
 class Download(StreamingResponse):
@@ -105,7 +111,7 @@ async def download(
 
 
 async def lines_of(
-    records: EpisodeReader, episode_id: str, after_seq: int, turns: ReadTurns
+    records: TextReader, episode_id: str, after_seq: int, turns: ReadTurns
 ) -> AsyncIterator[bytes]:
     """The events after ``after_seq`` as lines, undecoded.
 

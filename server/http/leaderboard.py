@@ -22,6 +22,7 @@ from ..security import faults
 from ..security.budget import Held
 from ..security.faults import documented
 from ..services import Services, ServicesDep, services_of
+from .masked_route import MaskedRoute
 from .pages import Page, Templates, static_path
 
 NAME_LENGTH: Final = 64
@@ -95,7 +96,7 @@ class Leaderboard(BaseModel):
 
 NameQuery = Annotated[str | None, Query(max_length=NAME_LENGTH)]
 
-router = APIRouter(tags=["history"])
+router = APIRouter(tags=["history"], route_class=MaskedRoute)
 
 
 @router.get("/api/leaderboard", responses=documented(faults.INVALID, faults.TOO_MANY, faults.CROWDED))

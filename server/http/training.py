@@ -22,6 +22,7 @@ from ..security.masking import NDJSON
 from ..services import ServicesDep
 from .archive import summary_of
 from .downloads import Download, download, reading
+from .masked_route import MaskedRoute
 
 PRIVATE: Final = "no-store, private"
 
@@ -33,7 +34,7 @@ class EpisodeTruth(BaseModel):
     truth: dict[str, Any] = Field(description="In the world's own terms")
 
 
-router = APIRouter(prefix="/api/episodes", tags=["history"])
+router = APIRouter(prefix="/api/episodes", tags=["history"], route_class=MaskedRoute)
 
 
 @router.get(

@@ -43,17 +43,13 @@ class OperatorOrders:
             self.kept = OrdersKept()
         except (OSError, ValidationError) as error:
             raise ConfigurationError(f"{self._path} cannot be read; mend or remove it: {error}") from error
-        self._mask = NameMask(self.kept.hidden)
+        self.mask = NameMask(self.kept.hidden)
+        """Masks the names that are hidden now; another object after every change."""
 
     @property
     def paused(self) -> bool:
         """Whether starts are paused."""
         return self.kept.paused_since is not None
-
-    @property
-    def mask(self) -> NameMask:
-        """Masks the names that are hidden now; another object after every change."""
-        return self._mask
 
     def give(self, **changes: object) -> None:
         """Keep other orders; they hold once they are on the disk.
@@ -71,4 +67,4 @@ class OperatorOrders:
             written.replace(self._path)
         except OSError as error:
             raise JournalUnavailable(f"{self._path} cannot be written: {error}") from error
-        self.kept, self._mask = kept, NameMask(kept.hidden)
+        self.kept, self.mask = kept, NameMask(kept.hidden)

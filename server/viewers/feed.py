@@ -206,8 +206,9 @@ class EpisodeFeed:
         viewer = self._viewer
         if again is not None:
             viewer.position = await self._resume(relay, again, viewer.position)
-        fresh = [self._masked(one) for one in frames if one.seq is None or one.seq > viewer.position]
-        await self._send(fresh)
+        fresh = [frame for frame in frames if frame.seq is None or frame.seq > viewer.position]
+        mask = self._sources.names.mask
+        await self._send([wire.masked(frame, mask) for frame in fresh] if mask.names else fresh)
         viewer.position = max([viewer.position, *(frame.seq for frame in fresh if frame.seq)])
 
     async def _resume(self, relay: Relay, asked: Position, position: int) -> int:
@@ -225,7 +226,8 @@ class EpisodeFeed:
         if asked is not None and _provable(asked, epoch, head):
             await self._send_missing(summary.episode_id, asked.seq, head)
         else:
-            await self._send([self._masked(await self._sources.finals.of(summary))])
+            whole = await self._sources.finals.of(summary)
+            await self._send([wire.masked(whole, self._sources.names.mask)])
 
     async def _send_missing(self, episode_id: str, after_seq: int, head: int) -> None:
         while after_seq < head:
@@ -234,11 +236,10 @@ class EpisodeFeed:
             )
             if not recorded:
                 return
-            await self._send([self._masked(wire.event_frame(one)) for one in recorded])
+            frames = [wire.event_frame(one) for one in recorded]
+            mask = self._sources.names.mask
+            await self._send([wire.masked(one, mask) for one in frames] if mask.names else frames)
             after_seq = recorded[-1].event.seq
-
-    def _masked(self, frame: Frame) -> Frame:
-        return wire.masked(frame, self._sources.names.mask)
 
 
 def _provable(asked: Position | None, epoch: str, head: int) -> bool:

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
 from spectator.episodes.record.reader import EpisodeReader
-from spectator.episodes.record.view import State, replay_state
-from spectator.errors import EpisodeDamaged
-from spectator.events import decode
 from spectator.journal.base import EpisodeSummary
 
 from . import wire
@@ -19,9 +15,6 @@ from .wire import Frame
 
 KEPT: Final = 32
 """Snapshots that are kept."""
-
-BATCH: Final = 64
-"""Events that are read and folded at once, on a thread."""
 
 FOLDED_AT_ONCE: Final = 2
 """Episodes that are folded at once; whoever asks for the same one shares the work."""
@@ -60,26 +53,6 @@ class FinalStates:
             self._kept.popitem(last=False)
 
     async def _fold(self, summary: EpisodeSummary) -> Frame:
-        state: State = {}
-        seq = 0
         async with self._turns:
-            while texts := await self._records.texts(
-                summary.episode_id, after_seq=seq, limit=min(BATCH, summary.head_seq - seq)
-            ):
-                state, seq = await asyncio.to_thread(_after, texts, state, summary.episode_id)
-                if seq >= summary.head_seq:
-                    break
+            state = await self._records.state(summary)
             return await asyncio.to_thread(wire.snapshot, summary.epoch, summary.head_seq, state)
-
-
-def _after(texts: Sequence[str], state: State, episode_id: str) -> tuple[State, int]:
-    """The state after the events in ``texts``, and the number of the last of them.
-
-    Raises:
-        EpisodeDamaged: One cannot be read.
-    """
-    try:
-        events = [decode(text) for text in texts]
-    except ValueError as error:
-        raise EpisodeDamaged(f"an event of {episode_id} cannot be read: {error}") from error
-    return replay_state(events, state), events[-1].event.seq

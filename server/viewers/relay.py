@@ -69,7 +69,7 @@ class Relay:
         live, mask = self.live, self._names.mask
         if self._snapshot is None or self._snapshot.seq != live.head_seq or mask is not self._snapshot_mask:
             whole = wire.snapshot(live.epoch, live.head_seq, live.state)
-            self._snapshot, self._snapshot_mask = wire.masked(whole, mask), mask
+            self._snapshot, self._snapshot_mask = wire.masked(whole, mask) if mask.names else whole, mask
         return self._snapshot
 
     async def run(self) -> None:
@@ -102,13 +102,16 @@ class Relay:
     async def send_lossy(self, frame: Frame) -> None:
         """Send a frame that is no event: it may be lost, and nobody is closed for not taking it."""
         async with self._turn:
-            for batch in wire.batches([wire.masked(frame, self._names.mask)]):
+            mask = self._names.mask
+            for batch in wire.batches([wire.masked(frame, mask) if mask.names else frame]):
                 await self._broadcast(batch, Viewer.send_lossy)
 
     async def _send(self, frames: Sequence[Frame]) -> None:
         async with self._turn:
             mask = self._names.mask
-            for batch in wire.batches([wire.masked(frame, mask) for frame in frames] if mask else frames):
+            for batch in wire.batches(
+                [wire.masked(frame, mask) for frame in frames] if mask.names else frames
+            ):
                 await self._broadcast(batch, Viewer.send)
 
     async def _broadcast(self, batch: Batch, otherwise: Callable[[Viewer, Batch], None]) -> None:

@@ -64,7 +64,7 @@ class ThoughtFrames:
             return None
         self._part = 0 if is_new else self._part + 1
         anew = is_new or forming.revision != self._revision or self._part % WHOLE_EVERY == 0
-        anew = anew or bool(self._names.mask)
+        anew = anew or bool(self._names.mask.names)
         grown = None if anew else forming.since(self._heard)
         self._last, self._revision, self._heard = forming, forming.revision, forming.heard
         self._over = forming.over
@@ -79,7 +79,7 @@ class ThoughtFrames:
 
     def _frame(self, forming: PartialDecision, grown: tuple[str, str] | None) -> Frame:
         thought, answer = forming.newest(self._heard) if grown is None else grown
-        if mask := self._names.mask:
+        if (mask := self._names.mask).names:
             thought, answer = (
                 mask.forming(text, cut=len(text) == KEPT, over=forming.over) for text in (thought, answer)
             )

@@ -209,7 +209,7 @@ class Journal(EpisodeLog, Protocol):
     async def keep_checkpoint(self, checkpoint: Checkpoint) -> None:
         """Keep where an episode stands after a recorded event, beside the record and no part of it.
 
-        The newest two of an episode are kept, until it has ended.
+        The newest two of an episode are kept, and the newest once it has ended.
 
         Raises:
             JournalError: It could not be kept; nothing of the record is lost.

@@ -285,12 +285,12 @@ def test_a_checkpoint_that_cannot_be_kept_costs_the_episode_nothing(
     assert "has no checkpoints" in caplog.text
 
 
-def test_an_ended_episode_needs_none_and_its_checkpoints_are_forgotten(tmp_path: Path) -> None:
+def test_of_an_ended_episode_the_newest_alone_is_kept(tmp_path: Path) -> None:
     async def scenario() -> None:
         await played(tmp_path, **COUNT)
         assert len(kept(tmp_path / "whole")) == 2
         left = died_after(tmp_path, kept(tmp_path / "whole")[0])
-        for folder, there in ((left, 2), (tmp_path / "whole", 0)):
+        for folder, there in ((left, 2), (tmp_path / "whole", 1)):
             journal = await SqlJournal.open(url_of(folder))
             await journal.tidy()
             await journal.aclose()

@@ -1,4 +1,4 @@
-"""Checkpoints beside the record: the newest two that fit are there, for episodes that have no end."""
+"""Checkpoints beside the record: the newest two that fit are there, and one once the episode has ended."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def test_one_that_does_not_fit_its_event_is_left_out_with_a_warning(
     assert "is damaged: ignored" in caplog.text
 
 
-def test_they_go_with_the_end_and_with_the_episode(tmp_path: Path) -> None:
+def test_the_newest_stays_after_the_end_and_goes_with_the_episode(tmp_path: Path) -> None:
     async def scenario() -> None:
         journal = await opened(tmp_path)
         await journal.append([started("ep-2"), said("ep-2", 2)])
@@ -106,8 +106,12 @@ def test_they_go_with_the_end_and_with_the_episode(tmp_path: Path) -> None:
         assert len(await journal.checkpoints("ep-1")) == 1
         await journal.remove("ep-1")
         assert await journal.checkpoints("ep-1") == []
+        await journal.keep_checkpoint(Checkpoint("ep-2", 1, b"before"))
+        await journal.keep_checkpoint(Checkpoint("ep-2", 2, b"there"))
         await journal.append([ended("ep-2", 3)])
         await journal.tidy()
+        assert await journal.checkpoints("ep-2") == [Checkpoint("ep-2", 2, b"there")]
+        await journal.remove("ep-2")
         await journal.aclose()
 
     run(scenario())

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
+from copy import copy
 from dataclasses import replace
 from hashlib import sha256
 
@@ -77,6 +78,12 @@ class DerivedView:
             return cls(None, _other_epoch(started.epoch, ""))
         known = world.version == data["environment_version"]
         return cls(world, started.epoch if known else _other_epoch(started.epoch, world.version))
+
+    def further_on(self, state: State, seq: int, recorded_seq: int) -> DerivedView:
+        """The same view where it stands further on; see the arguments of the class."""
+        view = copy(self)
+        view.state, view.seq, view.recorded_seq = state, seq, recorded_seq
+        return view
 
     def take(self, recorded: Iterable[RecordedEvent]) -> list[RecordedEvent]:
         """The view's events that the next recorded ones come to."""

@@ -10,11 +10,15 @@ from typing import Final, Protocol
 
 from spectator.catalog import LoadWorld, load_world
 from spectator.episodes.record.derived import DerivedView, is_derived
+from spectator.episodes.record.derived_pages import DerivedPages, recorded_batches
+from spectator.episodes.record.kept_view import WORTH_KEEPING, KeptView, keep_view, newest_view
+from spectator.episodes.record.view import State, replay_state
+from spectator.errors import EpisodeDamaged
 from spectator.events import RecordedEvent, decode
 from spectator.journal.base import EpisodeSummary, Journal
 
-READ_EVENTS: Final = 200
-"""Recorded events that are derived at once, on a thread."""
+FOLDED_EVENTS: Final = 64
+"""Events that are read and folded at once, on a thread."""
 
 KEPT_CHARACTERS: Final = 32 * 1024 * 1024
 """Characters of derived events that a reader keeps, so that pages of one record are not derived again."""
@@ -40,11 +44,16 @@ class EpisodeReader(Protocol):
         """Summary of one episode."""
         ...
 
+    async def state(self, summary: EpisodeSummary) -> State:
+        """What viewers see after the last event that ``summary`` knows of."""
+        ...
+
 
 class ViewReader:
     """Reads episodes in the numbers, with the patches and with the commentary that viewers see.
 
-    Live records are read as they are. A derived one is derived from its beginning; the newest are kept.
+    Live records are read as they are. A derived one is derived from its beginning, or from where its view was
+    kept; the newest are kept in memory, of a long one only its end (:class:`.derived_pages.DerivedPages`).
 
     Args:
         journal: Where they are recorded.
@@ -58,7 +67,7 @@ class ViewReader:
         self._journal = journal
         self._load = load or load_world
         self._limit = kept
-        self._derived: OrderedDict[str, _Derived] = OrderedDict()
+        self._derived: OrderedDict[str, DerivedPages] = OrderedDict()
         self._plain: OrderedDict[str, None] = OrderedDict()
 
     async def read(
@@ -72,14 +81,14 @@ class ViewReader:
         derived = await self._open(episode_id)
         if derived is None:
             return await self._journal.read(episode_id, after_seq=after_seq, limit=limit)
-        return [decode(text) for text in derived.after(after_seq, limit)]
+        return [decode(text) for text in await derived.after(after_seq, limit)]
 
     async def texts(self, episode_id: str, *, after_seq: int = 0, limit: int | None = None) -> list[str]:
         """The same, not decoded; raises as :meth:`read` does."""
         derived = await self._open(episode_id)
         if derived is None:
             return await self._journal.texts(episode_id, after_seq=after_seq, limit=limit)
-        return derived.after(after_seq, limit)
+        return await derived.after(after_seq, limit)
 
     async def stream(self, episode_id: str, *, after_seq: int = 0) -> AsyncIterator[RecordedEvent]:
         """The same, a batch at a time; nothing is kept."""
@@ -88,8 +97,8 @@ class ViewReader:
             async for recorded in self._journal.stream(episode_id, after_seq=after_seq):
                 yield recorded
             return
-        async for batch in _batches(self._journal, episode_id, view):
-            for recorded in batch:
+        async for batch in recorded_batches(self._journal, episode_id, view.recorded_seq):
+            for recorded in await asyncio.to_thread(view.take, batch):
                 if recorded.event.seq > after_seq:
                     yield recorded
 
@@ -104,23 +113,59 @@ class ViewReader:
             self._derived.pop(episode_id, None)
             return None
         derived = await self._open(episode_id)
-        return (
-            summary
-            if derived is None
-            else replace(summary, epoch=derived.view.epoch, head_seq=derived.view.seq)
-        )
+        if derived is None:
+            return summary
+        view = derived.view
+        if summary.ended_at is not None and derived.derived > WORTH_KEEPING:
+            derived.derived = 0
+            kept = KeptView(view.epoch, view.seq, view.recorded_seq, view.state)
+            await keep_view(self._journal, episode_id, kept)
+        return replace(summary, epoch=view.epoch, head_seq=view.seq)
 
-    async def _open(self, episode_id: str) -> _Derived | None:
+    async def state(self, summary: EpisodeSummary) -> State:
+        """What viewers see after the last event that ``summary`` knows of.
+
+        It is folded from the newest view that is kept beside the record; of an ended episode, what took long
+        is kept itself.
+
+        Raises:
+            JournalError: The record cannot be read.
+        """
+        episode_id, head = summary.episode_id, summary.head_seq
+        derived = await self._open(episode_id)
+        if derived is not None and derived.view.seq == head:
+            return derived.view.state
+        kept = None
+        if derived is None:
+            kept = await newest_view(self._journal, episode_id, summary.epoch, derived=False, until=head)
+        state, seq = ({}, 0) if kept is None else (kept.state, kept.seq)
+        folded = 0
+        while seq < head and (
+            texts := await self.texts(episode_id, after_seq=seq, limit=min(FOLDED_EVENTS, head - seq))
+        ):
+            folded += sum(map(len, texts))
+            state, seq = await asyncio.to_thread(_folded, texts, state, episode_id)
+        if derived is None and summary.ended_at is not None and folded > WORTH_KEEPING and seq == head:
+            await keep_view(self._journal, episode_id, KeptView(summary.epoch, seq, seq, state))
+        return state
+
+    async def _open(self, episode_id: str) -> DerivedPages | None:
         """The derived view up to what is recorded; ``None`` where the view was recorded itself."""
         derived = self._derived.get(episode_id)
         if derived is None:
             view = await self._view(episode_id)
             if view is None:
                 return None
-            derived = self._derived.setdefault(episode_id, _Derived(self._journal, episode_id, view))
+            made = DerivedPages(self._journal, episode_id, view, await self._stood(episode_id, view))
+            derived = self._derived.setdefault(episode_id, made)
         await derived.catch_up()
         self._keep(episode_id, derived)
         return derived
+
+    async def _stood(self, episode_id: str, begun: DerivedView) -> DerivedView | None:
+        """The view further on, where that was kept."""
+        kept = await newest_view(self._journal, episode_id, begun.epoch, derived=True)
+        return None if kept is None else begun.further_on(kept.state, kept.seq, kept.recorded_seq)
 
     async def _view(self, episode_id: str) -> DerivedView | None:
         """The view of a derived record, nothing taken yet."""
@@ -135,7 +180,7 @@ class ViewReader:
                 self._plain.popitem(last=False)
         return None
 
-    def _keep(self, episode_id: str, derived: _Derived) -> None:
+    def _keep(self, episode_id: str, derived: DerivedPages) -> None:
         """Keep what was used last, as much as may be."""
         self._derived[episode_id] = derived
         self._derived.move_to_end(episode_id)
@@ -144,33 +189,14 @@ class ViewReader:
             size -= self._derived.popitem(last=False)[1].size
 
 
-class _Derived:
-    """The view of one record, as far as it was derived."""
+def _folded(texts: Sequence[str], state: State, episode_id: str) -> tuple[State, int]:
+    """The state after the events in ``texts``, and the number of the last of them.
 
-    def __init__(self, journal: Journal, episode_id: str, view: DerivedView) -> None:
-        self.view = view
-        self.texts: list[str] = []
-        self.size = 0
-        self._journal = journal
-        self._episode_id = episode_id
-        self._order = asyncio.Lock()
-
-    def after(self, seq: int, limit: int | None) -> list[str]:
-        """The events after ``seq``, as far as they were derived."""
-        first = max(0, seq)
-        return self.texts[first : None if limit is None else first + limit]
-
-    async def catch_up(self) -> None:
-        """Derive what was recorded meanwhile."""
-        async with self._order:
-            async for batch in _batches(self._journal, self._episode_id, self.view):
-                self.texts += [recorded.text for recorded in batch]
-                self.size += sum(len(recorded.text) for recorded in batch)
-
-
-async def _batches(
-    journal: Journal, episode_id: str, view: DerivedView
-) -> AsyncIterator[Sequence[RecordedEvent]]:
-    """The view's events from where ``view`` stands, a batch at a time."""
-    while recorded := await journal.read(episode_id, after_seq=view.recorded_seq, limit=READ_EVENTS):
-        yield await asyncio.to_thread(view.take, recorded)
+    Raises:
+        EpisodeDamaged: One cannot be read.
+    """
+    try:
+        events = [decode(text) for text in texts]
+    except ValueError as error:
+        raise EpisodeDamaged(f"an event of {episode_id} cannot be read: {error}") from error
+    return replay_state(events, state), events[-1].event.seq

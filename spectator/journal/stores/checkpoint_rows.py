@@ -6,7 +6,7 @@ import logging
 from hashlib import sha256
 from typing import Final
 
-from sqlalchemy import Connection, delete, insert, select
+from sqlalchemy import Connection, delete, func, insert, select
 
 from spectator.journal.base import Checkpoint
 from spectator.journal.stores.schema import checkpoints, episodes, events
@@ -54,10 +54,13 @@ def kept(connection: Connection, episode_id: str) -> list[Checkpoint]:
     return fitting
 
 
-def forget_ended(connection: Connection) -> None:
-    """Forget the checkpoints of all but the episodes that have no end: nobody plays on from them."""
+def forget_older_of_ended(connection: Connection) -> None:
+    """Of episodes that have ended keep the newest checkpoint alone: nobody plays on, and its view is read."""
     unended = select(episodes.c.episode_id).where(episodes.c.ended_at.is_(None))
-    connection.execute(delete(checkpoints).where(checkpoints.c.episode_id.not_in(unended)))
+    others = checkpoints.alias()
+    newest = select(func.max(others.c.seq)).where(others.c.episode_id == checkpoints.c.episode_id)
+    older = checkpoints.c.seq < newest.scalar_subquery()
+    connection.execute(delete(checkpoints).where(checkpoints.c.episode_id.not_in(unended), older))
 
 
 def _digest_of(connection: Connection, episode_id: str, seq: int) -> bytes | None:

@@ -252,7 +252,7 @@ class SqlJournal:
             JournalError: It could not be done.
         """
         writer = self._writing()
-        await writer.run(checkpoint_rows.forget_ended)
+        await writer.run(checkpoint_rows.forget_older_of_ended)
         for episode_id in await self._query(retention.unfinished):
             await self.remove(episode_id)
         while await writer.run(retention.give_back):

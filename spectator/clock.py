@@ -21,7 +21,7 @@ class Clock(Protocol):
         """Seconds that never run backwards."""
         ...
 
-    async def sleep(self, seconds: float) -> None:
+    async def sleep(self, seconds: float, /) -> None:
         """Wait at least ``seconds``; zero still yields to other tasks."""
         ...
 
@@ -31,10 +31,7 @@ class SystemClock:
 
     now = staticmethod(partial(datetime.now, UTC))
     monotonic = staticmethod(time.monotonic)
-
-    async def sleep(self, seconds: float) -> None:
-        """Wait at least ``seconds``; zero still yields to other tasks."""
-        await asyncio.sleep(seconds)
+    sleep = staticmethod(asyncio.sleep)
 
 
 def timestamp(moment: datetime) -> str:

@@ -113,8 +113,9 @@ _current: list[Trip] = []
 
 
 def _hook(frame: FrameType, event: str, _: Any) -> None:
-    if event == "call" and _current and frame.f_code.co_filename.startswith(OURS):
-        _current[0].enter(frame)
+    if event == "call" and frame.f_code.co_filename.startswith(OURS):
+        for trip in tuple(_current):  # another thread may end it here
+            trip.enter(frame)
 
 
 @contextmanager

@@ -32,6 +32,8 @@ class Readiness:
         self._recovery = recovery
         self._count_spending = count_spending
         self._clock = clock
+        self.ready = False
+        """Whether all is done."""
         self._counted = False
         self._leaving = asyncio.Event()
         self._over = asyncio.Event()
@@ -45,11 +47,6 @@ class Readiness:
     def over(self) -> asyncio.Event:
         """Set when :meth:`run` has returned."""
         return self._over
-
-    @property
-    def ready(self) -> bool:
-        """Whether all is done."""
-        return self._counted and self._recovery.over
 
     def need(self) -> None:
         """Go on if all is done.
@@ -71,6 +68,7 @@ class Readiness:
             while not self._counted and not self._leaving.is_set():
                 await self._count()
             await self._recovery.run()
+            self.ready = self._counted and self._recovery.over
         finally:
             self._over.set()
 

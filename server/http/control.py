@@ -12,7 +12,7 @@ from starlette.requests import HTTPConnection, Request
 
 from spectator.clock import timestamp
 from spectator.episodes.host.handle import EpisodeHandle
-from spectator.episodes.replay.fork import ForkRequest, check_fork
+from spectator.episodes.replay.fork import ForkRequest, plan_fork
 from spectator.episodes.run.pacing import Pace
 from spectator.episodes.run.plan import EpisodePlan
 from spectator.errors import (
@@ -156,7 +156,7 @@ async def fork_episode(request: Request, response: Response, services: ServicesD
     with services.budget.spend(Costly.STARTS, request):
         wanted, wait = wanted_fork(await read_object(request))
         await _need_shown(wanted, services)
-        plan = await check_fork(services.journal, wanted, load=services.cast.load)
+        plan = await plan_fork(services.journal, wanted, services.cast.load)
         _may_play(plan, request, services)
         fork = services.supervisor.fork
         return await _started(lambda: fork(wanted, plan), wait, request, response, services)

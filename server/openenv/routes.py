@@ -192,11 +192,11 @@ class WorldRoutes:
 
     async def serve_socket(self, websocket: WebSocket) -> None:
         """A private environment for as long as the socket is open."""
-        await sockets.serve_openenv(websocket, self._sessions, self._worlds, self._name)
+        await sockets.serve(websocket, self._sessions, self._worlds, self._name, sockets.answer_frame)
 
     async def serve_mcp(self, websocket: WebSocket) -> None:
         """The same over JSON-RPC."""
-        await sockets.serve_mcp(websocket, self._sessions, self._worlds, self._name)
+        await sockets.serve(websocket, self._sessions, self._worlds, self._name, sockets.answer_call)
 
     async def _mcp_handler(self) -> McpHandler:
         return McpHandler(self._sessions, await self._worlds.get(self._name))

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
@@ -71,11 +71,11 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class _Played:
-    """An answer, and what its record would tell, where somebody wants to know."""
+    """An answer, and what its record would tell, where somebody wants to know; after a reset its plan too."""
 
     answer: Answer
-    plan: EpisodePlan | None = None
     told: Told = NOTHING_TOLD
+    plan: EpisodePlan | None = None
 
 
 class Session:
@@ -255,21 +255,15 @@ class Session:
         try:
             with typed_as(self._failed):
                 async with self._places.take():
-                    with self._charged():
+                    began = self._clock.monotonic()
+                    try:
                         return await self._thread.call_within(limit_s, function, *arguments, **named)
+                    finally:
+                        if self.account is not None:
+                            self.account.charge(self._clock.monotonic() - began)
         finally:
             self._calls -= 1
             self._used_at = self._clock.monotonic()
-
-    @contextmanager
-    def _charged(self) -> Iterator[None]:
-        """Count the time of the ``with`` as computed."""
-        began = self._clock.monotonic()
-        try:
-            yield
-        finally:
-            if self.account is not None:
-                self.account.charge(self._clock.monotonic() - began)
 
     def _failed(self, error: Exception) -> EnvironmentFault:
         name = self.wire.world.name
@@ -292,7 +286,7 @@ def _reset(agent: SingleAgent, request: ResetRequest, place: Mapping[str, Any] |
     )
     if place is not None:
         observation = replace(observation, metadata={**observation.metadata, "published": dict(place)})
-    return _played(agent, observation)
+    return replace(_played(agent, observation), plan=agent.plan)
 
 
 def _step(agent: SingleAgent, wire: WireWorld, sent: dict[str, Any]) -> _Played:
@@ -308,7 +302,7 @@ def _played(agent: SingleAgent, observation: Observation) -> _Played:
     except EnvironmentFault:
         agent.abandon()
         raise
-    return _Played(answer, agent.plan, agent.take_told())
+    return _Played(answer, agent.take_told())
 
 
 def _state(agent: SingleAgent) -> str:

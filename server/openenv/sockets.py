@@ -46,16 +46,6 @@ class Ended(Exception):
         super().__init__(code)
 
 
-async def serve_openenv(websocket: WebSocket, sessions: Sessions, worlds: WireWorlds, name: str) -> None:
-    """Serve OpenEnv until the client leaves or falls silent, or the environment hangs."""
-    await _serve(websocket, sessions, worlds, name, answer_frame)
-
-
-async def serve_mcp(websocket: WebSocket, sessions: Sessions, worlds: WireWorlds, name: str) -> None:
-    """Serve JSON-RPC likewise."""
-    await _serve(websocket, sessions, worlds, name, answer_call)
-
-
 async def answer_frame(text: str | None, session: Session) -> str:
     """Carry out an OpenEnv message.
 
@@ -63,7 +53,18 @@ async def answer_frame(text: str | None, session: Session) -> str:
         Ended: The client asked for the end.
     """
     try:
-        return await _carry_out(await session.read(text, wire.read_message), session)
+        match await session.read(text, wire.read_message):
+            case wire.ResetMessage(data=request):
+                return _frame("observation", (await session.reset(request)).text)
+            case wire.StepMessage(data=action):
+                return _frame("observation", (await session.step(action)).text)
+            case wire.StateMessage():
+                return _frame("state", await session.state())
+            case wire.McpMessage(data=call):
+                answer = await rpc.answer(call, session.wire, lambda: nullcontext(session))
+                return _frame("mcp", answer or rpc.result_text(None, "{}"))
+            case wire.CloseMessage():
+                raise Ended(NORMAL)
     except WireError as error:
         await asyncio.sleep(0)  # a flood of garbage must let others have their turn
         return error.frame()
@@ -73,21 +74,6 @@ async def answer_frame(text: str | None, session: Session) -> str:
         return WireError(Code.CAPACITY_REACHED, error.detail).frame()
     except EpisodeError as error:
         return WireError(Code.EXECUTION_ERROR, str(error)).frame()
-
-
-async def _carry_out(frame: wire.AnyMessage, session: Session) -> str:
-    match frame:
-        case wire.ResetMessage():
-            return _frame("observation", (await session.reset(frame.data)).text)
-        case wire.StepMessage():
-            return _frame("observation", (await session.step(frame.data)).text)
-        case wire.StateMessage():
-            return _frame("state", await session.state())
-        case wire.McpMessage():
-            answer = await rpc.answer(frame.data, session.wire, lambda: nullcontext(session))
-            return _frame("mcp", answer or rpc.result_text(None, "{}"))
-        case wire.CloseMessage():
-            raise Ended(NORMAL)
 
 
 async def answer_call(text: str | None, session: Session) -> str | None:
@@ -104,9 +90,18 @@ def _frame(kind: str, data: str) -> str:
     return f'{{"type":"{kind}","data":{data}}}'
 
 
-async def _serve(
+async def serve(
     websocket: WebSocket, sessions: Sessions, worlds: WireWorlds, name: str, answering: Answering
 ) -> None:
+    """Serve a client until it leaves or falls silent, or the environment hangs.
+
+    Args:
+        websocket: The client's, not accepted yet.
+        sessions: Where its environment is opened.
+        worlds: Where its world is found.
+        name: The world's name.
+        answering: :func:`answer_frame` for OpenEnv, :func:`answer_call` for JSON-RPC.
+    """
     await websocket.accept()
     try:
         session = await _open(websocket, sessions, worlds, name)

@@ -141,16 +141,8 @@ class Budget:
     @contextmanager
     def spend_of(self, what: Costly, address: str) -> Iterator[None]:
         """The same for an address that is not the operator's."""
-        self._take(what, address)
-        try:
-            yield
-        except BaseException:
-            self.rates[what].by_address.give_back(address)
-            self.rates[what].by_all.give_back("")
-            raise
-
-    def _take(self, what: Costly, address: str) -> None:
-        if what is not Costly.RESETS and self._orders is not None and self._orders.paused:
+        paused = self._orders is not None and self._orders.kept.paused_since is not None
+        if paused and what is not Costly.RESETS:
             raise self.refuse(
                 "starts_paused",
                 Refused(
@@ -161,13 +153,19 @@ class Budget:
             )
         if self.recorded.limit and (wait_s := self.recorded.wait_s(address)) > 0:
             size = "characters recorded by episodes of this address"
-            raise self._too_often("recorded_mb_per_hour", wait_s, size)
+            raise self.too_often("recorded_mb_per_hour", wait_s, size)
         rate = self.rates[what]
         if (wait_s := rate.by_address.take(address)) > 0:
-            raise self._too_often(f"{what}_per_minute", wait_s, f"{WORDS[what]} from this address")
+            raise self.too_often(f"{what}_per_minute", wait_s, f"{WORDS[what]} from this address")
         if (wait_s := rate.by_all.take("")) > 0:
             rate.by_address.give_back(address)
-            raise self._too_often(f"{what}_per_hour", wait_s, WORDS[what])
+            raise self.too_often(f"{what}_per_hour", wait_s, WORDS[what])
+        try:
+            yield
+        except BaseException:
+            rate.by_address.give_back(address)
+            rate.by_all.give_back("")
+            raise
 
     @asynccontextmanager
     async def hold(self, what: Held, connection: HTTPConnection) -> AsyncIterator[None]:
@@ -221,16 +219,6 @@ class Budget:
         """The address that started an episode; ``None`` where that is not known any more."""
         return self.starters.get(episode_id)
 
-    def need_compute(self, address: str) -> None:
-        """Let an environment of ``address`` compute.
-
-        Raises:
-            Refused: Its environments have computed for too long lately.
-        """
-        if (wait_s := self.compute.wait_s(address)) > 0:
-            what = "seconds of computing by the environments of this address"
-            raise self._too_often("openenv_compute_s_per_minute", wait_s, what)
-
     def need_money(self) -> None:
         """Let an episode with a model begin.
 
@@ -255,7 +243,8 @@ class Budget:
         self.refused[limit] += 1
         return refused
 
-    def _too_often(self, limit: str, wait_s: float, what: str) -> Refused:
+    def too_often(self, limit: str, wait_s: float, what: str) -> Refused:
+        """The refusal of whoever did ``what`` too often; counted under the name of its limit."""
         return self.refuse(limit, too_many(wait_s, what, _setting(limit)))
 
 
@@ -285,9 +274,14 @@ class ClientAccount:
         return nullcontext() if self.address is None else self.budget.spend_of(what, self.address)
 
     def need_compute(self) -> None:
-        """See :meth:`Budget.need_compute`."""
-        if self.address is not None:
-            self.budget.need_compute(self.address)
+        """Let one of its environments compute.
+
+        Raises:
+            Refused: They have computed for too long lately.
+        """
+        if self.address is not None and (wait_s := self.budget.compute.wait_s(self.address)) > 0:
+            what = "seconds of computing by the environments of this address"
+            raise self.budget.too_often("openenv_compute_s_per_minute", wait_s, what)
 
     def charge(self, seconds: float) -> None:
         """Count ``seconds`` of computing."""

@@ -113,7 +113,12 @@ class Audience:
     def watch(self, viewer: Viewer, live: EpisodeView) -> Relay:
         """Send ``viewer`` every event of ``live`` that is published from here on."""
         viewer.over = False
-        relay = self._relays.get(live.episode_id) or self._open(live)
+        relay = self._relays.get(live.episode_id)
+        if relay is None:
+            subscription = live.subscribe(Overflow.CLOSE, capacity=RELAY_CAPACITY)
+            relay = Relay(live, subscription, self._clock, self._broadcaster, self._observe, self._names)
+            self._relays[live.episode_id] = relay
+            self._tasks.create_task(relay.run(), name=f"relay {live.episode_id}")
         relay.viewers.add(viewer)
         relay.count_changed.set()
         return relay
@@ -138,10 +143,3 @@ class Audience:
         until = self._clock.monotonic() + within_s
         while self._viewers and self._clock.monotonic() < until:
             await self._clock.sleep(LEAVING_POLL_S)
-
-    def _open(self, live: EpisodeView) -> Relay:
-        subscription = live.subscribe(Overflow.CLOSE, capacity=RELAY_CAPACITY)
-        relay = Relay(live, subscription, self._clock, self._broadcaster, self._observe, self._names)
-        self._relays[live.episode_id] = relay
-        self._tasks.create_task(relay.run(), name=f"relay {live.episode_id}")
-        return relay

@@ -6,7 +6,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable, Sequence
 
-from spectator.bus.base import Bus, Overflow, Subscription
+from spectator.bus.base import Bus
 from spectator.events import RecordedEvent
 
 
@@ -27,6 +27,7 @@ class EpisodeSignals:
         self.ended: Counter[str] = Counter()
         self.published: Counter[str] = Counter()
         self._bus = bus
+        self.subscribe, self.listeners = bus.subscribe, bus.listeners
         self._note_event = note
         self._start = asyncio.Event()
         self._on_end: list[Callable[[str], None]] = []
@@ -62,14 +63,6 @@ class EpisodeSignals:
                 self.ended[recorded.event.data["reason"]] += 1
                 for call in self._on_end:
                     call(recorded.episode_id)
-
-    def subscribe(self, episode_id: str, overflow: Overflow, *, capacity: int = 256) -> Subscription:
-        """Listen to one episode; see :class:`Bus`."""
-        return self._bus.subscribe(episode_id, overflow, capacity=capacity)
-
-    def listeners(self, episode_id: str) -> int:
-        """How many listen to an episode now."""
-        return self._bus.listeners(episode_id)
 
     def finish(self, episode_id: str) -> None:
         """End every subscription to an episode; see :class:`Bus`."""

@@ -22,6 +22,7 @@ from spectator.events import EpisodeEnded, Fact
 from spectator.model_calls import ModelCall
 from spectator.observations import Observation, Refusal
 from spectator.policies.base import Action, Decision, Policy, ScriptedPolicy
+from spectator.profile import Profile
 from spectator.steppers import local
 from spectator.steppers.base import Stepped
 
@@ -60,6 +61,7 @@ class _Game:
     """One episode under way; ``turn`` counts every actor's, ``steps`` the agent's alone."""
 
     plan: EpisodePlan
+    profile: Profile
     episode_id: str
     environment: Environment
     others: Mapping[str, Policy]
@@ -155,7 +157,8 @@ class SingleAgent:
         environment = self._let_go()
         others = {actor: plan.policy(actor) for actor in self.world.actors if actor != self.agent}
         episode_id = self._new_id() if episode_id is None else episode_id
-        game = self._game = _Game(plan, episode_id, environment, others, told=[] if tell else None)
+        profile = plan.profile
+        game = self._game = _Game(plan, profile, episode_id, environment, others, told=[] if tell else None)
         try:
             first = local.reset(environment, plan.seed, episode_id, plan.options)
             opened = self._take(game, first, beginning=True)
@@ -167,8 +170,8 @@ class SingleAgent:
             raise
         game.shown_at = self._monotonic()
         begun = {"episode_id": episode_id, "seed": plan.seed, "agent": self.agent}
-        if plan.profile != self.world.profile:
-            begun["profile"] = plan.profile.model_dump()
+        if profile != self.world.profile:
+            begun["profile"] = profile.model_dump()
         self._seen = replace(shown, metadata={**shown.metadata, **begun})
         return self._seen
 
@@ -251,10 +254,10 @@ class SingleAgent:
 
     def _end(self, game: _Game, seen: Observation, truth: str | None = None) -> EpisodeEnded:
         if "truncated" not in seen.metadata:
-            ended = finished(game.total, game.environment.state, game.turn, game.plan.profile, truth)
+            ended = finished(game.total, game.environment.state, game.turn, game.profile, truth)
         else:
             ended = cut_short("step_cap", str(seen.metadata["truncated"]), game.turn)
-        return with_total(ended, game.total, game.plan.profile)
+        return with_total(ended, game.total, game.profile)
 
     def abandon(self) -> None:
         """Give up the episode under way; ``reset`` begins another in a new environment."""
@@ -309,7 +312,7 @@ class SingleAgent:
         return answer
 
     def _take(self, game: _Game, stepped: Stepped, *, beginning: bool = False) -> Observation:
-        check_contract(stepped, self.world, game.plan.profile, beginning=beginning)
+        check_contract(stepped, self.world, game.profile, beginning=beginning)
         game.total += stepped.observation.reward
         self._facts.extend(stepped.facts)
         return stepped.observation

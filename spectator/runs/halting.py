@@ -33,15 +33,13 @@ class Halt:
         self.ledger = ledger
         self.reason: str | None = None
         self._raised = asyncio.Event()
+        self.wait = self._raised.wait
+        """Waits until it is halted."""
 
     def because(self, reason: str) -> None:
         """Halt it; returns at once."""
         self.reason = self.reason or reason
         self._raised.set()
-
-    async def wait(self) -> None:
-        """Wait until it is halted."""
-        await self._raised.wait()
 
 
 class HaltingRule:

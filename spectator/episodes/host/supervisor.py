@@ -194,7 +194,7 @@ class Supervisor:
 
         Args:
             request: Which, from where, with whom.
-            plan: What :func:`check_fork` made of ``request``; made here when left out.
+            plan: What :func:`plan_fork` made of ``request``; made here when left out.
 
         Raises:
             EpisodeNotFound: There is no such parent.
@@ -407,6 +407,9 @@ class Supervisor:
         rebuilt: Rebuilt | None = None,
     ) -> EpisodeHandle:
         left = None if rebuilt is None else rebuilt.left.state["episode"]
+        checkpoints = None  # where the view is derived, which has none to keep, or the world is elsewhere
+        if isinstance(stream, EpisodeStream) and plan.world.remote is None:
+            checkpoints = Checkpointer(self._journal, stream, plan.world, self._clock)
         ready = prepare(
             plan,
             stream,
@@ -417,7 +420,7 @@ class Supervisor:
             pace=None if left is None else Pace(left["pace"]),
             paused=left is not None and left["status"] == "paused",
             past=past,
-            checkpoints=self._checkpoints(plan, stream),
+            checkpoints=checkpoints,
         )
         started_at = self._clock.now() if left is None else datetime.fromisoformat(left["started_at"])
         return EpisodeHandle(
@@ -428,12 +431,6 @@ class Supervisor:
             thinking=ready.thinking,
             started_at=started_at,
         )
-
-    def _checkpoints(self, plan: EpisodePlan, stream: Stream) -> Checkpointer | None:
-        """None where the view is derived, which has none to keep, or the world is on another server."""
-        if not isinstance(stream, EpisodeStream) or plan.world.remote is not None:
-            return None
-        return Checkpointer(self._journal, stream, plan.world, self._clock)
 
     async def _play(
         self, episode: EpisodeHandle, opening: Sequence[TurnFacts], attachments: Attachments | None

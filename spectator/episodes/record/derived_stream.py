@@ -89,6 +89,8 @@ class DerivedStream:
         """What viewers may see: ``state`` and ``head_seq``."""
         self._embargo = embargo
         self._recorder = Recorder(episode_id, journal, clock, patience_s)
+        self.news = self._recorder.news
+        """Waits until another attempt to record has failed, or the first has succeeded again."""
         self._journal = journal
         self._bus = bus
         self._limit = UNRECORDED_STEPS if commit == "batched" else 1
@@ -142,10 +144,6 @@ class DerivedStream:
     @property
     def _watched(self) -> bool:
         return self._bus.listeners(self.episode_id) > 0
-
-    async def news(self) -> Trouble | None:
-        """Wait until another attempt to record has failed, or the first has succeeded again."""
-        return await self._recorder.news()
 
     def give_up_waiting(self, *, for_good: bool) -> None:
         """Give up a step that waits to be recorded; with ``for_good``, whatever would wait later too."""

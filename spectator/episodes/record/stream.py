@@ -68,6 +68,8 @@ class EpisodeStream:
         self.epoch = epoch
         self._world = world
         self._recorder = Recorder(episode_id, journal, clock, patience_s)
+        self.news = self._recorder.news
+        """Waits until another attempt to record has failed, or the first has succeeded again."""
         self._bus = bus
         self._clock = clock
         self.state: State = state or {}
@@ -104,10 +106,6 @@ class EpisodeStream:
         if self.ended:
             subscription.close()
         return subscription
-
-    async def news(self) -> Trouble | None:
-        """Wait until another attempt to record has failed, or the first has succeeded again."""
-        return await self._recorder.news()
 
     def give_up_waiting(self, *, for_good: bool) -> None:
         """Give up a step that waits to be recorded; with ``for_good``, whatever would wait later too."""

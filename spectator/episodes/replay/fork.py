@@ -21,7 +21,7 @@ from spectator.episodes.run.driver import Past
 from spectator.episodes.run.pacing import Pace
 from spectator.episodes.run.plan import EpisodePlan, EpisodeRequest, plan_episode
 from spectator.errors import EpisodeNotFound, FieldError, InvalidRequest
-from spectator.events import Event, Fact, Parent, RecordedEvent, core_fact
+from spectator.events import Fact, Parent, RecordedEvent, core_fact
 from spectator.journal.attachments import Attachments
 from spectator.journal.base import Journal
 from spectator.steppers.base import Stepper
@@ -99,7 +99,7 @@ async def fork_off(
         limit_s: Seconds that the replay may take.
         load: Finds the world; the catalogue's own function when left out.
         open_stepper: Makes the environment's stepper.
-        plan: What :func:`check_fork` made of ``request``; made here when left out.
+        plan: What :func:`plan_fork` made of ``request``; made here when left out.
 
     Raises:
         EpisodeNotFound: There is no such parent.
@@ -108,7 +108,7 @@ async def fork_off(
         StepTimeout: It took longer.
     """
     recorded = await _past(journal, request, load)
-    plan = _from_within(plan or plan_fork(recorded[0].event, request, load), request, recorded)
+    plan = _from_within(plan or await plan_fork(journal, request, load), request, recorded)
     calls: Calls = {}
     if any(one.event.data.get("exchanges") for one in recorded):
         calls = await calls_of(journal, request.episode_id, until=recorded[-1].event.turn)
@@ -149,26 +149,23 @@ def _beyond(head_seq: int) -> InvalidRequest:
     return _wrong("seq", f"must be from 1 to {head_seq}: that is how much is recorded")
 
 
-async def check_fork(journal: Journal, request: ForkRequest, *, load: LoadWorld | None = None) -> EpisodePlan:
-    """Plan a fork, before anything is replayed, for :func:`fork_off`; raises as that does."""
-    recorded = await journal.read(request.episode_id, limit=1)
-    if not recorded:
-        raise EpisodeNotFound(request.episode_id)
-    return plan_fork(recorded[0].event, request, load)
-
-
-def plan_fork(first: Event, request: ForkRequest, load: LoadWorld | None = None) -> EpisodePlan:
-    """Who plays what from there on; where that is, is not known yet.
+async def plan_fork(journal: Journal, request: ForkRequest, load: LoadWorld | None = None) -> EpisodePlan:
+    """Who plays what from there on, before anything is replayed; from where is not looked at yet.
 
     Args:
-        first: The parent's first event.
-        request: With whom.
+        journal: Where the parent is recorded; its first event is read.
+        request: Which parent, with whom.
         load: Finds the world; the catalogue's own function when left out.
 
     Raises:
+        EpisodeNotFound: There is no such parent.
         InvalidRequest: See :func:`fork_off`.
+        JournalError: The parent cannot be read.
     """
-    started = first.data
+    first = await journal.read(request.episode_id, limit=1)
+    if not first:
+        raise EpisodeNotFound(request.episode_id)
+    started = first[0].event.data
     world = (load or load_world)(started["environment"])
     if world.version != started["environment_version"]:
         raise _wrong(

@@ -120,7 +120,15 @@ class Replay:
         if self.ended:
             raise ReplayDivergence(f"{event.type} after the end")
         try:
-            await self._advance(event)
+            match event.type:
+                case "episode.started":
+                    await self._begin(event)
+                case "decision.made":
+                    await self._decide(event)
+                case "episode.ended":
+                    self._end(event)
+                case kind if kind not in FROM_OUTSIDE:
+                    self._expect(event)
         except EnvironmentFault as error:
             raise ReplayDivergence(f"the world failed: {error}") from error
         return self._compare_patch(event) if self._derived is None else self._derive(event, self._derived)
@@ -144,16 +152,6 @@ class Replay:
         if view.fault != before:
             differences.append(f"the world's view of it fails: {view.fault}")
         return differences
-
-    async def _advance(self, event: Event) -> None:
-        if event.type == "episode.started":
-            await self._begin(event)
-        elif event.type == "decision.made":
-            await self._decide(event)
-        elif event.type == "episode.ended":
-            self._end(event)
-        elif event.type not in FROM_OUTSIDE:
-            self._expect(event)
 
     async def _begin(self, event: Event) -> None:
         if self.stepped is not None:

@@ -114,7 +114,7 @@ class EpisodePlan:
 
     def preset(self, actor: str) -> Preset:
         """Who takes the seat of ``actor``."""
-        if actor == self.agent or self.opponent is None:
+        if self.opponent is None or actor == self.agent:
             return self.captain
         return self.opponent
 

@@ -30,11 +30,6 @@ ENDS: Final = select(
 """Where an episode ended, and the last of its events that the table's index knows."""
 
 
-def next_batch(events_read: int, characters: int) -> int:
-    """How many events to read after a batch of ``events_read`` that had so many characters."""
-    return max(1, min(4 * events_read, READ_BATCH, READ_CHARACTERS * events_read // max(characters, 1)))
-
-
 def texts_after(
     connection: Connection, episode_id: str, after_seq: int, limit: int | None, *, checked: bool = True
 ) -> list[str]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from operator import itemgetter
 from typing import Any, Final
 
 from sqlalchemy import Connection, Dialect, Row, bindparam, func, insert, select, update
@@ -79,7 +80,7 @@ class Insertion:
 
 
 class _Statement:
-    """A statement, and the order in which the database's driver takes its values.
+    """A statement, and the order in which the database's driver takes its values, two or more.
 
     Args:
         statement: What is run.
@@ -92,6 +93,7 @@ class _Statement:
         order = compiled.positiontup
         self._text = str(compiled)
         self._order = None if order is None else tuple(order)  # None: the driver takes values by name
+        self._in_order: Callable[[Mapping[str, Any]], Any] = dict if order is None else itemgetter(*order)
         self._columns = columns
 
     def __call__(self, connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
@@ -108,6 +110,3 @@ class _Statement:
     def found(self, connection: Connection, row: Mapping[str, Any]) -> Row[Any] | None:
         """The first row that it finds with the values of ``row``."""
         return connection.exec_driver_sql(self._text, self._in_order(row)).first()
-
-    def _in_order(self, row: Mapping[str, Any]) -> Any:
-        return row if self._order is None else tuple([row[name] for name in self._order])

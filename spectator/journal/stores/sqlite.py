@@ -40,7 +40,13 @@ from spectator.journal.stores.database import (
     reason,
     run_to_its_end,
 )
-from spectator.journal.stores.event_reading import READ_FIRST, links_after, next_batch, texts_after
+from spectator.journal.stores.event_reading import (
+    READ_BATCH,
+    READ_CHARACTERS,
+    READ_FIRST,
+    links_after,
+    texts_after,
+)
 from spectator.journal.stores.leases import Lease, held
 from spectator.journal.stores.retention import Figures, Keep, Surplus
 from spectator.journal.stores.schema import episodes, schema, truths
@@ -151,8 +157,8 @@ class SqlJournal:
         """The same, a batch at a time."""
         limit = READ_FIRST
         while batch := await self.read(episode_id, after_seq=after_seq, limit=limit):
-            characters = sum(len(recorded.text) for recorded in batch)
-            limit = next_batch(len(batch), characters)
+            fitting = READ_CHARACTERS * len(batch) // sum(len(recorded.text) for recorded in batch)
+            limit = max(1, min(4 * len(batch), READ_BATCH, fitting))
             after_seq = batch[-1].seq
             for recorded in batch:
                 yield recorded

@@ -21,19 +21,35 @@ FILTERED: Final = (
 )  # fmt: skip
 """Columns whose value a filter can ask for."""
 
+_OWN: Final = events.c.episode_id == episodes.c.episode_id
+
+_SUMMARIES: Final = select(
+    *episodes.c,
+    func.coalesce(episodes.c.end_seq, select(func.max(events.c.seq)).where(_OWN).scalar_subquery()).label(
+        "head_seq"
+    ),
+    select(events.c.digest)
+    .where(_OWN)
+    .order_by(events.c.seq.desc())
+    .limit(1)
+    .scalar_subquery()
+    .label("digest"),
+)
+"""Every episode, with the number and the digest of its last event."""
+
 SUMMARY_FIELDS: Final = tuple(field.name for field in fields(EpisodeSummary))
 
 
 def summary(connection: Connection, episode_id: str) -> EpisodeSummary | None:
     """Summary of one episode; ``None`` where there is no such episode."""
-    wanted = _summaries().where(episodes.c.episode_id == episode_id)
+    wanted = _SUMMARIES.where(episodes.c.episode_id == episode_id)
     found = connection.execute(wanted).mappings().first()
     return None if found is None else _summary(found)
 
 
 def summaries(connection: Connection, wanted: EpisodeFilter) -> list[EpisodeSummary]:
     """Summaries of the episodes that are ``wanted``, newest first."""
-    query = _summaries().order_by(episodes.c.episode_id.desc()).limit(wanted.limit)
+    query = _SUMMARIES.order_by(episodes.c.episode_id.desc()).limit(wanted.limit)
     for name in FILTERED:
         if (value := getattr(wanted, name)) is not None:
             query = query.where(episodes.c[name] == value)
@@ -50,15 +66,6 @@ def summaries(connection: Connection, wanted: EpisodeFilter) -> list[EpisodeSumm
     if wanted.before is not None:
         query = query.where(episodes.c.episode_id < wanted.before)
     return [_summary(row) for row in connection.execute(query).mappings()]
-
-
-def _summaries() -> Any:
-    own = events.c.episode_id == episodes.c.episode_id
-    head_seq = select(func.max(events.c.seq)).where(own).scalar_subquery()
-    digest = select(events.c.digest).where(own).order_by(events.c.seq.desc()).limit(1).scalar_subquery()
-    return select(
-        *episodes.c, func.coalesce(episodes.c.end_seq, head_seq).label("head_seq"), digest.label("digest")
-    )
 
 
 def _summary(row: Any) -> EpisodeSummary:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import date
+from typing import Any
 
 import pytest
 
@@ -73,8 +74,8 @@ def test_a_run_of_an_earlier_version_is_still_the_same_run() -> None:
     from spectator.rollouts.request import RolloutRequest
 
     captain = parse_captains(TABLE.format("vllm", "m-1"), "mine.toml")["llm:x"]
-    told = RolloutRequest.model_construct(environment="counting", model=captain).identity()["model"]
+    asked: dict[str, Any] = {"environment": "counting", "model": captain}
+    told = RolloutRequest.model_construct(**asked).identity()["model"]
     assert told.keys().isdisjoint({"provider", "form", "send_back", "price_cached_in"})
-    other = captain.model_copy(update={"form": "gemini"})
-    asked = RolloutRequest.model_construct(environment="counting", model=other).identity()["model"]
-    assert asked["form"] == "gemini"
+    asked["model"] = captain.model_copy(update={"form": "gemini"})
+    assert RolloutRequest.model_construct(**asked).identity()["model"]["form"] == "gemini"

@@ -120,7 +120,7 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
         load = playing.cast.load
         views = ViewReader(journal, load)
         records, recorded = PublicReader(views, load), PublicReader(journal, load)
-        feeds = _feeds(playing, records)
+        feeds = _feeds(playing, records, FinalStates(views))
         yield Services(
             settings=settings, clock=clock, journal=journal, records=records, recorded=recorded,
             views=views, signals=playing.signals, supervisor=supervisor, readiness=playing.readiness,
@@ -159,9 +159,8 @@ async def _open_playing(settings: Settings) -> AsyncIterator[_Playing]:
         )
 
 
-def _feeds(playing: _Playing, records: PublicReader) -> FeedSources:
+def _feeds(playing: _Playing, records: PublicReader, finals: FinalStates) -> FeedSources:
     waiters, recovery = Waiters(playing.signals.next_start, playing.tasks), playing.readiness.recovery
-    finals = FinalStates(records)
     return FeedSources(
         playing.supervisor, records, finals, playing.audience, waiters, recovery, playing.orders
     )

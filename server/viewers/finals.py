@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 from functools import partial
-from typing import Final
+from typing import Final, Protocol
 
-from spectator.episodes.record.reader import EpisodeReader
+from spectator.episodes.record.view import State
 from spectator.journal.base import EpisodeSummary
 
 from . import wire
@@ -20,6 +20,14 @@ FOLDED_AT_ONCE: Final = 2
 """Episodes that are folded at once; whoever asks for the same one shares the work."""
 
 
+class StateReader(Protocol):
+    """Folds what is recorded of episodes."""
+
+    async def state(self, summary: EpisodeSummary) -> State:
+        """What viewers see after the last event that ``summary`` knows of."""
+        ...
+
+
 class FinalStates:
     """Folds recorded episodes.
 
@@ -27,7 +35,7 @@ class FinalStates:
         records: Where their events are.
     """
 
-    def __init__(self, records: EpisodeReader) -> None:
+    def __init__(self, records: StateReader) -> None:
         self._records = records
         self._kept: OrderedDict[tuple[str, int], Frame] = OrderedDict()
         self._folding: dict[tuple[str, int], asyncio.Task[Frame]] = {}

@@ -44,10 +44,6 @@ class EpisodeReader(Protocol):
         """Summary of one episode."""
         ...
 
-    async def state(self, summary: EpisodeSummary) -> State:
-        """What viewers see after the last event that ``summary`` knows of."""
-        ...
-
 
 class ViewReader:
     """Reads episodes in the numbers, with the patches and with the commentary that viewers see.

@@ -288,6 +288,14 @@ class Settings(CapSettings, BaseSettings):
     cartesia_base_url: str = Field(
         default=CARTESIA_URL, pattern=r"^https?://[^\s/]+$", description="Where Cartesia is"
     )
+    traces: Literal["auto", "on", "off"] = Field(
+        default="auto",
+        description="Whether decisions and model calls are traced over OTLP/HTTP (the extra `otel`); `auto` "
+        "does so where `OTEL_EXPORTER_OTLP_ENDPOINT` or `OTEL_EXPORTER_OTLP_TRACES_ENDPOINT` is set",
+    )
+    trace_content: bool = Field(
+        default=False, description="Whether traces carry what models were asked and what they answered"
+    )
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         default="info", description="Least severe kind of log line that is written"
     )

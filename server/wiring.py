@@ -41,6 +41,7 @@ from .background.housekeeping import Housekeeper
 from .background.narration import open_narration
 from .background.readiness import Readiness
 from .background.unended_room import UnendedRoom
+from .metrics.exporting import open_tracing
 from .metrics.loop_lag import LoopLag
 from .metrics.timed_journal import TimedJournal
 from .metrics.timings import Timings
@@ -145,6 +146,9 @@ async def _open_playing(settings: Settings) -> AsyncIterator[_Playing]:
         tasks = await stack.enter_async_context(asyncio.TaskGroup())
         timings = Timings()
         journal.commit = timings.commit
+        if (tracing := open_tracing(settings)) is not None:
+            journal.traced = tracing.tracer.note
+            stack.push_async_callback(tracing.aclose)
         signals = EpisodeSignals(MemoryBus(), timings.note)
         supervisor = _supervisor(settings, journal, signals, clock, tasks, cast, ledger)
         stack.push_async_callback(supervisor.suspend)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from prometheus_client import Histogram
@@ -37,6 +37,9 @@ class TimedJournal(SqlJournal):
     recorded: NoteRecorded | None = None
     """Is told what is recorded of which episode, where anybody counts it."""
 
+    traced: Callable[[Sequence[RecordedEvent], Attachments | None], None] | None = None
+    """Is told what was recorded, where it is traced."""
+
     async def append(
         self, events: Sequence[RecordedEvent], *, attachments: Attachments | None = None
     ) -> None:
@@ -47,6 +50,8 @@ class TimedJournal(SqlJournal):
             self.commit.observe(time.perf_counter() - began)
         if not events:
             return
+        if self.traced is not None:
+            self.traced(events, attachments)
         episode_id, ended = events[-1].episode_id, events[-1].type == "episode.ended"
         size = sum(len(one.text) for one in events)
         if ended:

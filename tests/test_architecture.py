@@ -53,7 +53,7 @@ CRICKET_FLOORS: tuple[tuple[str, ...], ...] = (
     ("forecast",),
     ("match", "events"),
     ("show", "captaincy", "grading"),
-    ("environment", "simulate", "packs"),
+    ("environment", "simulate", "packs", "prompt"),
     ("oracle",),
     ("world",),
 )

@@ -19,7 +19,14 @@ from spectator.events import Event, EventData, Fact
 from spectator.narration.base import Commentator, silent
 from spectator.observations import LegalAction, Observation
 from spectator.policies.base import Action, Preset
-from spectator.policies.prompting import Briefing, Conversation, arguments_alone, tool_and_arguments
+from spectator.policies.prompting import (
+    Briefing,
+    Conversation,
+    Rendering,
+    arguments_alone,
+    legend,
+    tool_and_arguments,
+)
 from spectator.profile import SCORE_AT_THE_END, Profile
 from spectator.steppers.base import Stepper
 
@@ -265,6 +272,8 @@ class World:
         panel: Folder with ``panel.js`` and ``panel.css`` for the cockpit; ``None`` when it has none.
         task: What a language model is told of the game and its aim, in a few sentences; ``title`` and
             ``summary`` when empty.
+        rendering: How an episode is told to a language model; ``None`` tells the observation's members, with
+            their descriptions.
         measures: What its meter measures, beside :data:`OUTCOME`.
         meter: Makes a :class:`Meter` for one episode; ``None`` when the world measures nothing of its own.
     """
@@ -302,6 +311,7 @@ class World:
     profiles: Sequence[tuple[Mapping[str, Any], Profile]] = ()
     remote: Callable[[str], Stepper] | None = None
     conversation: Conversation | None = None
+    rendering: Rendering | None = None
 
     @property
     def briefing(self) -> Briefing:
@@ -312,6 +322,7 @@ class World:
             standing=self.standing,
             text_field=self.text_field,
             conversation=self.conversation,
+            rendering=self.rendering or Rendering(guide=legend(self.observation_type)),
         )
 
     def profile_of(self, options: Mapping[str, Any]) -> Profile:

@@ -187,6 +187,9 @@ class DecisionMade(EventData):
     failure_class: FailureClass | None = later_field(
         "The kind of failure for which somebody else had to decide, see docs/failures.md"
     )
+    prompt: int | None = later_field(
+        "Edition of the prompt that the model was asked with; 1 where a model's decision does not say"
+    )
 
 
 class Undecided(EventData):

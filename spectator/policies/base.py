@@ -35,6 +35,7 @@ class Decision:
         tokens_out: Completion tokens, where known.
         tokens_estimated: Whether the endpoint did not count all of them.
         cost: By the prices of the captains' catalogue, where they are known.
+        prompt: Edition of the prompt that a model was asked with, see :mod:`spectator.policies.prompting`.
         exchanges: The questions to a model and what came back, see :mod:`spectator.llm.exchange`.
         calls: The same whole, for the training record: one for each of ``exchanges``, or none at all.
     """
@@ -52,6 +53,7 @@ class Decision:
     tokens_out: int | None = None
     tokens_estimated: bool = False
     cost: float | None = None
+    prompt: Literal[1, 2] | None = None
     exchanges: Sequence[Mapping[str, Any]] = ()
     calls: Sequence[ModelCall] = ()
 

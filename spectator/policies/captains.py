@@ -34,7 +34,7 @@ from spectator.policies.base import Policy, Preset, ScriptedPolicy
 from spectator.policies.captain_table_errors import name_of_a_variable, table_problems
 from spectator.policies.model import ChatEndpoint, ModelPolicy
 from spectator.policies.model_settings import ModelSettings
-from spectator.policies.prompting import Briefing, Style
+from spectator.policies.prompting import Briefing, Edition, Style
 
 PREFIX: Final = "llm:"
 """What the names of these presets begin with, before the name of their table."""
@@ -98,6 +98,12 @@ class ModelCaptain(BaseModel):
     price_out: float = Field(default=0.0, ge=0, description="Price of a million answer tokens")
     price_cached_in: float | None = Field(
         default=None, ge=0, description="Price of a million prompt tokens that the endpoint had at hand"
+    )
+    prompt: Edition = Field(default=2, description="Edition of the prompt")
+    history_tokens: int = Field(
+        default=2_000,
+        ge=256,
+        description="Tokens of past turns after which the conversation begins anew, in edition 2",
     )
     extra: dict[str, Any] = Field(default_factory=dict, description="Further fields of the request")
 

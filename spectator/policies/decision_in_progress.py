@@ -24,7 +24,7 @@ from spectator.model_calls import ModelCall
 from spectator.observations import LegalAction, Observation
 from spectator.policies.base import Decision
 from spectator.policies.history import answer_message, tool_messages
-from spectator.policies.prompting import correction
+from spectator.policies.prompting import Edition, correction
 
 MAX_CALLS_SHOWN: Final = 8
 """Calls of a rejected answer that are shown back to the model."""
@@ -49,6 +49,7 @@ class DecisionInProgress:
         used: Tokens so far; ``None`` before any.
         estimated: Whether some of them were not counted by the endpoint.
         cost: What they cost; ``None`` without prices.
+        prompt: Edition of the prompt.
     """
 
     observation: Observation
@@ -65,6 +66,7 @@ class DecisionInProgress:
     used: Usage | None = None
     estimated: bool = False
     cost: float | None = None
+    prompt: Edition = 1
 
     def left(self, clock: Clock) -> float:
         """Seconds left."""
@@ -96,6 +98,7 @@ class DecisionInProgress:
             tokens_out=None if self.used is None else self.used.tokens_out,
             tokens_estimated=self.estimated,
             cost=self.cost,
+            prompt=self.prompt,
             exchanges=self.exchanges,
             calls=self.calls,
         )

@@ -30,10 +30,12 @@ class TokenEstimate:
 
     Args:
         per_character: Tokens a character to begin with; JSON has about a third.
+        least: Fewest that an endpoint is believed; one that cuts prompts counts no more than it keeps.
     """
 
-    def __init__(self, per_character: float = 0.34) -> None:
+    def __init__(self, per_character: float = 0.34, least: float = 0.1) -> None:
         self._per_character = per_character
+        self._least = least
 
     def of(self, characters: int) -> int:
         """Tokens of so many characters."""
@@ -42,7 +44,7 @@ class TokenEstimate:
     def learn(self, characters: int, tokens: int) -> None:
         """Take in that a prompt of ``characters`` had ``tokens``."""
         if characters > 0 and tokens > 0:
-            self._per_character = min(2.0, max(0.1, tokens / characters))
+            self._per_character = min(2.0, max(self._least, tokens / characters))
 
 
 @dataclass(slots=True)
@@ -55,6 +57,7 @@ class Turn:
         text: What it wrote beside its calls.
         calls: Its calls in the endpoint's own form; empty when it wrote them as text.
         outcomes: What became of each call, as far as it is known.
+        made: Its calls in whichever form it wrote them.
         changed: What the situation changed of the one of the turn before; set by the history.
         asked: The messages before its answer; set by the history, once nothing of them changes any more.
         answer: The model's message; set by the history.
@@ -67,6 +70,7 @@ class Turn:
     text: str
     calls: Sequence[ParsedCall] = ()
     outcomes: list[str] = field(default_factory=list)
+    made: Sequence[ParsedCall] = ()
     changed: str = ""
     asked: Sequence[Message] = ()
     answer: Message = field(default_factory=dict)

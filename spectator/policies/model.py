@@ -31,9 +31,10 @@ from spectator.policies.decision_in_progress import (
     with_ids,
 )
 from spectator.policies.history import Turn
+from spectator.policies.line_prompts import LinePrompts
 from spectator.policies.model_settings import ModelSettings
 from spectator.policies.prompt_builder import PromptBuilder
-from spectator.policies.prompting import Briefing, situation
+from spectator.policies.prompting import Briefing, Edition
 from spectator.policies.recorded_endpoint import PATIENCE_S, RecordedEndpoint, at_once
 from spectator.policies.spending import SpendLimit, Spent
 from spectator.policies.thoughts import THOUGHT_LIMIT, Thought
@@ -121,13 +122,19 @@ class ModelPolicy:
         self._clock = clock
         self._session = session
         self._closes_client = closes_client
-        self._prompts = PromptBuilder(settings, briefing, edit)
+        self._edit = edit
+        self._prompts = self._builder(settings.prompt)
         self._planned: deque[WrittenCall] = deque()
         self._turn: Turn | None = None
         self._refused = 0
         self._decisions = 0
         self._listener: Callable[[Thought], None] | None = None
         self._budget: SpendLimit | None = None
+
+    def _builder(self, edition: Edition) -> PromptBuilder | LinePrompts:
+        """What builds prompts of that edition; it remembers nothing yet."""
+        builder = PromptBuilder if edition == 1 else LinePrompts
+        return builder(self._settings, self._briefing, self._edit)
 
     def think_aloud(self, listener: Callable[[Thought], None] | None) -> None:
         """See :class:`ThinksAloud`."""
@@ -144,7 +151,7 @@ class ModelPolicy:
         if self._planned and (planned := self._next_planned(observation)) is not None:
             return planned
         limit = min(deadline - min(MARGIN_S, deadline / 5), self._settings.timeout_s)
-        asking = DecisionInProgress(observation, self._clock.monotonic(), limit)
+        asking = DecisionInProgress(observation, self._clock.monotonic(), limit, prompt=self._prompts.edition)
         if self._refused >= MAX_REFUSALS:
             reason = f"refused: {self._refused} actions in a row by the world's rules"
             return self._fall_back(asking, reason, "illegal_action")
@@ -165,12 +172,17 @@ class ModelPolicy:
     def remember(self, observation: Observation, decided: Mapping[str, Any]) -> RecordedEndpoint:
         """See :class:`Remembers`: the next question is the one that would have followed this decision.
 
+        An episode is played on with the edition of the prompt with which it was begun.
+
         It is, but for one thing: where the record does not have the reply, as much of its text as the event
         has stands for it.
 
         Returns:
             What was asked again, and whether it was what the record says.
         """
+        edition: Edition = 1 if decided.get("prompt") in (None, 1) else 2
+        if edition != self._prompts.edition:
+            self._prompts = self._builder(edition)
         recorded = RecordedEndpoint(decided, self._scripted)
         held = self._client, self._budget, self._fallback, self._listener
         self._client = self._budget = self._fallback = recorded
@@ -185,10 +197,7 @@ class ModelPolicy:
 
     def _remember_text(self, observation: Observation, text: str) -> None:
         """Remember a decision of which no more is known than what was written."""
-        seen = situation(observation)
-        shown = self._prompts.shown(observation, seen)
-        self._turn = Turn(seen=seen, shown=shown, text=text, outcomes=["carried out"])
-        self._prompts.history.add(self._turn)
+        self._turn = self._prompts.recall(observation, text)
         self._planned.clear()
         self._prompts.note = ""
 
@@ -216,7 +225,14 @@ class ModelPolicy:
             self._turn.outcomes.append("carried out")
         reasoning = call.reason or "Planned in the answer before."
         action = self._briefing.as_action(call.tool, call.arguments)
-        return Decision(action, "model", reasoning, parse="ok", model=self._settings.model)
+        return Decision(
+            action,
+            "model",
+            reasoning,
+            parse="ok",
+            model=self._settings.model,
+            prompt=self._prompts.edition,
+        )
 
     async def _ask(self, asking: DecisionInProgress) -> list[ParsedCall]:
         """The calls of the model's answer: the first is legal, the others are judged when they are due."""
@@ -272,7 +288,7 @@ class ModelPolicy:
         used = answer.usage or self._guess(len(written_form(answer)) + len(answer.thought))
         self._count(asking, began, used, guessed=answer.usage is None)
         if answer.usage is not None and not asking.answers:
-            self._prompts.estimate.learn(self._prompts.history.characters, answer.usage.tokens_in)
+            self._prompts.estimate.learn(self._prompts.characters, answer.usage.tokens_in)
         if not settings.send_back:
             answer = replace(
                 answer, verbatim={}, tool_calls=[replace(c, verbatim={}) for c in answer.tool_calls]
@@ -283,7 +299,7 @@ class ModelPolicy:
     def _guess(self, written: int) -> Usage:
         """Tokens of the last prompt and of an answer of so many characters, where nobody counts them."""
         estimate = self._prompts.estimate
-        return Usage(estimate.of(self._prompts.history.characters), estimate.of(written))
+        return Usage(estimate.of(self._prompts.characters), estimate.of(written))
 
     def _count(self, asking: DecisionInProgress, began: float, used: Usage | None, *, guessed: bool) -> None:
         """Count what a request took, for the decision and from the budget."""
@@ -323,8 +339,9 @@ class ModelPolicy:
             calls=with_ids(calls) if answer.tool_calls else (),
             verbatim=answer.verbatim,
             outcomes=["carried out"],
+            made=calls,
         )
-        self._prompts.history.add(self._turn)
+        self._prompts.add(self._turn)
         self._prompts.note = ""
         return asking.decision(
             self._clock,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from spectator.policies.prompting import Style
+from spectator.policies.prompting import Edition, Style
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +28,8 @@ class ModelSettings:
         tokens: Whether token ids and log probabilities are asked for, for the training record.
         send_back: Whether members of its messages that nobody here knows, such as thoughts and their
             signatures, are sent back with them.
+        prompt: Edition of the prompt: 2, or 1 as episodes of old were played.
+        history_tokens: Tokens of past turns after which the second edition begins its conversation anew.
         extra: Further fields of the request.
         price_in: Price of a million prompt tokens; 0 where it is not known.
         price_out: Price of a million answer tokens.
@@ -46,6 +48,8 @@ class ModelSettings:
     send_seed: bool = True
     tokens: bool = False
     send_back: bool = True
+    prompt: Edition = 2
+    history_tokens: int = 2_000
     extra: Mapping[str, Any] = field(default_factory=dict)
     price_in: float = 0.0
     price_out: float = 0.0

@@ -1,15 +1,18 @@
-"""The conversation that a model is sent for each decision, and what it remembers of those before."""
+"""The conversation that a model is sent for each decision, in the first edition of the prompt.
+
+Episodes recorded with it are still replayed and played on with it; new ones have the second edition.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from spectator.events import encode_json
 from spectator.llm.chat import Message, SettledTools
 from spectator.observations import LegalAction, Observation
 from spectator.policies.decision_in_progress import DecisionInProgress
-from spectator.policies.history import History, TokenEstimate
+from spectator.policies.history import History, TokenEstimate, Turn
 from spectator.policies.model_settings import ModelSettings
 from spectator.policies.prompting import (
     Briefing,
@@ -23,13 +26,15 @@ from spectator.policies.prompting import (
 
 
 class PromptBuilder:
-    """Builds the conversations of one seat, each with the turns before it.
+    """Builds the conversations of one seat, each with the turns before it, in full where they are new.
 
     Args:
         settings: How the model is asked.
         briefing: What it must know of its seat.
         edit: Changes the conversation before it is sent and recorded; nothing when left out.
     """
+
+    edition: Final = 1
 
     def __init__(
         self,
@@ -52,11 +57,27 @@ class PromptBuilder:
     def messages(self, asking: DecisionInProgress) -> list[Message]:
         """The conversation that asks for a decision; what it shows is noted in ``asking``."""
         observation, conversation = asking.observation, self._briefing.conversation
-        asking.seen = situation(observation, self._texts)
+        asking.seen = situation(observation, self._texts, self._briefing.rendering.later)
         asking.shown = self.shown(observation, asking.seen)
         messages = self._own(asking) if conversation is None else conversation(observation)
         edited = messages if self._edit is None else self._edit(messages)
         return edited if isinstance(edited, list) and edited is messages else list(edited)
+
+    @property
+    def characters(self) -> int:
+        """Characters of the last prompt."""
+        return self.history.characters
+
+    def add(self, turn: Turn) -> None:
+        """Remember a decision that the model made."""
+        self.history.add(turn)
+
+    def recall(self, observation: Observation, text: str) -> Turn:
+        """Remember a decision of which no more is known than what was written."""
+        seen = situation(observation, without=self._briefing.rendering.later)
+        turn = Turn(seen=seen, shown=self.shown(observation, seen), text=text, outcomes=["carried out"])
+        self.add(turn)
+        return turn
 
     def shown(self, observation: Observation, seen: Mapping[str, str]) -> str:
         """What the actor sees as text: by the world's own rendering, or else as JSON."""

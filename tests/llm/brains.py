@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -30,29 +31,119 @@ def last_content(body: Mapping[str, Any]) -> str:
     return content
 
 
+def read_lines(body: Mapping[str, Any]) -> dict[str, str]:
+    """The lines of the situation as they stand after every message."""
+    lines: dict[str, str] = {}
+    for message in body["messages"][1:]:
+        if message["role"] == "assistant":
+            continue
+        for mark in ("Situation now:\n", "Changed:\n"):
+            _, found, after = message["content"].partition(mark)
+            if found:
+                lines = {} if mark.startswith("Situation") else lines
+                lines |= dict(line.split(": ", 1) for line in after.splitlines() if ": " in line)
+    return lines
+
+
 def read_situation(body: Mapping[str, Any]) -> dict[str, Any]:
     """The situation that the prompt shows as the present one."""
     for message in reversed(body["messages"]):
-        _, found, after = message["content"].partition("Situation now:\n")
+        _, found, after = message["content"].partition("Situation now:\n{")
         if found:
-            situation: dict[str, Any] = _DECODER.raw_decode(after)[0]
-            return situation
-    raise AssertionError("the prompt shows no situation")
+            whole: dict[str, Any] = _DECODER.raw_decode("{" + after)[0]
+            return whole
+    lines = read_lines(body)
+    if not lines:
+        raise AssertionError("the prompt shows no situation")
+    return _of_cricket(lines) if "decide" in lines else _of_members(lines)
+
+
+def _of_members(lines: Mapping[str, str]) -> dict[str, Any]:
+    """A situation from lines that hold its members as JSON, large ones in parts."""
+    situation: dict[str, Any] = {}
+    for name, text in lines.items():
+        *above, last = name.split(".")
+        held = situation
+        for part in above:
+            inner = held.get(part)
+            held = inner if isinstance(inner, dict) else {}
+        if text == "in parts":
+            held[last] = {}
+        elif " " in name or text == "none":
+            held.pop(last, None)
+        else:
+            held[last] = json.loads(text)
+    return situation
+
+
+def _of_cricket(lines: Mapping[str, str]) -> dict[str, Any]:
+    """What the brains below want to know of a match that is told in words."""
+    phase = lines["decide"].partition(":")[0]
+    orders = re.search(r"next shot .* at ([\d.]+|None)", lines.get("your orders", ""))
+    shot = None if orders is None or orders[1] == "None" else float(orders[1])
+    seen: dict[str, Any] = {
+        "phase": phase,
+        "task": lines["decide"].partition(": ")[2],
+        "side": "mine",
+        "you": {"shot_aggression": shot},
+        "recent": lines.get("last balls", "").split(),
+        "choices": {"bowlers": _bowlers(lines)},
+    }
+    if (score := lines.get("score")) is None:
+        return seen
+    runs, wickets, overs, balls, left = (
+        found[1] if (found := re.search(pattern, score)) else "0"
+        for pattern in (r" (\d+)/", r"/(\d+) ", r"after ([\d.]+)", r"after \d+\.(\d)", r"(\d+) balls left")
+    )
+    seen["score"] = {
+        "runs": int(runs), "wickets": int(wickets), "overs": overs,
+        "balls": 6 * int(overs.split(".")[0]) + int(balls), "balls_left": int(left),
+    }  # fmt: skip
+    rate, need = re.search(r"required rate ([\d.]+)", score), re.search(r"need (\d+)", score)
+    seen["required_rate"], seen["need"] = rate and float(rate[1]), need and int(need[1])
+    *_, whose, segment = lines["innings"].split(", ")
+    seen |= {"batting": "mine" if whose == "you bat" else "theirs", "segment": segment}
+    seen |= {"powerplay": segment == "powerplay", "field": {"preset": lines["field"].partition(",")[0]}}
+    return seen
+
+
+def _bowlers(lines: Mapping[str, str]) -> list[dict[str, Any]]:
+    """Who may bowl, with the runs off them so far."""
+    figures = dict(re.findall(r"([^;]+?) [\d.]+-\d+-(\d+)-\d+", lines.get("bowled so far", "")))
+    named = lines.get("select_bowler now", "").removeprefix("bowler is one of ")
+    return [
+        {"name": name, "runs": int(figures.get(name, 0))} for name in map(str.strip, named.split("|")) if name
+    ]
+
+
+_LISTED = re.compile(r"^(?:- |action )([a-z_]+):? (\{.*\})$", re.MULTILINE)
 
 
 def read_legal(body: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """Schemas of the legal tools by name, from the tools or from the text."""
-    if body.get("tools"):
-        return {tool["function"]["name"]: tool["function"]["parameters"] for tool in body["tools"]}
-    legal: dict[str, dict[str, Any]] = {}
-    for message in reversed(body["messages"]):
-        _, found, after = message["content"].partition("schema of its arguments:\n")
-        for line in after.splitlines() if found else ():
-            name, _, schema = line.removeprefix("- ").partition(" ")
-            legal[name] = json.loads(schema)
-        if legal:
-            return legal
-    raise AssertionError("the prompt lists no legal actions")
+    listed = {tool["function"]["name"]: tool["function"]["parameters"] for tool in body.get("tools") or ()}
+    for message in body["messages"]:
+        if message["role"] != "assistant":
+            listed |= {name: json.loads(schema) for name, schema in _LISTED.findall(message["content"])}
+    if not listed:
+        raise AssertionError("the prompt lists no legal actions")
+    lines = read_lines(body)
+    if "legal now" not in lines:
+        return listed
+    return {
+        name: _narrowed(listed[name], lines.get(f"{name} now")) for name in lines["legal now"].split(", ")
+    }
+
+
+def _narrowed(schema: dict[str, Any], told: str | None) -> dict[str, Any]:
+    """A schema as it is now."""
+    properties = {**schema.get("properties", {})}
+    for part in (told or "").split("; "):
+        name, found, names = part.partition(" is one of ")
+        if found:
+            properties[name] = {**properties.get(name, {}), "enum": names.split(" | ")}
+    required = [name for name in schema.get("required", ()) if name != "reason"]
+    return {**schema, "properties": properties, "required": required}
 
 
 def asked_style(body: Mapping[str, Any]) -> str:

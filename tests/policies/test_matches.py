@@ -63,7 +63,8 @@ def check_bodies(fake: FakeModelServer) -> None:
     """What every request must hold: the task first, one question at the end, and a bounded prompt."""
     for body in fake.bodies:
         assert body["messages"][0]["role"] == "system"
-        assert "Situation now:" in body["messages"][-1]["content"]
+        assert "Situation now:" in body["messages"][1]["content"]
+        assert body["messages"][-1]["role"] in ("user", "tool")
         assert len(str(body["messages"])) < 4 * 16_384
 
 

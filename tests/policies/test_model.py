@@ -223,7 +223,7 @@ def test_the_worlds_refusal_is_told_and_a_stubborn_model_is_relieved_for_once() 
     )
     assert [decision.source for decision in decisions] == ["model", "model", "fallback", "model"]
     assert decisions[2].fallback_reason == "refused: 2 actions in a row by the world's rules"
-    assert '"rule":"law.7"' in client.requests[1].messages[-1]["content"]
+    assert "by the rule law.7: Not twice" in client.requests[1].messages[-1]["content"]
 
 
 def test_tool_calls_are_remembered_with_what_became_of_them() -> None:

@@ -228,7 +228,16 @@ COSTS: Final[Mapping[str, tuple[float, float]]] = {
 
 def schemas(task: Task) -> dict[str, dict[str, Any]]:
     """JSON schema of each action's arguments, with the names of this campaign filled in."""
-    return {tool: _schema(tool, arguments, task) for tool, arguments in TOOLS.items()}
+    return schemas_for([*task.channels], [*task.candles], [beam.sqrt_s_tev for beam in task.beams])
+
+
+def schemas_for(
+    channels: list[str], candles: list[str], energies_tev: list[float]
+) -> dict[str, dict[str, Any]]:
+    """The same for a campaign with these channels, calibration candles and beam energies."""
+    return {
+        tool: _schema(tool, arguments, channels, candles, energies_tev) for tool, arguments in TOOLS.items()
+    }
 
 
 @cache
@@ -240,20 +249,26 @@ def _bare(arguments: type[Arguments]) -> dict[str, Any]:
     return schema
 
 
-def _schema(tool: str, arguments: type[Arguments], task: Task) -> dict[str, Any]:
+def _schema(
+    tool: str,
+    arguments: type[Arguments],
+    channels: list[str],
+    candles: list[str],
+    energies_tev: list[float],
+) -> dict[str, Any]:
     schema = deepcopy(_bare(arguments))
     musd, days = COSTS[tool]
     schema["description"] = (
         f"{SUMMARIES.get(tool) or schema['description']} Costs {musd:g} MUSD, {days:g} days."
     )
     schema["additionalProperties"] = False
-    channels, properties = list(task.channels), schema.setdefault("properties", {})
+    properties = schema.setdefault("properties", {})
     if "channel" in properties:
         properties["channel"]["enum"] = channels
     if "candle" in properties:
-        properties["candle"]["enum"] = list(task.candles)
+        properties["candle"]["enum"] = candles
     if "sqrt_s_tev" in properties:
-        properties["sqrt_s_tev"]["enum"] = [beam.sqrt_s_tev for beam in task.beams]
+        properties["sqrt_s_tev"]["enum"] = energies_tev
     if "thresholds_gev" in properties:
         each = {"type": "number", "exclusiveMinimum": 0}
         properties["thresholds_gev"] |= {

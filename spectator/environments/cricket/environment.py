@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationIn
 from spectator.environments.base import ObservationModel, OptionsModel, StateModel, derive_seed
 from spectator.environments.cricket.ball.matchups import draw_conditions
 from spectator.environments.cricket.captaincy.arguments import TOOLS
+from spectator.environments.cricket.captaincy.card import CaptainsCard
 from spectator.environments.cricket.captaincy.observation import observation_content
 from spectator.environments.cricket.captaincy.tools import legal_actions, legal_tools, use
 from spectator.environments.cricket.grading.decision_account import DecisionAccount
@@ -117,6 +118,11 @@ class CricketObservation(ObservationModel):
     side: Side | None = Field(description="Which side this captain leads")
     squads: dict[str, Any] = Field(description="{home, away: {name, short, players: [...]}}")
     format: dict[str, int]
+    rules: dict[str, str] = Field(
+        default_factory=dict,
+        description="{decisions: ball, over or session, reward: score, result or decision_value}: what is "
+        "asked and what counts",
+    )
     conditions: dict[str, str] = Field(
         default_factory=dict,
         description="{pitch: green, even or dry, evening: wearing, even or dew}: green helps pace, dry "
@@ -145,6 +151,11 @@ class CricketObservation(ObservationModel):
     need: int | None = None
     required_rate: float | None = None
     projected: int | None = Field(default=None, description="Resource projection of a first innings")
+    card: dict[str, Any] | None = Field(
+        default=None,
+        description="{out, bowling, maidens, extras, earlier}: who is out, every bowler but the present "
+        "one, his maidens, extras by kind, and the innings before",
+    )
     last_ball: dict[str, Any] | None = None
     result: str | None = None
     you: dict[str, Any] | None = Field(
@@ -189,6 +200,8 @@ class CricketEnvironment:
         self._options: dict[str, Any] = {}
         self._game: Game | None = None
         self._squads: dict[Side, Any] = {}
+        self._rules: dict[str, str] = {}
+        self._card: CaptainsCard | None = None
         self._legal: tuple[str, ...] = ()
         self._steps = self._step_cap = 0
         self._account: DecisionAccount | None = None
@@ -269,6 +282,8 @@ class CricketEnvironment:
     def _take(self, game: Game) -> None:
         self._game, self._graded_at, self._step_cap = game, (), step_cap(self._options)
         self._account = game.account if isinstance(game.account, DecisionAccount) else None
+        self._card = None
+        self._rules = {name: self._options[name] for name in ("decisions", "reward") if name in self._options}
         self._squads = {
             side: {
                 "name": team.name,
@@ -337,10 +352,15 @@ class CricketEnvironment:
         metadata: dict[str, Any] = {"rubric": parts}
         if game.cut is not None:
             metadata["truncated"] = game.cut
+        if self._card is None and game.match is not None:
+            self._card = CaptainsCard(game.match)
+        card = None if self._card is None else self._card.shown()
+        content = observation_content(game, self._squads, phase, actor, card)
+        content["rules"] = self._rules
         return Observation(
             actor=actor,
             legal_actions=legal_actions(game, self._legal),
-            content=observation_content(game, self._squads, phase, actor),
+            content=content,
             reward=reward,
             done=actor is None,
             refused=refused,

@@ -91,6 +91,7 @@ def checked_decision(
                 tokens_out=decision.tokens_out,
                 tokens_estimated=decision.tokens_estimated,
                 cost=decision.cost,
+                prompt=decision.prompt,
                 exchanges=[ModelExchange.model_validate(one) for one in decision.exchanges] or None,
             )
         )

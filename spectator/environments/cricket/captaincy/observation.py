@@ -35,7 +35,11 @@ PHASE_TASKS = {
 
 
 def observation_content(
-    game: Game, squads: dict[Side, Any], phase: Phase, side: Side | None
+    game: Game,
+    squads: dict[Side, Any],
+    phase: Phase,
+    side: Side | None,
+    card: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
     """What ``side`` sees; the public part only when nobody must decide.
 
@@ -44,6 +48,7 @@ def observation_content(
         squads: Cards of both elevens, the same object in every observation.
         phase: What is being decided.
         side: Whose eyes.
+        card: The scorecard; see :class:`.card.CaptainsCard`.
     """
     view: dict[str, Any] = {
         "phase": phase,
@@ -57,6 +62,8 @@ def observation_content(
     if match is not None:
         view.update(_situation(game, match))
         view.update(_equation(match.current))
+        if card is not None:
+            view["card"] = card
         if game.last_ball is not None:
             view["last_ball"] = _last_ball(game.last_ball)
         if match.result is not None:

@@ -1,0 +1,184 @@
+"""A model's conversation in which nothing that was sent is changed: each prompt begins with the last.
+
+Past messages stay as they were sent, so that endpoints find the beginning of a prompt in their caches. When
+the conversation outgrows its room it begins anew: what never changes, the model's last decisions with its
+own reasons, and the whole situation.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+from spectator.events import encode_json
+from spectator.llm.chat import Conversation, Message, SettledBeginning, SettledMessage
+from spectator.llm.parsing import REASON, ParsedCall
+from spectator.policies.history import TokenEstimate, Turn, answer_message, tool_messages
+from spectator.policies.prompting import Style
+
+DECISIONS_KEPT: Final = 12
+"""Last decisions that are told again when a conversation begins anew."""
+
+REASON_KEPT: Final = 240
+"""Characters of the reason of each of them."""
+
+ANSWER_KEPT: Final = 600
+"""Characters of a written answer beyond which its decision alone is shown again, with its reason."""
+
+
+class Dialogue:
+    """The conversation of one seat in one episode. ``characters`` is how many the last prompt had.
+
+    Args:
+        room: Tokens that a whole prompt may have; the rules and the present situation are always in it.
+        history_room: Tokens that the messages after the beginning may have.
+        estimate: Counts.
+        style: How the model names its actions.
+    """
+
+    def __init__(self, room: int, history_room: int, estimate: TokenEstimate, style: Style) -> None:
+        self._room = room
+        self._history_room = history_room
+        self._estimate = estimate
+        self._style = style
+        self._rules: Message = {}
+        self._said: list[Message] = []
+        self._beginning = SettledBeginning()
+        self._sizes = [0, 0]
+        self._last: Turn | None = None
+        self._asked: list[Message] = []
+        self._lines: Mapping[str, str] = {}
+        self._told: dict[str, str] = {}
+        self._decided: deque[str] = deque(maxlen=DECISIONS_KEPT)
+        self._decisions = 0
+        self.characters = 0
+
+    def messages(
+        self,
+        system: str,
+        opening: str,
+        lines: Mapping[str, str],
+        *,
+        note: str = "",
+        beside: int = 0,
+        in_full: frozenset[str] = frozenset(),
+    ) -> list[Message]:
+        """The conversation that asks for the next decision.
+
+        Args:
+            system: The rules; never dropped.
+            opening: What never changes in the episode; begins the first message.
+            lines: The situation, in named lines.
+            note: What became of the last answer, where that is not in the situation.
+            beside: Characters that travel beside the messages, such as the tools.
+            in_full: Lines that only a whole statement of the situation has.
+        """
+        if self._rules.get("content") != system:
+            self._rules = SettledMessage({"role": "system", "content": system})
+            self._begin_anew()
+        shown = self._question(opening, lines, note, in_full)
+        if self._too_long(len(system) + beside, len(shown)):
+            self._begin_anew()
+            shown = self._question(opening, lines, note, in_full)
+        asked: list[Message] = [{"role": "user", "content": shown}] if self._last is None else []
+        self._asked = asked or _reply(self._last, shown)
+        self._lines = lines
+        self.characters = len(system) + beside + sum(self._sizes) + sum(map(_size, self._asked))
+        return Conversation(self._said + self._asked, len(self._said), self._beginning)
+
+    def add(self, turn: Turn) -> None:
+        """Keep the last question and its answer; nothing of them changes any more."""
+        self._decisions += 1
+        if turn.made:
+            self._decided += [_in_words(call) for call in turn.made[:1]]
+        if not self._asked:
+            return
+        answer = self._answer(turn)
+        self._sizes[len(self._said) > 1] += sum(map(_size, self._asked))
+        self._sizes[1] += _size(answer)
+        self._said += [*map(SettledMessage, self._asked), SettledMessage(answer)]
+        self._told |= self._lines
+        self._asked, self._last = [], turn
+
+    def _begin_anew(self) -> None:
+        self._said, self._beginning, self._sizes = [self._rules], SettledBeginning(), [0, 0]
+        self._told, self._last, self._asked = {}, None, []
+
+    def _too_long(self, always: int, shown: int) -> bool:
+        if len(self._said) == 1:
+            return False
+        history = self._sizes[1] + shown
+        return (
+            self._estimate.of(history) > self._history_room
+            or self._estimate.of(always + self._sizes[0] + history) > self._room
+        )
+
+    def _question(self, opening: str, lines: Mapping[str, str], note: str, in_full: frozenset[str]) -> str:
+        parts = [note] if note else []
+        if len(self._said) > 1:
+            changed = {
+                name: text
+                for name, text in lines.items()
+                if self._told.get(name, "") != text and name not in in_full
+            }
+            told = "\n".join(f"{name}: {text or 'none'}" for name, text in changed.items())
+            return "\n\n".join([*parts, f"Changed:\n{told}" if told else "Nothing has changed."])
+        told = "\n".join(f"{name}: {text}" for name, text in lines.items() if text)
+        if self._decided:
+            earlier = "\n".join(f"- {words}" for words in self._kept_decisions())
+            parts.insert(
+                0, f"Your last decisions, of {self._decisions} in all, each with your reason:\n{earlier}"
+            )
+        return "\n\n".join([*([opening] if opening else []), *parts, f"Situation now:\n{told}"])
+
+    def _kept_decisions(self) -> list[str]:
+        """The last decisions, as many as a quarter of the room holds."""
+        kept: list[str] = []
+        for words in reversed(self._decided):
+            if kept and self._estimate.of(sum(map(len, kept)) + len(words)) > self._room // 4:
+                break
+            kept.insert(0, words)
+        return kept
+
+    def _answer(self, turn: Turn) -> Message:
+        """The model's message as it is shown again: its calls with their reasons, or what it wrote."""
+        if turn.calls:
+            calls = [replace(call, arguments=_reasoned(call)) for call in turn.calls]
+            return answer_message(turn.text[:ANSWER_KEPT], calls, turn.verbatim)
+        text = turn.text
+        if len(text) > ANSWER_KEPT and turn.made:
+            text = "\n".join(_written(call, self._style) for call in turn.made)
+        return answer_message(text, (), turn.verbatim)
+
+
+def _reply(turn: Turn | None, shown: str) -> list[Message]:
+    """What follows an answer: what became of its calls, and the next question."""
+    if turn is None or not turn.calls:
+        return [{"role": "user", "content": shown}]
+    return tool_messages(turn.calls, turn.outcomes, shown)
+
+
+def _reasoned(call: ParsedCall) -> dict[str, Any]:
+    return {REASON: call.reason, **call.arguments} if call.reason else dict(call.arguments)
+
+
+def _in_words(call: ParsedCall) -> str:
+    reason = call.reason if len(call.reason) <= REASON_KEPT else f"{call.reason[:REASON_KEPT]}…"
+    return f"{call.tool} {encode_json(dict(call.arguments))}" + (f": {reason}" if reason else "")
+
+
+def _written(call: ParsedCall, style: Style) -> str:
+    """A call in the form in which the model was asked to write it."""
+    arguments = dict(call.arguments)
+    if style == "xml":
+        named = {"name": call.tool, "arguments": {REASON: call.reason, **arguments}}
+        return f"<tool_call>{encode_json(named)}</tool_call>"
+    return encode_json({REASON: call.reason, "tool": call.tool, "arguments": arguments})
+
+
+def _size(message: Message) -> int:
+    """Characters of a message that a model reads."""
+    beside = {name: value for name, value in message.items() if name not in ("role", "content")}
+    return len(message["content"]) + (len(encode_json(beside)) if beside else 0)

@@ -25,7 +25,7 @@ REASON_KEPT: Final = 240
 """Characters of the reason of each of them."""
 
 ANSWER_KEPT: Final = 600
-"""Characters of a written answer beyond which its decision alone is shown again, with its reason."""
+"""Characters of a written answer that are shown again; of a longer one its decision is, too."""
 
 
 class Dialogue:
@@ -149,7 +149,7 @@ class Dialogue:
             return answer_message(turn.text[:ANSWER_KEPT], calls, turn.verbatim)
         text = turn.text
         if len(text) > ANSWER_KEPT and turn.made:
-            text = "\n".join(_written(call, self._style) for call in turn.made)
+            text = "\n".join([f"{text[:ANSWER_KEPT]}…", *(_written(call, self._style) for call in turn.made)])
         return answer_message(text, (), turn.verbatim)
 
 
@@ -173,9 +173,8 @@ def _written(call: ParsedCall, style: Style) -> str:
     """A call in the form in which the model was asked to write it."""
     arguments = dict(call.arguments)
     if style == "xml":
-        named = {"name": call.tool, "arguments": {REASON: call.reason, **arguments}}
-        return f"<tool_call>{encode_json(named)}</tool_call>"
-    return encode_json({REASON: call.reason, "tool": call.tool, "arguments": arguments})
+        return f"<tool_call>{encode_json({'name': call.tool, 'arguments': arguments})}</tool_call>"
+    return encode_json({"tool": call.tool, "arguments": arguments})
 
 
 def _size(message: Message) -> int:

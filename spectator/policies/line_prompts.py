@@ -6,8 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from spectator.llm.chat import Message
+from spectator.llm.parsing import ParsedCall
 from spectator.observations import Observation
 from spectator.policies.action_catalogue import ActionCatalogue
+from spectator.policies.base import Action
 from spectator.policies.decision_in_progress import DecisionInProgress
 from spectator.policies.dialogue import Dialogue
 from spectator.policies.history import TokenEstimate, Turn
@@ -84,9 +86,13 @@ class LinePrompts:
         edited = messages if self._edit is None else self._edit(messages)
         return edited if isinstance(edited, list) and edited is messages else list(edited)
 
-    def recall(self, observation: Observation, text: str) -> Turn:
-        """Remember a decision of which no more is known than what was written."""
-        turn = Turn(seen={}, shown="", text=text, outcomes=["carried out"])
+    def recall(self, observation: Observation, text: str, action: Action) -> Turn:
+        """Remember a decision of which no more is known than what was written and what was done."""
+        tool, arguments = action.get("tool"), action.get("arguments")
+        if not isinstance(tool, str) or not isinstance(arguments, Mapping):
+            tool, arguments = self._briefing.legal(observation)[0]["tool"], action
+        made = () if self._briefing.text_field is not None else (ParsedCall(tool, arguments),)
+        turn = Turn(seen={}, shown="", text=text, outcomes=["carried out"], made=made)
         self.add(turn)
         return turn
 

@@ -192,12 +192,12 @@ class ModelPolicy:
         finally:
             self._client, self._budget, self._fallback, self._listener = held
         if decided["source"] == "model" and not recorded.decided_alike:
-            self._remember_text(observation, decided["raw_text"] or "")
+            self._remember_text(observation, decided)
         return recorded
 
-    def _remember_text(self, observation: Observation, text: str) -> None:
-        """Remember a decision of which no more is known than what was written."""
-        self._turn = self._prompts.recall(observation, text)
+    def _remember_text(self, observation: Observation, decided: Mapping[str, Any]) -> None:
+        """Remember a decision of which no more is known than what was written and what was done."""
+        self._turn = self._prompts.recall(observation, decided["raw_text"] or "", decided["action"])
         self._planned.clear()
         self._prompts.note = ""
 

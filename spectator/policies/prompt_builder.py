@@ -11,6 +11,7 @@ from typing import Any, Final
 from spectator.events import encode_json
 from spectator.llm.chat import Message, SettledTools
 from spectator.observations import LegalAction, Observation
+from spectator.policies.base import Action
 from spectator.policies.decision_in_progress import DecisionInProgress
 from spectator.policies.history import History, TokenEstimate, Turn
 from spectator.policies.model_settings import ModelSettings
@@ -72,8 +73,8 @@ class PromptBuilder:
         """Remember a decision that the model made."""
         self.history.add(turn)
 
-    def recall(self, observation: Observation, text: str) -> Turn:
-        """Remember a decision of which no more is known than what was written."""
+    def recall(self, observation: Observation, text: str, action: Action) -> Turn:
+        """Remember a decision of which no more is known than what was written and what was done."""
         seen = situation(observation, without=self._briefing.rendering.later)
         turn = Turn(seen=seen, shown=self.shown(observation, seen), text=text, outcomes=["carried out"])
         self.add(turn)

@@ -1,0 +1,79 @@
+"""How much a model reads in a match: the tokens of its prompts, and how many of them it was sent before.
+
+``python -m benchmarks.prompts`` plays whole matches of each world with scripted captains in the models' place
+and prints a table; no model is asked. Tokens are counted as characters x 0.34
+(`TOKENS_A_CHARACTER` of `spectator.evaluation.rehearsal`). ``--show 1,40,75`` prints those prompts whole.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, get_args
+
+from spectator.catalog import load_world
+from spectator.evaluation.rehearsal import TOKENS_A_CHARACTER, Rehearsal, as_read, rehearse
+from spectator.policies.model_settings import ModelSettings
+from spectator.policies.prompting import Edition, Style
+
+MATCHES: Final[tuple[tuple[str, str, Mapping[str, Any], str], ...]] = (
+    ("cricket, 5 overs, by the ball", "cricket", {"max_overs": 5}, "tactician"),
+    ("cricket, 5 overs, by the over", "cricket", {"max_overs": 5, "decisions": "over"}, "heuristic"),
+    ("cricket, 20 overs, by the over", "cricket", {"max_overs": 20, "decisions": "over"}, "heuristic"),
+    ("collider", "collider", {}, "heuristic"),
+    ("counting", "counting", {}, "heuristic"),
+)
+"""What is played: its name here, the world, its options, and who decides in the model's place."""
+
+CACHED_SHARE: Final = 0.1
+"""What a cached token costs at most providers, beside one that is read anew."""
+
+
+def rows(edition: Edition, seed: int) -> Iterator[tuple[str, Style, Rehearsal]]:
+    """One seat of each match and style."""
+    for name, world, options, captain in MATCHES:
+        loaded = load_world(world)
+        for style in get_args(Style):
+            settings = ModelSettings(model="m", style=style, prompt=edition)
+            played = rehearse(loaded, settings, options, seed, captain=captain)
+            yield name, style, played[loaded.actors[0]].rehearsal
+
+
+def row(name: str, style: Style, asked: Rehearsal) -> str:
+    """A line of the table."""
+    uncached = asked.tokens_in - asked.cached_in
+    paid = uncached + CACHED_SHARE * asked.cached_in
+    longest = asked.longest * TOKENS_A_CHARACTER
+    alike = asked.alike / max(1, asked.calls - 1)
+    return (
+        f"| {name} | {style} | {asked.calls} | {asked.tokens_in:,} | {uncached:,} | {paid:,.0f} "
+        f"| {longest:,.0f} | {asked.known_share:.1%} | {alike:.0%} |"
+    )
+
+
+def main() -> None:
+    """Print the table, or whole prompts."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--edition", type=int, choices=get_args(Edition), default=2)
+    parser.add_argument("--seed", type=int, default=7)
+    parser.add_argument("--show", default="", help="numbers of prompts of the first match, from 1")
+    asked = parser.parse_args()
+    if asked.show:
+        name, world, options, captain = MATCHES[0]
+        settings = ModelSettings(model="m", style="json", prompt=asked.edition)
+        played = rehearse(load_world(world), settings, options, asked.seed, captain=captain)["home"]
+        for number in map(int, asked.show.split(",")):
+            request = played.requests[number - 1]
+            print(f"===== prompt {number} of {name}\n{as_read(request.messages, request.tools)}\n")
+        return
+    print(
+        "| match | style | calls | tokens read | uncached | cached at a tenth | longest prompt "
+        "| known | calls with 90 % known |"
+    )
+    print("|---|---|---|---|---|---|---|---|---|")
+    for name, style, rehearsal in rows(asked.edition, asked.seed):
+        print(row(name, style, rehearsal), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -135,7 +135,7 @@ def test_a_record_of_the_first_edition_is_remembered_and_played_on_with_it() -> 
         action = {"text": f"ACTION: {number}"}
         reason = fallback.choose(seen).reasoning
         reply = json.dumps({"reason": reason, "tool": "say", "arguments": action}, separators=(",", ":"))
-        exchange = {
+        exchange: dict[str, Any] = {
             "request": fingerprint(request.messages, request.tools),
             "reply": {
                 "content": reply, "thought": "", "refusal": None, "tool_calls": [],

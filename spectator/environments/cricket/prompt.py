@@ -76,7 +76,7 @@ overs that bowlers have left.
 
 READING. The deliveries that a batter `faced`, oldest first, are two letters each: {_MARKS}. Overs 4.3 =
 four overs and three balls. Rates are runs an over. Batters: runs (balls faced). Bowlers:
-overs-maidens-runs-wickets, then the overs that they have left. Marks of balls: . no run, 1 to 6 runs, W
+overs-maidens-runs-wickets, then the overs that they may still begin. Marks of balls: . no run, 1 to 6 runs, W
 wicket, wd wide, nb no-ball, b bye, lb leg bye. `projected` is what usual play makes of the innings, `stand`
 the runs of this partnership; on a free hit nobody can be out but run out. Squads, each figure a ratio or
 log ratio against the average player of the same job: runs = runs a ball faced (above 1 is better), out =

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { ballEnd, isOutside, onPaper } from "../../spectator/environments/cricket/panel/field.js";
+import { ballEnd, facedRope, insideRope, isOutside, onPaper, ropeAt } from "../../spectator/environments/cricket/panel/field.js";
 import { spokes, spot, strokesOf } from "../../spectator/environments/cricket/panel/wheel.js";
 import * as it from "../../spectator/environments/cricket/panel/words.js";
 
@@ -52,6 +52,25 @@ test("a ball ends in its sector: six over the rope, four on it, others inside", 
   assert.ok(ballEnd({ zone: 1, kind: "run", runs: 1 }).y < 0, "fine leg is behind");
   assert.ok(ballEnd({ zone: 4, kind: "run", runs: 1 }).y > 0, "long-on is in front");
   for (const ball of [undefined, {}, { zone: 0 }, { zone: 9 }, { zone: "x" }]) assert.equal(ballEnd(ball), null);
+});
+
+test("the rope is drawn where the ground has it: ends change with the over, left-handers see it mirrored", () => {
+  const ground = { boundaries: [64, 60, 60, 66, 72, 78, 78, 72], left_handers: ["Left"] };
+  assert.deepEqual(facedRope(undefined, { number: 1 }, "Right"), Array(8).fill(68));
+  assert.equal(facedRope(ground, { number: 1 }, "Right")[1], 60);
+  assert.equal(facedRope(ground, { number: 2 }, "Right")[1], 78);
+  assert.equal(facedRope(ground, { number: 1 }, "Left")[1], 78);
+  const rope = facedRope(ground, { number: 1 }, "Right");
+  const far = (spot) => Math.hypot(spot.x, spot.y - 10.06);
+  const man = insideRope({ x: -63, y: 4 }, rope);
+  assert.ok(far(man) < ropeAt(rope, man.x, man.y - 10.06));
+  assert.deepEqual(insideRope({ x: 63, y: 4 }, rope), { x: 63, y: 4 });
+  for (let zone = 1; zone <= 8; zone += 1) {
+    const four = ballEnd({ zone, kind: "four", runs: 4 }, rope);
+    assert.ok(Math.abs(far(four) - ropeAt(rope, four.x, four.y - 10.06)) < 1e-6, `four to ${zone}`);
+    const six = ballEnd({ zone, kind: "six", runs: 6 }, rope);
+    assert.ok(far(six) > ropeAt(rope, six.x, six.y - 10.06));
+  }
 });
 
 test("the wheel: strokes of one or of all, every one a spoke within its sector", () => {

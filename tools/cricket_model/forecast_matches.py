@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
-from typing import Final, NamedTuple
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, NamedTuple
 
 from spectator.environments.base import derive_seed
 from spectator.environments.cricket.ball.sampler import BallModel
@@ -70,10 +70,18 @@ class _WatchedMatch:
         seed: Its seed.
         futures: How many futures a forecast plays.
         model: The ball model.
+        options: Options of ground, form, fatigue and squads.
     """
 
-    def __init__(self, overs: int, seed: int, futures: int, model: BallModel | None = None) -> None:
-        self.match: Match = open_match(overs, seed, model=model, super_over=False)
+    def __init__(
+        self,
+        overs: int,
+        seed: int,
+        futures: int,
+        model: BallModel | None = None,
+        options: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.match: Match = open_match(overs, seed, model=model, super_over=False, options=options)
         self._reading = PitchReading(self.match.model)
         self._futures = futures
         self._rng = random.Random(derive_seed(seed, "forecast"))
@@ -114,12 +122,19 @@ class _WatchedMatch:
         return 0.5 if result.winner is None else float(result.winner == self.match.batting[0])
 
 
-def misses(overs: int, level: str | float, profile: str, matches: int, futures: int) -> Iterator[Miss]:
+def misses(
+    overs: int,
+    level: str | float,
+    profile: str,
+    matches: int,
+    futures: int,
+    options: Mapping[str, Any] | None = None,
+) -> Iterator[Miss]:
     """Forecast less outcome of many matches, each of its own seed."""
     model = load_model(profile, level)
     for number in range(matches):
         seed = derive_seed(SEED, "before", overs, str(level), profile, number)
-        watched = _WatchedMatch(overs, seed, futures, model)
+        watched = _WatchedMatch(overs, seed, futures, model, options)
         watched.openers()
         start, total = watched.told()
         watched.first_innings()
@@ -128,11 +143,11 @@ def misses(overs: int, level: str | float, profile: str, matches: int, futures: 
         yield Miss(total - watched.match.innings[0].runs, start - won, won - chase)
 
 
-def changes(matches: int, futures: int) -> Iterator[list[Change]]:
+def changes(matches: int, futures: int, options: Mapping[str, Any] | None = None) -> Iterator[list[Change]]:
     """What one ball of each innings, drawn before it, did to the chance; a match may be over before."""
     for number in range(matches):
         seed = derive_seed(SEED, "ball", number)
-        watched, draw = _WatchedMatch(OVERS, seed, futures), random.Random(seed)
+        watched, draw = _WatchedMatch(OVERS, seed, futures, None, options), random.Random(seed)
         drawn = {innings: draw.randrange(6 * OVERS) for innings in (1, 2)}
         found: list[Change] = []
         before: tuple[int, float] | None = None

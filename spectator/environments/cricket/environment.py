@@ -10,23 +10,24 @@ from typing import Any, Final, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
 
 from spectator.environments.base import ObservationModel, OptionsModel, StateModel, derive_seed
-from spectator.environments.cricket.ball.matchups import draw_conditions
+from spectator.environments.cricket.ball.grounds import GROUND_NAMES, NEUTRAL_GROUND
 from spectator.environments.cricket.captaincy.arguments import TOOLS
 from spectator.environments.cricket.captaincy.card import CaptainsCard
 from spectator.environments.cricket.captaincy.observation import observation_content
 from spectator.environments.cricket.captaincy.tools import legal_actions, legal_tools, use
 from spectator.environments.cricket.grading.decision_account import DecisionAccount
 from spectator.environments.cricket.grading.reward import account_rubric, rubric
-from spectator.environments.cricket.laws.deliveries import SIDES, Side
+from spectator.environments.cricket.laws.deliveries import Side
 from spectator.environments.cricket.laws.formats import MAX_OVERS, format_of
 from spectator.environments.cricket.laws.innings import LawBroken
 from spectator.environments.cricket.match import snapshots
+from spectator.environments.cricket.match.arrangement import match_arranged
+from spectator.environments.cricket.match.circumstances import DRAWN, LEVEL, circumstances_of, teams_in
 from spectator.environments.cricket.match.engine import load_model
 from spectator.environments.cricket.match.game import Game
 from spectator.environments.cricket.match.starts import START_NAMES, play_to_start
-from spectator.environments.cricket.people.squads import draw_fixture
-from spectator.environments.cricket.people.team import teams_of
-from spectator.events import Fact
+from spectator.environments.cricket.people.day import MOST_UNEVEN
+from spectator.events import Fact, later_field
 from spectator.observations import Observation, Refusal
 from spectator.policies.base import Action
 from spectator.text import clean_text
@@ -94,6 +95,27 @@ class CricketOptions(OptionsModel):
         description="Scoring level: all, a season such as `ipl 2024`, or the mean of a 20-over first innings",
     )
 
+    ground: Literal[(*GROUND_NAMES, DRAWN)] = later_field(  # type: ignore[valid-type]  # a tuple of literals
+        "How far the boundary is: the neutral ground, one of the named ones, or one drawn for the seed",
+        default=NEUTRAL_GROUND.name,
+    )
+    form: Literal["level", "drawn"] = later_field(
+        "Whether players have a form of the day, drawn for the seed and told on their cards", default=LEVEL
+    )
+    fatigue: bool = later_field("Whether bowlers tire by the overs they bowl", default=False)
+    squads: Literal["drawn", "uneven"] | float = later_field(
+        "How strong the squads are: drawn alike, uneven by a difference drawn for the seed, or with the home "
+        "squad the stronger by so many Elo points, -400 to 400",
+        default=DRAWN,
+    )
+
+    @field_validator("squads")
+    @classmethod
+    def _told_difference(cls, squads: str | float) -> str | float:
+        if not isinstance(squads, str) and not abs(squads) <= MOST_UNEVEN:
+            raise ValueError(f"a difference must lie in -{MOST_UNEVEN:g} to {MOST_UNEVEN:g} Elo points")
+        return squads
+
     @field_validator("super_over")
     @classmethod
     def _reachable(cls, super_over: bool, info: ValidationInfo) -> bool:
@@ -127,6 +149,20 @@ class CricketObservation(ObservationModel):
         default_factory=dict,
         description="{pitch: green, even or dry, evening: wearing, even or dew}: green helps pace, dry "
         "spin; dew makes a second innings easier, above all against spin, wearing harder",
+    )
+    ground: dict[str, Any] | None = Field(
+        default=None,
+        description="{name, metres, now}: metres from the centre of the pitch to the boundary by sector, as "
+        "a right-hander at the first end sees them, and as the striker sees them now; overs change ends; "
+        "null for the neutral ground",
+    )
+    tired: dict[str, float] | None = Field(
+        default=None,
+        description="Load of the fielding side's bowlers at the start of this over, where bowlers tire: one "
+        "more for each over bowled, 0.4 less for each over rested; who is not named has none",
+    )
+    squad_difference: float | None = Field(
+        default=None, description="Elo points by which the home squad is the stronger, where they are uneven"
     )
     innings: int | None = None
     super_over: bool = False
@@ -288,25 +324,14 @@ class CricketEnvironment:
             side: {
                 "name": team.name,
                 "short": team.short,
-                "players": [team.card(index) for index in range(11)],
+                "players": [team.card(index, formed=game.circumstances.formed) for index in range(11)],
             }
             for side, team in game.teams.items()
         }
 
     def _arrange(self) -> Game:
         game = _fresh(self._seed, self._options)
-        format = game.format
-        game.emit(
-            "match_arranged",
-            {
-                **{side: {"name": game.teams[side].name, "short": game.teams[side].short} for side in SIDES},
-                "overs": format.overs,
-                "balls": format.balls,
-                "powerplay_balls": format.powerplay_balls,
-                "bowler_overs": format.bowler_overs,
-                "caller": game.caller,
-            },
-        )
+        game.emit("match_arranged", match_arranged(game))
         if self._options["start"] != "toss":
             play_to_start(game, self._options["start"], self._generator)
             if game.account is not None:
@@ -378,6 +403,7 @@ class CricketEnvironment:
         change = (deliveries, captain.refusals, captain.charged, captain.plan_changes)
         if change != self._graded_at:
             rating, reward = options.get("opponent_rating", 0.0), options.get("reward", "score")
+            rating -= game.circumstances.difference or 0.0
             self._graded_at, self._parts = change, rubric(match, captain, AGENT, rating, reward)
         decided = match is not None and match.result is not None
         return dict(self._parts), self._parts["score"] if decided else 0.0
@@ -385,7 +411,8 @@ class CricketEnvironment:
 
 def _fresh(seed: int, options: Mapping[str, Any]) -> Game:
     """A game of this seed and these options, before the toss."""
-    teams = teams_of(draw_fixture(derive_seed(seed, "squads")))
+    circumstances = circumstances_of(seed, options)
+    teams = teams_in(seed, circumstances, options["max_overs"])
     model = load_model(options["profile"], options["level"])
     valued = options.get("reward", "score") == "decision_value"
     return Game(
@@ -399,5 +426,5 @@ def _fresh(seed: int, options: Mapping[str, Any]) -> Game:
         account=DecisionAccount(model, teams) if valued else None,
         futures=options["forecast_futures"],
         forecast_seed=partial(derive_seed, seed, "forecast"),
-        conditions=draw_conditions(random.Random(derive_seed(seed, "conditions"))),
+        circumstances=circumstances,
     )

@@ -7,7 +7,7 @@ from typing import Any, Final, Literal
 from pydantic import Field
 
 from spectator.environments.cricket.laws.deliveries import Side
-from spectator.events import EventData
+from spectator.events import EventData, later_field
 
 
 class Score(EventData):
@@ -129,6 +129,7 @@ class BowlerSelected(EventData):
     side: Side
     over: int = Field(ge=0)
     bowler: BowlerFigures
+    tired: float | None = later_field("The load that the bowler begins the over with, where bowlers tire")
 
 
 class BatterSelected(EventData):
@@ -300,6 +301,27 @@ class TeamNames(EventData):
     short: str
 
 
+class GroundTold(EventData):
+    """A ground that is not the neutral one."""
+
+    name: str
+    boundaries: list[float] = Field(
+        min_length=8,
+        max_length=8,
+        description="Metres from the centre of the pitch by sector, from fine leg round to third, as a "
+        "right-hander at the first end sees them; overs change ends",
+    )
+    left_handers: list[str] = Field(description="Who sees them mirrored")
+
+
+class PlayerForm(EventData):
+    """A player's form of the day."""
+
+    name: str
+    bat: float = Field(description="As a batter: log ratio of runs")
+    bowl: float | None = Field(description="As a bowler: log ratio of runs saved; null for who does not bowl")
+
+
 class MatchArranged(EventData):
     """Both sides were named; the toss follows."""
 
@@ -310,6 +332,12 @@ class MatchArranged(EventData):
     powerplay_balls: int
     bowler_overs: int
     caller: Side
+    ground: GroundTold | None = later_field("The ground, where it is not the neutral one")
+    fatigue: bool = later_field("Whether bowlers tire", default=False)
+    form: dict[Side, list[PlayerForm]] | None = later_field("Form of the day, where there is one")
+    squad_difference: float | None = later_field(
+        "Elo points by which the home squad is the stronger, where they are uneven"
+    )
 
 
 class Standing(EventData):

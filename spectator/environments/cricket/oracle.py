@@ -23,8 +23,9 @@ from spectator.environments.cricket.ball.tables import (
 )
 from spectator.environments.cricket.ball.usual_play import Values
 from spectator.environments.cricket.captaincy.captains import STYLES, StyledCaptain
-from spectator.environments.cricket.captaincy.planner import PlannerCaptain, values_here
+from spectator.environments.cricket.captaincy.planner import PlannerCaptain
 from spectator.environments.cricket.captaincy.reading import situation_of
+from spectator.environments.cricket.captaincy.worth import values_here
 from spectator.environments.cricket.environment import CricketEnvironment
 from spectator.environments.cricket.grading.win_table import RUNS
 from spectator.observations import Observation

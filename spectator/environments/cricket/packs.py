@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from spectator.environments.base import SEALED_BIT, Pack, derive_seed
+from spectator.environments.cricket.match.circumstances import VARIED
 
 SEEDS_A_PACK: Final = 40
 
@@ -35,6 +36,8 @@ PACKS: Final[dict[str, Pack]] = {
         _pack("defend", "1", "Field second: your side has batted, hold them to it.", start="defend"),
         _pack("death", "1", "Bat first with a quarter of the overs to come, then defend.", start="death"),
         _pack("super-over", "1", "The match is tied: one over each decides it.", start="super_over"),
+        _pack("varied", "1", "A whole match with ground, form, tired bowlers and uneven squads all on.",
+              **VARIED),
         _pack("collapse", "1", "Bat first with early wickets gone: make a total of it.", start="collapse"),
     )
 }  # fmt: skip

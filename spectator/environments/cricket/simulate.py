@@ -8,7 +8,6 @@ from functools import cache
 from typing import Any
 
 from spectator.environments.base import derive_seed
-from spectator.environments.cricket.ball.matchups import draw_conditions
 from spectator.environments.cricket.ball.sampler import BallModel
 from spectator.environments.cricket.captaincy.captains import STYLES, StyledCaptain
 from spectator.environments.cricket.laws.deliveries import Side
@@ -16,6 +15,7 @@ from spectator.environments.cricket.laws.formats import format_of
 from spectator.environments.cricket.laws.result import other
 from spectator.environments.cricket.laws.scorer import may_bat
 from spectator.environments.cricket.match.advice import usual_bowler
+from spectator.environments.cricket.match.circumstances import circumstances_of, teams_in
 from spectator.environments.cricket.match.engine import (
     BattingIntent,
     BowlingIntent,
@@ -24,8 +24,6 @@ from spectator.environments.cricket.match.engine import (
     load_model,
 )
 from spectator.environments.cricket.match.field import standard_field
-from spectator.environments.cricket.people.squads import draw_fixture
-from spectator.environments.cricket.people.team import teams_of
 from spectator.errors import FieldError, InvalidRequest
 
 
@@ -75,6 +73,7 @@ def simulate(matches: int, seed: int, options: Mapping[str, Any]) -> Iterator[di
             caller=options["toss_caller"],
             model=load_model(options["profile"], options["level"]),
             super_over=options["super_over"],
+            options=options,
         )
         yield from _rows(number + 1, match)
 
@@ -119,6 +118,7 @@ def open_match(
     model: BallModel | None = None,
     super_over: bool = True,
     elects: Mapping[Side, str] | None = None,
+    options: Mapping[str, Any] | None = None,
 ) -> Match:
     """A match of a seed after its toss, made as an episode of the same seed makes it.
 
@@ -130,8 +130,10 @@ def open_match(
         super_over: Whether a tie is decided by super overs.
         elects: What a side does first if it wins the toss, ``bat`` or ``field``; as the default captain
             decides for a side that is left out.
+        options: Options of ground, form, fatigue and squads; ordinary ones when left out.
     """
-    teams = teams_of(draw_fixture(derive_seed(seed, "squads")))
+    circumstances = circumstances_of(seed, options or {})
+    teams = teams_in(seed, circumstances, overs)
     rng = random.Random(derive_seed(seed, "balls"))
     captains: dict[Side, StyledCaptain] = {
         "home": StyledCaptain(STYLES[0], derive_seed(seed, "policy", "home")),
@@ -144,8 +146,8 @@ def open_match(
     elect = (elects or {}).get(won, elect)
     first = won if elect == "bat" else other(won)
     model = load_model("men", "all") if model is None else model
-    conditions = draw_conditions(random.Random(derive_seed(seed, "conditions")))
-    return Match(format_of(overs), teams, first, model, rng, super_over=super_over, conditions=conditions)
+    format = format_of(overs)
+    return Match(format, teams, first, model, rng, super_over=super_over, circumstances=circumstances)
 
 
 def play_out(match: Match) -> Iterator[PlayedBall]:

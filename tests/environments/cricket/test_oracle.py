@@ -13,8 +13,8 @@ from click.testing import CliRunner
 
 from spectator.cli import main
 from spectator.environments.cricket import WORLD
-from spectator.environments.cricket.captaincy.planner import values_here
 from spectator.environments.cricket.captaincy.reading import situation_of
+from spectator.environments.cricket.captaincy.worth import values_here
 from spectator.environments.cricket.oracle import worth_of
 from tests.environments.cricket.playing import begin, captain
 

@@ -119,9 +119,11 @@ _CONDITION_RUNS: Final = {
 
 
 def match_up(striker: Player, bowler: Player, conditions: Conditions, second: bool) -> float:
-    """Log ratio of runs that this batter makes off this bowler today, beside what both are on average."""
+    """Log ratio of runs that this batter makes off this bowler today, beside what both are on average: by
+    kind of bowling, pitch and evening, and both players' form."""
     spin = bowler.bowls != "pace"
-    return striker.bat_spin * KIND_OF_BOWLING[spin] + _CONDITION_RUNS[(*conditions, spin, second)]
+    fit = striker.bat_spin * KIND_OF_BOWLING[spin] + _CONDITION_RUNS[(*conditions, spin, second)]
+    return fit + (striker.bat_form - bowler.bowl_form)
 
 
 def out_of_place(order: int, place: int) -> float:
@@ -174,15 +176,16 @@ def aim_of(planned: Sequence[float], usual: Sequence[float]) -> Aim:
     )
 
 
-def delivery_fit(aim: Aim, striker: Player, seen: Sequence[int]) -> float:
+def delivery_fit(aim: Aim, striker: Player, seen: Sequence[int], leg: float = 0.0) -> float:
     """Log ratio of runs of a planned delivery to this batter: his weaknesses, and what he has just seen.
 
     Args:
         aim: The plan.
         striker: Who faces.
         seen: The (length, line) pairs that he faced last, oldest first.
+        leg: What the ground adds to his liking of the leg side, see :func:`.grounds.lean`.
     """
-    fit = LENGTH_GAIN * striker.bat_short * aim.short + LINE_GAIN * striker.bat_leg * aim.leg
+    fit = LENGTH_GAIN * striker.bat_short * aim.short + LINE_GAIN * (striker.bat_leg + leg) * aim.leg
     if seen:
         fit += READ * _remembered(aim, seen)
     return fit
@@ -200,9 +203,16 @@ def _remembered(aim: Aim, seen: Sequence[int]) -> float:
     return (more - len(last) * usual) / MEMORY
 
 
-def field_fit(shape: FieldShape, reference: FieldShape, striker: Player) -> float:
-    """Log ratio of runs of a field to this batter: men on his better side save what he is good at."""
-    return -FIELD_GAIN * striker.bat_leg * (_leg_side(shape) - _leg_side(reference))
+def field_fit(shape: FieldShape, reference: FieldShape, striker: Player, leg: float = 0.0) -> float:
+    """Log ratio of runs of a field to this batter: men on his better side save what he is good at.
+
+    Args:
+        shape: The field.
+        reference: The usual one.
+        striker: Who faces.
+        leg: What the ground adds to his liking of the leg side.
+    """
+    return -FIELD_GAIN * (striker.bat_leg + leg) * (_leg_side(shape) - _leg_side(reference))
 
 
 def _leg_side(shape: FieldShape) -> float:

@@ -8,6 +8,13 @@ from bisect import bisect
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
+from spectator.environments.cricket.ball.grounds import (
+    as_faced,
+    ground_factors,
+    lean,
+    room_to_hit,
+    stroke_reach,
+)
 from spectator.environments.cricket.ball.matchups import (
     WICKET_FIT,
     delivery_fit,
@@ -49,8 +56,10 @@ from spectator.environments.cricket.ball.tables import (
     rate_place,
     rhythm,
 )
+from spectator.environments.cricket.ball.tiredness import tired_extras, tired_runs
 from spectator.environments.cricket.ball.tracking import BallTracker, BowledBall
 from spectator.environments.cricket.ball.usual_play import Values
+from spectator.environments.cricket.ball.vocabulary import SHOTS
 from spectator.environments.cricket.laws.formats import SUPER_OVER
 
 FULL_BALLS: Final = 6 * FULL_OVERS
@@ -207,6 +216,8 @@ class BallModel:
         who = self._people[phase][striker.order - 1][bisect(_SET_STEPS, at.striker_balls)][hand]
         effect = at.effect if at.innings_balls == FULL_BALLS else at.effect * effect_scale(at.innings_balls)
         favour = match_up(striker, bowler, at.conditions, at.second)
+        if at.tired:
+            favour += tired_runs(kind == 1, at.tired)
         favour += format.styles[at.balls_bowled // 6][STYLE_INDEX[bowler.style]]
         if at.place and at.wickets_limit != SUPER_OVER.wickets:
             favour -= out_of_place(striker.order, at.place)
@@ -224,11 +235,18 @@ class BallModel:
             dot_by_format, one, two, four, six, out_by_format, wide = levers
             dot *= dot_by_format
             wicket *= out_by_format
-        return [
+        if at.tired:
+            extras *= tired_extras(at.tired)
+        weights = [
             base[0] * who[0] * dot, base[1] * who[1] * one, base[2] * who[2] * two, base[3] * who[3] * two,
             base[4] * who[4] * four * bat, base[5] * who[5] * six * bat, base[6] * who[6] * wicket,
             base[7] * who[7], base[8] * who[8] * wide * extras, base[9] * who[9] * extras, base[10] * who[10],
         ]  # fmt: skip
+        if at.boundaries:
+            end, left_handed = at.balls_bowled // 6 % 2, striker.bats == "left"
+            factors = ground_factors(tables, at.boundaries, end, left_handed, phase, kind)
+            weights = [weight * factor for weight, factor in zip(weights, factors, strict=True)]
+        return weights
 
     def _chances(self, at: Situation, phase: int, over: int, kind: int) -> list[float]:
         """Probabilities of the categories under what is asked for, paid for and fitted.
@@ -265,16 +283,20 @@ class BallModel:
         striker, plans = at.striker, self._plans
         fit = 0.0
         aim = None
+        faced = as_faced(at.boundaries, at.balls_bowled // 6 % 2, striker.bats == "left")
+        leg = lean(faced)
         if at.delivery is not None:
             aim = plans.delivery(at.delivery, phase, kind).aim
-            fit += delivery_fit(aim, striker, at.seen)
+            fit += delivery_fit(aim, striker, at.seen, leg)
         if at.field.fielders:
-            fit += field_fit(at.field, reference_field(at.powerplay), striker)
+            fit += field_fit(at.field, reference_field(at.powerplay), striker, leg)
         if at.shot is not None:
             open_more = gaps(at.field, at.powerplay)
             fit += shot_fit(at.shot, striker, aim, suits_of(at.shot, kind), open_more)
+            fit += stroke_reach(faced, SHOTS[at.shot])
         if at.aggression != 0.5 or at.attack != 0.5:
             favour = match_up(striker, at.bowler, at.conditions, at.second)
+            favour += tired_runs(kind == 1, at.tired) + room_to_hit(at.boundaries)
             fit += intent_fit(at.aggression, at.attack, favour)
         return fit
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from spectator.environments.cricket.ball.grounds import Boundaries
 from spectator.environments.cricket.ball.matchups import EVEN, Conditions
 from spectator.environments.cricket.ball.vocabulary import DeliveryPlan, FieldShape
 from spectator.environments.cricket.people.players import Player
@@ -52,6 +53,8 @@ class Situation:
         seen: (length, line) pairs, as numbers, of the deliveries that the striker faced last, oldest first.
         place: Place in the order that the striker came in at, from 1; 0 for the natural one.
         wickets_limit: Dismissals that end the innings; 2 in a super over.
+        boundaries: Boundaries of the ground, see :mod:`.grounds`; empty for the neutral one.
+        tired: Load that the bowler began the over with, see :mod:`.tiredness`.
     """
 
     balls_bowled: int
@@ -74,3 +77,5 @@ class Situation:
     seen: tuple[int, ...] = ()
     place: int = 0
     wickets_limit: int = 10
+    boundaries: Boundaries = ()
+    tired: float = 0.0

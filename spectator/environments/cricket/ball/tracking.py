@@ -9,6 +9,7 @@ from bisect import bisect
 from typing import Final, NamedTuple
 
 from spectator.environments.cricket.ball.fielding import OPEN_FIELD, POWERPLAY_FIELD
+from spectator.environments.cricket.ball.grounds import as_faced, sectors_hit
 from spectator.environments.cricket.ball.outcomes import (
     CATCHING_POSITIONS,
     DEEP_POSITIONS,
@@ -23,6 +24,7 @@ from spectator.environments.cricket.ball.outcomes import (
 from spectator.environments.cricket.ball.plan_effects import PlanEffects
 from spectator.environments.cricket.ball.situation import Situation
 from spectator.environments.cricket.ball.tables import BYE, DOT, WICKET, WIDE, cumulative
+from spectator.environments.cricket.ball.tiredness import TIRED_KMH
 from spectator.environments.cricket.ball.vocabulary import LENGTHS, LINES, SHOTS
 from spectator.environments.cricket.laws.deliveries import Ball
 
@@ -143,7 +145,7 @@ class BallTracker:
             length = _FULL_TOSS if who < MISSED_YORKERS / 2 else _FULL
         plan = at.delivery.pace if at.delivery is not None else None
         pace = plan or ("slower" if who < _SLOWER_SHARE else "stock")
-        stock = at.bowler.speed_kmh or _SPEED_KMH[kind]
+        stock = (at.bowler.speed_kmh or _SPEED_KMH[kind]) - TIRED_KMH[kind == 1] * at.tired
         speed = round(stock * (_PACE_FACTOR[pace] + 0.08 * (quick - 0.5)), 1)
         by_keeper = KEEPER_CATCH[at.bowler.bowls or "spin"][phase]
         swings = _swings(at, phase)
@@ -166,7 +168,9 @@ class BallTracker:
         zones = self._zones[phase][kind][line]
         if at.field.fielders:
             zones = self._plans.field(at.field, at.powerplay, phase, kind, line, None, False).zones
-        zone = bisect(zones[hit], where) + 1
+        over, left = at.balls_bowled // 6 % 2, at.striker.bats == "left"
+        shares = sectors_hit(as_faced(at.boundaries, over, left), zones[hit], hit)
+        zone = bisect(shares, where) + 1
         aimed = SHOTS.get(at.shot, ()) if at.shot is not None else ()
         if aimed and who < 0.6 and out is None:
             zone = aimed[int(who / 0.6 * len(aimed))]

@@ -13,6 +13,7 @@ from itertools import pairwise
 from typing import Final
 
 from spectator.environments.cricket.ball.situation import Situation
+from spectator.environments.cricket.ball.tiredness import next_loads
 from spectator.environments.cricket.laws.formats import format_of
 from spectator.environments.cricket.people.players import Player
 
@@ -22,17 +23,22 @@ WICKETS_AN_OVER: Final = 0.3
 _PASSES: Final = 4
 
 Value = Callable[[Situation], float]
+Strain = Callable[[Sequence[int]], float]
+"""What an order costs beside its overs one by one: bowlers who tire."""
 Costs = Sequence[Sequence[float]]
 """What an over of each bowler is worth to the batting side, by over and bowler."""
 
 
-def best_order(costs: Costs, left: Sequence[int], banned: int | None) -> list[int]:
+def best_order(
+    costs: Costs, left: Sequence[int], banned: int | None, strain: Strain | None = None
+) -> list[int]:
     """Who bowls each over: the order that is worth least to the batting side, found by exchanges.
 
     Args:
         costs: By over and bowler.
         left: Overs that each bowler may still bowl.
         banned: Who bowled the over before, and may not bowl the first.
+        strain: What the order as a whole costs beside; nothing when left out.
 
     Returns:
         A bowler for each over; empty when they cannot bowl them all.
@@ -44,7 +50,7 @@ def best_order(costs: Costs, left: Sequence[int], banned: int | None) -> list[in
     """
     order = _any_order(len(costs), list(left), banned)
     for _ in range(_PASSES):
-        if not _improved(order, costs, left, banned):
+        if not _improved(order, costs, left, banned, strain):
             break
     return order
 
@@ -62,19 +68,21 @@ def _any_order(overs: int, left: list[int], banned: int | None) -> list[int]:
     return order
 
 
-def _improved(order: list[int], costs: Costs, left: Sequence[int], banned: int | None) -> bool:
+def _improved(
+    order: list[int], costs: Costs, left: Sequence[int], banned: int | None, strain: Strain | None
+) -> bool:
     """Exchange two overs, or give one to somebody with overs to spare, wherever that is worth it."""
     better = False
     for at in range(len(order)):
         for bowler, limit in enumerate(left):
             spare = order.count(bowler) < limit
-            if spare and _less(costs[at][bowler], costs[at][order[at]]):
-                better |= _taken(order, {at: bowler}, banned)
+            if spare and (strain or _less(costs[at][bowler], costs[at][order[at]])):
+                better |= _taken(order, {at: bowler}, banned, costs, strain)
         for other in range(at + 1, len(order)):
             mine, theirs = order[at], order[other]
             now = costs[at][mine] + costs[other][theirs]
-            if _less(costs[at][theirs] + costs[other][mine], now):
-                better |= _taken(order, {at: theirs, other: mine}, banned)
+            if strain or _less(costs[at][theirs] + costs[other][mine], now):
+                better |= _taken(order, {at: theirs, other: mine}, banned, costs, strain)
     return better
 
 
@@ -82,15 +90,42 @@ def _less(tried: float, now: float) -> bool:
     return tried < now - 1e-9
 
 
-def _taken(order: list[int], changes: Mapping[int, int], banned: int | None) -> bool:
-    """Change an order unless somebody would then bowl two overs running."""
+def _taken(
+    order: list[int], changes: Mapping[int, int], banned: int | None, costs: Costs, strain: Strain | None
+) -> bool:
+    """Change an order unless somebody would then bowl two overs running, or strain more than it is worth."""
     tried = order.copy()
     for at, bowler in changes.items():
         tried[at] = bowler
     if tried[0] == banned or any(one == following for one, following in pairwise(tried)):
         return False
+    if strain is not None:
+        before, after = (
+            sum(row[by] for row, by in zip(costs, one, strict=True)) + strain(one) for one in (order, tried)
+        )
+        if not _less(after, before):
+            return False
     order[:] = tried
     return True
+
+
+def strain_of(costs: Costs, tiring: Costs, loads: Sequence[float]) -> Strain:
+    """What tired bowlers cost in an order of overs.
+
+    Args:
+        costs: Of fresh bowlers, by over and bowler.
+        tiring: The same of bowlers with a load of one over.
+        loads: The load of each now.
+    """
+
+    def strain(order: Sequence[int]) -> float:
+        now, total = list(loads), 0.0
+        for at, by in enumerate(order):
+            total += now[by] * (tiring[at][by] - costs[at][by])
+            now = next_loads(now, by)
+        return total
+
+    return strain
 
 
 def costs_ahead(
@@ -100,7 +135,7 @@ def costs_ahead(
     to_come: Sequence[Player],
     value: Value,
 ) -> list[list[float]]:
-    """What each over that is left is worth to the batting side with each bowler.
+    """What each over that is left is worth to the batting side with each bowler, as tired as `now` has it.
 
     Args:
         now: The ball that the next over begins with.

@@ -13,6 +13,7 @@ from spectator.environments.cricket.laws.formats import Format
 from spectator.environments.cricket.laws.innings import Innings
 from spectator.environments.cricket.laws.scorer import may_bat, overs_left
 from spectator.environments.cricket.match.advice import usual_bowler
+from spectator.environments.cricket.match.arrangement import shown_circumstances
 from spectator.environments.cricket.match.captain_state import CaptainState
 from spectator.environments.cricket.match.engine import Match
 from spectator.environments.cricket.match.game import Game, Phase
@@ -56,9 +57,10 @@ def observation_content(
         "side": side,
         "squads": squads,
         "format": _format(game.format),
-        "conditions": game.conditions._asdict(),
+        "conditions": game.circumstances.conditions._asdict(),
     }
     match = game.match
+    view |= shown_circumstances(game.circumstances, match)
     if match is not None:
         view.update(_situation(game, match))
         view.update(_equation(match.current))

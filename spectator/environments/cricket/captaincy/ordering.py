@@ -62,12 +62,12 @@ def order_bowling(game: Game, side: Side, captain: CaptainState, arguments: Bowl
     named = arguments.bowlers if isinstance(arguments, BowlSession) else _listed(arguments.bowler)
     bowlers = _bowlers(game, named)
     if arguments.preset is not None or arguments.fielders is not None:
-        field = chosen_field(arguments.preset, arguments.fielders, game.outside_limit)
+        field = chosen_field(arguments.preset, arguments.fielders, game.outside_limit, match.faced)
         if field != captain.field:
             if game.field_frozen:
                 raise LawBroken("N9.field", "The field stays for a free hit while the striker is the same.")
             captain.field = field
-            game.emit("field_set", {"side": side, **field.shown})
+            game.emit("field_set", {"side": side, **field.copy_shown(match.faced)})
     plan = {part: getattr(arguments, part) for part in ("length", "line", "pace")}
     captain.orders = {
         **_orders(match, arguments.attack, arguments.ask.model_dump()),

@@ -9,35 +9,31 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from functools import cache
 from typing import Any, Final
 
-from spectator.environments.cricket.ball.sampler import BallModel
-from spectator.environments.cricket.ball.situation import Situation
-from spectator.environments.cricket.ball.usual_play import Values
-from spectator.environments.cricket.ball.vocabulary import LINES, PLANNED_LENGTHS, SHOTS, DeliveryPlan
-from spectator.environments.cricket.captaincy.bowling_ahead import best_order, costs_ahead
+from spectator.environments.cricket.ball.vocabulary import SHOTS, DeliveryPlan
+from spectator.environments.cricket.captaincy.bowling_ahead import best_order, costs_ahead, strain_of
 from spectator.environments.cricket.captaincy.captains import STYLES, StyledCaptain
-from spectator.environments.cricket.captaincy.reading import cards, fielding, situation_of, to_come
-from spectator.environments.cricket.match.field import (
-    POSITIONS,
-    Field,
-    custom_field,
-    legal_presets,
-    preset_field,
+from spectator.environments.cricket.captaincy.reading import (
+    cards,
+    faced_now,
+    fielding,
+    in_now,
+    situation_of,
+    to_come,
+)
+from spectator.environments.cricket.captaincy.worth import (
+    INTENTS,
+    PLANS,
+    CallWorth,
+    fields,
+    placed,
+    told_plan,
+    value,
 )
 from spectator.observations import Observation
 from spectator.policies.base import Decision, Preset
 
-INTENTS: Final = (0.3, 0.4, 0.5, 0.6, 0.7)
-WORTH_A_CALL: Final = 0.002
-"""Least share of a boundary's worth for which a standing decision is changed."""
-PLANS: Final = tuple(
-    DeliveryPlan(length, line)
-    for length in (None, *PLANNED_LENGTHS)
-    for line in (None, *LINES)
-    if length or line
-)
 TOOLS: Final = frozenset({"bowler", "delivery", "field", "attack", "shot", "toss"})
 """What it decides itself; the rest is left as usual."""
 
@@ -101,19 +97,28 @@ class PlannerCaptain(StyledCaptain):
         if "bowler" not in self._decides or view["striker"] is None:
             return None
         able = [one["name"] for one in view["choices"]["bowlers"]]
+        order = self._order_of_overs(view)
+        if not order or order[0] not in able:
+            return None
+        name = order[0]
+        self.left[name] -= 1
+        return "select_bowler", {"bowler": name}, f"{name} is the one for these two batters now."
+
+    def _order_of_overs(self, view: Mapping[str, Any]) -> list[str]:
+        """Who bowls each over that is left, by name; empty when they cannot bowl them all."""
+        able = [one["name"] for one in view["choices"]["bowlers"]]
         people = cards(view, fielding(view))
         names = [name for name, man in people.items() if man.bowls and self.left.get(name, 0) > 0]
         resting = next((at for at, name in enumerate(names) if name not in able), None)
-        batters = [cards(view, view["batting"])[view[end]["name"]] for end in ("striker", "non_striker")]
-        costs = costs_ahead(
-            situation_of(view), [people[name] for name in names], batters, to_come(view), value
-        )
-        order = best_order(costs, [self.left[name] for name in names], resting)
-        if not order or names[order[0]] not in able:
-            return None
-        name = names[order[0]]
-        self.left[name] -= 1
-        return "select_bowler", {"bowler": name}, f"{name} is the one for these two batters now."
+        now, bowlers, following = situation_of(view), [people[name] for name in names], to_come(view)
+        batters = in_now(view)
+        fresh = costs_ahead(replace(now, tired=0.0), bowlers, batters, following, value)
+        strain = None
+        if view.get("tired") is not None:
+            tiring = costs_ahead(replace(now, tired=1.0), bowlers, batters, following, value)
+            strain = strain_of(fresh, tiring, [view["tired"].get(name, 0.0) for name in names])
+        left = [self.left[name] for name in names]
+        return [names[at] for at in best_order(fresh, left, resting, strain)]
 
     def _remember(self, view: Mapping[str, Any]) -> None:
         """Overs that everybody has left: as told, and of who may not bowl now as last told."""
@@ -123,7 +128,7 @@ class PlannerCaptain(StyledCaptain):
 
     def _bowl_ball(self, view: Mapping[str, Any], legal: list[str]) -> Choice | None:
         own, ball = view["you"], situation_of(view)
-        worth = _Worth(ball)
+        worth = CallWorth(ball)
         own_plan = own["delivery"]
         plan = DeliveryPlan(**own_plan) if own_plan else None
         ball = replace(ball, delivery=plan, attack=own["attack"])
@@ -132,14 +137,14 @@ class PlannerCaptain(StyledCaptain):
             if worth.gain(replace(ball, delivery=best), ball, -1.0):
                 return (
                     "plan_delivery",
-                    _told(best),
+                    told_plan(best),
                     f"{_words(best)}: what {_name(view)} likes least.",
                 )
         if "field" in self._decides and "set_field" in legal:
-            fields = _fields(view["outside_limit"])
-            best_field = min(fields, key=lambda one: value(replace(ball, field=one.shape)))
+            known = fields(view["outside_limit"], faced_now(view))
+            best_field = min(known, key=lambda one: value(replace(ball, field=one.shape)))
             if worth.gain(replace(ball, field=best_field.shape), ball, -1.0):
-                return "set_field", _placed(best_field), f"Men where {_name(view)} hits."
+                return "set_field", placed(best_field), f"Men where {_name(view)} hits."
         if "attack" in self._decides and "set_bowling_strategy" in legal and own["free_calls"]:
             best_attack = min(INTENTS, key=lambda one: value(replace(ball, attack=one)))
             if worth.gain(replace(ball, attack=best_attack), ball, -1.0):
@@ -154,7 +159,7 @@ class PlannerCaptain(StyledCaptain):
         if own["shot_aggression"] is not None:
             return "play_delivery", {}, "As planned."
         usual = replace(situation_of(view), aggression=own["aggression"])
-        worth = _Worth(usual)
+        worth = CallWorth(usual)
         shot = max((None, *SHOTS), key=lambda one: value(replace(usual, shot=one)))
         best = replace(usual, shot=shot)
         intent = max(INTENTS, key=lambda one: value(replace(best, aggression=one)))
@@ -177,62 +182,6 @@ _PLANS: Final[dict[str, Callable[[PlannerCaptain, Mapping[str, Any], list[str]],
     "bowl": PlannerCaptain._bowl_ball,
     "bat": PlannerCaptain._play_ball,
 }
-
-
-@cache
-def _model() -> BallModel:
-    return BallModel.load()
-
-
-def value(ball: Situation) -> float:
-    """What a ball is worth to the batting side in its very state: runs of a first innings, chances of a
-    chase."""
-    return float(sum(p * v for p, v in zip(_model().weights(ball), values_here(ball), strict=True)))
-
-
-def values_here(ball: Situation) -> Values:
-    """What each category is worth to the batting side in the very state of a ball; shape ``(11,)``."""
-    prices = _model().prices(ball.innings_balls, super_over=ball.wickets_limit == 2)
-    return prices.here(ball.balls_bowled, ball.wickets_lost, ball.runs_required)
-
-
-class _Worth:
-    """Whether a change is worth a call."""
-
-    def __init__(self, ball: Situation) -> None:
-        worth = _model().values(ball)
-        self._least = WORTH_A_CALL * float(worth[4] - worth[0])
-
-    def gain(self, changed: Situation, now: Situation, way: float) -> bool:
-        """Whether ``changed`` is worth more to who gains when the value rises (1) or falls (-1)."""
-        return way * (value(changed) - value(now)) > self._least
-
-
-_OFF_SIDE: Final = (
-    "slip", "short third", "backward point", "cover point", "cover", "extra cover", "mid-off", "third",
-    "sweeper cover",
-)  # fmt: skip
-_LEG_SIDE: Final = (
-    "point", "cover", "mid-off", "short third", "square leg", "short midwicket", "mid-on",
-    "deep square leg", "deep midwicket",
-)  # fmt: skip
-
-
-@cache
-def _fields(outside_limit: int) -> tuple[Field, ...]:
-    """The fields that it thinks of: the presets, and one crowded on either side."""
-    own = (custom_field([(name, *POSITIONS[name]) for name in names]) for names in (_OFF_SIDE, _LEG_SIDE))
-    return (*(preset_field(name, outside_limit) for name in legal_presets(outside_limit)), *own)
-
-
-def _placed(field: Field) -> dict[str, Any]:
-    shown = field.copy_shown()
-    return {"fielders": shown["fielders"]} if field.preset == "custom" else {"preset": field.preset}
-
-
-def _told(plan: DeliveryPlan) -> dict[str, Any]:
-    told = {"length": plan.length, "line": plan.line, "pace": plan.pace}
-    return {name: word for name, word in told.items() if word is not None}
 
 
 def _words(plan: DeliveryPlan) -> str:

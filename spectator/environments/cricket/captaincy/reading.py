@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any, Final
 
+from spectator.environments.cricket.ball.grounds import Boundaries
 from spectator.environments.cricket.ball.matchups import Conditions
 from spectator.environments.cricket.ball.situation import Situation
 from spectator.environments.cricket.ball.vocabulary import LENGTHS, LINES, FieldShape
@@ -41,6 +42,8 @@ def situation_of(view: Mapping[str, Any]) -> Situation:
         second=view["innings"] % 2 == 0,
         seen=tuple(LENGTHS.index(a) * len(LINES) + LINES.index(b) for a, b in faced),
         wickets_limit=2 if view["super_over"] else 10,
+        boundaries=tuple(view["ground"]["metres"].values()) if view.get("ground") else (),
+        tired=(view.get("tired") or {}).get(thrower.name, 0.0),
     )
 
 
@@ -64,7 +67,20 @@ def _player(card: tuple[tuple[str, Any], ...]) -> Player:
         told["name"], told["name"], told["role"], told["order"], told["bats"], kind, style,  # type: ignore[arg-type]  # pace or spin
         told["bat_runs"], told["bat_out"], told.get("bowl_runs", 1.0), told.get("bowl_wickets", 1.0),
         bat_spin=told["bat_spin"], bat_short=told["bat_short"], bat_leg=told["bat_leg"],
+        bat_form=told.get("bat_form", 0.0), bowl_form=told.get("bowl_form", 0.0),
     )  # fmt: skip
+
+
+def faced_now(view: Mapping[str, Any]) -> Boundaries:
+    """The boundaries as the striker sees them; empty on the neutral ground."""
+    ground = view.get("ground")
+    return tuple(ground["now"].values()) if ground else ()
+
+
+def in_now(view: Mapping[str, Any]) -> list[Player]:
+    """The two who are in, the striker first; fewer where somebody is awaited."""
+    people = cards(view, view["batting"])
+    return [people[view[end]["name"]] for end in ("striker", "non_striker") if view[end] is not None]
 
 
 def fielding(view: Mapping[str, Any]) -> str:

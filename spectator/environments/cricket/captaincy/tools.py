@@ -335,10 +335,10 @@ def _play_delivery(game: Game, side: Side, captain: CaptainState, arguments: Too
 
 
 def _set_field(game: Game, side: Side, captain: CaptainState, arguments: SetField) -> None:
-    field = chosen_field(arguments.preset, arguments.fielders, game.outside_limit)
+    field = chosen_field(arguments.preset, arguments.fielders, game.outside_limit, game.playing.faced)
     if field != captain.field:
         captain.field = field
-        game.emit("field_set", {"side": side, **field.shown})
+        game.emit("field_set", {"side": side, **field.copy_shown(game.playing.faced)})
 
 
 def _set_bowling_strategy(

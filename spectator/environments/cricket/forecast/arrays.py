@@ -10,16 +10,19 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from spectator.environments.cricket.ball.grounds import Boundaries, ground_factors
 from spectator.environments.cricket.ball.tables import (
     CATEGORIES,
     LEVER_OF,
     RATE_PLACES,
+    STYLES,
     Tables,
     format_levers,
     over_like,
     phase_of,
     rate_place,
 )
+from spectator.environments.cricket.people.players import PACE_STYLES
 
 Floats = NDArray[np.float32]
 Ints = NDArray[np.int64]
@@ -67,6 +70,8 @@ class SkillArrays:
         bowl_extras: Ratio of wides and no-balls.
         style: Bowling style, 0 to 5.
         bat_spin: How much more each makes off spin than off pace, a log ratio; nobody anything when left out.
+        bat_form: Form of the day as a batter, likewise.
+        bowl_form: The same as a bowler.
     """
 
     bat_log: Floats
@@ -78,6 +83,8 @@ class SkillArrays:
     bowl_extras: Floats
     style: Ints
     bat_spin: Floats | None = None
+    bat_form: Floats | None = None
+    bowl_form: Floats | None = None
 
 
 @dataclass(slots=True)
@@ -102,6 +109,9 @@ class InningsArrays:
         free_hit: Whether the next ball is one.
         today: Log ratios of runs against pace and against spin, by pitch and evening.
         styles: Log ratios of runs by over and bowling style, see `BallPrices.styles`.
+        boundaries: Boundaries of the ground; empty for the neutral one.
+        tired: Log ratio of runs, and ratio of wides and no-balls, by how tired the bowler of each over is:
+            shape ``(2, overs)``.
         mark: Runs and wickets are noted down when so many valid balls are bowled, or at the end; 0 for never.
     """
 
@@ -123,6 +133,8 @@ class InningsArrays:
     free_hit: Bools
     today: tuple[float, float] = (0.0, 0.0)
     styles: Floats | None = None
+    boundaries: Boundaries = ()
+    tired: Floats | None = None
     mark: int = 0
 
 
@@ -219,6 +231,31 @@ def build_model_arrays(tables: Tables) -> ModelArrays:
         dot_share=tables.dot_share,
         wicket_share=tables.wicket_share,
     )
+
+
+@lru_cache(maxsize=16)
+def ground_table(tables: Tables, boundaries: Boundaries) -> Floats:
+    """What a ground multiplies the categories by: shape ``(2, 3, 2, 2, 11)`` by end, phase, kind and hand."""
+    return np.array(
+        [
+            [
+                [[ground_factors(tables, boundaries, end, left, phase, kind) for left in (False, True)]
+                 for kind in (0, 1)]
+                for phase in range(3)
+            ]
+            for end in (0, 1)
+        ],
+        dtype=np.float32,
+    )  # fmt: skip
+
+
+@lru_cache(maxsize=16)
+def people_on(model: ModelArrays, boundaries: Boundaries) -> Floats:
+    """Weights of batter and bowler together on a ground: the rows of the one end, then of the other."""
+    person = model.person.reshape(3, -1, len(STYLES), 2, CATEGORIES)
+    kind = [int(style not in PACE_STYLES) for style in STYLES]
+    factors = ground_table(model.tables, boundaries)[:, :, None, kind]
+    return np.ascontiguousarray((person[None] * factors).reshape(-1, CATEGORIES))
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,6 +33,7 @@ from spectator.environments.cricket.forecast.arrays import (
     OnBalls,
     SimulatedBalls,
     SkillArrays,
+    people_on,
     rate_places,
     situation_weights,
 )
@@ -115,6 +116,7 @@ class _BatchInnings:
         self.over_ends[-1] = True
         self.person_row_of_ball = self.situations.phase_of_ball * 11
         self.places = rate_places(at.innings_balls)
+        self.people = people_on(model, at.boundaries) if at.boundaries else model.person
 
     def play(self, forced: NDArray[np.uint8] | None) -> InningsTotals:
         """SimulatedBalls until every future has ended."""
@@ -225,7 +227,9 @@ class _BatchInnings:
         # gathering itself.
         rows, others, weights = self.rows[:n], self.others[:n], self.columns[:, :n]
         np.take(self.situations.weights, base, axis=0, out=rows, mode="clip")
-        np.take(c.person, person, axis=0, out=others, mode="clip")
+        if self.at.boundaries:
+            person = person + len(c.person) * (over % 2)
+        np.take(self.people, person, axis=0, out=others, mode="clip")
         np.multiply(rows.T, others.T, out=weights)
         shift = np.float32(c.gain) * (skills.bat_log[self.striker] + skills.bowl_log[bowler]) + self.effect
         shift += self.rhythm
@@ -240,6 +244,8 @@ class _BatchInnings:
         weights[5] *= bat
         weights[WICKET] *= skills.bat_out[self.striker] * skills.bowl_wickets[bowler] * caution
         extras = skills.bowl_extras[bowler]
+        if self.at.tired is not None:
+            extras = extras * self.at.tired[1][over]
         weights[WIDE] *= extras
         weights[NO_BALL] *= extras
         left = self.rng.random(len(base), dtype=np.float32)
@@ -252,9 +258,10 @@ class _BatchInnings:
         return category
 
     def _favour(self, bowler: Ints, over: Ints) -> Floats | None:
-        """Log ratio of runs of every future's match-up, as `match_up` has it."""
-        skills, today = self.skills, self.at.today
-        if skills.bat_spin is None and today == (0.0, 0.0) and self.at.styles is None:
+        """Log ratio of runs of every future's match-up, as `match_up` has it, and of its tired bowler."""
+        skills, today, tired = self.skills, self.at.today, self.at.tired
+        told = (skills.bat_spin, self.at.styles, skills.bat_form, skills.bowl_form, tired)
+        if today == (0.0, 0.0) and all(one is None for one in told):
             return None
         spins = skills.style[bowler] >= _FIRST_SPIN
         favour: Floats = np.where(spins, np.float32(today[1]), np.float32(today[0]))
@@ -263,6 +270,12 @@ class _BatchInnings:
             favour = favour + skills.bat_spin[self.striker] * kinds
         if self.at.styles is not None:
             favour = favour + self.at.styles[over, skills.style[bowler]]
+        if skills.bat_form is not None:
+            favour = favour + skills.bat_form[self.striker]
+        if skills.bowl_form is not None:
+            favour = favour - skills.bowl_form[bowler]
+        if tired is not None:
+            favour = favour + tired[0][over]
         return favour
 
     def _score(self, category: NDArray[np.uint8]) -> tuple[Ints, Bools, Bools, Bools]:

@@ -10,10 +10,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from spectator.environments.cricket.ball.grounds import Boundaries
 from spectator.environments.cricket.ball.matchups import EVEN, Conditions, condition_runs
 from spectator.environments.cricket.ball.sampler import BallModel
 from spectator.environments.cricket.ball.situation import Situation
 from spectator.environments.cricket.ball.tables import CATEGORIES, STYLES
+from spectator.environments.cricket.ball.tiredness import load_by_over, tired_extras, tired_runs
 from spectator.environments.cricket.forecast.arrays import (
     Floats,
     InningsArrays,
@@ -57,6 +59,8 @@ class ForecastState(NamedTuple):
         conditions: Pitch and evening.
         second: Whether it is a second innings.
         reply: The batting side's bowling in the innings to come; made from ``batting`` when left out.
+        boundaries: Boundaries of the ground; empty for the neutral one.
+        fatigue: Whether bowlers tire.
     """
 
     innings_balls: int
@@ -84,6 +88,8 @@ class ForecastState(NamedTuple):
     reply: BowlingAttack | None = None
     conditions: Conditions = EVEN
     second: bool = False
+    boundaries: Boundaries = ()
+    fatigue: bool = False
 
 
 class Forecast(NamedTuple):
@@ -237,6 +243,7 @@ class _Futures:
     def first(self, forced: NDArray[np.uint8] | None = None) -> InningsTotals:
         """Play the innings in progress to its end."""
         at, n = self.state, self.n
+        plan = plan_overs(at)
         innings = InningsArrays(
             innings_balls=at.innings_balls,
             powerplay_balls=at.powerplay_balls,
@@ -253,7 +260,9 @@ class _Futures:
             next_in=np.full(n, 2),
             today=_today(at.conditions, at.second),
             styles=self.styles,
-            bowlers=11 + np.array(plan_overs(at)),
+            bowlers=11 + np.array(plan),
+            boundaries=at.boundaries,
+            tired=tired_overs(plan, at.bowling) if at.fatigue else None,
             effect=self.effect,
             free_hit=np.full(n, at.free_hit),
             mark=6 * (at.balls // 6 + 1),
@@ -292,6 +301,8 @@ class _Futures:
             today=_today(at.conditions, True),
             styles=self.styles,
             bowlers=np.array(overs),
+            boundaries=at.boundaries,
+            tired=tired_overs(overs, at.batting) if at.fatigue else None,
             effect=self.next_effect,
             free_hit=np.zeros(n, dtype=np.bool_),
         )
@@ -305,7 +316,7 @@ def plan_overs(state: ForecastState) -> list[int]:
     """
     now = state.balls // 6
     attack = state.attack.copy() if state.attack is not None else _attack(state, now)
-    plan = [0] * now
+    plan = attack.starters[:now] if state.fatigue else [0] * now
     last = state.last_bowler
     if state.bowler is not None:
         plan.append(state.bowler)
@@ -321,6 +332,18 @@ def _attack(state: ForecastState, now: int) -> BowlingAttack:
     attack.starters = bowl_out(attack.copy(), None)[:now]
     attack.left = list(state.overs_left)
     return attack
+
+
+def tired_overs(plan: Sequence[int], bowling: Sequence[Player]) -> Floats:
+    """What the load of each over's bowler makes of it: log ratio of runs, and ratio of wides and no-balls.
+
+    Args:
+        plan: Who bowls each over, those bowled included.
+        bowling: The bowling side's eleven.
+    """
+    told = list(zip(plan, load_by_over(plan), strict=True))
+    runs = [tired_runs(bowling[bowler].bowls != "pace", load) for bowler, load in told]
+    return np.array([runs, [tired_extras(load) for _, load in told]], dtype=np.float32)
 
 
 def _today(conditions: Conditions, second: bool) -> tuple[float, float]:
@@ -357,4 +380,11 @@ def _skills(batting: Sequence[Player], bowling: Sequence[Player]) -> SkillArrays
         bowl_extras=np.array([player.bowl_extras for player in everybody], dtype=np.float32),
         style=np.array([STYLES.index(player.style or "off") for player in everybody]),
         bat_spin=np.array([player.bat_spin for player in everybody], dtype=np.float32),
+        bat_form=_form([player.bat_form for player in everybody]),
+        bowl_form=_form([player.bowl_form for player in everybody]),
     )
+
+
+def _form(values: Sequence[float]) -> Floats | None:
+    """Form of everybody; ``None`` where all are as usual, so that nothing is computed for it."""
+    return np.array(values, dtype=np.float32) if any(values) else None

@@ -33,11 +33,12 @@ from spectator.environments.cricket.forecast.arrays import (
     MAX_REQUIRED,
     ModelArrays,
     SituationWeights,
+    ground_table,
     model_arrays,
     rate_places,
     situation_weights,
 )
-from spectator.environments.cricket.forecast.monte_carlo import ForecastState, plan_overs
+from spectator.environments.cricket.forecast.monte_carlo import ForecastState, plan_overs, tired_overs
 from spectator.environments.cricket.people.players import Player
 
 Table = NDArray[np.float32]
@@ -191,10 +192,17 @@ def _weights(
     base = at.weights[rows][:, :, None]
     bowler = np.array(plan)[balls // 6]
     favour = _favour(state, model, bowler, balls) - _out_of_place(state, places)
+    tired = tired_overs(plan, state.bowling)[:, balls // 6] if state.fatigue else None
+    if tired is not None:
+        favour += tired[0][:, None]
     mean: Table | None = None
     for back, share in _FACING:
         batter = np.clip(wickets - state.wickets + 1 - back, 0, len(_line(state)) - 1)
         people = _people(state, model, arrays, at, bowler, wickets, favour, batter)
+        if tired is not None:
+            people[..., (WIDE, NO_BALL)] *= tired[1][:, None, None, None]
+        if state.boundaries:
+            people *= _ground(state, model, at, bowler, batter)
         part = base * people[:, :, :, None]
         part *= share / part.sum(axis=-1, keepdims=True)
         mean = part if mean is None else mean + part
@@ -239,6 +247,22 @@ def _people(
     factors[..., NO_BALL] = factors[..., WIDE]
     weighed: Table = factors * found[:, :, None]
     return weighed
+
+
+def _ground(
+    state: ForecastState,
+    model: BallModel,
+    at: SituationWeights,
+    bowler: NDArray[np.int64],
+    batter: NDArray[np.int64],
+) -> Table:
+    """What the ground makes of the weights: shape ``(balls, wickets, 1, 11)``."""
+    balls = np.arange(state.balls, state.innings_balls)
+    kind = np.array([int(one.bowls != "pace") for one in state.bowling])[bowler][:, None]
+    left = np.array([int(one.bats == "left") for one in _line(state)])[batter]
+    factors = ground_table(model.tables, state.boundaries)
+    found: Table = factors[(balls // 6 % 2)[:, None], at.phase_of_ball[balls][:, None], kind, left]
+    return found[:, :, None]
 
 
 def _line(state: ForecastState) -> list[Player]:

@@ -11,10 +11,12 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Final, Literal, NamedTuple
 
-from spectator.environments.cricket.ball.matchups import EVEN, MEMORY, Conditions
+from spectator.environments.cricket.ball.grounds import Boundaries, as_faced
+from spectator.environments.cricket.ball.matchups import MEMORY
 from spectator.environments.cricket.ball.outcomes import RING_POSITIONS
 from spectator.environments.cricket.ball.sampler import BallModel
 from spectator.environments.cricket.ball.situation import Effects, Situation
+from spectator.environments.cricket.ball.tiredness import loads
 from spectator.environments.cricket.ball.tracking import BowledBall
 from spectator.environments.cricket.ball.vocabulary import DeliveryPlan
 from spectator.environments.cricket.laws import result
@@ -22,6 +24,7 @@ from spectator.environments.cricket.laws import scorer as laws
 from spectator.environments.cricket.laws.deliveries import Ball, Side
 from spectator.environments.cricket.laws.formats import RING_LIMIT, SUPER_OVER, Format
 from spectator.environments.cricket.laws.innings import Innings, LawBroken
+from spectator.environments.cricket.match.circumstances import ORDINARY, Circumstances
 from spectator.environments.cricket.match.field import Field, standard_field
 from spectator.environments.cricket.people.team import Team
 
@@ -120,7 +123,7 @@ class Match:
         model: The ball model.
         rng: Source of every ball.
         super_over: Whether a tie is decided by super overs.
-        conditions: Pitch and evening.
+        circumstances: Pitch, evening, ground, and whether bowlers tire.
 
     Attributes:
         current: The innings in progress, or the last one.
@@ -141,14 +144,16 @@ class Match:
         rng: random.Random,
         *,
         super_over: bool = True,
-        conditions: Conditions = EVEN,
+        circumstances: Circumstances = ORDINARY,
     ) -> None:
         self.format = format
         self.teams = teams
         self.model = model
         self.rng = rng
         self.super_over = super_over
-        self.conditions = conditions
+        self.conditions = circumstances.conditions
+        self.ground = circumstances.ground
+        self.fatigue = circumstances.fatigue
         self.effects = model.draw_effects(rng)
         self.seen: dict[int, tuple[int, ...]] = {}
         self.innings: list[Innings] = []
@@ -249,7 +254,22 @@ class Match:
             self.seen.get(striker, ()),
             innings.batting[striker].number,
             innings.limit,
+            self.ground.boundaries,
+            self.loads()[bowler] if self.fatigue else 0.0,
         )
+
+    @property
+    def faced(self) -> Boundaries:
+        """The boundaries as the striker sees them now; as a right-hander would while nobody is on strike."""
+        innings = self.innings[-1]
+        player = None if innings.striker is None else self.teams[self.batting[-1]].players[innings.striker]
+        left_handed = player is not None and player.bats == "left"
+        return as_faced(self.ground.boundaries, innings.balls // 6 % 2, left_handed)
+
+    def loads(self) -> list[float]:
+        """How tired everybody of the fielding side is, as of the start of this over; see `ball.tiredness`."""
+        innings = self.innings[-1]
+        return loads(innings.over_starters[: innings.balls // 6])
 
     def play(self, batting: BattingIntent, bowling: BowlingIntent) -> PlayedBall:
         """Bowl one ball and score it.

@@ -112,6 +112,7 @@ def bowler_selected(match: Match, player: int) -> Data:
         "side": match.fielding_side,
         "over": innings.balls // 6,
         "bowler": bowler_line(innings, team, player),
+        **({"tired": match.loads()[player]} if match.fatigue else {}),
     }
 
 

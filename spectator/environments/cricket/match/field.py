@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
 
+from spectator.environments.cricket.ball.grounds import USUAL_M, Boundaries, rope_at
 from spectator.environments.cricket.ball.vocabulary import FieldShape
 from spectator.environments.cricket.laws.innings import LawBroken
 
@@ -22,8 +23,10 @@ CREASE_M: Final = 1.22
 """Popping crease in front of the stumps (Law 7.3)."""
 RING_M: Final = 27.43
 """Radius of the 30-yard semicircles round the middle stumps (T20I playing conditions 28.7)."""
-BOUNDARY_M: Final = 68.0
-"""Our ground's boundary, measured from the centre of the pitch; the conditions allow 59.43 to 82.29 m."""
+BOUNDARY_M: Final = USUAL_M
+"""Boundary of the neutral ground, from the centre of the pitch; the conditions allow 59.43 to 82.29 m."""
+INSIDE_M: Final = 2.0
+"""How far inside the rope a man in the deep stands where his place would be beyond it."""
 MAX_LEG_SIDE: Final = 5
 MAX_BEHIND_SQUARE_LEG: Final = 2
 
@@ -206,9 +209,18 @@ class Field:
     outside: int
     shown: Mapping[str, Any] = dataclasses.field(compare=False, repr=False)
 
-    def copy_shown(self) -> dict[str, Any]:
-        """A copy of `shown` that whoever gets it may change: the field's own is shared by every match."""
-        return {"preset": self.preset, "fielders": [dict(man) for man in self.shown["fielders"]]}
+    def copy_shown(self, faced: Boundaries = ()) -> dict[str, Any]:
+        """A copy of `shown` that whoever gets it may change: the field's own is shared by every match.
+
+        Args:
+            faced: The boundaries as the striker sees them; who would stand beyond the rope stands inside it.
+        """
+        men = [dict(man) for man in self.shown["fielders"]]
+        if faced:
+            men = [
+                man | dict(zip("xy", inside_the_rope(man["x"], man["y"], faced), strict=True)) for man in men
+            ]
+        return {"preset": self.preset, "fielders": men}
 
     def nearest(self, zone: int, *, deep: bool) -> int:
         """Index of the fielder nearest to the middle of a sector, of those that are deep if any is (or not).
@@ -247,9 +259,30 @@ def is_outside(x: float, y: float) -> bool:
     return math.hypot(x, y if y < 0 else y - PITCH_M) > RING_M
 
 
-def is_inside_ground(x: float, y: float) -> bool:
-    """Whether a point is on the field of play."""
-    return math.hypot(x, y - PITCH_M / 2) <= BOUNDARY_M
+def is_inside_ground(x: float, y: float, faced: Boundaries = ()) -> bool:
+    """Whether a point is on the field of play.
+
+    Args:
+        x: Metres to the off side of the striker's middle stump.
+        y: Metres from it towards the bowler.
+        faced: The boundaries as the striker sees them; empty for the neutral ground.
+    """
+    y -= PITCH_M / 2
+    return math.hypot(x, y) <= rope_at(faced, x, y)
+
+
+def inside_the_rope(x: float, y: float, faced: Boundaries) -> tuple[float, float]:
+    """The point itself, or the nearest towards the pitch at which a man in the deep can stand.
+
+    >>> inside_the_rope(63.0, 10.06, (60.0,) * 8)
+    (58.0, 10.1)
+    """
+    middle = PITCH_M / 2
+    rope, far = rope_at(faced, x, y - middle), math.hypot(x, y - middle)
+    if far <= rope:
+        return x, y
+    part = (rope - INSIDE_M) / far
+    return round(x * part, 1), round(middle + (y - middle) * part, 1)
 
 
 def shape_of(fielders: Sequence[Fielder]) -> FieldShape:
@@ -291,11 +324,12 @@ def preset_field(name: str, outside_limit: int) -> Field:
     return standard_field(outside_limit) if name == STANDARD else _placed(name, PRESETS[name])
 
 
-def custom_field(fielders: Sequence[tuple[str, float, float]]) -> Field:
+def custom_field(fielders: Sequence[tuple[str, float, float]], faced: Boundaries = ()) -> Field:
     """A field of the captain's own.
 
     Args:
         fielders: (name, x, y) of each of the nine.
+        faced: The boundaries as the striker sees them; empty for the neutral ground.
 
     Raises:
         LawBroken: Not nine fielders, one off the ground or on the pitch, or two on one spot.
@@ -303,7 +337,7 @@ def custom_field(fielders: Sequence[tuple[str, float, float]]) -> Field:
     if len(fielders) != 9:
         raise LawBroken("F4.nine_fielders", "Place nine fielders; bowler and keeper do not count.")
     for name, x, y in fielders:
-        if not is_inside_ground(x, y):
+        if not is_inside_ground(x, y, faced):
             raise LawBroken("F4.off_the_ground", f"{name} at ({x:g}, {y:g}) is beyond the boundary.")
         if abs(x) <= 1.52 and 0.0 <= y <= PITCH_M:
             raise LawBroken("F8.on_the_pitch", f"{name} at ({x:g}, {y:g}) stands on the pitch.")

@@ -63,6 +63,8 @@ def forecast_state(match: Match) -> ForecastState | None:
         reply=_reply(match),
         conditions=match.conditions,
         second=match.number % 2 == 0,
+        boundaries=match.ground.boundaries,
+        fatigue=match.fatigue,
     )
 
 

@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable, Mapping
 from typing import Any, Final, Literal
 
-from spectator.environments.cricket.ball.matchups import EVEN, Conditions
+from spectator.environments.cricket.ball.grounds import Boundaries
 from spectator.environments.cricket.ball.plan_effects import LOFT
 from spectator.environments.cricket.ball.sampler import BallModel
 from spectator.environments.cricket.forecast.pitch_reading import PitchReading
@@ -16,6 +16,7 @@ from spectator.environments.cricket.laws.innings import LawBroken
 from spectator.environments.cricket.match import event_data
 from spectator.environments.cricket.match.account import Account
 from spectator.environments.cricket.match.captain_state import CaptainState
+from spectator.environments.cricket.match.circumstances import ORDINARY, Circumstances
 from spectator.environments.cricket.match.engine import BattingIntent, BowlingIntent, Match, PlayedBall
 from spectator.environments.cricket.match.field import STANDARD, Field, standard_field
 from spectator.environments.cricket.match.forecasting import decision_values, forecast_data
@@ -55,7 +56,7 @@ class Game:
         account: Keeps account of what decisions are worth; nobody does when left out.
         futures: How many futures to play for the forecast after each ball; 0 for no forecast.
         forecast_seed: Makes the seed of a forecast from its number.
-        conditions: Pitch and evening, known to both captains.
+        circumstances: Pitch, evening, ground and the like, known to both captains.
     """
 
     def __init__(
@@ -71,9 +72,9 @@ class Game:
         account: Account | None = None,
         futures: int = 0,
         forecast_seed: Callable[[int], int] = int,
-        conditions: Conditions = EVEN,
+        circumstances: Circumstances = ORDINARY,
     ) -> None:
-        self.conditions = conditions
+        self.circumstances = circumstances
         self.format = format
         self.teams = teams
         self.model = model
@@ -96,7 +97,7 @@ class Game:
         self.this_over: list[str] = []
         self.last_ball: dict[str, Any] | None = None
         self.pending: list[Fact] = []
-        self._shown: tuple[Field, dict[str, Any]] | None = None
+        self._shown: tuple[Field, Boundaries, dict[str, Any]] | None = None
 
     def turn(self) -> tuple[Phase, Side | None]:
         """What is being decided and by whom; nobody once the match is over."""
@@ -152,10 +153,10 @@ class Game:
 
     def shown_field(self, side: Side) -> dict[str, Any]:
         """The field that ``side`` has set, as it travels; made once for each field of this game."""
-        field = self.captains[side].field
-        if self._shown is None or self._shown[0] is not field:
-            self._shown = (field, field.copy_shown())
-        return self._shown[1]
+        field, faced = self.captains[side].field, self.playing.faced
+        if self._shown is None or self._shown[0] is not field or self._shown[1] != faced:
+            self._shown = (field, faced, field.copy_shown(faced))
+        return self._shown[2]
 
     def emit(self, kind: str, data: Mapping[str, Any]) -> None:
         """Note that something happened."""
@@ -170,7 +171,7 @@ class Game:
             self.model,
             self.rng,
             super_over=self.super_over,
-            conditions=self.conditions,
+            circumstances=self.circumstances,
         )
 
     def start_match(self, batting_first: Side) -> None:

@@ -11,11 +11,20 @@ export function sections(world) {
   if (!world.teams) return [];
   return [
     { title: "Score", lines: scoreLines(world) },
+    ...(world.ground ? [{ title: "Ground", lines: groundLines(world.ground) }] : []),
     { title: "Last ball", lines: ballLines(world) },
     { title: "In the middle", lines: middleLines(world) },
     { title: "Chances, simulated", lines: chanceLines(world) },
     ...Object.keys(world.scorecards ?? {}).sort((a, b) => Number(b) - Number(a)).map((number) => cardSection(world, number)),
   ];
+}
+
+const SECTORS = ["fine leg", "square leg", "midwicket", "long-on", "long-off", "cover", "point", "third"];
+
+/** @param {any} ground */
+function groundLines(ground) {
+  const sizes = SECTORS.map((name, at) => `${name} ${ground.boundaries?.[at]} m`).join(", ");
+  return [`Boundary for a right-hander at the first end: ${sizes}. Overs change ends.`];
 }
 
 /** @param {any} world */

@@ -42,6 +42,8 @@ class Player:
         bat_spin: How much more the batter makes off spin than off pace, as a log ratio of runs; 0 as usual.
         bat_short: The same of short balls against full ones.
         bat_leg: The same of the leg side against the off side.
+        bat_form: Form of the day as a batter: a log ratio of runs, 0 for his usual one.
+        bowl_form: The same as a bowler: runs that he saves, so that above 0 is better.
         speed_kmh: Speed of the stock ball; 0 takes the average of the kind (135 for pace, 91 for spin).
     """
 
@@ -61,6 +63,8 @@ class Player:
     bat_spin: float = 0.0
     bat_short: float = 0.0
     bat_leg: float = 0.0
+    bat_form: float = 0.0
+    bowl_form: float = 0.0
 
     def __post_init__(self) -> None:
         if not 1 <= self.order <= 11:
@@ -72,7 +76,7 @@ class Player:
         for ratio in (self.bat_runs, self.bat_out, self.bowl_runs, self.bowl_wickets, self.bowl_extras):
             if not 0.2 <= ratio <= 5.0:
                 raise ValueError(f"{self.name}: a skill ratio must lie in 0.2 to 5, not {ratio}")
-        for trait in (self.bat_spin, self.bat_short, self.bat_leg):
+        for trait in (self.bat_spin, self.bat_short, self.bat_leg, self.bat_form, self.bowl_form):
             if not -1.0 <= trait <= 1.0:
                 raise ValueError(f"{self.name}: a trait must lie in -1 to 1, not {trait}")
 

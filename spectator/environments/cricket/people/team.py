@@ -76,8 +76,13 @@ class Team:
                 return index
         return None
 
-    def card(self, index: int) -> dict[str, Any]:
-        """What both captains know of a player, plain JSON."""
+    def card(self, index: int, *, formed: bool = False) -> dict[str, Any]:
+        """What both captains know of a player, plain JSON.
+
+        Args:
+            index: Whose card.
+            formed: Whether players have a form of the day.
+        """
         player = self.players[index]
         card: dict[str, Any] = {
             "name": player.name,
@@ -96,6 +101,10 @@ class Team:
                 "bowl_runs": round(player.bowl_runs, 2),
                 "bowl_wickets": round(player.bowl_wickets, 2),
             }
+        if formed:
+            card["bat_form"] = player.bat_form
+            if player.bowls:
+                card["bowl_form"] = player.bowl_form
         return card
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from spectator.environments.cricket.ball.grounds import as_faced
 from spectator.environments.cricket.match.descriptions import number_word, surname
 from spectator.environments.cricket.show.phrase_choice import PhrasePicker
 
@@ -12,6 +13,9 @@ Data = Mapping[str, Any]
 
 ASKED_FOR_RUNS: Final = 0.7
 """Aggression from which a captain has asked for boundaries; 0.5 is what real sides do."""
+
+SHORT_M: Final = 63.0
+"""Up to so many metres a boundary is called short."""
 
 ASKED_FOR_CARE: Final = 0.3
 WELL_SET: Final = 25
@@ -22,7 +26,8 @@ _ORDINALS: Final = ("", "first", "second", "third", "fourth", "fifth", "sixth", 
 
 def aside(data: Data, state: Data, picker: PhrasePicker) -> str:
     """A sentence about the ball, beginning with a space; empty when there is nothing new to say."""
-    for options, facts in _asides(data, state["world"]["over"]["marks"]):
+    world = state["world"]
+    for options, facts in (*_of_the_ground(data, world), *_asides(data, world["over"]["marks"])):
         fresh = [option for option in options if picker.is_new(option)]
         if fresh:
             said = picker.pick(fresh, "aside").format(**facts)
@@ -44,6 +49,18 @@ def _asides(data: Data, marks: list[str]) -> Iterator[Aside]:
         yield from _of_a_dot(data, marks)
     elif kind == "run":
         yield from _of_a_run(data)
+
+
+def _of_the_ground(data: Data, world: Data) -> Iterator[Aside]:
+    """A six over a boundary that is short, on a ground that is told."""
+    ground = world.get("ground")
+    if not ground or data["kind"] != "six" or not data["zone"]:
+        return
+    faced = as_faced(tuple(ground["boundaries"]), data["over"] % 2, data["striker"] in ground["left_handers"])
+    metres = faced[data["zone"] - 1]
+    if metres <= SHORT_M:
+        words = ("Over the short boundary, {metres} metres.", "It is only {metres} metres on that side.")
+        yield words, {"metres": f"{metres:.0f}"}
 
 
 def _of_a_wicket(data: Data, marks: list[str]) -> Iterator[Aside]:

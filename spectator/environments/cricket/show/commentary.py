@@ -9,6 +9,7 @@ from typing import Any, Final
 from spectator.environments.cricket.match.descriptions import plural
 from spectator.environments.cricket.show import phrases
 from spectator.environments.cricket.show.calls import call_ball, radio_ball, score_words
+from spectator.environments.cricket.show.circumstances import before_the_toss
 from spectator.environments.cricket.show.phrase_choice import PhrasePicker
 from spectator.events import Event
 from spectator.narration.base import Line
@@ -54,6 +55,10 @@ def _ball(data: Data, state: Data) -> Sequence[Line]:
 def _team(state: Data, side: str) -> str:
     name: str = state["world"]["teams"][side]["name"]
     return name
+
+
+def _arranged(data: Data, state: Data) -> Sequence[Line]:
+    return [_line(words, priority=2, label="before") for words in before_the_toss(data)]
 
 
 def _toss(data: Data, state: Data) -> Sequence[Line]:
@@ -213,6 +218,7 @@ def _forecast(data: Data, state: Data) -> Sequence[Line]:
 
 
 _LINES: Final[dict[str, Callable[[Data, Data], Sequence[Line]]]] = {
+    "cricket.match_arranged": _arranged,
     "cricket.toss_made": _toss,
     "cricket.position_set": _position,
     "cricket.innings_started": _innings_started,

@@ -50,6 +50,7 @@ def _arranged(state: Mapping[str, Any], event: Event) -> Patch:
         "teams": {"home": data["home"], "away": data["away"]},
         "score": {side: {"runs": 0, "wickets": 0, "balls": 0, "overs": "0.0"} for side in ("home", "away")},
         "badges": {"free_hit": False, "powerplay": False, "super_over": False},
+        **({"ground": data["ground"]} if "ground" in data else {}),
     }
 
 

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from spectator.environments.cricket.captaincy.bowling_ahead import best_order, costs_ahead, later
-from spectator.environments.cricket.captaincy.planner import PlannerCaptain, value
+from spectator.environments.cricket.captaincy.planner import PlannerCaptain
 from spectator.environments.cricket.captaincy.reading import cards, fielding, situation_of, to_come
+from spectator.environments.cricket.captaincy.worth import value
 from tests.environments.cricket.playing import begin, captain
 
 

@@ -8,7 +8,7 @@ from spectator.environments.base import MAX_SEED, SEALED_BIT, sealed_seeds
 from spectator.environments.cricket.packs import PACKS, development_seeds
 from tests.environments.cricket.playing import begin, options, play
 
-NAMES = {"default", "powerplay", "chase", "defend", "death", "super-over", "collapse"}
+NAMES = {"default", "powerplay", "chase", "defend", "death", "super-over", "collapse", "varied"}
 
 
 def test_the_packs_are_there_with_options_that_fit() -> None:

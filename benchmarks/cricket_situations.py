@@ -1,0 +1,143 @@
+"""What cricket's situations are worth to a captain who sees them: ground, form, tiredness, uneven squads.
+
+``python -m benchmarks.cricket_situations`` plays the planner against the percentage captain, from both seats
+of every seed, with each situation on, with all of them, and with orders for an over or a session. Beside the
+share of wins stands the value of its decisions from the home seat (hundredths of a win a match), and how much
+of that is lost to a planner that is shown everything but the situation.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from benchmarks.cricket_search import WinShare
+from benchmarks.cricket_tools import told
+from spectator.environments.base import derive_seed
+from spectator.environments.cricket import WORLD
+from spectator.environments.cricket.ball.grounds import USUAL_M
+from spectator.environments.cricket.captaincy.captains import STYLES, StyledCaptain
+from spectator.environments.cricket.captaincy.planner import PlannerCaptain
+from spectator.environments.cricket.environment import CricketEnvironment
+from spectator.environments.cricket.match.circumstances import VARIED
+from spectator.observations import Observation
+from spectator.policies.base import Decision, ScriptedPolicy
+
+SITUATIONS: Final[dict[str, Mapping[str, Any]]] = {
+    "ordinary": {},
+    "ground": {"ground": "drawn"},
+    "form": {"form": "drawn"},
+    "fatigue": {"fatigue": True},
+    "squads": {"squads": "uneven"},
+    "varied": VARIED,
+    "over": {"decisions": "over"},
+    "session": {"decisions": "session"},
+    "varied, over": {**VARIED, "decisions": "over"},
+    "varied, session": {**VARIED, "decisions": "session"},
+}
+"""Options of each row."""
+
+AGENT: Final = "home"
+_OF_A_SITUATION: Final = ("tired", "squad_difference")
+_OF_FORM: Final = ("bat_form", "bowl_form")
+
+
+class ShortSightedPlanner(PlannerCaptain):
+    """The planner, shown nothing of ground, form and tiredness: it plays as on an ordinary day."""
+
+    def choose(self, observation: Observation) -> Decision:
+        """Decide what to do."""
+        content = {name: value for name, value in observation.content.items() if name not in _OF_A_SITUATION}
+        if ground := content.get("ground"):  # where the rope is now it sees: nobody is placed beyond it
+            content["ground"] = ground | {"metres": dict.fromkeys(ground["metres"], USUAL_M)}
+        content["squads"] = {
+            side: {
+                **squad,
+                "players": [
+                    {name: value for name, value in card.items() if name not in _OF_FORM}
+                    for card in squad["players"]
+                ],
+            }
+            for side, squad in observation.content["squads"].items()
+        }
+        return super().choose(
+            Observation(
+                actor=observation.actor,
+                legal_actions=observation.legal_actions,
+                content=content,
+                reward=observation.reward,
+                done=observation.done,
+            )
+        )
+
+
+def played(
+    side: str, mine: ScriptedPolicy, seed: int, overs: int, given: Mapping[str, Any]
+) -> tuple[float, float]:
+    """What ``side`` has of one match against the percentage captain, and the sum of the home rewards."""
+    world = CricketEnvironment()
+    options = WORLD.options_type.model_validate({"max_overs": overs, **given}).model_dump(mode="json")
+    observation = world.reset(seed=seed, episode_id="situations", options=options)
+    usual = StyledCaptain(STYLES[0], derive_seed(seed, "usual"))
+    winner, total = None, 0.0
+    while not observation.done:
+        captain = mine if observation.actor == side else usual
+        observation = world.step(captain.choose(observation).action)
+        total += observation.reward
+        for fact in world.facts():
+            if fact.type == "cricket.match_ended":
+                winner = fact.data["winner"]
+    return (0.5 if winner is None else float(winner == side)), total
+
+
+def wins(name: str, overs: int, pairs: int, seed: int) -> WinShare:
+    """The planner's wins in a situation, from both seats of every seed."""
+    shares = []
+    for number in range(pairs):
+        of_match, share = derive_seed(seed, "situation", number), 0.0
+        for side in WORLD.actors:
+            captain = PlannerCaptain(derive_seed(of_match, "mine"))
+            share += played(side, captain, of_match, overs, SITUATIONS[name])[0] / 2
+        shares.append(share)
+    return WinShare.of(name, shares)
+
+
+def values(name: str, build: type[PlannerCaptain], overs: int, matches: int, seed: int) -> list[float]:
+    """What a planner's decisions do to its chance of winning in a situation: hundredths, match by match."""
+    given = {**SITUATIONS[name], "reward": "decision_value"}
+    found = []
+    for number in range(matches):
+        of_match = derive_seed(seed, "value", number)
+        captain = build(derive_seed(of_match, "mine"))
+        found.append(100.0 * played(AGENT, captain, of_match, overs, given)[1])
+    return found
+
+
+def row(name: str, overs: int, pairs: int, matches: int, seed: int) -> str:
+    """A row of the table."""
+    share = wins(name, overs, pairs, seed)
+    seen = values(name, PlannerCaptain, overs, matches, seed)
+    lost = ""
+    if set(SITUATIONS[name]) & {"ground", "form", "fatigue"}:
+        blind = values(name, ShortSightedPlanner, overs, matches, seed)
+        lost = told([a - b for a, b in zip(seen, blind, strict=True)])
+    return f"| {name} | {share.share:.3f} ± {share.half:.3f} | {told(seen)} | {lost} |"
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Play and print."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.cricket_situations", description=main.__doc__)
+    parser.add_argument("--overs", type=int, default=5)
+    parser.add_argument("--pairs", type=int, default=60, help="of matches, for the share of wins")
+    parser.add_argument("--matches", type=int, default=60, help="for the value of decisions")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--only", default=";".join(SITUATIONS), help="names of rows, with semicolons between")
+    chosen = parser.parse_args(argv)
+    print("| situation | wins | value of its decisions | of it by seeing the situation |\n|---|---|---|---|")
+    for name in chosen.only.split(";"):
+        print(row(name, chosen.overs, chosen.pairs, chosen.matches, chosen.seed), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -202,6 +202,7 @@ def named() -> Iterator[BlindCaptain]:
     yield replace(USUAL, name="bowlers: spin in the middle", bowlers=("pace", "spin", "pace"))
     for order in BATTERS:
         yield replace(USUAL, name=f"batters: {order}", batters=order)
+    yield replace(USUAL, name="best bowlers, fielding first", bowlers=("best",) * 3, elects="field")
 
 
 def _named_bowling() -> Iterator[BlindCaptain]:

@@ -13,6 +13,7 @@ from spectator.clock import Clock
 from spectator.environments.base import World
 from spectator.errors import ConfigurationError
 from spectator.llm.breaker import Breaker
+from spectator.llm.pacing import Pacing
 from spectator.policies.base import Policy, Preset
 from spectator.policies.cached_captains import CachedCaptain, cached_presets, load_cached
 from spectator.policies.captains import ModelCaptain, ModelSeat, load_captains, model_presets
@@ -67,6 +68,7 @@ class Cast:
         self._person_s = person_s
         self._cached = cached or {}
         self._breakers: dict[str, Breaker] = {}
+        self._pacings: dict[str, Pacing] = {}
         self._worlds: dict[str, tuple[World, World]] = {}
         self._included: dict[str, World] = {}
 
@@ -139,4 +141,5 @@ class Cast:
             clock=self._clock,
             rng=self._rng,
             breakers=self._breakers,
+            pacings=self._pacings,
         ) | cached_presets(self._cached, seat)

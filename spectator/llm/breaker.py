@@ -41,6 +41,7 @@ class Breaker:
         self._until: float | None = None
         self._probing = False
         self._why = ""
+        self._status: int | None = None
 
     @contextmanager
     def request(self) -> Iterator[None]:
@@ -64,7 +65,9 @@ class Breaker:
         left = self._until - self._clock.monotonic()
         if left > 0 or self._probing:
             raise EndpointResting(
-                f"the endpoint is left alone after failing: {self._why}", retry_after_s=max(0.0, left)
+                f"the endpoint is left alone after failing: {self._why}",
+                status=self._status,
+                retry_after_s=max(0.0, left),
             )
         self._probing = True
         return True
@@ -93,6 +96,7 @@ class Breaker:
         self._until = self._clock.monotonic() + self._rest_s
         self._probing = False
         self._why = str(error)
+        self._status = error.status if error.status in HOPELESS else None
 
     def _close(self) -> None:
         self._failed = 0

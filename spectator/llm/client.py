@@ -5,48 +5,41 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Iterable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
-from itertools import chain, takewhile
-from typing import Any, Final, Self
+from typing import Final, Self
 
 from spectator import __version__
 from spectator.clock import Clock
 from spectator.errors import (
     EndpointBusy,
     EndpointError,
-    EndpointMalformed,
     EndpointResting,
     EndpointTimeout,
-    EndpointUnavailable,
 )
 from spectator.llm.adaptive_limit import AdaptiveLimit
 from spectator.llm.address import Address
+from spectator.llm.answer_reader import AnswerReader
 from spectator.llm.assembly import Assembly
 from spectator.llm.breaker import Breaker
 from spectator.llm.chat import ChatAnswer, ChatRequest, OnDelta, OnWait
-from spectator.llm.forms.base import OpenAIForm, Translation, WireForm
+from spectator.llm.forms.base import OpenAIForm, WireForm
+from spectator.llm.pacing import Pacing
 from spectator.llm.refusals import error_of
 from spectator.llm.retry import RetryPolicy, parse_retry_after
 from spectator.llm.secret import ApiKey, mask
-from spectator.llm.sse import EventReader
 from spectator.llm.time_limits import TimeLimits
 from spectator.llm.transport import HttpTransport, Reply, Transport
-from spectator.llm.wire import decode_json
 
 logger = logging.getLogger(__name__)
-
-DONE: Final = b"[DONE]"
-"""Data of the event that ends a stream."""
 
 MAX_ERROR_BYTES: Final = 64 * 1024
 """How much of an error's body is read."""
 
-_ALWAYS: Final = nullcontext()
+CHARACTERS_PER_TOKEN: Final = 4
+"""Bytes of a request that are taken for a token until the endpoint has counted."""
 
-LINGER_S: Final = 0.05
-"""How long the last bytes after a whole answer are waited for, so that the connection can be used again."""
+_ALWAYS: Final = nullcontext()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,6 +110,7 @@ class ChatClient:
         adaptive: Finds out how many requests the endpoint bears at once; takes the place of
             ``limits.concurrency``.
         form: How requests and answers are written; as chat completions when left out.
+        pacing: How fast the endpoint is asked, by all clients that share it; ``adaptive`` is then its own.
     """
 
     def __init__(
@@ -132,6 +126,7 @@ class ChatClient:
         breaker: Breaker | None = None,
         adaptive: AdaptiveLimit | None = None,
         form: WireForm | None = None,
+        pacing: Pacing | None = None,
     ) -> None:
         self._transport = transport
         self._address = address
@@ -141,7 +136,8 @@ class ChatClient:
         self._limits = limits = limits or ClientLimits()
         self._retry = retry or RetryPolicy()
         self._breaker = breaker
-        self.adaptive = adaptive
+        self._pacing = pacing
+        self.adaptive = adaptive = adaptive if pacing is None else pacing.places
         """How many requests the endpoint bears at once, where that is found out."""
         self._places: asyncio.Semaphore | AdaptiveLimit | None = adaptive
         if adaptive is None and limits.concurrency:
@@ -182,7 +178,8 @@ class ChatClient:
         """
         until = self._clock.monotonic() + deadline
         url, body = self._form.url(self._address, session, request), self._form.encode(request)
-        pending = _PendingRequest(url, body, request.stream, until, on_delta, on_wait)
+        tokens = len(body) // CHARACTERS_PER_TOKEN + (request.max_tokens or 0)
+        pending = _PendingRequest(url, body, request.stream, until, on_delta, on_wait, tokens)
         attempts = self._retry.begin(self._rng)
         if self._limits.startup_jitter_s:
             await self._spread(until)
@@ -193,8 +190,8 @@ class ChatClient:
                     self.adaptive.succeeded()
                 return answer
             except EndpointError as error:
-                if self.adaptive is not None and isinstance(error, EndpointBusy):
-                    self.adaptive.refused()
+                if isinstance(error, EndpointBusy) and error.status is not None:
+                    self._slow_down(error)
                 error.detail = mask(error.detail, self._key)
                 wait = attempts.wait_after(error)
                 severity = logging.DEBUG if isinstance(error, EndpointResting) else logging.WARNING
@@ -203,11 +200,14 @@ class ChatClient:
                 )
                 if wait is None or self._clock.monotonic() + wait >= until:
                     raise
+                failed = error
                 if on_wait is not None:
                     on_wait("retry", self._clock.monotonic() + wait, error.kind)
             if on_delta is not None:
                 on_delta("restart", "")
             await self._clock.sleep(wait)
+            if self._clock.monotonic() >= until:
+                raise failed
 
     async def aclose(self) -> None:
         """Close the connections."""
@@ -226,25 +226,53 @@ class ChatClient:
         if left > 0:
             await self._clock.sleep(self._rng.uniform(0.0, left))
 
+    def _slow_down(self, error: EndpointBusy) -> None:
+        """The endpoint asks to wait: fewer requests at once from now on, and none before that is over."""
+        if self.adaptive is not None:
+            self.adaptive.refused()
+        if self._pacing is not None and error.retry_after_s is not None:
+            self._pacing.rest(error.retry_after_s)
+
     async def _attempt(self, pending: _PendingRequest, number: int) -> ChatAnswer:
         if self._places is not None:
             await self._take_place(self._places, pending)
         try:
-            if pending.on_wait is not None:
-                pending.on_wait("model", None, "")
-            with _ALWAYS if self._breaker is None else self._breaker.request():
-                began = self._clock.monotonic()
-                limit = min(self._limits.request_s, pending.until - began)
-                try:
-                    with self._time.within(limit) as scope:
-                        return await self._exchange(pending, number, began)
-                except TimeoutError:
-                    if not scope.expired:
-                        raise
-                raise EndpointTimeout(f"no answer within {max(0.0, limit):.3g} s")
+            if self._pacing is None:
+                return await self._ask(pending, number)
+            return await self._paced(self._pacing, pending, number)
         finally:
             if self._places is not None:
                 self._places.release()
+
+    async def _paced(self, pacing: Pacing, pending: _PendingRequest, number: int) -> ChatAnswer:
+        """Ask when the limits of a minute allow it."""
+        slot, taken = pacing.reserve(pending.tokens, pending.until), 0
+        try:
+            if (wait := slot.at - self._clock.monotonic()) > 0:
+                if pending.on_wait is not None:
+                    pending.on_wait("place", slot.at, "")
+                await self._clock.sleep(wait)
+            taken = pending.tokens
+            answer = await self._ask(pending, number)
+            if answer.usage is not None:
+                taken = answer.usage.tokens_in + answer.usage.tokens_out
+            return answer
+        finally:
+            pacing.settle(slot, taken)
+
+    async def _ask(self, pending: _PendingRequest, number: int) -> ChatAnswer:
+        if pending.on_wait is not None:
+            pending.on_wait("model", None, "")
+        with _ALWAYS if self._breaker is None else self._breaker.request():
+            began = self._clock.monotonic()
+            limit = min(self._limits.request_s, pending.until - began)
+            try:
+                with self._time.within(limit) as scope:
+                    return await self._exchange(pending, number, began)
+            except TimeoutError:
+                if not scope.expired:
+                    raise
+            raise EndpointTimeout(f"no answer within {max(0.0, limit):.3g} s")
 
     async def _take_place(self, places: asyncio.Semaphore | AdaptiveLimit, pending: _PendingRequest) -> None:
         """Take one of the places among the requests under way."""
@@ -257,7 +285,8 @@ class ChatClient:
             async with asyncio.timeout(pending.until - self._clock.monotonic()):
                 await places.acquire()
         except TimeoutError:
-            raise EndpointTimeout("no place among the requests under way came free in time") from None
+            late = "no place among the requests under way came free in time"
+            raise (EndpointTimeout if self._pacing is None else EndpointBusy)(late) from None
 
     async def _exchange(self, pending: _PendingRequest, number: int, began: float) -> ChatAnswer:
         headers = self._headers
@@ -267,7 +296,7 @@ class ChatClient:
         async with self._transport.post(pending.url, pending.body, headers) as reply:
             if reply.status != 200:
                 raise await self._failure(reply)
-            reading = _AnswerReader(
+            reading = AnswerReader(
                 Assembly(self._key, pending.on_delta),
                 self._limits.answer_bytes,
                 self._clock,
@@ -288,6 +317,8 @@ class ChatClient:
         while len(body) <= MAX_ERROR_BYTES and (piece := await reply.read()):
             body += piece
         wait = parse_retry_after(reply.header("Retry-After"), self._clock.now())
+        if (exact := parse_retry_after(reply.header("retry-after-ms"), self._clock.now())) is not None:
+            wait = exact / 1_000
         return error_of(reply.status, bytes(body), retry_after_s=wait)
 
 
@@ -299,69 +330,4 @@ class _PendingRequest:
     until: float
     on_delta: OnDelta | None
     on_wait: OnWait | None
-
-
-class _AnswerReader:
-    """Reads one answer, at most ``limit`` bytes of it."""
-
-    def __init__(
-        self, assembly: Assembly, limit: int, clock: Clock, translation: Translation | None = None
-    ) -> None:
-        self.assembly = assembly
-        self._translation = translation
-        self.first_at: float | None = None
-        self._limit = limit
-        self._clock = clock
-        self._read = 0
-
-    async def stream(self, reply: Reply) -> None:
-        """Read an answer that forms; also one that comes whole although a stream was asked for."""
-        events = EventReader()
-        while piece := await reply.read():
-            is_first = not self._read
-            self._count(piece)
-            if is_first and piece.lstrip().startswith(b"{"):
-                return await self.whole(reply, piece)
-            came = events.feed(piece)
-            self._feed(came)
-            if DONE in came:
-                return await _linger(reply)
-        self._feed(list(events.end()))
-        if self.assembly.begun and self.assembly.finish_reason is None:
-            raise EndpointUnavailable("the endpoint broke off in the middle of its answer")
-
-    def _feed(self, events: Sequence[bytes]) -> None:
-        """Take what came together, up to the end of the stream."""
-        self._take(decode_json(data) for data in takewhile(DONE.__ne__, events))
-        if self.first_at is None and self.assembly.begun:
-            self.first_at = self._clock.monotonic()
-
-    async def whole(self, reply: Reply, begun: bytes = b"") -> None:
-        """Read an answer that does not form; ``begun`` was read of it before."""
-        pieces = [begun]
-        while not reply.at_end and (piece := await reply.read()):
-            self._count(piece)
-            pieces.append(piece)
-        self._take([decode_json(b"".join(pieces))])
-
-    def _take(self, pieces: Iterable[Any]) -> None:
-        if self._translation is None:
-            self.assembly.feed_all(pieces)
-        else:
-            self.assembly.feed_all(chain.from_iterable(map(self._translation.chunks, pieces)))
-
-    def _count(self, piece: bytes) -> None:
-        self._read += len(piece)
-        if self._read > self._limit:
-            raise EndpointMalformed(f"the endpoint's answer is longer than {self._limit} bytes")
-
-
-async def _linger(reply: Reply) -> None:
-    if reply.at_end:
-        return
-    try:
-        async with asyncio.timeout(LINGER_S):
-            while await reply.read():
-                pass
-    except TimeoutError:
-        return
+    tokens: int

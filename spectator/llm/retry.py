@@ -84,9 +84,7 @@ class Attempts:
         if allowed != FOREVER and failures >= allowed:
             return None
         longest = min(policy.longest_s, policy.base_s * 2.0 ** min(failures, _LARGEST_EXPONENT))
-        if error.retry_after_s is not None:
-            return error.retry_after_s + self._rng.uniform(0.0, policy.base_s)
-        return self._rng.uniform(0.0, longest)
+        return (error.retry_after_s or 0.0) + self._rng.uniform(0.0, longest)
 
 
 def parse_retry_after(value: str | None, now: datetime) -> float | None:

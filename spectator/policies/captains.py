@@ -27,8 +27,9 @@ from spectator.clock import Clock
 from spectator.errors import ConfigurationError
 from spectator.llm.address import SessionAddress, StaticAddress, check_base_url
 from spectator.llm.breaker import Breaker
+from spectator.llm.pacing import Pacing
 from spectator.llm.presets import PROVIDERS, Form, Price
-from spectator.llm.retry import RetryPolicy
+from spectator.llm.retry import FOREVER, RetryPolicy
 from spectator.llm.secret import ApiKey
 from spectator.policies.base import Policy, Preset, ScriptedPolicy
 from spectator.policies.captain_table_errors import name_of_a_variable, table_problems
@@ -92,7 +93,22 @@ class ModelCaptain(BaseModel):
         default=True, description="Whether unknown members of its messages are sent back, as they came"
     )
     retries: int = Field(
-        default=2, ge=0, le=20, description="Times that a failed request is sent again, of either kind"
+        default=2,
+        ge=0,
+        le=20,
+        description="Times that a failed request is sent again; unless 0, 429 is waited out",
+    )
+    requests_per_minute: int | None = Field(
+        default=None, ge=1, description="Most requests in a minute, of all its episodes in this process"
+    )
+    tokens_per_minute: int | None = Field(
+        default=None, ge=1, description="Most tokens in a minute, of all its episodes in this process"
+    )
+    concurrency: int | None = Field(
+        default=None, ge=1, le=1024, description="Most requests at once; found out when left out"
+    )
+    waits_for_rest: bool = Field(
+        default=False, description="Whether decisions wait for an endpoint that is left alone after failing"
     )
     price_in: float = Field(default=0.0, ge=0, description="Price of a million prompt tokens")
     price_out: float = Field(default=0.0, ge=0, description="Price of a million answer tokens")
@@ -258,6 +274,7 @@ def model_presets(
     clock: Clock,
     rng: random.Random,
     breakers: dict[str, Breaker] | None = None,
+    pacings: dict[str, Pacing] | None = None,
 ) -> dict[str, Preset]:
     """The captains as presets that can be chosen for ``seat``; each says what it lacks here.
 
@@ -272,21 +289,35 @@ def model_presets(
             session is ever used twice. What a model is asked depends on the episode's seed alone.
         breakers: Filled with one for each captain; shared by all seats that are given the same, so that not
             each of them asks a dead endpoint anew.
+        pacings: Filled with one for each captain; shared likewise, so that all of them keep to its limits.
     """
     lacking = _lacking(find_spec)
     shared = {} if breakers is None else breakers
+    paced = {} if pacings is None else pacings
+    for name, captain in captains.items():
+        paced.setdefault(name, _pacing(captain, clock))
+        shared.setdefault(name, Breaker(clock))
     return {
         name: Preset(
             name=name,
             label=captain.label,
             summary=captain.summary or f"{captain.model}, asked by {captain.style}.",
             source="model",
-            build=ModelBuild(captain, seat, variables, clock, rng, shared.setdefault(name, Breaker(clock))),
+            build=ModelBuild(captain, seat, variables, clock, rng, shared[name], paced[name]),
             missing=_missing(captain, variables, lacking),
             costs_money=True,
         )
         for name, captain in captains.items()
     }
+
+
+def _pacing(captain: ModelCaptain, clock: Clock) -> Pacing:
+    return Pacing(
+        clock,
+        requests_per_minute=captain.requests_per_minute,
+        tokens_per_minute=captain.tokens_per_minute,
+        concurrency=captain.concurrency,
+    )
 
 
 def longest_wait_s(presets: Iterable[Preset | None]) -> float:
@@ -325,7 +356,8 @@ def _missing(captain: ModelCaptain, variables: Mapping[str, str], lacking: Itera
 class ModelBuild:
     """Makes a policy for one seat of one episode; its ``repr`` holds no key.
 
-    The breaker is shared by all episodes with this captain, so that not each asks a dead endpoint anew.
+    Breaker and pacing are shared by all episodes with this captain, so that not each asks a dead endpoint
+    anew, and all together keep to its limits.
     """
 
     captain: ModelCaptain
@@ -335,6 +367,7 @@ class ModelBuild:
     clock: Clock
     rng: random.Random
     breaker: Breaker
+    pacing: Pacing
 
     def __call__(self, seed: int) -> ModelPolicy:
         """A new policy, with connections of its own; raises as :meth:`asking` does, and when its key is gone.
@@ -348,6 +381,7 @@ class ModelBuild:
         captain = self.captain
         address = SessionAddress if captain.by_session else StaticAddress
         limits = ClientLimits(request_s=max(1.0, captain.timeout_s), connections=4, answer_bytes=ANSWER_BYTES)
+        waits = FOREVER if captain.retries else 0
         client = ChatClient(
             limits.transport(),
             address(captain.base_url),
@@ -355,8 +389,9 @@ class ModelBuild:
             rng=self.rng,
             key=self._key(),
             limits=limits,
-            retry=RetryPolicy(busy=captain.retries, unavailable=captain.retries, longest_s=10.0),
+            retry=RetryPolicy(busy=waits, unavailable=captain.retries, longest_s=10.0),
             breaker=self.breaker,
+            pacing=self.pacing,
             form=form_called(captain.form),
         )
         return self.asking(

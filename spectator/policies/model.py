@@ -49,6 +49,9 @@ MAX_REFUSALS: Final = 2
 SHORTEST_ASK_S: Final = 0.05
 """Time below which asking again is not worth it."""
 
+SHORTEST_REST_S: Final = 0.5
+"""Shortest wait for an endpoint that is tried by somebody else."""
+
 NAME_LIMIT: Final = 120
 """Characters of a model's name by its endpoint's account."""
 
@@ -270,9 +273,7 @@ class ModelPolicy:
         on_delta = self._delta_listener(asking) if settings.stream else None
         began = self._clock.monotonic()
         try:
-            answer = await self._client.complete(
-                request, deadline=asking.left(self._clock), session=self._session, on_delta=on_delta
-            )
+            answer = await self._answered(asking, request, on_delta)
         except EndpointResting:
             raise
         except EndpointError as error:
@@ -295,6 +296,23 @@ class ModelPolicy:
             )
         asking.answers.append(answer)
         return answer
+
+    async def _answered(
+        self, asking: DecisionInProgress, request: ChatRequest, on_delta: OnDelta | None
+    ) -> ChatAnswer:
+        """The answer; where the captain is to wait for an endpoint that rests, once it rests no more."""
+        while True:
+            try:
+                return await self._client.complete(
+                    request, deadline=asking.left(self._clock), session=self._session, on_delta=on_delta
+                )
+            except EndpointResting as error:
+                if not self._settings.waits_for_rest or error.status is not None:
+                    raise
+                wait = max(SHORTEST_REST_S, error.retry_after_s or 0.0)
+                if wait + SHORTEST_ASK_S >= asking.left(self._clock):
+                    raise
+            await self._clock.sleep(wait)
 
     def _guess(self, written: int) -> Usage:
         """Tokens of the last prompt and of an answer of so many characters, where nobody counts them."""

@@ -26,6 +26,8 @@ class ModelSettings:
         stream: Whether its thoughts are to be heard while they form.
         send_seed: Whether the endpoint takes a seed.
         tokens: Whether token ids and log probabilities are asked for, for the training record.
+        waits_for_rest: Whether a decision waits, while it has time, for an endpoint that is left alone after
+            failing; else somebody else decides at once.
         send_back: Whether members of its messages that nobody here knows, such as thoughts and their
             signatures, are sent back with them.
         prompt: Edition of the prompt: 2, or 1 as episodes of old were played.
@@ -50,6 +52,7 @@ class ModelSettings:
     send_back: bool = True
     prompt: Edition = 2
     history_tokens: int = 2_000
+    waits_for_rest: bool = False
     extra: Mapping[str, Any] = field(default_factory=dict)
     price_in: float = 0.0
     price_out: float = 0.0

@@ -97,6 +97,10 @@ class RolloutRequest(BaseModel):
             "price_in",
             "price_out",
             "stream",
+            "requests_per_minute",
+            "tokens_per_minute",
+            "concurrency",
+            "waits_for_rest",
         }
         free |= {"label", "summary", "provider", "price_cached_in"}
         free |= {name for name, usual in _JOINED_LATER.items() if getattr(self.model, name) == usual}

@@ -136,3 +136,16 @@ def test_a_late_failure_from_before_the_rest_does_not_prolong_it(
 def test_nonsense_is_refused(clock: ManualClock, wrong: dict[str, int]) -> None:
     with pytest.raises(ValueError):
         Breaker(clock, **wrong)
+
+
+def test_who_is_turned_away_learns_whether_waiting_can_help() -> None:
+    clock = ManualClock()
+    for status, hopeless in ((401, 401), (500, None)):
+        breaker = Breaker(clock, failures=1)
+        failure = (
+            EndpointRefused("key", status=status) if hopeless else EndpointUnavailable("x", status=status)
+        )
+        breaker.judge(failure, probe=False)
+        with pytest.raises(EndpointResting) as turned_away:
+            breaker.admit()
+        assert turned_away.value.status == hopeless

@@ -379,3 +379,37 @@ def test_every_exchange_is_recorded_with_its_decision() -> None:
 def test_the_same_question_has_the_same_fingerprint_whoever_asks() -> None:
     once, again = one(ScriptedClient(said(PLAN))), one(ScriptedClient(said(PLAN)), temperature=0.9)
     assert once.exchanges[0]["request"] == again.exchanges[0]["request"]
+
+
+def resting(rest_s: float, status: int | None = None) -> EndpointResting:
+    return EndpointResting("the endpoint is left alone", status=status, retry_after_s=rest_s)
+
+
+def decided_by_the_clock(client: ScriptedClient, **settings: Any) -> tuple[Decision, float]:
+    """A decision on a clock that runs whenever somebody sleeps, and how long it took."""
+    clock = ManualClock()
+    policy = model_policy(client, Steady(), clock=clock, style="json", **settings)
+
+    async def run() -> Decision:
+        task = asyncio.ensure_future(policy.decide(observed(LEGAL, ball=1), deadline=100))
+        while not task.done():
+            await asyncio.sleep(0)
+            if clock.sleepers:
+                clock.advance(1.0)
+        return task.result()
+
+    return asyncio.run(run()), clock.monotonic()
+
+
+def test_a_captain_that_is_to_waits_for_an_endpoint_that_rests() -> None:
+    client = ScriptedClient(resting(20.0), resting(0.0), said(PLAN))
+    decision, took = decided_by_the_clock(client, waits_for_rest=True)
+    assert decision.source == "model" and 20 <= took <= 25 and len(client.requests) == 3
+
+
+@pytest.mark.parametrize(
+    ("rest", "waits"), [(resting(20.0), False), (resting(70.0), True), (resting(20.0, 401), True)]
+)
+def test_it_does_not_where_that_is_not_asked_for_or_cannot_help(rest: EndpointResting, waits: bool) -> None:
+    decision, took = decided_by_the_clock(ScriptedClient(rest, said(PLAN)), waits_for_rest=waits)
+    assert (decision.source, decision.failure_class, took) == ("fallback", "model_resting", 0.0)

@@ -1,0 +1,118 @@
+"""Viewers of one match in a process of their own: how late each step reached them, and what they missed."""
+
+from __future__ import annotations
+
+import asyncio
+import multiprocessing
+import re
+import time
+from array import array
+from dataclasses import dataclass, field
+from datetime import datetime
+from multiprocessing.connection import Connection
+from typing import Final, Self
+
+import aiohttp
+
+ADDRESSES: Final = 10
+"""Viewers that share an address."""
+
+AT: Final = re.compile(r'"seq":(\d+),"at":"([^"]+)"')
+STEP: Final = '"type":"step.taken"'
+PATIENCE_S: Final = 60.0
+
+
+@dataclass(slots=True)
+class SeenMatch:
+    """What the viewers saw.
+
+    Args:
+        arrived: When each step reached each viewer, in wall-clock seconds.
+        late: How much later than it was recorded, seconds; beside ``arrived``.
+        missed: Events that a viewer was not sent, of all viewers.
+        closed: Viewers that were sent away.
+    """
+
+    arrived: array[float] = field(default_factory=lambda: array("d"))
+    late: array[float] = field(default_factory=lambda: array("d"))
+    missed: int = 0
+    closed: int = 0
+
+    def between(self, began: float, ended: float) -> list[float]:
+        """How late the steps were that arrived in that time."""
+        return [late for at, late in zip(self.arrived, self.late, strict=True) if began <= at < ended]
+
+
+class ViewersApart:
+    """Viewers in a process of their own; leave the ``with`` before :meth:`seen` is asked.
+
+    Args:
+        base: Address of the server.
+        episode_id: What they watch.
+        count: How many there are.
+    """
+
+    def __init__(self, base: str, episode_id: str, count: int) -> None:
+        context = multiprocessing.get_context("spawn")
+        self._ours, theirs = context.Pipe()
+        self._process = context.Process(target=_watch, args=(base, episode_id, count, theirs), daemon=True)
+
+    async def __aenter__(self) -> Self:
+        self._process.start()
+        await asyncio.to_thread(self._hear)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._ours.send("over")
+        self.seen: SeenMatch = await asyncio.to_thread(self._hear)
+        await asyncio.to_thread(self._process.join, PATIENCE_S)
+
+    def _hear(self) -> SeenMatch:
+        if not self._ours.poll(PATIENCE_S):
+            raise TimeoutError("the viewers did not answer")
+        heard: SeenMatch = self._ours.recv()
+        return heard
+
+
+def _watch(base: str, episode_id: str, count: int, told: Connection) -> None:
+    asyncio.run(_watch_all(base, episode_id, count, told))
+
+
+async def _watch_all(base: str, episode_id: str, count: int, told: Connection) -> None:
+    seen = SeenMatch()
+    async with aiohttp.ClientSession(base, connector=aiohttp.TCPConnector(limit=0)) as client:
+        joined = [asyncio.Event() for _ in range(count)]
+        viewers = [
+            asyncio.create_task(_view(client, episode_id, number, seen, joined[number]))
+            for number in range(count)
+        ]
+        await asyncio.gather(*(one.wait() for one in joined))
+        told.send(seen)
+        await asyncio.to_thread(told.recv)
+        for viewer in viewers:
+            viewer.cancel()
+        await asyncio.gather(*viewers, return_exceptions=True)
+    told.send(seen)
+
+
+async def _view(
+    client: aiohttp.ClientSession, episode_id: str, number: int, seen: SeenMatch, joined: asyncio.Event
+) -> None:
+    headers = {"X-Forwarded-For": f"100.64.0.{number // ADDRESSES}"}
+    last = 0
+    async with client.ws_connect(f"/live/{episode_id}", headers=headers) as socket:
+        async for message in socket:
+            if message.type is not aiohttp.WSMsgType.TEXT:
+                break
+            text, now = str(message.data), time.time()
+            if '"frame":"event"' not in text[:200]:
+                joined.set()
+                continue
+            if (found := AT.search(text)) is not None:
+                seq = int(found[1])
+                seen.missed += max(0, seq - last - 1) if last else 0
+                last = seq
+                if STEP in text:
+                    seen.arrived.append(now)
+                    seen.late.append(now - datetime.fromisoformat(found[2]).timestamp())
+    seen.closed += 1

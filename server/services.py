@@ -21,6 +21,7 @@ from .background.deletions import Deletions
 from .background.housekeeping import Housekeeper
 from .background.narration import Narration
 from .background.readiness import Readiness
+from .background.reading_process import ReadingProcess
 from .background.unended_room import UnendedRoom
 from .metrics.loop_lag import LoopLag
 from .metrics.timings import Timings
@@ -46,7 +47,8 @@ class Services:
         settings: How the server is set.
         clock: Time.
         journal: The record, of which routes give away nothing that is under embargo.
-        views: The same with the patches and the commentary that viewers see.
+        reading: Reads long records in a process beside this one.
+        views: The record with the patches and the commentary that viewers see.
         records: The same as far as viewers may see it.
         recorded: The record itself as far as they may see it.
         signals: The bus, with the starts and ends of episodes.
@@ -76,6 +78,7 @@ class Services:
     settings: Settings
     clock: Clock
     journal: Journal
+    reading: ReadingProcess
     views: ViewReader
     records: PublicReader
     recorded: PublicReader

@@ -40,6 +40,7 @@ from .background.deletions import Deletions
 from .background.housekeeping import Housekeeper
 from .background.narration import open_narration
 from .background.readiness import Readiness
+from .background.reading_process import ReadingProcess
 from .background.unended_room import UnendedRoom
 from .metrics.exporting import open_tracing
 from .metrics.loop_lag import LoopLag
@@ -120,12 +121,14 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
             stack.callback(playing.tasks.create_task(work, name=name).cancel)
         load = playing.cast.load
         views = ViewReader(journal, load)
+        reading = ReadingProcess(journal_url(settings), journal)
+        stack.push_async_callback(reading.aclose)
         records, recorded = PublicReader(views, load), PublicReader(journal, load)
         feeds = _feeds(playing, records, FinalStates(views))
         yield Services(
-            settings=settings, clock=clock, journal=journal, records=records, recorded=recorded,
-            views=views, signals=playing.signals, supervisor=supervisor, readiness=playing.readiness,
-            audience=playing.audience, feeds=feeds,
+            settings=settings, clock=clock, journal=journal, reading=reading, records=records,
+            recorded=recorded, views=views, signals=playing.signals, supervisor=supervisor,
+            readiness=playing.readiness, audience=playing.audience, feeds=feeds,
             transport=TransportPorts(playing.audience, keepalive, clock), guard=guard, budget=budget,
             queue=queue, orders=orders, deletions=Deletions(journal, settings.data_dir, clock),
             loop_lag=loop_lag, unended=unended, offer=Offer.of(settings), finals=feeds.finals,

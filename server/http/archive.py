@@ -18,7 +18,7 @@ from ..security import faults
 from ..security.faults import documented
 from ..security.masking import DIGEST_HEADER, NDJSON
 from ..services import Services, ServicesDep
-from .downloads import Download, download, lines_of, reading
+from .downloads import Download, download, download_aside, lines_of, reading
 from .masked_route import MaskedRoute
 from .usage import SeatUsage, usage_of
 
@@ -144,9 +144,12 @@ async def get_events(
 ) -> Download:
     """What viewers see of an episode: its event envelopes, one a line, byte for byte."""
     async with reading(services, request) as held:
-        await summary_of(services, episode_id)
+        headers = {"Cache-Control": "no-cache"}
+        summary = await summary_of(services, episode_id)
+        if await _is_plain(services, summary):
+            return await download_aside(held, services, request, episode_id, after_seq, headers)
         lines = lines_of(services.records, episode_id, after_seq, services.budget.reading)
-        return await download(held, lines, {"Cache-Control": "no-cache"})
+        return await download(held, lines, headers)
 
 
 @router.get("/{episode_id}/export", response_class=StreamingResponse, responses=STREAMED)
@@ -172,6 +175,8 @@ async def export_events(
         plain = recorded or not await services.views.derives(episode_id)
         if plain and summary.ended_at is not None and summary.digest is not None:
             headers[DIGEST_HEADER] = summary.digest
+        if await _is_plain(services, summary, recorded=recorded):
+            return await download_aside(held, services, request, episode_id, 0, headers)
         records = services.recorded if recorded else services.records
         lines = lines_of(records, episode_id, 0, services.budget.reading)
         return await download(held, lines, headers)
@@ -187,6 +192,13 @@ async def summary_of(services: Services, episode_id: str) -> EpisodeSummary:
     if summary is None:
         raise EpisodeNotFound(episode_id[:64])
     return summary
+
+
+async def _is_plain(services: Services, summary: EpisodeSummary, *, recorded: bool = False) -> bool:
+    """Whether everybody is given the record byte for byte: it has ended, and nothing is derived or hidden."""
+    if summary.ended_at is None or services.orders.mask.names:
+        return False
+    return recorded or not await services.views.derives(summary.episode_id)
 
 
 def _entry(summary: EpisodeSummary) -> EpisodeEntry:

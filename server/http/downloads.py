@@ -11,6 +11,8 @@ from starlette.requests import Request
 from starlette.responses import StreamingResponse
 from starlette.types import Message, Receive, Scope, Send
 
+from spectator.journal.stores.pieces import GZIP_BEGIN, WantedPiece, gzip_end, piece_of
+
 from ..security.budget import Held
 from ..security.masking import NDJSON
 from ..security.read_turns import ReadTurns
@@ -108,6 +110,54 @@ async def download(
             yield piece
 
     return Download(whole(), held.pop_all(), headers=headers)
+
+
+async def download_aside(
+    held: AsyncExitStack,
+    services: Services,
+    request: Request,
+    episode_id: str,
+    after_seq: int,
+    headers: Mapping[str, str],
+) -> Download:
+    """An answer of an ended record as it is, read and packed by the process beside, but for a short one.
+
+    Nothing may be derived, withheld or masked in it.
+
+    Raises:
+        JournalError: The record cannot be read.
+    """
+    turns = services.budget.reading
+    async with turns.take():
+        first = await services.journal.texts(episode_id, after_seq=after_seq, limit=FIRST_EVENTS)
+    if len(first) < FIRST_EVENTS:
+        return await download(held, _whole(piece_of(first).body), headers)
+    packed = "gzip" in request.headers.get("accept-encoding", "")
+    if packed:
+        headers = {**headers, "Content-Encoding": "gzip", "Vary": "Accept-Encoding"}
+    return await download(held, _aside(services, episode_id, after_seq, first, packed=packed), headers)
+
+
+async def _whole(body: bytes) -> AsyncIterator[bytes]:
+    yield body
+
+
+async def _aside(
+    services: Services, episode_id: str, after_seq: int, first: Sequence[str], *, packed: bool
+) -> AsyncIterator[bytes]:
+    piece = await asyncio.to_thread(piece_of, first, 0 if packed else None)
+    size = 0
+    if packed:
+        yield GZIP_BEGIN
+    while piece.events:
+        yield piece.body
+        after_seq, size = after_seq + piece.events, size + piece.size
+        limit = max(1, min(MOST_EVENTS, PIECE_CHARACTERS * piece.events // piece.size))
+        async with services.budget.reading.take():
+            wanted = WantedPiece(episode_id, after_seq, limit, piece.crc if packed else None)
+            piece = await services.reading.read(wanted)
+    if packed:
+        yield gzip_end(piece.crc, size)
 
 
 async def lines_of(

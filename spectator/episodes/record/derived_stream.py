@@ -39,10 +39,10 @@ from spectator.merge_patch import apply_patch
 
 logger = logging.getLogger(__name__)
 
-UNRECORDED_STEPS: Final = 64
+UNRECORDED_STEPS: Final = 96
 """Steps of an episode that may wait for the journal; the last of them waits for all."""
 
-UNRECORDED_CHARACTERS: Final = 64 * 1024
+UNRECORDED_CHARACTERS: Final = 96 * 1024
 """Characters of its events that may wait, so that large steps take no more memory than small ones."""
 
 

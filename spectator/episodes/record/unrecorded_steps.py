@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Final
 
 from spectator.clock import Clock, Timestamps
 from spectator.episodes.record.stream import TurnFacts
-from spectator.errors import EnvironmentFault, typed_as
+from spectator.errors import EnvironmentFault
 from spectator.events import CALLS_BEHIND, EventEncoder, Fact, RecordedEvent, encode_json
 from spectator.journal.attachments import Attachments
 from spectator.model_calls import ModelCall
@@ -84,12 +83,14 @@ class UnrecordedSteps:
         seq = self._taken_seq if after_seq is None else after_seq
         at, encode = self._stamp(), self._encoder.encode
         events, characters = [], 0
-        with _ENCODING:
+        try:
             for fact in facts:
                 seq += 1
                 event = encode(seq, at, turn, fact.type, encode_json(fact.data))
                 events.append(event)
                 characters += len(event.text)
+        except (TypeError, ValueError) as error:
+            raise EnvironmentFault(f"an event could not be recorded: {error!r}") from error
         return EncodedStep(turn, events, characters, fact.type == "episode.ended")
 
     def encode_all(self, steps: Sequence[TurnFacts]) -> list[EncodedStep]:
@@ -149,10 +150,3 @@ def attachments_of(steps: Sequence[EncodedStep]) -> Attachments | None:
         return None
     calls = [one for step in steps for one in (*step.calls, *[()] * (step.decisions - len(step.calls)))]
     return Attachments(calls, steps[-1].truth)
-
-
-def _not_encoded(error: Exception) -> EnvironmentFault:
-    return EnvironmentFault(f"an event could not be recorded: {error!r}")
-
-
-_ENCODING: Final = typed_as(_not_encoded, passing=())

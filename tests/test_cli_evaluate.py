@@ -8,15 +8,16 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
 from spectator.cli import main
 from tests.episodes.harness import environment_threads
-from tests.llm.brains import batsman, counter, obedient
+from tests.llm.brains import Said, batsman, counter, obedient
 from tests.llm.endpoints import endpoint, write_captains
 from tests.llm.fake_server import FakeModelServer, Mode
 
@@ -308,3 +309,43 @@ def test_interrupted_from_the_keyboard_it_says_how_to_go_on_and_does(
             bodies = [one.raw for one in fake.received]
             assert len(set(bodies)) == needed_of[fake.base_url] and len(bodies) <= 2 * len(set(bodies)) + 2
     assert told(out) == told(tmp_path / "whole")
+
+
+def wordy(body: Mapping[str, Any]) -> Said:
+    """A brain that never names an action."""
+    return Said("I would rather talk about the weather.")
+
+
+@pytest.mark.parametrize("rule", ["random", "fallback", "forfeit"])
+def test_it_states_what_a_failed_decision_is_and_does_that(
+    rule: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with endpoint(wordy) as fake:
+        captains = write_captains(tmp_path / "captains.toml", fake={"base_url": fake.base_url})
+        monkeypatch.setenv("SPECTATOR_CAPTAINS_FILE", str(captains))
+        out = tmp_path / "failing"
+        code, told, progress = evaluate(
+            "counting", "--captains", "heuristic,llm:fake", "--matches", "4", "--option", "turns=4",
+            "--jobs", "1", "--out", str(out), *(() if rule == "random" else ("--failed-decisions", rule)),
+        )  # fmt: skip
+    assert code == 0, progress
+    results = json.loads((out / "results.json").read_text())
+    assert results["failed_decisions"] == rule
+    model = next(one for one in results["captains"] if one["name"] == "llm:fake")
+    if rule == "forfeit":
+        assert {match["forfeited"] for match in results["matches"]} == {None, "llm:fake"}
+        assert (model["rank"], model["tally"]["losses"], model["own_share"]) == (2, 2, None)
+        assert "Matches forfeited by a decision that failed, and so lost: llm:fake 2." in told
+    else:
+        assert (model["rank"], model["own_share"]) == (None, 0.0) and "is not ranked" in told
+        drawn = "drawn at random" in subprocess.run(
+            [sys.executable, "-m", "spectator.cli", "export", "--data-dir", str(out), "--all"],
+            capture_output=True, text=True, check=True, cwd=ROOT,
+        ).stdout  # fmt: skip
+        assert drawn is (rule == "random")
+    code, _, progress = evaluate(
+        "counting", "--captains", "heuristic,llm:fake", "--matches", "4", "--option", "turns=4",
+        "--out", str(out), "--failed-decisions", "fallback" if rule != "fallback" else "forfeit",
+    )  # fmt: skip
+    assert code == 2 or code == 1
+    assert "failed_decisions" in progress and "choose another folder" in progress

@@ -18,7 +18,7 @@ from tests.episodes.test_rebuilt_prompts import MEASURED
 from tests.llm.brains import counter
 from tests.llm.endpoints import endpoint, write_captains
 
-IDENTITY = {"episode_id", "epoch", "id"}
+IDENTITY = {"fingerprint", "episode_id", "epoch", "id"}
 
 
 def run(*arguments: str) -> Result:

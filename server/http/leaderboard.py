@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Query
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, ValidationError
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 
 from spectator.catalog import load_world, world_names
 from spectator.environments.base import OUTCOME, Measure
-from spectator.errors import ConfigurationError
+from spectator.errors import ConfigurationError, InvalidRequest
 from spectator.evaluation.measures import measures_of
-from spectator.evaluation.standings import CaptainStanding, Sums
+from spectator.evaluation.standings import CaptainStanding, Sums, Unranked
+from spectator.events import FailedDecisions
 
 from ..security import faults
 from ..security.budget import Held
@@ -29,11 +31,20 @@ NAME_LENGTH: Final = 64
 
 
 class BoardShare(BaseModel):
-    """A share of matches with Wilson's 95 % interval; a tie is half a win."""
+    """A share of matches with Wilson's 95 % interval over seeds; a tie is half a win."""
 
     value: float = Field(ge=0, le=1)
     low: float = Field(ge=0, le=1)
     high: float = Field(ge=0, le=1)
+
+
+class BoardEdge(BaseModel):
+    """A mean difference of `decision_value` to the opponents a match, with its 95 % interval over seeds."""
+
+    value: float
+    low: float
+    high: float
+    seeds: int = Field(ge=2)
 
 
 class BoardMeasure(BaseModel):
@@ -54,12 +65,20 @@ class BoardOpponent(BaseModel):
 
 
 class BoardRow(BaseModel):
-    """One captain in one world, version and pack."""
+    """One captain, as it was asked, in one world, version, pack and options."""
 
     environment: str
     environment_version: str
     pack: str
+    options: dict[str, Any] = Field(description="Every option of the world")
+    failed_decisions: FailedDecisions = Field(description="What counted where a captain did not decide")
     captain: str
+    fingerprint: str = Field(
+        description="Of a model: a digest of endpoint, model by its own account, prompt, style and sampling"
+    )
+    models: list[str] = Field(
+        description="The models that answered, by their own account, in the newest match"
+    )
     label: str
     source: str = Field(description="Kind of decision maker")
     episodes: int = Field(description="All that ended, forks left out")
@@ -72,12 +91,19 @@ class BoardRow(BaseModel):
         description="Share of all decisions that the captain made itself; null where it was asked for none"
     )
     ranked: bool = Field(
-        description="Whether at least 98 % of the decisions are its own; those that are not stand last"
+        description="Whether it was evaluated, and made at least 98 % of the decisions itself"
     )
+    unranked: Unranked | None = Field(
+        description="Why not: `history` was played outside of evaluations, `failed decisions` are not its own"
+    )
+    repeats: int = Field(description="Matches of evaluations that were played before; a seed counts once")
     wins: int
     ties: int
     losses: int
     share: BoardShare | None = Field(description="Won against others; null when there was nobody to beat")
+    edge: BoardEdge | None = Field(
+        description="What its decisions were worth beyond its opponents'; null where that is not measured"
+    )
     measures: dict[str, BoardMeasure] = Field(description="By measure; docs/evaluation.md explains each")
     against: list[BoardOpponent] = Field(description="The most played first")
     recent: list[str] = Field(description="Its newest episodes, the newest first")
@@ -88,7 +114,7 @@ class Leaderboard(BaseModel):
     """What captains have shown over all episodes recorded here."""
 
     rows: list[BoardRow] = Field(
-        description="By world, version and pack; within these by the lower end of the share's interval"
+        description="By world, version, pack, options; within these by the lower end of the share's interval"
     )
     episodes: int = Field(description="Episodes in all of it, whatever was asked for")
     owed: int = Field(description="Ended episodes that are not in it yet")
@@ -125,10 +151,12 @@ def _board(
 
 
 def _row(standing: CaptainStanding, services: Services) -> BoardRow:
-    sums, share = standing.sums, standing.share
+    sums, share, edge = standing.sums, standing.share, standing.edge
     return BoardRow(
-        **standing.place._asdict(),
+        **{**standing.place._asdict(), "options": json.loads(standing.place.options)},
         captain=standing.captain,
+        fingerprint=standing.entrant.fingerprint,
+        models=[services.orders.mask.text(model) for model in sums.models],
         label=services.orders.mask.text(sums.label),
         source=sums.source,
         episodes=sums.episodes,
@@ -136,11 +164,16 @@ def _row(standing: CaptainStanding, services: Services) -> BoardRow:
         unfinished=sums.unfinished,
         unreached=sums.unreached,
         own_share=sums.own_share,
-        ranked=sums.ranked,
+        ranked=standing.unranked is None,
+        unranked=standing.unranked,
+        repeats=sums.repeats,
         wins=sums.wins,
         ties=sums.ties,
         losses=sums.losses,
         share=None if share is None else BoardShare(value=share.value, low=share.low, high=share.high),
+        edge=None
+        if edge is None
+        else BoardEdge(value=edge.value, low=edge.low, high=edge.high, seeds=edge.n),
         measures={
             name: BoardMeasure(mean=total / count, episodes=count)
             for name, (total, count) in sums.totals.items()
@@ -185,21 +218,25 @@ class BoardLine:
 
 @dataclass(frozen=True, slots=True)
 class BoardGroup:
-    """One world, version and pack on the page.
+    """One world, version, pack and options on the page.
 
     Args:
         title: What is played.
         environment: Name of the world.
         version: Its version.
         pack: The pack.
-        lines: The captains, the best first.
+        options: The options that are not the default.
+        ranked: The captains that rank, the best first.
+        unranked: The others, with the reason.
     """
 
     title: str
     environment: str
     version: str
     pack: str
-    lines: Sequence[BoardLine]
+    options: Sequence[str]
+    ranked: Sequence[BoardLine]
+    unranked: Sequence[BoardLine]
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,16 +301,48 @@ def leaderboard_page() -> APIRouter:
 
 
 def _groups(rows: Sequence[BoardRow]) -> list[BoardGroup]:
-    grouped: dict[tuple[str, str, str], list[BoardRow]] = {}
-    for row in rows:
-        grouped.setdefault((row.environment, row.environment_version, row.pack), []).append(row)
-    return [_group(*place, of) for place, of in grouped.items()]
+    alike: list[list[BoardRow]] = []
+    for row in rows:  # which come place by place
+        if alike and _place_of(alike[-1][0]) == _place_of(row):
+            alike[-1].append(row)
+        else:
+            alike.append([row])
+    return [_group(of) for of in alike]
 
 
-def _group(environment: str, version: str, pack: str, rows: Sequence[BoardRow]) -> BoardGroup:
+def _place_of(row: BoardRow) -> tuple[str, str, str, dict[str, Any], str]:
+    return row.environment, row.environment_version, row.pack, row.options, row.failed_decisions
+
+
+def _group(rows: Sequence[BoardRow]) -> BoardGroup:
+    environment, version, pack, options, failed = _place_of(rows[0])
     title, measures = _world(environment)
     lines = [BoardLine(row, [*_figures(row, measures)]) for row in rows]
-    return BoardGroup(title, environment, version, pack, lines)
+    usual = _usual_options(environment)
+    shown = [f"{name} {_said(value)}" for name, value in options.items() if usual.get(name) != value]
+    if failed != "fallback":
+        shown.append(f"failed decisions: {failed}")
+    return BoardGroup(
+        title,
+        environment,
+        version,
+        pack,
+        shown,
+        [line for line in lines if line.row.ranked],
+        [line for line in lines if not line.row.ranked],
+    )
+
+
+def _usual_options(environment: str) -> dict[str, Any]:
+    """What a world's options are by default; none of a world that is not here."""
+    try:
+        return load_world(environment).options_type().model_dump(mode="json")
+    except (ConfigurationError, InvalidRequest, ValidationError):
+        return {}
+
+
+def _said(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _world(name: str) -> tuple[str, Sequence[Measure]]:

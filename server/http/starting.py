@@ -14,7 +14,7 @@ from spectator.episodes.replay.fork import ForkRequest
 from spectator.episodes.run.pacing import Pace
 from spectator.episodes.run.plan import EpisodePlan, EpisodeRequest
 from spectator.errors import FieldError, InvalidRequest
-from spectator.events import OnFailure, View
+from spectator.events import FailedDecisions, OnFailure, View
 
 from ..security.bodies import Body, read_fields, unknown_field
 
@@ -79,6 +79,11 @@ class StartEpisode(Body):
         default="fallback",
         description="What a decision that failed does: its `fallback` decides, `suspend` leaves the episode "
         "without an end, `end` ends it",
+    )
+    failed_decisions: FailedDecisions = Field(
+        default="fallback",
+        description="What counts where a captain did not decide: its `fallback` decides, a legal action is "
+        "drawn at `random`, or the match is a `forfeit`",
     )
     view: View = Field(
         default="live",
@@ -182,6 +187,7 @@ async def wanted_episode(
         narration=fields.enable_tts,
         options=options,
         on_failure=fields.on_failure,
+        failed_decisions=fields.failed_decisions,
         view=fields.view,
     )
     try:

@@ -17,6 +17,7 @@ from spectator.cli.spending import spending_options, warn_unpriced
 if TYPE_CHECKING:
     from spectator.evaluation.result_types import Results
     from spectator.evaluation.schedule import Schedule
+    from spectator.events import FailedDecisions
     from spectator.policies.spending import SpendLedger, Spent
 
 AGAIN = "nothing is lost: the same command plays on from here"
@@ -50,6 +51,12 @@ TOLD_EVERY_S = 15.0
     "--out", type=click.Path(file_okay=False, path_type=Path), default=Path("evaluation"), show_default=True,
     help="Folder of the journal and the report.",
 )  # fmt: skip
+@click.option(
+    "--failed-decisions", type=click.Choice(["random", "fallback", "forfeit"]), default="random",
+    show_default=True,
+    help="What counts where a captain does not decide: a legal action drawn at random, the decision of the "
+    "world's scripted captain, or the loss of the match.",
+)  # fmt: skip
 @spending_options("the whole evaluation")
 def evaluate(
     environment: str,
@@ -62,6 +69,7 @@ def evaluate(
     sealed: Path | None,
     jobs: int,
     out: Path,
+    failed_decisions: FailedDecisions,
     max_tokens: int | None,
     max_cost: float | None,
 ) -> None:
@@ -99,6 +107,7 @@ def evaluate(
         options=options,
         seed=seed,
         phrase=None if sealed is None else sealed.read_text(encoding="utf-8").strip(),
+        failed_decisions=failed_decisions,
     )
     cast = read_cast()
     schedule = plan_evaluation(request, load=cast.load)
@@ -230,5 +239,5 @@ def _conclude(results: Results, out: Path) -> None:
     click.echo(out / REPORT)
     if results.cut_short is not None:
         raise click.ClickException(f"{results.cut_short}; {AGAIN}, once that is put right")
-    if any(match.reason != "finished" for match in results.matches):
+    if any(match.reason != "finished" and match.forfeited is None for match in results.matches):
         raise click.ClickException("some matches did not finish; the report names them")

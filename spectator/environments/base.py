@@ -163,6 +163,9 @@ class Measure:
                 return f"{value:.2f}"
 
 
+DECISION_VALUE: Final = "decision_value"
+"""Name of the figure that says what a captain's decisions were worth; captains who met are compared by it."""
+
 OUTCOME: Final = "outcome"
 """Name of the figure that says who won: 1 for a win, 0 for a loss, 0.5 for a tie; the seats add up to 1."""
 

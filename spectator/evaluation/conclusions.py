@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
@@ -29,6 +30,7 @@ def conclusions(results: Results) -> Iterator[str]:
         else:
             yield f"{first.label} did better on {share} of the comparisons, {interval}, over {seeds}."
         yield _verdicts(results)
+        yield from _by_value(results)
     else:
         needed = percent(RANKED_SHARE)
         yield f"Nobody is ranked: fewer than two captains made {needed} of their decisions themselves."
@@ -42,7 +44,10 @@ def _shortcomings(results: Results) -> Iterator[str]:
             f"It was cut short: {results.cut_short}. {len(results.matches)} of {results.planned} matches are "
             "judged: those of seeds on which all were played."
         )
-    broken = sum(match.reason != "finished" for match in results.matches)
+    if forfeits := Counter(match.forfeited for match in results.matches if match.forfeited is not None):
+        lost = ", ".join(f"{name} {times}" for name, times in sorted(forfeits.items()))
+        yield f"Matches forfeited by a decision that failed, and so lost: {lost}."
+    broken = sum(match.reason != "finished" and match.forfeited is None for match in results.matches)
     if broken:
         matches = len(results.matches)
         yield f"{broken} of {matches} matches did not finish; their pairs are left out of the shares."
@@ -87,6 +92,21 @@ def certain(share: Estimate) -> bool:
 def percent(share: float) -> str:
     """A share for people, such as ``52.4 %``."""
     return f"{100.0 * share:.1f} %"
+
+
+def _by_value(results: Results) -> Iterator[str]:
+    """Who decided better, by what decisions are worth: that shows sooner than what came of them."""
+    label, ranked = labels_of(results), {one.name for one in results.ranked}
+    for pair in results.pairs:
+        edge = pair.edge
+        if edge is None or edge.low <= 0.0 <= edge.high or not {pair.first, pair.second} <= ranked:
+            continue
+        better, worse = (pair.first, pair.second) if edge.value > 0 else (pair.second, pair.first)
+        low, high = sorted((abs(edge.low), abs(edge.high)))
+        yield (
+            f"{label[better]} decided better than {label[worse]}: its decisions were worth "
+            f"{abs(edge.value):.1f} hundredths of a win more a match, 95 % interval {low:.1f} to {high:.1f}."
+        )
 
 
 def _verdicts(results: Results) -> str:

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import Any, Final, Self
 
 from spectator.catalog import load_world
-from spectator.environments.base import Meter
+from spectator.environments.base import OUTCOME, Meter
 from spectator.errors import ConfigurationError, EnvironmentFault, InvalidRequest, JournalError, typed_as
 from spectator.evaluation.measures import Gauge
-from spectator.events import EndReason, Event, RecordedEvent
+from spectator.events import EndReason, Event, FailedDecisions, RecordedEvent
 
-FIGURES_VERSION: Final = 4
+FIGURES_VERSION: Final = 5
 """Raised whenever a measure changes its meaning, so that what was measured before is measured again."""
+
+EVALUATION: Final = "evaluation:"
+"""How the names of the runs of evaluations begin; nobody can start an episode of one over HTTP."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +34,9 @@ class SeatFigures:
         figures: By the name of a measure; what was not measured is missing.
         decisions: How many decisions it was asked for, in a fork its own only.
         fallbacks: How many of them somebody else made, by the class of failure.
+        fingerprint: Of a model: a digest of how it was asked, of the prompt's edition, and of the models that
+            answered by their own account; empty for everybody else.
+        models: Those models.
     """
 
     actor: str
@@ -39,6 +46,8 @@ class SeatFigures:
     figures: Mapping[str, float]
     decisions: int = 0
     fallbacks: Mapping[str, int] = field(default_factory=dict)
+    fingerprint: str = ""
+    models: Sequence[str] = ()
 
     @property
     def own(self) -> int:
@@ -67,6 +76,9 @@ class EpisodeFigures:
         result: The result in words, when it finished.
         forked: Whether its beginning was another episode's, so that others made its first decisions.
         seats: Every actor's, the agent's own first.
+        run_id: The run that it was played for.
+        failed_decisions: What counted where a captain did not decide.
+        forfeited: The actor who lost it by not deciding.
     """
 
     episode_id: str
@@ -80,16 +92,24 @@ class EpisodeFigures:
     result: str | None
     forked: bool
     seats: tuple[SeatFigures, ...]
+    run_id: str | None = None
+    failed_decisions: FailedDecisions = "fallback"
+    forfeited: str | None = None
+
+    @property
+    def evaluated(self) -> bool:
+        """Whether it is a match of an evaluation, which alone ranks."""
+        return self.run_id is not None and self.run_id.startswith(EVALUATION)
 
     @property
     def finished(self) -> bool:
-        """Whether the world came to its own end."""
-        return self.reason == "finished"
+        """Whether somebody won or scored: the world came to its own end, or the match was forfeited."""
+        return self.reason == "finished" or self.forfeited is not None
 
     @property
     def reached(self) -> bool:
         """Whether every captain decided at all: what is played by fallbacks is no match of theirs."""
-        return all(seat.reached for seat in self.seats)
+        return self.forfeited is not None or all(seat.reached for seat in self.seats)
 
     @property
     def counts(self) -> bool:
@@ -186,6 +206,9 @@ class Reading:
             result=ended.data["result"],
             forked=started.data.get("parent") is not None,
             seats=tuple(self._seat(actor, started, ended, own.get(actor, {})) for actor in actors),
+            run_id=started.data.get("run_id"),
+            failed_decisions=started.data.get("failed_decisions", "fallback"),
+            forfeited=ended.data.get("forfeited"),
         )
 
     def _begin(self, started: Event) -> None:
@@ -208,6 +231,8 @@ class Reading:
             figures |= own
             if actor == started.data["agent"] and ended.data["score"] is not None:
                 figures["score"] = ended.data["score"]
+        if (loser := ended.data.get("forfeited")) is not None:
+            figures = _forfeited(figures, lost=actor == loser, alone=len(self._gauges) == 1)
         return SeatFigures(
             actor,
             seat["policy"],
@@ -216,6 +241,8 @@ class Reading:
             figures,
             gauge.decisions,
             dict(gauge.reasons),
+            _fingerprint(seat.get("fingerprint"), gauge),
+            sorted(gauge.models),
         )
 
 
@@ -229,6 +256,18 @@ def figures_of(recorded: Iterable[RecordedEvent]) -> EpisodeFigures | None:
     for one in recorded:
         reading.take(one)
     return reading.figures()
+
+
+def _forfeited(figures: dict[str, float], *, lost: bool, alone: bool) -> dict[str, float]:
+    """The figures of a seat in a match that was forfeited: won or lost, and alone worth nothing."""
+    return {**figures, "score": 0.0} if alone else {**figures, OUTCOME: 0.0 if lost else 1.0}
+
+
+def _fingerprint(asked: str | None, gauge: Gauge) -> str:
+    if asked is None and not gauge.models:
+        return ""
+    told = json.dumps([asked, sorted(gauge.prompts), sorted(gauge.models)])
+    return hashlib.sha256(told.encode()).hexdigest()[:12]
 
 
 def _meter_failed(episode_id: str, error: Exception) -> EnvironmentFault:

@@ -7,13 +7,14 @@ import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from spectator import __version__
 from spectator.errors import FieldError, InvalidRequest
+from spectator.evaluation.figures import EVALUATION
 from spectator.evaluation.schedule import Schedule
 from spectator.ordinary_files import need_ordinary
-from spectator.policies.captains import ModelBuild
+from spectator.policies.captains import ASKED_BY, ModelBuild
 
 MANIFEST: Final = "evaluation.json"
 JOURNAL: Final = "journal.db"
@@ -21,14 +22,23 @@ RESULTS: Final = "results.json"
 REPORT: Final = "report.html"
 PLOTS: Final = "plots"
 
-ASKED_BY: Final = {
-    "model", "style", "temperature", "max_tokens", "context_tokens", "actions_per_answer", "tool_choice",
-    "send_seed", "extra",
-}  # fmt: skip
-"""Fields of a model captain on which its answers may depend."""
+EARLIER: Final = {"failed_decisions": "fallback"}
+"""What folders mean that were begun before they said so."""
 
 
-def keep_manifest(folder: Path, schedule: Schedule, now_ms: int) -> int:
+class Kept(NamedTuple):
+    """What a folder says of its evaluation.
+
+    Args:
+        began_ms: When it began, Unix time in milliseconds.
+        run_id: The name of its run; ``None`` where it began before runs of evaluations had one.
+    """
+
+    began_ms: int
+    run_id: str | None
+
+
+def keep_manifest(folder: Path, schedule: Schedule, now_ms: int) -> Kept:
     """Write down what is evaluated in ``folder``, or check that it is still the same.
 
     Captains and matches may be added in a later run; what was played is not played again. A model may move to
@@ -40,7 +50,7 @@ def keep_manifest(folder: Path, schedule: Schedule, now_ms: int) -> int:
         now_ms: Unix time in milliseconds.
 
     Returns:
-        When the evaluation began, Unix time in milliseconds.
+        When the evaluation began, and its run's name.
 
     Raises:
         InvalidRequest: The folder holds an evaluation of something else; names what differs.
@@ -50,7 +60,7 @@ def keep_manifest(folder: Path, schedule: Schedule, now_ms: int) -> int:
     path = folder / MANIFEST
     if path.exists():
         kept = _read(path)
-        differing = [name for name, value in asked.items() if kept.get(name) != value]
+        differing = [name for name, value in asked.items() if kept.get(name, EARLIER.get(name)) != value]
         if differing:
             shown = "; ".join(f"{name} {kept.get(name)!r}, now {asked[name]!r}" for name in differing)
             raise InvalidRequest(
@@ -60,14 +70,21 @@ def keep_manifest(folder: Path, schedule: Schedule, now_ms: int) -> int:
         _need_same(known, models, folder)
         if models.keys() - known.keys():
             write_text(path, json.dumps({**kept, "models": {**models, **known}}, indent=2))
-        return int(kept["began_ms"])
+        return Kept(int(kept["began_ms"]), kept.get("run_id"))
     if (folder / JOURNAL).exists():
         raise InvalidRequest(
             [FieldError("out", f"{folder} holds a journal that is no evaluation's; choose another folder")]
         )
-    kept = {**asked, "models": models, "began_ms": now_ms, "spectator_version": __version__}
+    run_id = EVALUATION + hashlib.sha256(json.dumps([asked, now_ms]).encode()).hexdigest()[:16]
+    kept = {
+        **asked,
+        "models": models,
+        "began_ms": now_ms,
+        "run_id": run_id,
+        "spectator_version": __version__,
+    }
     write_text(path, json.dumps(kept, indent=2))
-    return now_ms
+    return Kept(now_ms, run_id)
 
 
 def write_text(path: Path, text: str) -> None:
@@ -86,6 +103,7 @@ def _identity(schedule: Schedule) -> Mapping[str, Any]:
         "pack": schedule.pack.name,
         "pack_version": schedule.pack.version,
         "options": dict(schedule.options),
+        "failed_decisions": schedule.failed_decisions,
         "first_seed": hashlib.sha256(first.encode()).hexdigest()[:16],
     }
 
@@ -96,7 +114,7 @@ def _models(schedule: Schedule) -> dict[str, dict[str, Any]]:
     for name in schedule.captains:
         build = schedule.world.captains[name].build
         if isinstance(build, ModelBuild):
-            found[name] = build.captain.model_dump(mode="json", include=ASKED_BY)
+            found[name] = build.captain.model_dump(mode="json", include=set(ASKED_BY))
     return found
 
 

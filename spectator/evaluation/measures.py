@@ -98,6 +98,8 @@ class Gauge:
     latency_s: float = 0.0
     tokens: int | None = None
     cost: float | None = None
+    models: set[str] = field(default_factory=set)
+    prompts: set[int] = field(default_factory=set)
 
     def take(self, event: Event) -> None:
         """Take note of one of this actor's ``decision.made`` or ``action.refused``."""
@@ -109,6 +111,10 @@ class Gauge:
         self.own_last = data["source"] != "fallback"
         if not self.own_last:
             self.reasons[failure_of_decision(data) or "unknown"] += 1
+        for exchange in data.get("exchanges") or ():
+            if (model := (exchange.get("reply") or {}).get("model")) is not None:
+                self.models.add(model)
+                self.prompts.add(data.get("prompt") or 1)
         self.parsed += data["parse"] is not None
         self.clean += data["parse"] == "ok"
         self.latency_s += data["latency_s"]

@@ -84,7 +84,7 @@ def report_page(results: Results, command: Sequence[str], plots: Mapping[str, st
         f"<h1>{escape(results.title)}: what each captain is worth</h1>",
         *(f'<p class="lede">{escape(line)}</p>' for line in conclusions(results)),
         "<h2>Ranking</h2>", shown.get("ranking", ""), _ranking(results), shown["win-share"],
-        "<h2>Head to head</h2>", _matrix(results), shown.get("pairs", ""),
+        "<h2>Head to head</h2>", _matrix(results), shown.get("pairs", ""), _edges(results),
         "<h2>Measures</h2>", _measures(results), _asked(results),
         *(figure for name, figure in shown.items() if name not in ("ranking", "win-share", "pairs")),
         "<h2>How to read it</h2>", _glossary(results),
@@ -126,6 +126,23 @@ def _matrix(results: Results) -> str:
         rows.append(row)
     heads = ["", *(one.label for one in results.captains)]
     return _table("Share of matches that the row won against the column.", heads, rows)
+
+
+def _edges(results: Results) -> str:
+    """The pairs with what their decisions were worth; nothing where that is not measured."""
+    label = labels_of(results)
+    rows = [
+        [
+            f"<th scope=row>{escape(label[pair.first])} <small>v {escape(label[pair.second])}</small></th>",
+            "none" if pair.share is None else _share(pair.share),
+            f"{edge.value:+.1f} <small>{edge.low:+.1f} to {edge.high:+.1f}</small>",
+            f"{edge.n}",
+        ]
+        for pair in results.pairs
+        if (edge := pair.edge) is not None
+    ]
+    what = "Decision value: of the one named first beyond the other, hundredths of a win a match."
+    return _table(what, ["Pair", "Won", "Decision value", "Seeds"], rows) if rows else ""
 
 
 def _cell(known: Mapping[tuple[str, str], Estimate], mine: CaptainResult, other: CaptainResult) -> str:

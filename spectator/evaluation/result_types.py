@@ -8,7 +8,7 @@ from pydantic import BaseModel, Field
 
 from spectator.evaluation import statistics
 from spectator.evaluation.asked import Asked
-from spectator.events import EndReason
+from spectator.events import EndReason, FailedDecisions
 
 
 class Estimate(BaseModel):
@@ -73,6 +73,11 @@ class PairResult(BaseModel):
     first: str
     second: str
     share: Estimate | None = Field(description="The first one's; null when no pair of matches was finished")
+    edge: Estimate | None = Field(
+        default=None,
+        description="Paired difference of `decision_value` a match, the first one's less the second one's; "
+        "null where the world does not measure it, or on one seed alone",
+    )
     tally: MatchCount = Field(description="From the first one's side")
 
 
@@ -90,6 +95,7 @@ class PlayedMatch(BaseModel):
         default_factory=list,
         description="Captains that were not asked to the end, because the cap of an episode was reached",
     )
+    forfeited: str | None = Field(default=None, description="The captain who lost it by not deciding")
     unreached: list[str] = Field(
         default_factory=list, description="Captains that made no decision of their own: it counts for nobody"
     )
@@ -105,6 +111,9 @@ class Results(BaseModel):
     pack: str
     pack_version: str
     options: dict[str, Any]
+    failed_decisions: FailedDecisions = Field(
+        default="fallback", description="What counted where a captain did not decide"
+    )
     sealed: bool = Field(description="Whether the seeds come from a secret phrase")
     seeds: int
     head_to_head: bool = Field(description="Whether captains met; else their scores on a seed are compared")

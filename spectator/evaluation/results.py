@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 
 from spectator import __version__
-from spectator.environments.base import OUTCOME, SEALED_BIT
+from spectator.environments.base import DECISION_VALUE, OUTCOME, SEALED_BIT
 from spectator.errors import ConfigurationError
 from spectator.evaluation import statistics
 from spectator.evaluation.asked import Asked, asked_of
@@ -71,6 +71,7 @@ def results_of(planned: Schedule, found: Found, cut_short: str | None = None) ->
         pack=schedule.pack.name,
         pack_version=schedule.pack.version,
         options=dict(schedule.options),
+        failed_decisions=schedule.failed_decisions,
         sealed=any(match.seed >= SEALED_BIT for match in schedule.matches),
         seeds=schedule.pairs,
         head_to_head=bool(schedule.world.opponents),
@@ -78,7 +79,10 @@ def results_of(planned: Schedule, found: Found, cut_short: str | None = None) ->
         planned=len(planned.matches),
         cut_short=cut_short,
         captains=captains,
-        pairs=[_pair(tables, pair, rng) for pair in itertools.combinations([*ranked, *unranked], 2)],
+        pairs=[
+            _pair(tables, pair, _edges(schedule, found, pair), rng)
+            for pair in itertools.combinations([*ranked, *unranked], 2)
+        ],
         matches=[_played(match, found[match]) for match in schedule.matches],
     )
 
@@ -198,10 +202,30 @@ def _captain(
     )
 
 
-def _pair(tables: _Tables, pair: tuple[str, str], rng: np.random.Generator) -> PairResult:
+def _edges(schedule: Schedule, found: Found, pair: tuple[str, str]) -> list[float]:
+    """What the decisions of the first were worth beyond those of the second, a mean a match, by seed."""
+    by_seed: dict[int, list[float]] = {}
+    for match in schedule.matches:
+        if match.away is not None and {match.home, match.away} == {*pair} and found[match].counts:
+            home, away = (seat.figures.get(DECISION_VALUE) for seat in found[match].seats)
+            if home is not None and away is not None:
+                edge = home - away if match.home == pair[0] else away - home
+                by_seed.setdefault(match.pair, []).append(edge)
+    return [float(np.mean(edges)) for edges in by_seed.values()]
+
+
+def _pair(
+    tables: _Tables, pair: tuple[str, str], edges: Sequence[float], rng: np.random.Generator
+) -> PairResult:
     i, j = (tables.names.index(name) for name in pair)
     share = _share(tables.points[:, i, j], tables.games[:, i, j], rng)
-    return PairResult(first=pair[0], second=pair[1], share=share, tally=_tally(tables.outcomes[pair]))
+    return PairResult(
+        first=pair[0],
+        second=pair[1],
+        share=share,
+        edge=Estimate.of(statistics.mean_interval(edges, rng)) if len(edges) > 1 else None,
+        tally=_tally(tables.outcomes[pair]),
+    )
 
 
 def _share(points: statistics.Floats, games: statistics.Floats, rng: np.random.Generator) -> Estimate | None:
@@ -227,7 +251,7 @@ def _measured(schedule: Schedule, found: Found, name: str, rng: np.random.Genera
     by_seed: dict[int, list[SeatFigures]] = {}
     for match in schedule.matches:
         figures = found[match]
-        if figures.reason == "finished":
+        if figures.finished:
             mine = (
                 seat
                 for seat in figures.seats
@@ -245,7 +269,7 @@ def _measured(schedule: Schedule, found: Found, name: str, rng: np.random.Genera
             if (shown := [seat.figures[measure.name] for seat in seats if measure.name in seat.figures])
         ]
         if values:
-            measured[measure.name] = Estimate.of(statistics.mean_interval(values, rng))
+            measured[measure.name] = Estimate.of(statistics.mean_interval(values, rng, bounds=measure.range))
     return measured
 
 
@@ -259,5 +283,6 @@ def _played(match: ScheduledMatch, figures: EpisodeFigures) -> PlayedMatch:
         outcome=_outcome(figures),
         result=figures.result,
         capped=[seat.captain for seat in figures.seats if seat.fallbacks.get("spent")],
-        unreached=[seat.captain for seat in figures.seats if not seat.reached],
+        unreached=[seat.captain for seat in figures.seats if not figures.reached and not seat.reached],
+        forfeited=next((seat.captain for seat in figures.seats if seat.actor == figures.forfeited), None),
     )

@@ -73,7 +73,7 @@ async def run_evaluation(
         ConfigurationError: Another process works in the folder.
         JournalError: It cannot be written.
     """
-    began_ms = await asyncio.to_thread(keep_manifest, folder, schedule, int(clock.now().timestamp() * 1000))
+    kept = await asyncio.to_thread(keep_manifest, folder, schedule, int(clock.now().timestamp() * 1000))
     journal = await SqlJournal.open(f"sqlite:///{folder / JOURNAL}")
     ledger = ledger or SpendLedger(Caps(), Caps(), clock)
     halt = Halt(ledger)
@@ -83,7 +83,7 @@ async def run_evaluation(
             before = await spent_on(journal, None) if ledger.limits_whole else Spent()
             ledger.begin(await spent_on(journal, ledger.today), before)
         found = _Found(schedule, FigureStore(folder / FILE), report)
-        run = schedule.run(began_ms)
+        run = schedule.run(kept.began_ms, kept.run_id)
         due = await progress(journal, run)
         await found.recall(due.over, journal)
         await Runner(run, venue, halt, found.take, worlds=worlds).play(due.owed, jobs)

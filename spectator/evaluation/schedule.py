@@ -9,8 +9,9 @@ from typing import Any
 
 from spectator.catalog import LoadWorld, load_world, unknown_name
 from spectator.environments.base import SEALED_BIT, Pack, World, derive_seed, sealed_seeds
-from spectator.episodes.run.plan import complete_options
+from spectator.episodes.run.plan import complete_options, failed_decisions_broken_by
 from spectator.errors import FieldError, InvalidRequest
+from spectator.events import FailedDecisions
 from spectator.runs.jobs import Job, RunPlan
 
 
@@ -26,6 +27,8 @@ class EvaluationRequest:
         options: The world's options as sent.
         seed: Seed from which the matches' own are derived, where the pack brings none.
         phrase: Secret from which sealed seeds are made instead; never written anywhere.
+        failed_decisions: What counts where a captain did not decide: a legal action drawn at random, the
+            decision of the world's scripted captain (``fallback``), or the loss of the match (``forfeit``).
     """
 
     environment: str
@@ -35,6 +38,7 @@ class EvaluationRequest:
     options: Mapping[str, Any] = field(default_factory=dict)
     seed: int = 1
     phrase: str | None = None
+    failed_decisions: FailedDecisions = "random"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +69,7 @@ class Schedule:
         options: Complete options.
         matches: All matches, seed by seed, so that a run that is cut short has whole seeds.
         pairs: How many seeds.
+        failed_decisions: What counts where a captain did not decide; see ``EpisodeStarted``.
     """
 
     world: World
@@ -73,12 +78,14 @@ class Schedule:
     options: Mapping[str, Any]
     matches: tuple[ScheduledMatch, ...]
     pairs: int
+    failed_decisions: FailedDecisions = "fallback"
 
-    def run(self, began_ms: int) -> RunPlan:
+    def run(self, began_ms: int, run_id: str | None = None) -> RunPlan:
         """The matches as jobs, in their order; a match keeps its id in every process.
 
         Args:
             began_ms: When the evaluation began, Unix time in milliseconds; ids sort by it.
+            run_id: The name of its run; ``None`` for none.
         """
         world, pack = self.world, self.pack
         jobs = [
@@ -91,10 +98,11 @@ class Schedule:
                 pack.version,
                 match.seed,
                 self.options,
+                failed_decisions=self.failed_decisions,
             )
             for match in self.matches
         ]
-        return RunPlan(jobs, began_ms)
+        return RunPlan(jobs, began_ms, run_id)
 
     def whole(self, played: Container[ScheduledMatch]) -> Schedule:
         """As much of it as can be judged: the seeds whose matches are all among ``played``."""
@@ -125,6 +133,8 @@ def plan_evaluation(request: EvaluationRequest, *, load: LoadWorld = load_world)
         wrong.append(
             FieldError("matches", "must be even and at least 2: each seed is played from both seats")
         )
+    if (rule := failed_decisions_broken_by(request.failed_decisions, world)) is not None:
+        wrong.append(FieldError("failed-decisions", rule))
     usual = world.opponent_options.get(world.default_opponent, {})
     options = complete_options(world.options_type, request.options, usual, pack, wrong)
     seeds = () if pack is None else _seeds(request, world, pack, wrong)
@@ -132,7 +142,7 @@ def plan_evaluation(request: EvaluationRequest, *, load: LoadWorld = load_world)
         raise InvalidRequest(wrong)
     rounds = (_round(world, request.captains, pair, seed) for pair, seed in enumerate(seeds))
     matches = tuple(itertools.chain.from_iterable(rounds))
-    return Schedule(world, request.captains, pack, options, matches, len(seeds))
+    return Schedule(world, request.captains, pack, options, matches, len(seeds), request.failed_decisions)
 
 
 def _round(world: World, captains: Sequence[str], pair: int, seed: int) -> Iterator[ScheduledMatch]:

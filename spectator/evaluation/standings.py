@@ -1,30 +1,49 @@
-"""Standings: what captains have shown over all recorded episodes, summed up so that a look costs nothing.
+"""Standings: what captains have shown over all recorded episodes, summed up so that a look costs little.
 
-Episodes are added one by one; a look costs by the number of captains, never by that of episodes.
+Matches of evaluations rank; everything else (single matches, people, rollouts) is history, which does not. A
+captain is its fingerprint: a preset that asks another model, or otherwise, is another captain. Episodes are
+added one by one.
 """
 
 from __future__ import annotations
 
+import json
+import math
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple
 
-from spectator.environments.base import OUTCOME
+from spectator.environments.base import DECISION_VALUE, OUTCOME
 from spectator.evaluation.figures import EpisodeFigures, SeatFigures
 from spectator.evaluation.measures import RANKED_SHARE
-from spectator.evaluation.statistics import Interval, wilson
+from spectator.evaluation.statistics import Interval, student_interval, wilson
 
 RECENT: Final = 3
 """Episodes of a captain that a look names, the newest."""
 
 
 class Place(NamedTuple):
-    """What figures are kept apart by; those of two versions of a world do not mix."""
+    """What figures are kept apart by; those of two versions of a world, or of other options, do not mix."""
 
     environment: str
     environment_version: str
     pack: str
+    options: str
+    """Every option of the world, as JSON with sorted keys."""
+    failed_decisions: str
+
+
+class Entrant(NamedTuple):
+    """Who has a row: a captain, as it was asked, in evaluations or outside of them."""
+
+    captain: str
+    fingerprint: str
+    evaluated: bool
+
+
+Unranked = Literal["history", "failed decisions"]
+"""Why somebody has no rank: it met nobody in an evaluation, or too few decisions are its own."""
 
 
 @dataclass(slots=True)
@@ -37,6 +56,7 @@ class Sums:
 
     label: str = ""
     source: str = ""
+    models: Sequence[str] = ()
     episodes: int = 0
     unfinished: int = 0
     unreached: int = 0
@@ -49,6 +69,9 @@ class Sums:
     totals: dict[str, tuple[float, int]] = field(default_factory=dict)
     recent: deque[tuple[str, str]] = field(default_factory=lambda: deque(maxlen=RECENT))
     last: str = ""
+    repeats: int = 0
+    won: dict[int, tuple[float, int]] = field(default_factory=dict)
+    edges: dict[int, tuple[float, int]] = field(default_factory=dict)
 
     @property
     def games(self) -> int:
@@ -74,9 +97,22 @@ class Sums:
         """Episodes in which a measure was measured."""
         return self.totals.get(name, (0.0, 0))[1]
 
-    def add(self, figures: EpisodeFigures, seat: SeatFigures, mirrored: bool) -> None:
-        """Add one episode of this captain."""
-        self.label, self.source = seat.label, seat.source
+    @property
+    def share(self) -> Interval | None:
+        """Share of matches won; the interval counts seeds, whose matches are not independent."""
+        means = [total / count for total, count in self.won.values()]
+        return wilson(math.fsum(means), len(means)) if means else None
+
+    @property
+    def edge(self) -> Interval | None:
+        """What its decisions were worth beyond its opponents', a mean a match; from two seeds on."""
+        means = [total / count for total, count in self.edges.values()]
+        return student_interval(means) if len(means) > 1 else None
+
+    def add(self, figures: EpisodeFigures, seat: SeatFigures, rival: SeatFigures | None) -> None:
+        """Add one episode of this captain against ``rival``; against itself, or alone, that is ``None``."""
+        self.label, self.source, self.models = seat.label, seat.source, seat.models
+        mirrored = rival is None and len(figures.seats) > 1
         self.episodes += 1
         self.mirrored += mirrored
         if figures.ended_at >= self.last:
@@ -95,6 +131,11 @@ class Sums:
             self.wins += outcome > 0.5
             self.ties += outcome == 0.5
             self.losses += outcome < 0.5
+            _add_to(self.won, figures.seed, outcome)
+        value = seat.figures.get(DECISION_VALUE)
+        other = None if rival is None else rival.figures.get(DECISION_VALUE)
+        if value is not None and other is not None:
+            _add_to(self.edges, figures.seed, value - other)
         for name, value in seat.figures.items():
             total, count = self.totals.get(name, (0.0, 0))
             self.totals[name] = total + value, count + 1
@@ -103,12 +144,17 @@ class Sums:
         """Add all that ``other`` holds."""
         if other.last >= self.last:
             self.label, self.source, self.last = other.label, other.source, other.last
+            self.models = other.models
         self.episodes += other.episodes
         self.unfinished += other.unfinished
         self.unreached += other.unreached
         self.decisions += other.decisions
         self.own += other.own
         self.mirrored += other.mirrored
+        self.repeats += other.repeats
+        for kept, more in ((self.won, other.won), (self.edges, other.edges)):
+            for seed, (total, count) in more.items():
+                _add_to(kept, seed, total, count)
         self.wins, self.ties, self.losses = (
             self.wins + other.wins,
             self.ties + other.ties,
@@ -125,49 +171,70 @@ class CaptainStanding:
     """One captain in one place.
 
     Args:
-        place: World, version and pack.
-        captain: Preset.
+        place: World, version, pack and options.
+        entrant: Who.
         sums: Over every opponent that was asked for.
         share: Matches won against others, with its interval; ``None`` when there was none.
+        edge: What its decisions were worth beyond the others'; ``None`` where that is not measured.
         against: The same by opponent, the most played first.
+        unranked: Why it has no rank; ``None`` where it has.
     """
 
     place: Place
-    captain: str
+    entrant: Entrant
     sums: Sums
     share: Interval | None
+    edge: Interval | None
     against: Sequence[tuple[str, Sums]]
+    unranked: Unranked | None
+
+    @property
+    def captain(self) -> str:
+        """Its preset."""
+        return self.entrant.captain
 
 
 class Standings:
     """Every captain's sums."""
 
     def __init__(self) -> None:
-        self._cells: dict[tuple[Place, str, str], Sums] = {}
+        self._cells: dict[tuple[Place, Entrant, str], Sums] = {}
         self._labels: dict[str, str] = {}
+        self._played: set[tuple[Place, int, tuple[Entrant, ...]]] = set()
         self.episodes = 0
         """Episodes that are in it."""
 
     def add(self, figures: EpisodeFigures) -> None:
         """Add one episode, for everybody who played in it; once for who played against itself.
 
-        One that was forked counts for nobody: others made its first decisions.
+        One that was forked counts for nobody: others made its first decisions. A match of an evaluation that
+        was played before, by the same captains in the same seats on the same seed, is only counted.
         """
         if figures.forked:
             return
         self.episodes += 1
-        place = Place(figures.environment, figures.environment_version, figures.pack)
+        place = _place(figures)
+        entrants = {
+            seat.actor: Entrant(seat.captain, seat.fingerprint, figures.evaluated) for seat in figures.seats
+        }
+        played = (place, figures.seed, tuple(entrants[seat.actor] for seat in figures.seats))
+        repeated = figures.evaluated and played in self._played
+        self._played.add(played)
         agent, others = figures.seats[0], figures.seats[1:]
-        rivals = [seat for seat in others if seat.captain != agent.captain]
+        rivals = [seat for seat in others if entrants[seat.actor] != entrants[agent.actor]]
         pairs = [(agent, others[0] if others else None), *((seat, agent) for seat in rivals)]
         for seat, against in pairs:
             self._labels[seat.captain] = seat.label
-            opponent = "" if against is None else against.captain
-            sums = self._cells.setdefault((place, seat.captain, opponent), Sums())
-            sums.add(figures, seat, mirrored=opponent == seat.captain)
+            entrant, opponent = entrants[seat.actor], "" if against is None else against.captain
+            sums = self._cells.setdefault((place, entrant, opponent), Sums())
+            if repeated:
+                sums.repeats += 1
+                continue
+            rival = None if against is None or entrants[against.actor] == entrant else against
+            sums.add(figures, seat, rival)
 
     def places(self) -> list[Place]:
-        """Every world, version and pack in which somebody has played."""
+        """Every world, version, pack and options in which somebody has played."""
         return sorted({place for place, _, _ in self._cells})
 
     def label(self, captain: str) -> str:
@@ -184,32 +251,51 @@ class Standings:
         """Who stands where, place by place, the best first.
 
         The order is by the lower end of the interval, so that one lucky win does not lead; where nobody plays
-        against anybody, by mean score. Captains whose decisions are not their own stand last, unranked.
+        against anybody, by mean score. Whoever is not ranked stands last: first captains whose decisions are
+        not their own, then history.
 
         Args:
             environment: Only of this world.
             pack: Only of this pack.
             opponent: Only matches against this preset.
         """
-        grouped: dict[tuple[Place, str], list[tuple[str, Sums]]] = {}
-        for (place, captain, against), sums in self._cells.items():
+        grouped: dict[tuple[Place, Entrant], list[tuple[str, Sums]]] = {}
+        for (place, entrant, against), sums in self._cells.items():
             asked = ((environment, place.environment), (pack, place.pack), (opponent, against))
             if all(wanted is None or wanted == found for wanted, found in asked):
-                grouped.setdefault((place, captain), []).append((against, sums))
-        found = [_standing(place, captain, cells) for (place, captain), cells in grouped.items()]
+                grouped.setdefault((place, entrant), []).append((against, sums))
+        found = [_standing(place, entrant, cells) for (place, entrant), cells in grouped.items()]
         return sorted(found, key=_order)
 
 
-def _standing(place: Place, captain: str, cells: Iterable[tuple[str, Sums]]) -> CaptainStanding:
+def _place(figures: EpisodeFigures) -> Place:
+    options = json.dumps(dict(figures.options), sort_keys=True)
+    return Place(
+        figures.environment, figures.environment_version, figures.pack, options, figures.failed_decisions
+    )
+
+
+def _standing(place: Place, entrant: Entrant, cells: Iterable[tuple[str, Sums]]) -> CaptainStanding:
     against = sorted(cells, key=lambda cell: (-cell[1].episodes, cell[0]))
     sums = Sums()
     for _, one in against:
         sums.merge(one)
-    share = wilson(sums.wins + sums.ties / 2, sums.games) if sums.games else None
-    return CaptainStanding(place, captain, sums, share, [cell for cell in against if cell[0]])
+    named = [cell for cell in against if cell[0]]
+    unranked: Unranked | None = None
+    if not entrant.evaluated:
+        unranked = "history"
+    elif not sums.ranked:
+        unranked = "failed decisions"
+    return CaptainStanding(place, entrant, sums, sums.share, sums.edge, named, unranked)
 
 
-def _order(standing: CaptainStanding) -> tuple[str, str, str, bool, float, float, str]:
-    place, score = standing.place, standing.sums.mean("score")
+def _order(standing: CaptainStanding) -> tuple[Place, int, float, float, Entrant]:
+    score = standing.sums.mean("score")
     low = -1.0 if standing.share is None else standing.share.low
-    return (*place, not standing.sums.ranked, -low, -1.0 if score is None else -score, standing.captain)
+    last = (None, "failed decisions", "history").index(standing.unranked)
+    return standing.place, last, -low, -1.0 if score is None else -score, standing.entrant
+
+
+def _add_to(sums: dict[int, tuple[float, int]], seed: int, total: float, count: int = 1) -> None:
+    known = sums.get(seed, (0.0, 0))
+    sums[seed] = known[0] + total, known[1] + count

@@ -19,6 +19,9 @@ EndReason = Literal[
 OnFailure = Literal["fallback", "suspend", "end"]
 """What a failing policy does to its episode: see ``EpisodeStarted.on_failure``."""
 
+FailedDecisions = Literal["fallback", "random", "forfeit"]
+"""What counts where a captain did not decide: see ``EpisodeStarted.failed_decisions``."""
+
 View = Literal["live", "derived"]
 """Whether patches and commentary are recorded, or derived from the record: see ``EpisodeStarted.view``."""
 
@@ -58,6 +61,9 @@ class Seat(EventData):
     policy: str = Field(description="Name of the preset in the catalogue")
     label: str = Field(description="Name shown to people")
     source: DecisionSource = Field(description="Kind of decision maker")
+    fingerprint: str | None = later_field(
+        "How a model is asked: a digest of endpoint, model, style and sampling; absent for everybody else"
+    )
 
 
 class Parent(EventData):
@@ -99,6 +105,11 @@ class EpisodeStarted(EventData):
     on_failure: OnFailure = later_field(
         "What a decision that failed does: `fallback` lets a scripted policy decide, by name; `suspend` "
         "leaves the episode without an end, to be played on; `end` ends it with `policy_error`",
+        default="fallback",
+    )
+    failed_decisions: FailedDecisions = later_field(
+        "What counts where a captain did not decide: `fallback`, the world's scripted captain decides; "
+        "`random`, a legal action is drawn; `forfeit`, the episode ends and is lost",
         default="fallback",
     )
     run_id: str | None = later_field("The run that it is played for", pattern=NAME_PATTERN)
@@ -279,6 +290,7 @@ class EpisodeEnded(EventData):
     turns: int = Field(ge=0, description="Actions taken or refused")
     detail: str | None = Field(default=None, description="What went wrong, for people")
     failure_class: FailureClass | None = later_field("The kind of failure that kept it from finishing")
+    forfeited: str | None = later_field("The actor who lost it by not deciding, where that forfeits it")
     total_reward: float | None = later_field(
         "The sum of all rewards, however it ended; only where the world rewards its steps"
     )

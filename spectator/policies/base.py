@@ -178,6 +178,7 @@ class Preset:
         missing: What is needed before it can be used here; ``None`` when it is available.
         costs_money: Whether starting it needs the operator's token.
         mirrors: Whether it stands for whoever takes the agent's seat; never built itself.
+        fingerprint: How a model is asked, as a digest; ``None`` for everybody else.
     """
 
     name: str
@@ -188,6 +189,7 @@ class Preset:
     missing: str | None = None
     costs_money: bool = False
     mirrors: bool = False
+    fingerprint: str | None = None
 
 
 class RandomPolicy(ScriptedPolicy):

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import random
 import re
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from importlib.resources import files
 from importlib.util import find_spec
@@ -47,6 +48,13 @@ NAME: Final = re.compile(r"[a-z0-9._-]{1,48}")
 """What the table of a captain may be called."""
 
 _NEEDS: Final = ("aiohttp", "orjson")
+
+
+ASKED_BY: Final = frozenset({
+    "model", "style", "temperature", "max_tokens", "context_tokens", "actions_per_answer", "tool_choice",
+    "send_seed", "extra",
+})  # fmt: skip
+"""Fields of a model captain on which its answers may depend, whatever its endpoint."""
 
 
 class ModelCaptain(BaseModel):
@@ -140,6 +148,12 @@ class ModelCaptain(BaseModel):
             "send_seed": provider.send_seed,
             **table,
         }
+
+    @property
+    def fingerprint(self) -> str:
+        """A digest of all on which its answers may depend: endpoint, model, style and sampling."""
+        asked = self.model_dump_json(include={"base_url", "form", *ASKED_BY})
+        return hashlib.sha256(asked.encode()).hexdigest()[:16]
 
     @field_validator("base_url")
     @classmethod
@@ -306,6 +320,7 @@ def model_presets(
             build=ModelBuild(captain, seat, variables, clock, rng, shared[name], paced[name]),
             missing=_missing(captain, variables, lacking),
             costs_money=True,
+            fingerprint=captain.fingerprint,
         )
         for name, captain in captains.items()
     }
@@ -402,6 +417,10 @@ class ModelBuild:
     def task(self) -> str:
         """What the model is told of the game."""
         return self.seat.briefing.task
+
+    def falling_back_to(self, fallback: Callable[[int], Policy]) -> ModelBuild:
+        """The same with another fallback; see :class:`spectator.policies.drawn.FallsBack`."""
+        return replace(self, seat=replace(self.seat, fallback=fallback))
 
     def asking(self, client: ChatEndpoint, seed: int, *, session: str | None = None) -> ModelPolicy:
         """A new policy that asks by ``client``, whatever the captain's own endpoint is.

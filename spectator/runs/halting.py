@@ -63,10 +63,10 @@ class HaltingRule:
     def __call__(self, actor: str, decision: Decision) -> OnFailure:
         """See :data:`~spectator.episodes.run.failing.FailureRule`."""
         if self._plan.preset(actor).source != "model":
-            return self._plan.on_failure
+            return self._plan.on_failed_decision
         why = self._why_not(actor, decision)
         if why is None:
-            return self._plan.on_failure
+            return self._plan.on_failed_decision
         self._halt.because(why)
         return "suspend"
 

@@ -12,7 +12,7 @@ from ulid import ULID
 from spectator.environments.base import World
 from spectator.episodes.run.pacing import Pace
 from spectator.episodes.run.plan import EpisodePlan
-from spectator.events import OnFailure, View, encode_json
+from spectator.events import FailedDecisions, OnFailure, View, encode_json
 from spectator.runs.failure_policy import FailurePolicy
 
 
@@ -33,6 +33,7 @@ class Job:
         member: Number within the group, from 0; tells apart jobs that are alike otherwise.
         on_failure: What a decision that failed does to the episode.
         view: Whether the view is recorded while it is played, or derived by whoever reads the record.
+        failed_decisions: What counts where a captain did not decide.
     """
 
     environment: str
@@ -47,6 +48,7 @@ class Job:
     member: int = 0
     on_failure: OnFailure = "fallback"
     view: View = "derived"
+    failed_decisions: FailedDecisions = "fallback"
 
     @classmethod
     def of(cls, plan: EpisodePlan, *, group: str | None = None, member: int = 0) -> Self:
@@ -64,6 +66,7 @@ class Job:
             member,
             plan.on_failure,
             plan.view,
+            plan.failed_decisions,
         )
 
     def key(self, attempt: int) -> list[Any]:
@@ -99,6 +102,7 @@ def job_plan(job: Job, world: World, attempt: int = 1, run_id: str | None = None
         job.options,
         on_failure=job.on_failure,
         view=job.view,
+        failed_decisions=job.failed_decisions,
         run_id=run_id,
         group_id=job.group,
         attempt=attempt,

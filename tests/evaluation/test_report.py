@@ -61,6 +61,29 @@ def test_the_better_captain_is_first_and_every_share_adds_up() -> None:
     assert best.measures["tool_validity"].n == 20
 
 
+def test_decision_value_separates_captains_whom_a_few_matches_do_not() -> None:
+    schedule = schedule_of("anchor", "tactician", matches=8)
+    found = {}
+    for match in schedule.matches:
+        one = figures(match, 0.5)
+        worth = {"anchor": -5.0 - match.pair, "tactician": 5.0}
+        seats = tuple(
+            replace(seat, figures={**seat.figures, "decision_value": worth[seat.captain]})
+            for seat in one.seats
+        )
+        found[match] = replace(one, seats=seats)
+    results = results_of(schedule, found)
+    (pair,) = results.pairs
+    assert pair.share is not None and not certain(pair.share)
+    assert pair.edge is not None and abs(pair.edge.value) == pytest.approx(11.5) and pair.edge.n == 4
+    assert (pair.edge.value > 0) is (pair.first == "tactician")
+    said = [*conclusions(results)]
+    assert any(line.startswith("Nobody is shown to be better") for line in said)
+    assert any("Tactician decided better than Anchor" in line and "11.5 hundredths" in line for line in said)
+    page = report_page(results, COMMAND, plots_of(results))
+    assert "Decision value: of the one named first" in page
+
+
 def by_fallbacks(found: EpisodeFigures, captain: str, share: float) -> EpisodeFigures:
     """The same, a fallback having made that share of the decisions of ``captain``."""
     seats = tuple(

@@ -38,7 +38,7 @@ def figures(
         seats.append(seat("away", away, None if outcome is None else 1.0 - outcome))
     return EpisodeFigures(
         f"ep-{number:03}", "cricket", "1.0", "default", number, {}, f"2026-11-21T05:00:{number:02}Z", reason,
-        None, False, tuple(seats),
+        None, False, tuple(seats), run_id="evaluation:0815",
     )  # fmt: skip
 
 
@@ -97,8 +97,60 @@ def test_who_decides_less_than_98_percent_itself_stands_last_and_unranked(own: i
     poor = [figures(30, "b", "c", 0.0)]
     found = standings(*good, *poor).look()
     a = next(one for one in found if one.captain == "a")
+    assert a.unranked == (None if ranked else "failed decisions")
     assert a.sums.ranked is ranked and a.sums.own_share == own / 100 and a.sums.wins == 20
     assert [one.captain for one in found][0 if ranked else -1] == "a"
+
+
+def test_only_evaluations_rank_and_what_was_played_otherwise_stands_apart() -> None:
+    single = [replace(figures(number, "vain", "c", 1.0), run_id=None) for number in range(30)]
+    ranked = [figures(number, "a", "c", float(number % 3 > 0)) for number in range(30, 40)]
+    found = standings(*single, *ranked).look()
+    assert [(one.captain, one.unranked) for one in found] == [
+        ("a", None), ("c", None), ("vain", "history"), ("c", "history"),
+    ]  # fmt: skip
+    assert (found[1].sums.wins, found[1].sums.losses) == (4, 6), "its thirty single matches are not in it"
+    rollout = replace(figures(50, "a", "c", 1.0), run_id="training-run")
+    assert {one.unranked for one in standings(rollout).look()} == {"history"}
+
+
+def test_a_seed_counts_once_however_often_it_is_played() -> None:
+    """One seed played ten times over used to lead the board."""
+    often = [replace(figures(7, "a", "b", 1.0), episode_id=f"ep-7-{again}") for again in range(10)]
+    both_seats = replace(figures(8, "b", "a", 0.0), seed=7)
+    a = next(one for one in standings(*often, both_seats).look() if one.captain == "a")
+    assert (a.sums.wins, a.sums.repeats, a.sums.episodes) == (2, 9, 2)
+    assert a.share is not None and a.share.n == 1 and a.share.low < 0.25, "two matches of one seed: one piece"
+
+
+def test_a_preset_that_asks_another_model_is_another_captain_and_other_options_another_place() -> None:
+    def asked(one: EpisodeFigures, fingerprint: str) -> EpisodeFigures:
+        return replace(one, seats=(replace(one.seats[0], fingerprint=fingerprint), *one.seats[1:]))
+
+    before, after = figures(1, "llm:x", "b", 1.0), figures(2, "llm:x", "b", 0.0)
+    found = standings(asked(before, "old"), asked(after, "new")).look()
+    rows = {one.entrant.fingerprint: one.sums.wins for one in found if one.captain == "llm:x"}
+    assert rows == {"old": 1, "new": 0}
+    valued = replace(figures(3, "a", "b", 1.0), options={"reward": "result"})
+    forfeits = replace(figures(4, "a", "b", 1.0), failed_decisions="forfeit")
+    assert len(standings(figures(5, "a", "b", 1.0), valued, forfeits).places()) == 3
+
+
+def test_decision_value_stands_beside_the_share_as_a_difference_to_the_opponents() -> None:
+    def valued(number: int, mine: float, theirs: float) -> EpisodeFigures:
+        one = figures(number, "a", "b", 0.5)
+        worth = [
+            {**seat.figures, "decision_value": value}
+            for seat, value in zip(one.seats, (mine, theirs), strict=True)
+        ]
+        seats = tuple(replace(seat, figures=found) for seat, found in zip(one.seats, worth, strict=True))
+        return replace(one, seats=seats)
+
+    found = standings(*(valued(number, 3.0 + number % 2, -2.0) for number in range(10))).look()
+    a, b = sorted(found, key=lambda one: one.captain)
+    assert a.share is not None and a.share.low < 0.5 < a.share.high
+    assert a.edge is not None and (a.edge.value, a.edge.n) == (5.5, 10) and a.edge.low > 5.0
+    assert b.edge is not None and b.edge.value == -5.5 and b.edge.high < -5.0
 
 
 def test_one_lucky_win_does_not_lead() -> None:

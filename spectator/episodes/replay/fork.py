@@ -184,6 +184,7 @@ async def plan_fork(journal: Journal, request: ForkRequest, load: LoadWorld | No
         narration=started["narration"],
         options=started["options"],
         on_failure=started.get("on_failure", "fallback"),
+        failed_decisions=started.get("failed_decisions", "fallback"),
     )
     plan = plan_episode(asked, draw_seed=lambda: 0, load=load)
     if request.opponent is None and plan.opponent is not None:

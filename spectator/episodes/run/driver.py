@@ -156,7 +156,7 @@ class Driver:
             limits=limits,
             thinking=thinking or Thinking(clock),
             budget=budget,
-            rule=rule or (lambda actor, decision: plan.on_failure),
+            rule=rule or (lambda actor, decision: plan.on_failed_decision),
         )
         self._refusals: dict[str, int] = {} if past is None else dict(past.refusals)
         self._ended: EpisodeEnded | None = None
@@ -267,7 +267,8 @@ class Driver:
             return None
         reason: EndReason = "timeout" if isinstance(error, DecisionTimeout) else "policy_error"
         ended = cut_short(reason, str(error), self._turn, error.failure_class)
-        return ended.model_copy(update={"undecided": self._policies.undecided})
+        forfeited = self._policies.asked if self._plan.failed_decisions == "forfeit" else None
+        return ended.model_copy(update={"undecided": self._policies.undecided, "forfeited": forfeited})
 
     def _suspended(self, error: PolicyError) -> Fact:
         actor, detail = self._policies.asked or self._plan.agent, clean_text(str(error), DETAIL_LENGTH)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final, Literal, TypeVar, get_args
 
 from pydantic import ValidationError
@@ -13,9 +14,10 @@ from spectator.catalog import LoadWorld, load_world, unknown_name
 from spectator.environments.base import MAX_SEED, OptionsModel, Pack, World, derive_seed
 from spectator.episodes.run.pacing import Pace
 from spectator.errors import FieldError, InvalidRequest, field_errors
-from spectator.events import EpisodeStarted, OnFailure, Parent, Seat, View
-from spectator.policies.base import Policy, Preset
+from spectator.events import EpisodeStarted, FailedDecisions, OnFailure, Parent, Seat, View
+from spectator.policies.base import Policy, Preset, RandomPolicy
 from spectator.policies.captains import longest_wait_s
+from spectator.policies.drawn import DrawnPolicy, FallsBack
 from spectator.profile import Profile
 
 _T = TypeVar("_T")
@@ -42,6 +44,7 @@ class EpisodeRequest:
         options: The world's options as sent; those left out take their defaults.
         on_failure: What a decision that failed does to it; see ``EpisodeStarted.on_failure``.
         view: Whether its view is recorded while it is played, or derived later; see ``EpisodeStarted.view``.
+        failed_decisions: What counts where a captain did not decide; see ``EpisodeStarted.failed_decisions``.
     """
 
     environment: str
@@ -54,6 +57,7 @@ class EpisodeRequest:
     options: Mapping[str, Any] = field(default_factory=dict)
     on_failure: OnFailure = "fallback"
     view: View = "live"
+    failed_decisions: FailedDecisions = "fallback"
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +79,7 @@ class EpisodePlan:
         group_id: Its group within the run: episodes of one task that are compared.
         attempt: Which attempt it is at its place in the run, from 1.
         view: Whether its view is recorded while it is played, or derived by whoever reads it later.
+        failed_decisions: What counts where a captain did not decide.
     """
 
     world: World
@@ -91,6 +96,12 @@ class EpisodePlan:
     group_id: str | None = None
     attempt: int | None = None
     view: View = "live"
+    failed_decisions: FailedDecisions = "fallback"
+
+    @property
+    def on_failed_decision(self) -> OnFailure:
+        """What a decision that failed does to the episode: it ends where that is a forfeit."""
+        return "end" if self.failed_decisions == "forfeit" else self.on_failure
 
     @property
     def commit(self) -> Commit:
@@ -130,7 +141,10 @@ class EpisodePlan:
     def policy(self, actor: str) -> Policy:
         """A new policy for one actor, with a seed of its own."""
         seed = self.seed if self.parent is None else self.parent.captains_seed
-        return self.preset(actor).build(derive_seed(seed, "policy", actor))
+        build = self.preset(actor).build
+        if self.failed_decisions == "random" and isinstance(build, FallsBack):
+            build = build.falling_back_to(partial(DrawnPolicy, random_captain(self.world)))
+        return build(derive_seed(seed, "policy", actor))
 
     def started(self) -> EpisodeStarted:
         """The episode's first event."""
@@ -142,7 +156,12 @@ class EpisodePlan:
             options=dict(self.options),
             seed=self.seed,
             seats={
-                actor: Seat(policy=preset.name, label=preset.label, source=preset.source)
+                actor: Seat(
+                    policy=preset.name,
+                    label=preset.label,
+                    source=preset.source,
+                    fingerprint=preset.fingerprint,
+                )
                 for actor, preset in presets.items()
             },
             agent=self.agent,
@@ -152,6 +171,7 @@ class EpisodePlan:
             spectator_version=__version__,
             parent=self.parent,
             on_failure=self.on_failure,
+            failed_decisions=self.failed_decisions,
             run_id=self.run_id,
             group_id=self.group_id,
             attempt=self.attempt,
@@ -195,6 +215,10 @@ def plan_episode(
             wrong.append(FieldError(where, f"{preset.name!r} is not available here: {preset.missing}"))
     if pack is not None and pack.seeds and request.seed is not None and request.seed not in pack.seeds:
         wrong.append(FieldError("seed", f"is none of the seeds of the pack {pack.name!r}; leave it out"))
+    if (rule := failed_decisions_broken_by(request.failed_decisions, world)) is not None:
+        wrong.append(FieldError("failed_decisions", rule))
+    if request.failed_decisions == "forfeit" and request.on_failure == "suspend":
+        wrong.append(FieldError("failed_decisions", "forfeit ends the episode, which on_failure suspends"))
     if wrong or captain is None or pack is None:
         raise InvalidRequest(wrong)
     seed = draw_seed() if request.seed is None else request.seed
@@ -213,7 +237,21 @@ def plan_episode(
         options,
         on_failure=request.on_failure,
         view=request.view,
+        failed_decisions=request.failed_decisions,
     )
+
+
+def random_captain(world: World) -> Callable[[int], Policy]:
+    """Who draws a legal action at random: the world's own `random`, or one who leaves arguments out."""
+    known = world.captains.get("random")
+    return RandomPolicy if known is None else known.build
+
+
+def failed_decisions_broken_by(asked: FailedDecisions, world: World) -> str | None:
+    """The rule that ``failed_decisions`` breaks in ``world``, in words; ``None`` when it breaks none."""
+    if asked == "random" and "random" not in world.captains and world.profile.actions != "tools":
+        return f"{world.name} has nobody who draws actions at random; choose fallback or forfeit"
+    return None
 
 
 def _check_fields(request: EpisodeRequest) -> list[FieldError]:
@@ -225,6 +263,7 @@ def _check_fields(request: EpisodeRequest) -> list[FieldError]:
     for name, asked, known in (
         ("on_failure", request.on_failure, get_args(OnFailure)),
         ("view", request.view, get_args(View)),
+        ("failed_decisions", request.failed_decisions, get_args(FailedDecisions)),
     ):
         if asked not in known:
             wrong.append(FieldError(name, f"must be {', '.join(known[:-1])} or {known[-1]}, not {asked!r}"))

@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
+from spectator.cli import main
 from tests.serving import Serving, serve, test_settings
 
 
@@ -145,3 +147,29 @@ def test_a_restart_keeps_what_was_read(tmp_path: Path) -> None:
     assert (tmp_path / "figures.db").exists()
     with serve(test_settings(tmp_path)) as serving:
         assert board(serving, 1)["rows"][0]["episodes"] == 1
+
+
+def test_evaluations_rank_and_single_matches_stand_apart_with_the_reason(tmp_path: Path) -> None:
+    """The folder of an evaluation is served: its captains rank; a match that is added to it does not."""
+    out = tmp_path / "evaluation"
+    done = CliRunner().invoke(
+        main,
+        ["evaluate", "--captains", "tactician,anchor", "--matches", "4", "--overs", "1", "--out", str(out)],
+    )
+    assert done.exit_code == 0, done.stderr
+    with serve(test_settings(out, environment="cricket")) as serving:
+        match = {"environment": "cricket", "max_overs": 1, "seed": 9, "options": {"forecast_futures": 0}}
+        single = serving.start(**match, captain_preset="tactician", opponent_choice="anchor")
+        serving.finish(single)
+        rows = board(serving, 5)["rows"]
+        found = {(row["captain"], row["unranked"]): row for row in rows}
+        assert set(found) == {(name, why) for name in ("tactician", "anchor") for why in (None, "history")}
+        best = found["tactician", None]
+        assert (best["ranked"], best["wins"] + best["losses"] + best["ties"], best["repeats"]) == (True, 4, 0)
+        assert best["options"]["max_overs"] == 1 and best["failed_decisions"] == "random"
+        assert (best["fingerprint"], best["models"]) == ("", [])
+        assert best["share"]["high"] - best["share"]["low"] > 0.4, "four matches are two seeds"
+        shown = page(serving).text
+        assert "Not ranked" in shown and "history: played outside of evaluations" in shown
+        assert "max_overs 1" in shown and "failed decisions: random" in shown
+        assert "Nobody is ranked here yet" in shown, "where there is only history, it says how to rank"

@@ -1,0 +1,62 @@
+"""How often the intervals of an evaluation cover the true mean: python -m benchmarks.intervals
+
+Draws samples of a few seeds from distributions whose mean is known, and counts how often the interval of
+`mean_interval` (bootstrap-t or Student, the wider), Student's alone, and the percentile bootstrap hold it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Final
+
+import numpy as np
+
+from spectator.evaluation.statistics import Floats, mean_interval, student_interval
+
+Draw = Callable[[np.random.Generator, int], Floats]
+
+REPETITIONS: Final = 1000
+DRAWS: Final = 1000
+SIZES: Final = (5, 10, 20, 50)
+
+KINDS: Final[Mapping[str, tuple[Draw, float]]] = {
+    "normal": (lambda rng, n: rng.normal(size=n), 0.0),
+    "Student, 4 degrees": (lambda rng, n: rng.standard_t(4, size=n), 0.0),
+    "exponential": (lambda rng, n: rng.exponential(size=n), 1.0),
+    "lognormal": (lambda rng, n: rng.lognormal(size=n), math.exp(0.5)),
+    "beta(8, 1)": (lambda rng, n: rng.beta(8.0, 1.0, size=n), 8.0 / 9.0),
+}
+"""Distributions of a figure over seeds, with their means."""
+
+
+def percentile(values: Floats, rng: np.random.Generator) -> tuple[float, float]:
+    """The plain percentile bootstrap, which is too narrow for a handful."""
+    weights = rng.multinomial(values.size, np.full(values.size, 1.0 / values.size), size=DRAWS)
+    low, high = np.percentile(weights @ values / values.size, (2.5, 97.5))
+    return float(low), float(high)
+
+
+def coverage(draw: Draw, mean: float, size: int, rng: np.random.Generator) -> list[float]:
+    """Shares of intervals that hold ``mean``: ours, Student's, and the percentile bootstrap's."""
+    held = np.zeros(3)
+    for _ in range(REPETITIONS):
+        values = draw(rng, size)
+        ours, student = mean_interval(list(values), rng, draws=DRAWS), student_interval(list(values))
+        ends = [(ours.low, ours.high), (student.low, student.high), percentile(values, rng)]
+        held += [low <= mean <= high for low, high in ends]
+    return [float(share) for share in held / REPETITIONS]
+
+
+def main() -> None:
+    """Print a table."""
+    rng = np.random.default_rng(2026)
+    print("| distribution | seeds | ours | Student | percentile |\n|---|---|---|---|---|")
+    for name, (draw, mean) in KINDS.items():
+        for size in SIZES:
+            shares = " | ".join(f"{100 * share:.1f} %" for share in coverage(draw, mean, size, rng))
+            print(f"| {name} | {size} | {shares} |")
+
+
+if __name__ == "__main__":
+    main()

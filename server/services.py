@@ -10,6 +10,7 @@ from starlette.requests import HTTPConnection
 
 from spectator.cast import Cast
 from spectator.clock import Clock
+from spectator.episodes.host.resuming import SuspendedEpisodes
 from spectator.episodes.host.supervisor import Supervisor
 from spectator.episodes.record.public_reader import PublicReader
 from spectator.episodes.record.reader import ViewReader
@@ -53,6 +54,7 @@ class Services:
         recorded: The record itself as far as they may see it.
         signals: The bus, with the starts and ends of episodes.
         supervisor: Runs the episodes.
+        suspended: Plays on those that are suspended.
         readiness: Does what must be done before anything is started.
         audience: Their viewers.
         feeds: Where viewers' feeds find episodes.
@@ -84,6 +86,7 @@ class Services:
     recorded: PublicReader
     signals: EpisodeSignals
     supervisor: Supervisor
+    suspended: SuspendedEpisodes
     readiness: Readiness
     audience: Audience
     feeds: FeedSources

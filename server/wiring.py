@@ -19,6 +19,7 @@ from spectator.catalog import world_names
 from spectator.clock import Clock, SystemClock
 from spectator.environments.base import MAX_SEED
 from spectator.episodes.host.recovery import Recovery
+from spectator.episodes.host.resuming import SuspendedEpisodes
 from spectator.episodes.host.stop_requests import FILE as STOPS_FILE
 from spectator.episodes.host.stop_requests import StopRequests
 from spectator.episodes.host.supervisor import Supervisor
@@ -128,6 +129,7 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
         yield Services(
             settings=settings, clock=clock, journal=journal, reading=reading, records=records,
             recorded=recorded, views=views, signals=playing.signals, supervisor=supervisor,
+            suspended=SuspendedEpisodes(journal, supervisor),
             readiness=playing.readiness, audience=playing.audience, feeds=feeds,
             transport=TransportPorts(playing.audience, keepalive, clock), guard=guard, budget=budget,
             queue=queue, orders=orders, deletions=Deletions(journal, settings.data_dir, clock),

@@ -114,6 +114,10 @@ ALWAYS: Final = (
 START_PROBLEMS: Final = documented(*ALWAYS, faults.NOT_HERE, faults.BUSY, faults.SPENT, faults.PAUSED)
 FORK_PROBLEMS: Final = {**START_PROBLEMS, **documented(faults.NO_EPISODE)}
 CHANGE_PROBLEMS: Final = documented(*ALWAYS, faults.NO_EPISODE, faults.OVER, faults.ELSEWHERE)
+RESUME_PROBLEMS: Final = {
+    **CHANGE_PROBLEMS,
+    **documented(faults.NOT_HERE, faults.BUSY, faults.SPENT, faults.DAMAGED),
+}
 
 ChosenDep = Annotated[ChooseEpisode, Depends(body_of(ChooseEpisode))]
 
@@ -252,10 +256,15 @@ async def pause(chosen: ChosenDep, by: OperatorDep, services: ServicesDep) -> Ru
     return _described(await services.supervisor.pause(live.episode_id, by=by), services)
 
 
-@router.post("/resume", responses=CHANGE_PROBLEMS, openapi_extra=CHOSEN)
-async def resume(chosen: ChosenDep, by: OperatorDep, services: ServicesDep) -> RunningEpisode:
-    """Let an episode go on; twice changes nothing."""
-    live = await find_live(services, chosen.episode_id)
+@router.post("/resume", responses=RESUME_PROBLEMS, openapi_extra=CHOSEN)
+async def resume(
+    chosen: ChosenDep, by: OperatorDep, request: Request, services: ServicesDep
+) -> RunningEpisode:
+    """Let an episode go on; twice changes nothing. One that is suspended takes a slot, as a start does."""
+    try:
+        live = await find_live(services, chosen.episode_id)
+    except EpisodeOver as over:
+        return _described(await _played_on(over, request, services), services)
     return _described(await services.supervisor.resume(live.episode_id, by=by), services)
 
 
@@ -280,6 +289,19 @@ async def status(services: ServicesDep) -> Status:
         shown=[_described(live, services) for live in services.supervisor.external()],
         models_today=usage_today(services),
     )
+
+
+async def _played_on(over: EpisodeOver, request: Request, services: Services) -> EpisodeHandle:
+    """Play a suspended episode on; whoever may not start it may not do that either."""
+    services.readiness.need()
+    with services.budget.spend(Costly.STARTS, request):
+        live = await services.suspended.play_on(
+            over.episode_id, lambda plan: _may_play(plan, request, services)
+        )
+    whose = OPERATOR if services.guard.is_operator(request) else address_of(request)
+    services.budget.note_start(live.episode_id, whose)
+    services.signals.wake()
+    return live
 
 
 async def find_live(services: Services, episode_id: str | None) -> EpisodeHandle:

@@ -273,3 +273,40 @@ def test_whoever_watches_an_episode_that_is_suspended_is_told_so_and_it_goes_on_
         write_captains(file, away={"base_url": fake.base_url}, gone={"base_url": fake.base_url})
         with serve(model_settings(tmp_path, file)) as running:
             assert running.finish(episode_id)["reason"] == "finished"
+
+
+def test_a_suspended_episode_is_resumed_in_the_server_that_runs(tmp_path: Path) -> None:
+    file = tmp_path / "captains.toml"
+    with endpoint(counter, [Mode.BROKEN, Mode.OK]) as fake:
+        write_captains(file, away={"base_url": fake.base_url}, gone={"base_url": fake.base_url, "retries": 0})
+        with serve(model_settings(tmp_path, file)) as running:
+            fields = {"environment": "counting", "captain_preset": "llm:gone", "options": {"turns": 2}}
+            episode_id = running.start(**fields, pace="fast", on_failure="suspend")
+            while running.client.get("/custom/status").json()["running"]:
+                pass
+            asked = {"episode_id": episode_id}
+            answer = running.client.post("/custom/resume", json=asked)
+            assert (answer.status_code, answer.json()["episode_id"]) == (200, episode_id), answer.text
+            assert running.finish(episode_id)["reason"] == "finished"
+            kinds = [one["type"] for one in running.events(episode_id)]
+            assert kinds.index("episode.recovered") == kinds.index("episode.suspended") + 1
+            again = running.client.post("/custom/resume", json=asked)
+            assert again.json()["type"] == "/problems/episode-over"
+
+
+def test_whoever_may_not_start_a_model_may_not_resume_one(tmp_path: Path) -> None:
+    file, token = tmp_path / "captains.toml", {"Authorization": "Bearer a-token-of-the-operator"}
+    with endpoint(counter, [Mode.BROKEN, Mode.OK]) as fake:
+        write_captains(file, away={"base_url": fake.base_url}, gone={"base_url": fake.base_url, "retries": 0})
+        with serve(model_settings(tmp_path, file, operator_token="a-token-of-the-operator")) as running:
+            fields = {"environment": "counting", "captain_preset": "llm:gone", "options": {"turns": 2}}
+            running.client.headers.update(token)
+            episode_id = running.start(**fields, pace="fast", on_failure="suspend")
+            while running.client.get("/custom/status").json()["running"]:
+                pass
+            asked = {"episode_id": episode_id}
+            del running.client.headers["Authorization"]
+            assert running.client.post("/custom/resume", json=asked).status_code == 401
+            assert running.events(episode_id)[-1]["type"] == "episode.suspended"
+            assert running.client.post("/custom/resume", json=asked, headers=token).status_code == 200
+            assert running.finish(episode_id)["reason"] == "finished"

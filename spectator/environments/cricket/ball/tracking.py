@@ -168,8 +168,10 @@ class BallTracker:
         zones = self._zones[phase][kind][line]
         if at.field.fielders:
             zones = self._plans.field(at.field, at.powerplay, phase, kind, line, None, False).zones
-        over, left = at.balls_bowled // 6 % 2, at.striker.bats == "left"
-        shares = sectors_hit(as_faced(at.boundaries, over, left), zones[hit], hit)
+        shares = zones[hit]
+        if at.boundaries:
+            over, left = at.balls_bowled // 6 % 2, at.striker.bats == "left"
+            shares = sectors_hit(as_faced(at.boundaries, over, left), shares, hit)
         zone = bisect(shares, where) + 1
         aimed = SHOTS.get(at.shot, ()) if at.shot is not None else ()
         if aimed and who < 0.6 and out is None:

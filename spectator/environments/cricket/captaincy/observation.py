@@ -60,7 +60,8 @@ def observation_content(
         "conditions": game.circumstances.conditions._asdict(),
     }
     match = game.match
-    view |= shown_circumstances(game.circumstances, match)
+    if game.circumstances.unusual:
+        view |= shown_circumstances(game.circumstances, match)
     if match is not None:
         view.update(_situation(game, match))
         view.update(_equation(match.current))

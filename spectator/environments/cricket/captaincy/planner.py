@@ -14,6 +14,7 @@ from typing import Any, Final
 from spectator.environments.cricket.ball.vocabulary import SHOTS, DeliveryPlan
 from spectator.environments.cricket.captaincy.bowling_ahead import best_order, costs_ahead, strain_of
 from spectator.environments.cricket.captaincy.captains import STYLES, StyledCaptain
+from spectator.environments.cricket.captaincy.orders_ahead import batting_orders, bowling_orders
 from spectator.environments.cricket.captaincy.reading import (
     cards,
     faced_now,
@@ -50,6 +51,7 @@ class PlannerCaptain(StyledCaptain):
 
     Attributes:
         left: Overs that each of its bowlers may still bowl in the innings in progress.
+        ordered: Who is to bowl the overs it has last given orders for, by number.
     """
 
     def __init__(self, seed: int, decides: Iterable[str] = TOOLS) -> None:
@@ -57,6 +59,7 @@ class PlannerCaptain(StyledCaptain):
         self._decides = frozenset(decides)
         self._innings = 0
         self.left: dict[str, int] = {}
+        self.ordered: dict[int, str] = {}
 
     def choose(self, observation: Observation) -> Decision:
         """Decide what to do."""
@@ -77,12 +80,13 @@ class PlannerCaptain(StyledCaptain):
 
     def snapshot(self) -> Any:
         """What the usual captain keeps, and the overs that its bowlers have left."""
-        return [super().snapshot(), self._innings, self.left]
+        return [super().snapshot(), self._innings, self.left, [*self.ordered.items()]]
 
     def restore(self, snapshot: Any) -> None:
         """Go on from there; one that was taken before it kept the overs has none of them."""
-        kept, self._innings, left = snapshot if len(snapshot) == 3 else (snapshot, 0, {})
+        kept, self._innings, left, *ordered = snapshot if len(snapshot) > 2 else (snapshot, 0, {})
         super().restore(kept)
+        self.ordered = dict(ordered[0] if ordered else ())
         self.left = {**left}
 
     def _call(self, view: Mapping[str, Any], legal: list[str]) -> Choice | None:
@@ -125,6 +129,31 @@ class PlannerCaptain(StyledCaptain):
         if view["innings"] != self._innings:
             self._innings, self.left = view["innings"], {}
         self.left |= {one["name"]: one["overs_left"] for one in view["choices"]["bowlers"]}
+
+    def _order_bowling_ahead(self, view: Mapping[str, Any], legal: list[str]) -> Choice | None:
+        """Orders for an over or a session: who bowls it, and how."""
+        overs = view["choices"]["overs"]
+        current = [] if view["bowler"] is None else [view["bowler"]["name"]]
+        if view["innings"] != self._innings:
+            self.ordered = {}
+        if "bowlers" in view["choices"]:
+            self._remember(view)
+            order = self._order_of_overs(view) if "bowler" in self._decides else []
+            self.ordered = dict(zip(overs, order, strict=False))
+        bowlers = [*current, *(self.ordered[over] for over in overs[len(current) :] if over in self.ordered)]
+        orders, why = bowling_orders(view, bowlers, self._decides)
+        if legal[0] == "bowl_session":
+            orders["bowlers"] = bowlers
+        elif bowlers:
+            orders["bowler"] = bowlers[0]
+        return legal[0], orders, why
+
+    def _order_batting_ahead(self, view: Mapping[str, Any], legal: list[str]) -> Choice | None:
+        """Orders for an over or a session: how to bat it."""
+        if "shot" not in self._decides:
+            return None
+        orders, why = batting_orders(view)
+        return legal[0], orders, why
 
     def _bowl_ball(self, view: Mapping[str, Any], legal: list[str]) -> Choice | None:
         own, ball = view["you"], situation_of(view)
@@ -181,6 +210,8 @@ _PLANS: Final[dict[str, Callable[[PlannerCaptain, Mapping[str, Any], list[str]],
     "bowler": PlannerCaptain._give_ball,
     "bowl": PlannerCaptain._bowl_ball,
     "bat": PlannerCaptain._play_ball,
+    "bowling_plan": PlannerCaptain._order_bowling_ahead,
+    "batting_plan": PlannerCaptain._order_batting_ahead,
 }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from spectator.environments.base import derive_seed
@@ -32,6 +32,9 @@ class Circumstances:
         fatigue: Whether bowlers tire.
         formed: Whether players have a form of the day.
         difference: Elo points by which the home squad is the stronger; ``None`` where squads are just drawn.
+
+    Attributes:
+        unusual: Whether an observation tells more of them than pitch, evening and cards.
     """
 
     conditions: Conditions = EVEN
@@ -39,6 +42,11 @@ class Circumstances:
     fatigue: bool = False
     formed: bool = False
     difference: float | None = None
+    unusual: bool = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        told = bool(self.ground.boundaries) or self.fatigue or self.difference is not None
+        object.__setattr__(self, "unusual", told)
 
 
 ORDINARY: Final = Circumstances()

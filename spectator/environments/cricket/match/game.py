@@ -153,7 +153,8 @@ class Game:
 
     def shown_field(self, side: Side) -> dict[str, Any]:
         """The field that ``side`` has set, as it travels; made once for each field of this game."""
-        field, faced = self.captains[side].field, self.playing.faced
+        field = self.captains[side].field
+        faced = self.playing.faced if self.circumstances.ground.boundaries else ()
         if self._shown is None or self._shown[0] is not field or self._shown[1] != faced:
             self._shown = (field, faced, field.copy_shown(faced))
         return self._shown[2]

@@ -27,7 +27,7 @@ _ORDINALS: Final = ("", "first", "second", "third", "fourth", "fifth", "sixth", 
 def aside(data: Data, state: Data, picker: PhrasePicker) -> str:
     """A sentence about the ball, beginning with a space; empty when there is nothing new to say."""
     world = state["world"]
-    for options, facts in (*_of_the_ground(data, world), *_asides(data, world["over"]["marks"])):
+    for options, facts in _asides(data, world["over"]["marks"], world.get("ground")):
         fresh = [option for option in options if picker.is_new(option)]
         if fresh:
             said = picker.pick(fresh, "aside").format(**facts)
@@ -38,12 +38,14 @@ def aside(data: Data, state: Data, picker: PhrasePicker) -> str:
 Aside = tuple[tuple[str, ...], dict[str, str]]
 
 
-def _asides(data: Data, marks: list[str]) -> Iterator[Aside]:
+def _asides(data: Data, marks: list[str], ground: Data | None) -> Iterator[Aside]:
     """What could be said, the most worth saying first; each is true of the ball."""
     kind = data["kind"]
     if kind == "wicket":
         yield from _of_a_wicket(data, marks)
     elif kind in ("six", "four"):
+        if ground:
+            yield from _of_the_ground(data, ground)
         yield from _of_a_boundary(data, marks)
     elif kind == "dot":
         yield from _of_a_dot(data, marks)
@@ -51,10 +53,9 @@ def _asides(data: Data, marks: list[str]) -> Iterator[Aside]:
         yield from _of_a_run(data)
 
 
-def _of_the_ground(data: Data, world: Data) -> Iterator[Aside]:
+def _of_the_ground(data: Data, ground: Data) -> Iterator[Aside]:
     """A six over a boundary that is short, on a ground that is told."""
-    ground = world.get("ground")
-    if not ground or data["kind"] != "six" or not data["zone"]:
+    if data["kind"] != "six" or not data["zone"]:
         return
     faced = as_faced(tuple(ground["boundaries"]), data["over"] % 2, data["striker"] in ground["left_handers"])
     metres = faced[data["zone"] - 1]

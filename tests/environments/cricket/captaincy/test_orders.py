@@ -13,10 +13,20 @@ import pytest
 from spectator.environments.base import derive_seed
 from spectator.environments.conformance import check_world
 from spectator.environments.cricket import WORLD
+from spectator.environments.cricket.captaincy.planner import PlannerCaptain
 from spectator.environments.cricket.environment import CricketEnvironment, CricketObservation
 from spectator.events import encode_json
 from spectator.observations import Observation
-from tests.environments.cricket.playing import Told, advance, begin, captain, options, play, tools_of
+from tests.environments.cricket.playing import (
+    Told,
+    advance,
+    begin,
+    captain,
+    last_of,
+    options,
+    play,
+    tools_of,
+)
 
 
 def decisions(told: Told) -> Counter[str]:
@@ -253,3 +263,41 @@ def test_the_oracle_uses_orders_to_win() -> None:
 def test_an_unknown_mode_is_refused() -> None:
     with pytest.raises(ValueError, match="decisions"):
         options(decisions="match")
+
+
+@pytest.mark.parametrize("covers", ["over", "session"])
+def test_the_planner_gives_orders_of_its_own_that_are_never_refused(covers: str) -> None:
+    """Bowlers, deliveries, fields, strokes and intents; and it asks to be asked about a new batter."""
+    told = play(3, "planner", "planner", decisions=covers, ground="drawn", form="drawn", fatigue=True)
+    assert all(one.refused is None for one in told.observations)
+    plans = [data["plan"] for data in told.of("plan_changed") if data["part"] in ("batting", "bowling")]
+    assert all(plan["ask"] == {"new_batter": True} for plan in plans)
+    planned = {name for plan in plans for name in plan}
+    assert {"shot", "by_batter", "line"} <= planned
+    assert {data["preset"] for data in told.of("field_set")} - {"standard"}
+
+
+@pytest.mark.parametrize("covers", ["over", "session"])
+def test_the_planner_s_orders_are_worth_something(covers: str) -> None:
+    """By the value of decisions, which is 0 for the percentage captain; the table is in cricket-game.md."""
+    worth = []
+    for seed in range(3):
+        last = last_of(seed, "planner", decisions=covers, reward="decision_value")
+        worth.append(last.metadata["rubric"]["decision_value"])
+    assert sum(worth) > 0.0
+
+
+def test_a_planner_goes_on_with_the_bowlers_it_has_ordered() -> None:
+    """Asked in the middle of a session, after it was put down and taken up again, it names the same ones."""
+    planner = PlannerCaptain(1)
+    environment, observation = begin(4, decisions="session")
+    while not observation.done:
+        if observation.actor == "home":
+            twin = PlannerCaptain(1)
+            twin.restore(json.loads(json.dumps(planner.snapshot())))
+            action = planner.choose(observation).action
+            assert twin.choose(observation).action == action
+        else:
+            action = captain("heuristic", 2).choose(observation).action
+        observation = environment.step(action)
+        assert observation.refused is None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
@@ -33,6 +32,12 @@ PHASE_TASKS = {
     "batting_plan": "Order how the side bats in `choices.overs`, and when to be asked sooner.",
     "over": "The match is over.",
 }
+
+
+LAST_BALL = {
+    "at": "at", "mark": "mark", "words": "words", "length": "length", "line": "line", "zone": "direction",
+}  # fmt: skip
+"""What is seen of the last ball, by its name in ``cricket.ball_bowled``."""
 
 
 def observation_content(
@@ -68,7 +73,7 @@ def observation_content(
         if card is not None:
             view["card"] = card
         if game.last_ball is not None:
-            view["last_ball"] = _last_ball(game.last_ball)
+            view["last_ball"] = {name: game.last_ball[told] for name, told in LAST_BALL.items()}
         if match.result is not None:
             winner = match.result.winner
             view["result"] = match.result.words(match.teams[winner].name if winner else "")
@@ -137,17 +142,6 @@ def _equation(innings: Innings) -> dict[str, Any]:
         "target": innings.target,
         "need": need,
         "required_rate": round(6.0 * need / left, 2) if left else None,
-    }
-
-
-def _last_ball(ball: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        "at": ball["at"],
-        "mark": ball["mark"],
-        "words": ball["words"],
-        "length": ball["length"],
-        "line": ball["line"],
-        "zone": ball["direction"],
     }
 
 

@@ -218,7 +218,8 @@ def test_an_endpoint_that_cannot_be_asked_is_told_at_once_and_the_same_command_p
     asked = {one["name"]: one["asked"] for one in json.loads((out / "results.json").read_text())["captains"]}
     decided = asked["llm:home"]["decisions"] - sum(asked["llm:home"]["fallbacks"].values())
     assert 0 <= paid + answered - decided <= 1, "at most what was answered at the moment of the halt is lost"
-    borne = {Mode.GARBAGE: {"model_infra": 5}, Mode.BUSY: {"rate_limited": 4}}.get(modes[0], {})
+    # The fifth in a row of one match is never made; of two matches at once the endpoint's rest comes first.
+    borne = {Mode.GARBAGE: {"model_infra": 4}, Mode.BUSY: {"rate_limited": 4}}.get(modes[0], {})
     fallbacks = asked["llm:home"]["fallbacks"]
     assert fallbacks.keys() == borne.keys() and asked["llm:away"]["fallbacks"] == {}
     assert all(borne[kind] <= times <= 2 * borne[kind] for kind, times in fallbacks.items())

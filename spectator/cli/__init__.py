@@ -12,6 +12,7 @@ import click
 
 from spectator import __version__
 from spectator.cli.cache import cache
+from spectator.cli.captain import captain
 from spectator.cli.catalog import catalog
 from spectator.cli.claim import claim
 from spectator.cli.doctor import doctor
@@ -92,6 +93,7 @@ for command in (
     prune,
     watch,
     cache,
+    captain,
     catalog,
     claim,
     narrate,

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from spectator.catalog import LoadWorld
     from spectator.llm.secret import ApiKey
     from spectator.policies.caps import CapSettings
+    from spectator.policies.captains import ModelCaptain
 
 CAPS: Final = "SPECTATOR_MODEL_"
 """What the names of the variables for caps begin with."""
@@ -34,6 +35,22 @@ def read_cast() -> Cast:
         variables=os.environ,
         clock=SystemClock(),
     )
+
+
+def read_captain(name: str) -> ModelCaptain:
+    """The model captain called ``name``, of the user's file or of those that ship.
+
+    Raises:
+        ConfigurationError: There is none, or the file is wrong.
+    """
+    from spectator.errors import ConfigurationError
+    from spectator.policies.captains import load_captains
+
+    user_file = os.environ.get("SPECTATOR_CAPTAINS_FILE")
+    captains = load_captains(Path(user_file) if user_file else None)
+    if name not in captains:
+        raise ConfigurationError(f"there is no model captain {name!r}; there are {', '.join(captains)}")
+    return captains[name]
 
 
 def read_worlds() -> LoadWorld:

@@ -31,8 +31,17 @@ MAX_HEAD: Final = 65_536
 MAX_AHEAD: Final = 262_144
 """Bytes of a body that are kept before somebody reads them; beyond it the socket is left alone."""
 
+LIMITS_TOLD: Final = (
+    "x-ratelimit-limit-requests",
+    "x-ratelimit-limit-tokens",
+    "anthropic-ratelimit-requests-limit",
+    "anthropic-ratelimit-tokens-limit",
+)
+"""Headers in which endpoints tell their limits of a minute."""
+
 _HEADERS_THAT_MATTER: Final = frozenset(
-    {b"content-length", b"transfer-encoding", b"content-encoding", b"retry-after"}
+    {b"content-length", b"transfer-encoding", b"content-encoding", b"retry-after", b"retry-after-ms"}
+    | {name.encode() for name in LIMITS_TOLD}
 )
 
 

@@ -26,13 +26,13 @@ from pydantic import (
 
 from spectator.clock import Clock
 from spectator.errors import ConfigurationError
-from spectator.llm.address import SessionAddress, StaticAddress, check_base_url
+from spectator.llm.address import check_base_url
 from spectator.llm.breaker import Breaker
 from spectator.llm.pacing import Pacing
 from spectator.llm.presets import PROVIDERS, Form, Price
-from spectator.llm.retry import FOREVER, RetryPolicy
 from spectator.llm.secret import ApiKey
 from spectator.policies.base import Policy, Preset, ScriptedPolicy
+from spectator.policies.captain_client import captain_client
 from spectator.policies.captain_table_errors import name_of_a_variable, table_problems
 from spectator.policies.model import ChatEndpoint, ModelPolicy
 from spectator.policies.model_settings import ModelSettings
@@ -40,9 +40,6 @@ from spectator.policies.prompting import Briefing, Edition, Style
 
 PREFIX: Final = "llm:"
 """What the names of these presets begin with, before the name of their table."""
-
-ANSWER_BYTES: Final = 1024 * 1024
-"""Largest answer that is read in a live episode."""
 
 NAME: Final = re.compile(r"[a-z0-9._-]{1,48}")
 """What the table of a captain may be called."""
@@ -390,24 +387,14 @@ class ModelBuild:
         Raises:
             ConfigurationError: Its key is gone.
         """
-        from spectator.llm.client import ChatClient, ClientLimits
-        from spectator.llm.forms import form_called
-
         captain = self.captain
-        address = SessionAddress if captain.by_session else StaticAddress
-        limits = ClientLimits(request_s=max(1.0, captain.timeout_s), connections=4, answer_bytes=ANSWER_BYTES)
-        waits = FOREVER if captain.retries else 0
-        client = ChatClient(
-            limits.transport(),
-            address(captain.base_url),
+        client = captain_client(
+            captain,
+            self._key(),
             clock=self.clock,
             rng=self.rng,
-            key=self._key(),
-            limits=limits,
-            retry=RetryPolicy(busy=waits, unavailable=captain.retries, longest_s=10.0),
             breaker=self.breaker,
             pacing=self.pacing,
-            form=form_called(captain.form),
         )
         return self.asking(
             client, seed, session=f"s-{self.rng.getrandbits(64):016x}" if captain.by_session else None

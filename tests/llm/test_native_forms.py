@@ -234,3 +234,10 @@ def test_a_quota_of_a_minute_that_speaks_of_billing_is_waited_out() -> None:
     with pytest.raises(EndpointBusy) as caught:
         call("gemini", counter, refusal=per_minute("21.5s"))
     assert caught.value.retry_after_s == 21.5
+
+
+def test_a_wait_in_milliseconds_is_read_from_a_real_response() -> None:
+    busy = Refused(429, {"error": {"type": "rate_limit_error"}}, {"retry-after-ms": "1500"})
+    with pytest.raises(EndpointBusy) as caught:
+        call("anthropic", counter, refusal=busy)
+    assert caught.value.retry_after_s == 1.5

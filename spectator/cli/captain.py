@@ -10,7 +10,7 @@ import click
 from spectator.cli.environment import read_captain, read_key
 
 if TYPE_CHECKING:
-    from spectator.policies.captain_check import Finding
+    from spectator.policies.captain_check import CheckedPoint
     from spectator.policies.captains import ModelCaptain
 
 UNFIT: Final = 3
@@ -64,7 +64,7 @@ async def _check(name: str, model: ModelCaptain, *, context: bool) -> bool:
     return fit
 
 
-def _tell(found: Finding) -> None:
+def _tell(found: CheckedPoint) -> None:
     click.echo(f"{_MARKS[found.works]:<6} {found.about:<10} {found.told}")
     if found.change and found.works is False:
         click.echo(f"{'':<6} {'':<10} → {found.change}")

@@ -52,7 +52,7 @@ _FORMS: Final[Mapping[str, str]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class CheckedPoint:
     """What one call showed.
 
     Args:
@@ -117,14 +117,16 @@ class CaptainCheck:
         self._provider = PROVIDERS.get(captain.provider or "")
         self._stream = captain.stream
 
-    async def findings(self) -> AsyncIterator[Finding]:
+    async def findings(self) -> AsyncIterator[CheckedPoint]:
         """What was found, as it is; nothing more follows where the endpoint gives no answer at all."""
         try:
             answer = await self._first()
         except EndpointError as error:
-            yield Finding("answer", False, f"{error}{_said(error)}", advice(error, self._captain))
+            yield CheckedPoint("answer", False, f"{error}{_said(error)}", advice(error, self._captain))
             return
-        yield Finding("answer", True, f"{answer.model or self._captain.model} in {answer.latency_s:.2g} s")
+        yield CheckedPoint(
+            "answer", True, f"{answer.model or self._captain.model} in {answer.latency_s:.2g} s"
+        )
         yield self._streaming(answer)
         yield await self._tools()
         yield await self._written()
@@ -166,16 +168,16 @@ class CaptainCheck:
             replace(request, **more), deadline=captain.timeout_s, session=session, on_delta=heard
         )
 
-    def _streaming(self, answer: ChatAnswer) -> Finding:
+    def _streaming(self, answer: ChatAnswer) -> CheckedPoint:
         if self._captain.stream and not self._stream:
             told = "refused; whole answers come"
-            return Finding("streaming", False, told, "set stream = false for this captain", needed=True)
+            return CheckedPoint("streaming", False, told, "set stream = false for this captain", needed=True)
         if not self._stream:
-            return Finding("streaming", None, "not asked for (stream = false)")
+            return CheckedPoint("streaming", None, "not asked for (stream = false)")
         first = "" if answer.first_token_s is None else f"first words after {answer.first_token_s:.2g} s"
-        return Finding("streaming", True, first)
+        return CheckedPoint("streaming", True, first)
 
-    async def _tools(self) -> Finding:
+    async def _tools(self) -> CheckedPoint:
         """A call of a tool, and whether the conversation can go on after it."""
         needed = self._captain.style == "tools"
         need = self._provider.tools_need if self._provider else ""
@@ -185,16 +187,18 @@ class CaptainCheck:
         try:
             answer = await self._ask(question, tools=[_TOOL], tool_choice=self._captain.tool_choice)
         except EndpointError as error:
-            return Finding("tools", False, f"{error}{_said(error)}", change, needed)
+            return CheckedPoint("tools", False, f"{error}{_said(error)}", change, needed)
         if not answer.tool_calls:
-            return Finding("tools", False, "the model was offered a tool and called none", change, needed)
+            return CheckedPoint(
+                "tools", False, "the model was offered a tool and called none", change, needed
+            )
         try:
             await self._ask([*question, *self._returned(answer)], tools=[_TOOL])
         except EndpointError as error:
             told = f"a first call works, and the next request is refused: {error}{_said(error)}"
             again = "set send_back = true" if not self._captain.send_back else "try send_back = false"
-            return Finding("tools", False, told, again, needed)
-        return Finding("tools", True, "called, and the conversation goes on after it", needed=needed)
+            return CheckedPoint("tools", False, told, again, needed)
+        return CheckedPoint("tools", True, "called, and the conversation goes on after it", needed=needed)
 
     def _returned(self, answer: ChatAnswer) -> list[Message]:
         """The answer as the captain sends it back, and the result of its first call."""
@@ -204,7 +208,7 @@ class CaptainCheck:
             calls, verbatim = tuple(replace(call, verbatim={}) for call in calls), {}
         return [answer_message(answer.text, calls, verbatim), *tool_messages(calls, (), "Done. Say only: ok")]
 
-    async def _written(self) -> Finding:
+    async def _written(self) -> CheckedPoint:
         """An action written in the text of an answer."""
         style = self._captain.style
         needed = style != "tools"
@@ -213,15 +217,15 @@ class CaptainCheck:
         try:
             answer = await self._ask(question)
         except EndpointError as error:
-            return Finding(about, False, f"{error}{_said(error)}", advice(error, self._captain), needed)
+            return CheckedPoint(about, False, f"{error}{_said(error)}", advice(error, self._captain), needed)
         legal: LegalAction = {"tool": "paint", "arguments": {"type": "object"}}
         if [call.tool for call in find_calls(answer, [legal])] != ["paint"]:
             cut = " (it was cut: raise max_tokens)" if answer.finish_reason == "length" else ""
             told = f"no action could be read in the answer{cut}"
-            return Finding(about, False, told, "choose another style or model" if needed else "", needed)
-        return Finding(about, True, "an action was written and read", needed=needed)
+            return CheckedPoint(about, False, told, "choose another style or model" if needed else "", needed)
+        return CheckedPoint(about, True, "an action was written and read", needed=needed)
 
-    async def _long_prompt(self) -> Finding:
+    async def _long_prompt(self) -> CheckedPoint:
         """Whether the endpoint takes, and reads, a prompt as long as the captain may send."""
         captain = self._captain
         room = int((captain.context_tokens - captain.max_tokens) * 0.8)
@@ -231,14 +235,16 @@ class CaptainCheck:
         try:
             answer = await self._ask([_SYSTEM, {"role": "user", "content": content}])
         except EndpointError as error:
-            return Finding("context", False, f"a prompt of about {room} tokens: {error}{_said(error)}", need)
+            return CheckedPoint(
+                "context", False, f"a prompt of about {room} tokens: {error}{_said(error)}", need
+            )
         counted = 0 if answer.usage is None else answer.usage.tokens_in
         if 0 < counted < room // 2 or WORD not in answer.text.casefold():
             told = f"a prompt of about {room} tokens was cut or not read; the endpoint counted {counted}"
-            return Finding("context", False, told, need, needed=0 < counted < room // 2)
-        return Finding("context", True, f"a prompt of about {room} tokens was read from its beginning")
+            return CheckedPoint("context", False, told, need, needed=0 < counted < room // 2)
+        return CheckedPoint("context", True, f"a prompt of about {room} tokens was read from its beginning")
 
-    def _said_limits(self) -> Finding:
+    def _said_limits(self) -> CheckedPoint:
         captain = self._captain
         own = {
             "requests_per_minute": captain.requests_per_minute,
@@ -248,22 +254,24 @@ class CaptainCheck:
         set_here = ", ".join(f"{name} = {value}" for name, value in own.items() if value is not None)
         said = ", ".join(f"{name}: {value}" for name, value in self._limits.items())
         told = f"the endpoint says {said}" if said else "the endpoint does not tell"
-        return Finding("limits", None, f"{told}; this captain has {set_here or 'none of its own'}")
+        return CheckedPoint("limits", None, f"{told}; this captain has {set_here or 'none of its own'}")
 
 
-def _thoughts(answer: ChatAnswer) -> Finding:
+def _thoughts(answer: ChatAnswer) -> CheckedPoint:
     if answer.thought:
         kept = ", to be sent back as they came" if answer.verbatim else ""
-        return Finding("thoughts", True, f"{len(answer.thought)} characters{kept}")
-    return Finding("thoughts", None, "none were shown")
+        return CheckedPoint("thoughts", True, f"{len(answer.thought)} characters{kept}")
+    return CheckedPoint("thoughts", None, "none were shown")
 
 
-def _usage(answer: ChatAnswer, captain: ModelCaptain) -> Finding:
+def _usage(answer: ChatAnswer, captain: ModelCaptain) -> CheckedPoint:
     price = f"price {captain.price}" if captain.price else "no price is known, so money cannot be capped"
     if answer.usage is None or not answer.usage.tokens_in:
-        return Finding("usage", False, f"tokens are not counted and will be estimated; {price}", needed=False)
+        return CheckedPoint(
+            "usage", False, f"tokens are not counted and will be estimated; {price}", needed=False
+        )
     used = answer.usage
-    return Finding("usage", True, f"{used.tokens_in} in, {used.tokens_out} out; {price}")
+    return CheckedPoint("usage", True, f"{used.tokens_in} in, {used.tokens_out} out; {price}")
 
 
 def _said(error: EndpointError) -> str:

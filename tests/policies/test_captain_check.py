@@ -16,7 +16,7 @@ from spectator.cli import main
 from spectator.clock import SystemClock
 from spectator.llm.secret import ApiKey
 from spectator.llm.transport import HttpTransport
-from spectator.policies.captain_check import WORD, CaptainCheck, Finding, NotingTransport
+from spectator.policies.captain_check import WORD, CaptainCheck, CheckedPoint, NotingTransport
 from spectator.policies.captain_client import captain_client
 from spectator.policies.captains import ModelCaptain
 from tests.llm.brains import Said
@@ -44,8 +44,8 @@ def checked(
     key: str = KEY,
     script: Mapping[int, Refused] | None = None,
     **table: Any,
-) -> dict[str, Finding]:
-    async def run() -> dict[str, Finding]:
+) -> dict[str, CheckedPoint]:
+    async def run() -> dict[str, CheckedPoint]:
         async with standing_in(stand_in, script) as served:
             told = {"label": "x", "model": "m-1", "retries": 0, "context_tokens": 4_096, **table}
             captain = ModelCaptain(**{"base_url": served.url + path, "api_key_env": "MY_KEY", **told})
@@ -60,7 +60,7 @@ def checked(
     return asyncio.run(run())
 
 
-def broken(found: Mapping[str, Finding]) -> list[str]:
+def broken(found: Mapping[str, CheckedPoint]) -> list[str]:
     return [about for about, one in found.items() if one.works is False]
 
 
@@ -148,7 +148,7 @@ def test_a_context_that_is_too_small_is_told() -> None:
 
 
 def test_nobody_there_is_told() -> None:
-    async def run() -> list[Finding]:
+    async def run() -> list[CheckedPoint]:
         captain = ModelCaptain(label="x", model="m", base_url="http://127.0.0.1:9/v1", retries=0)
         client = captain_client(captain, None, clock=SystemClock(), rng=random.Random(1))
         found = [one async for one in CaptainCheck(captain, client, {}).findings()]

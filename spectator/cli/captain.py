@@ -57,14 +57,14 @@ async def _check(name: str, model: ModelCaptain, *, context: bool) -> bool:
     fit = True
     try:
         async for found in CaptainCheck(model, client, transport.said, context=context).findings():
-            _tell(found)
+            _show(found)
             fit &= found.works is not False or not found.needed
     finally:
         await client.aclose()
     return fit
 
 
-def _tell(found: CheckedPoint) -> None:
+def _show(found: CheckedPoint) -> None:
     click.echo(f"{_MARKS[found.works]:<6} {found.about:<10} {found.told}")
     if found.change and found.works is False:
         click.echo(f"{'':<6} {'':<10} → {found.change}")

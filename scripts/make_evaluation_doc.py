@@ -21,6 +21,8 @@ from spectator.evaluation.result_types import Estimate, Results
 DOCS: Final = Path(__file__).resolve().parent.parent / "docs"
 PLOTS: Final = "evaluation-heuristics"
 VALUES: Final = ("decision_value", "decision_value_batting", "decision_value_bowling")
+FEW_SEEDS: Final = 10
+"""With fewer seeds, intervals by resampling seeds are too narrow."""
 SHOWN: Final = ("score", "tool_validity", "coherence", "specific_reasons", "phase_fit", "adaptation")
 
 
@@ -116,8 +118,14 @@ def worth(values: Results) -> str:
     )
     order = ", ".join(f"{label} {value:+.1f}" for value, label in known)
     spread = known[0][0] - known[-1][0]
+    few = values.seeds < FEW_SEEDS
+    claim = (
+        f"The values of decisions are of {values.seeds} seeds only, too few to trust their intervals."
+        if few
+        else "The values of decisions tell more apart."
+    )
     return (
-        f"The values of decisions tell more apart. In hundredths of a win a match: {order}. "
+        f"{claim} In hundredths of a win a match: {order}. "
         f"From first to last that is {spread:.1f} points of win share; hold it against the intervals above."
     )
 

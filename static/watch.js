@@ -9,8 +9,10 @@ import { mountAbout } from "./ui/about.js";
 import { mountAnnouncer } from "./ui/announce.js";
 import { watchWork } from "./ui/at_work.js";
 import { byId, pageRoot, replace, h } from "./ui/dom.js";
+import { mountEnding } from "./ui/ending.js";
 import { mountFeed } from "./ui/feed.js";
 import { mountFork } from "./ui/fork.js";
+import { mountGoTo, seqOf } from "./ui/go_to.js";
 import { mountHeader } from "./ui/header.js";
 import { mountKeys } from "./ui/keys.js";
 import { mountMind } from "./ui/mind.js";
@@ -22,6 +24,7 @@ import { mountPlayerBar } from "./ui/player_bar.js";
 import { mountSeat } from "./ui/seat.js";
 import { mountShare } from "./ui/share.js";
 import { mountSound } from "./ui/sound.js";
+import { mountViews } from "./ui/views.js";
 
 const FAR_BEHIND = 30;
 /** Events in one drawing from which on they come faster than anybody can see. */
@@ -35,7 +38,7 @@ const root = pageRoot();
 const stage = byId("main");
 const { episode: episodeId, panel: panelAddress, beats, chapters, running, replay } = stage.dataset;
 const pageTitle = document.title.replace(/ · Spectator$/, "");
-const wantedSeq = Number(new URLSearchParams(location.search).get("seq")) || null;
+const wanted = new URLSearchParams(location.search).get("seq") ?? new URLSearchParams(location.search).get("at");
 
 const timeline = new Timeline(JSON.parse(beats || "{}"), JSON.parse(chapters || "{}"));
 const player = new Player(timeline);
@@ -52,22 +55,29 @@ const wholeRecord = () => source.whole();
 const calm = matchMedia("(prefers-reduced-motion: reduce)");
 let isStill = true;
 
-const header = mountHeader({ state: byId("state"), viewers: byId("viewers"), lag: byId("lag") });
+const header = mountHeader({ state: byId("state"), viewers: byId("viewers"), lag: byId("lag"), retry: byId("retry") }, () => source.wake());
 const work = watchWork({ timeline, player, isLive, schedule });
 const mind = mountMind(byId("mind"));
-const feed = mountFeed(byId("feed"));
+const feed = mountFeed(byId("feed"), { timeline, wholeRecord, schedule: () => { drawnSeq = -1; schedule(); } });
 const notice = mountNotice(byId("notice"));
 const announcer = mountAnnouncer(byId("announce"));
 const operator = mountOperator(byId("control"), root, episodeId);
 const seat = mountSeat(byId("seat"), root, episodeId, schedule);
 const fork = mountFork(byId("fork"), byId("parent"), root, episodeId, { timeline, seq: () => player.seq, wholeRecord });
-const bar = mountPlayerBar(byId("player"), { player, timeline, act, isLive, wholeRecord });
+mountViews(byId("views"), stage);
+const bar = mountPlayerBar(byId("player"), { banner: byId("banner"), player, timeline, act, isLive, wholeRecord });
 mountKeys({ act, back: bar.back, isLive, help: byId("help"), chapter: timeline.chapterName });
 const about = mountAbout(byId("about"), root, episodeId);
 mountShare(byId("share"), episodeId, () => (player.following ? null : player.seq));
 const sound = mountSound(byId("sound"), byId("caption"), { root, episodeId, timeline, player, isLive, onChange: announcer.beQuiet });
 const panel = await hostPanel(panelAddress ? new URL(`${panelAddress}/panel.js`, location.href).href : "", { banner: byId("banner"), lead: byId("lead"), body: byId("body") }, () => isStill, () => get(root, `api/episodes/${episodeId}/truth`).then((answer) => (answer.ok ? answer.body.truth : null)));
 const plainText = mountPlain({ button: byId("text"), place: byId("plain"), stage, sections: (state) => panel.sections(state), onToggle: () => { drawnSeq = -1; schedule(); } });
+timeline.naming = panel.moments;
+const ending = mountEnding(root, {
+  timeline, fork: byId("fork"), turns: () => panel.turns(timeline.headState, (moment) => { const seq = seqOf(timeline, moment); return seq === null ? null : timeline.stateAt(timeline.turnEnd(seq)); }),
+  restart: async () => { await wholeRecord(); act((it) => { it.seek(0); it.play(false); }); },
+});
+mountGoTo({ timeline, act, wholeRecord });
 stage.classList.toggle("stage--bare", !panel.present);
 
 /** @param {(player: Player) => void} action */
@@ -110,7 +120,9 @@ function draw() {
   stage.classList.toggle("stage--waiting", timeline.headSeq === 0);
   header.update({ link: source.link, episode: timeline.headState.episode, player, viewers: source.viewers, lag: source.lag });
   mind.update(state, view);
-  feed.update(state, view);
+  const over = timeline.headState.episode?.status === "ended" && player.atEdge;
+  if (over) ending.update(state);
+  feed.update(seq, view, over ? ending.element : null);
   notice.update(state);
   if (timeline.headSeq) panel.update(state, jumped ? null : timeline.eventAt(seq));
   plainText.update(state, view);
@@ -118,7 +130,7 @@ function draw() {
   fork.update(timeline.headState);
   seat.update(timeline.headState, view.names);
   about.update(timeline.headState, timeline.headSeq);
-  bar.update(state);
+  bar.update(state, panel.headline(state), source.link.phase === "open" || source.link.phase === "record");
   announcer.update(state, view);
   sound.moved(seq, jumped);
   const title = `${seat.asked() ? "Your turn · " : ""}${panel.headline(state) || pageTitle} · Spectator`;
@@ -128,19 +140,27 @@ function draw() {
 
 async function open() {
   if (running === "true") {
-    if (wantedSeq !== null) {
+    if (wanted !== null) {
       await source.read();
-      act((it) => it.seek(wantedSeq));
+      const seq = placeWanted(wanted);
+      if (seq !== null) act((it) => it.seek(seq));
     }
     return source.connect();
   }
   await source.read(() => { if (!touched) takePlace(); });
 }
 
+/** The event that the address asks for: the one of that number, or the end of the turn of the one of that name. @param {string} moment */
+function placeWanted(moment) {
+  const seq = seqOf(timeline, moment);
+  return seq === null || String(seq) === moment ? seq : timeline.turnEnd(seq);
+}
+
 /** Stand where the address says, until somebody moves: at an event, at the beginning of a replay, at the end. */
 function takePlace() {
-  if (wantedSeq !== null) player.seek(wantedSeq);
-  else if (replay === "true" && !player.playing) {
+  const seq = wanted === null ? null : placeWanted(wanted);
+  if (seq !== null) player.seek(seq);
+  else if (wanted === null && replay === "true" && !player.playing) {
     player.seek(1);
     player.play(false);
   }

@@ -49,6 +49,12 @@ export class Player {
     this.#due = 0;
   }
 
+  /** Stand still where the turn in which event `seq` happened ends. @param {number} seq */
+  goTo(seq) {
+    this.pause();
+    this.seek(this.#timeline.turnEnd(seq));
+  }
+
   /** Stand still, wherever it is. */
   pause() {
     if (this.#following) this.seek(this.#timeline.headSeq);

@@ -2,9 +2,11 @@
 // Owns an episode's events in the browser, with the state at any of them: the one source of live and of replay.
 
 import { applyPatch } from "./merge_patch.js";
+import { momentsOf } from "./moments.js";
 
 /** @typedef {import("./protocol.js").LiveEvent} LiveEvent */
-/** @typedef {{seq: number, kind: "turning" | "big", label: string, at: string, text: string}} Moment */
+/** @typedef {import("./moments.js").Line} Line */
+/** @typedef {import("./moments.js").Moment} Moment */
 
 const KEYFRAME_EVERY = 128;
 
@@ -16,8 +18,11 @@ export class Timeline {
   /** @type {Record<string, any>} */ #head = {};
   /** @type {number[]} */ #stops = [];
   /** @type {Moment[]} */ #moments = [];
+  /** @type {Line[]} */ #lines = [];
   /** @type {number[]} */ #chapters = [];
   #beats; #endings;
+  /** @type {Map<string, number>} number of the newest event of each name */ #places = new Map();
+  /** What a world calls an event, so that what shows it can lead there. @type {(event: LiveEvent) => string[]} */ naming = () => [];
   /** The last state that was asked for, so that playing forward costs one patch a step. */
   #last = { seq: 0, state: /** @type {Record<string, any>} */ ({}) };
 
@@ -41,6 +46,8 @@ export class Timeline {
   /** Numbers of the events at which a beat ends: where stepping and the scrub bar stop. */
   get stops() { return this.#stops; }
   get moments() { return this.#moments; }
+  /** Every line of commentary that is known, in order. */
+  get lines() { return this.#lines; }
   /** Numbers of the events at which a chapter ended. */
   get chapters() { return this.#chapters; }
   /** What people call a chapter; empty when there are none. */
@@ -58,7 +65,9 @@ export class Timeline {
     this.#keyframes = [state];
     this.#stops = seq ? [seq] : [];
     this.#chapters = [];
-    this.#moments = Object.values(state.feed ?? {}).flatMap((line) => momentsOf(line.seq, line));
+    this.#places = new Map();
+    this.#lines = Object.values(state.feed ?? {}).sort((a, b) => a.seq - b.seq);
+    this.#moments = this.#lines.flatMap((line) => momentsOf(line.seq, line));
     this.#last = { seq, state };
   }
 
@@ -113,6 +122,11 @@ export class Timeline {
     }
     this.#last = { seq: wanted, state };
     return state;
+  }
+
+  /** Number of the event that a world calls by this name; undefined while it is not known. @param {string} name */
+  placeOf(name) {
+    return this.#places.get(name);
   }
 
   /** Index of the stop that ends what happened at `seq`: the first at or after it, else the last. @param {number} seq */
@@ -172,13 +186,10 @@ export class Timeline {
     else if (isBeat && sameTurn && stopped === event.seq - 1) this.#stops[this.#stops.length - 1] = event.seq;
     else if (isBeat) this.#stops.push(event.seq);
     if (Object.hasOwn(this.#endings, event.type)) this.#chapters.push(event.seq);
-    if (event.type === "narration.line") this.#moments.push(...momentsOf(event.seq, event.data));
+    for (const name of this.naming(event)) this.#places.set(name, event.seq);
+    if (event.type !== "narration.line") return;
+    const line = /** @type {Line} */ ({ seq: event.seq, ...event.data });
+    this.#lines.push(line);
+    this.#moments.push(...momentsOf(event.seq, line));
   }
-}
-
-/** @param {number} seq @param {Record<string, any>} line @returns {Moment[]} */
-function momentsOf(seq, line) {
-  if (!(line.priority <= 1)) return [];
-  const kind = line.priority === 0 ? "turning" : "big";
-  return [{ seq, kind, label: line.label ?? "", at: line.at ?? "", text: line.text }];
 }

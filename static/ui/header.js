@@ -33,15 +33,34 @@ export function endWords(reason) {
   }[reason] ?? "Ended";
 }
 
-/** @param {{state: HTMLElement, viewers: HTMLElement, lag: HTMLElement}} places */
-export function mountHeader({ state, viewers, lag }) {
+/** @typedef {{link: Link, episode: any, player: {following: boolean, playing: boolean, atEdge: boolean}, viewers: number | null, lag: number | null}} HeaderView */
+
+const COUNT_EVERY_MS = 250;
+
+/** @param {{state: HTMLElement, viewers: HTMLElement, lag: HTMLElement, retry: HTMLElement}} places @param {() => void} tryNow connects at once */
+export function mountHeader({ state, viewers, lag, retry }, tryNow) {
+  /** @type {Link | null} */ let counted = null;
+  let since = 0;
+  /** @type {HeaderView | null} */ let shown = null;
+  retry.addEventListener("click", tryNow);
+  setInterval(() => { if (shown?.link.phase === "waiting") tellState(shown); }, COUNT_EVERY_MS);
+
+  /** @param {HeaderView} view */
+  function tellState(view) {
+    if (view.link !== counted) [counted, since] = [view.link, performance.now()];
+    const left = Math.max(0, (view.link.retryInMs ?? 0) - (performance.now() - since));
+    const status = statusWords({ ...view.link, retryInMs: left }, view.episode, view.player);
+    setText(state, status.words);
+    setAttribute(state, "data-tone", status.tone);
+    setAttribute(state, "title", status.title || null);
+    retry.hidden = view.link.phase !== "waiting";
+  }
+
   return {
-    /** @param {{link: Link, episode: any, player: {following: boolean, playing: boolean, atEdge: boolean}, viewers: number | null, lag: number | null}} view */
+    /** @param {HeaderView} view */
     update(view) {
-      const status = statusWords(view.link, view.episode, view.player);
-      setText(state, status.words);
-      setAttribute(state, "data-tone", status.tone);
-      setAttribute(state, "title", status.title || null);
+      shown = view;
+      tellState(view);
       setText(viewers, view.viewers === null ? "" : `${plural(view.viewers, "watching", "watching")}`);
       setText(lag, view.lag === null || view.link.phase !== "open" ? "" : `${Math.round(view.lag)} ms`);
     },

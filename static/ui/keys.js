@@ -53,7 +53,7 @@ export function mountKeys({ act, back, isLive, help, chapter }) {
     if (event.key === " " && target.closest("button, summary, a")) return;
     const name = event.shiftKey && event.key.startsWith("Arrow") ? `shift+${event.key}` : event.key.length === 1 ? event.key.toLowerCase() : event.key;
     const action = keys[name];
-    if (!action || (target.matches("input[type=range]") && !["l", "t", "x", "i", "c", "?", " "].includes(name))) return;
+    if (!action) return;
     event.preventDefault();
     action();
   });

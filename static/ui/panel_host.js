@@ -3,6 +3,7 @@
 
 import * as charts from "../charts/charts.js";
 import { h, keyed, replace, setAttribute, setText, svg } from "./dom.js";
+import { momentLink } from "./go_to.js";
 import { drawParts } from "./parts.js";
 import * as text from "./text.js";
 
@@ -26,9 +27,11 @@ import * as text from "./text.js";
  * @property {(root: HTMLElement, ctx: PanelContext) => {update(state: any, event: any): void, destroy(): void}} mount
  * @property {(state: any) => Section[]} [sections] everything the panel shows, in words, for those who read it
  * @property {(state: any) => Record<string, string>} [names] what people call the actors
+ * @property {(state: any, stateAt: (moment: string) => any) => import("./ending.js").Turn[]} [turns] what turned the play, from its last state; `stateAt` gives null where the moment is not known
+ * @property {(event: any) => string[]} [moments] what the world calls an event, for `ui.momentLink` and `data-moment`
  */
 
-const tools = { h, svg, keyed, replace, setText, setAttribute, ...text };
+const tools = { h, svg, keyed, replace, setText, setAttribute, momentLink, ...text };
 
 /**
  * @param {string} address of the module; empty when the world has none
@@ -77,6 +80,10 @@ export async function hostPanel(address, slots, still, truth) {
     update(state, event) { if (mounted) attempt(() => mounted?.update(state, event), undefined); },
     /** @param {any} state @returns {Record<string, string>} */
     names(state) { return panel?.names ? attempt(() => panel?.names?.(state), {}) : {}; },
+    /** @param {any} state @param {(moment: string) => any} stateAt @returns {import("./ending.js").Turn[]} */
+    turns(state, stateAt) { return panel?.turns ? attempt(() => panel?.turns?.(state, stateAt), []) : []; },
+    /** @param {any} event @returns {string[]} */
+    moments(event) { return panel?.moments ? attempt(() => panel?.moments?.(event), []) : []; },
     /** @param {any} state @returns {Section[]} */
     sections(state) { return panel?.sections ? attempt(() => panel?.sections?.(state), []) : []; },
     /** @param {any} state @returns {string} */

@@ -16,9 +16,9 @@ const MOST_MARKS = 120;
 
 /**
  * @param {HTMLElement} bar
- * @param {{player: Player, timeline: Timeline, act: (action: (player: Player) => void) => void, isLive: () => boolean, wholeRecord: () => Promise<void>}} wiring
+ * @param {{banner: Element, player: Player, timeline: Timeline, act: (action: (player: Player) => void) => void, isLive: () => boolean, wholeRecord: () => Promise<void>}} wiring
  */
-export function mountPlayerBar(bar, { player, timeline, act, isLive, wholeRecord }) {
+export function mountPlayerBar(bar, { banner, player, timeline, act, isLive, wholeRecord }) {
   const key = (/** @type {string} */ label, /** @type {string} */ path, /** @type {string} */ extra, /** @type {() => void} */ click) =>
     h("button", { class: `player__key ${extra}`, type: "button", "aria-label": label, title: label, on: { click } },
       svg("svg", { viewBox: "0 0 18 18", "aria-hidden": "true" }, svg("path", { d: path })));
@@ -32,6 +32,8 @@ export function mountPlayerBar(bar, { player, timeline, act, isLive, wholeRecord
   const scrub = h("input", { class: "player__scrub", type: "range", min: "0", max: "0", step: "1", value: "0", "aria-label": "Place in the episode" });
   const marks = h("div", { class: "player__marks", "aria-hidden": "true" });
   const where = h("span", { class: "player__where" });
+  const score = h("span", { class: "player__score", "aria-hidden": "true", hidden: true });
+  new IntersectionObserver(([seen]) => { score.hidden = seen.isIntersecting; }).observe(banner);
   const speed = h("select", { class: "player__speed", "aria-label": "Speed of the replay" },
     ...SPEEDS.map((value) => h("option", { value, selected: value === 1 }, `${value}×`)));
   const live = h("button", { class: "player__live", type: "button" }, "Live");
@@ -40,7 +42,7 @@ export function mountPlayerBar(bar, { player, timeline, act, isLive, wholeRecord
       key("One beat back", ICONS.back, "", back((it) => it.stepBeat(-1))), playKey,
       key("One beat on", ICONS.on, "", () => act((it) => it.stepBeat(1))),
       key("Big moment after", ICONS.momentOn, "player__key--moment", () => act((it) => it.stepMoment(1)))),
-    h("div", { class: "player__track" }, marks, scrub), where, speed, live);
+    score, h("div", { class: "player__track" }, marks, scrub), where, speed, live);
 
   for (const sign of ["pointerenter", "pointerdown", "focus"]) scrub.addEventListener(sign, wholeRecord);
   scrub.addEventListener("input", () => act((it) => {
@@ -48,14 +50,18 @@ export function mountPlayerBar(bar, { player, timeline, act, isLive, wholeRecord
     if (isLive() && position >= timeline.stops.length - 1) it.follow();
     else it.seekPosition(position);
   }));
-  speed.addEventListener("change", () => act((it) => it.setSpeed(Number(speed.value))));
+  speed.addEventListener("change", () => {
+    act((it) => it.setSpeed(Number(speed.value)));
+    if (!speed.matches(":focus-visible")) speed.blur(); // chosen with a pointer: the keys are the page's again
+  });
   live.addEventListener("click", () => act((it) => it.follow()));
 
   let marked = "";
   return {
     back,
-    /** @param {Record<string, any>} state */
-    update(state) {
+    /** @param {Record<string, any>} state @param {string} headline the score, for when its place is out of sight @param {boolean} connected whether news arrive */
+    update(state, headline, connected) {
+      setText(score, clip(headline, 48));
       const last = Math.max(0, timeline.stops.length - 1);
       const position = player.position;
       setAttribute(scrub, "max", Math.max(1, last));
@@ -68,18 +74,18 @@ export function mountPlayerBar(bar, { player, timeline, act, isLive, wholeRecord
       setAttribute(playPath, "d", moving ? ICONS.pause : ICONS.play);
       setAttribute(playKey, "aria-label", moving ? "Stand still" : "Play");
       if (Number(speed.value) !== player.speed) speed.value = String(player.speed);
-      drawLive(isLive());
+      drawLive(isLive(), connected);
       drawMarks(last);
     },
   };
 
-  /** @param {boolean} on */
-  function drawLive(on) {
+  /** @param {boolean} on @param {boolean} connected */
+  function drawLive(on, connected) {
     const behind = player.behind;
     setText(live, on ? (player.following ? "Live" : behind ? `Live +${behind}` : "Go live") : "Newest");
     setAttribute(live, "aria-pressed", String(player.following));
     setAttribute(live, "aria-label", on && !player.following ? `Go live, ${behind} beats behind` : null);
-    live.classList.toggle("player__live--on", on && player.following);
+    live.classList.toggle("player__live--on", on && connected && player.following);
     live.classList.toggle("player__live--behind", on && !player.following);
     setAttribute(live, "disabled", player.following);
   }

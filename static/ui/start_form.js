@@ -29,6 +29,7 @@ export function mountStartForm(form, root, onCatalog) {
   const compose = (/** @type {string} */ name) => {
     const world = catalog.environments.find((/** @type {any} */ one) => one.name === name) ?? catalog.environments[0];
     const scalars = Object.entries(world.options?.properties ?? {}).map(([key, schema]) => optionControl(key, schema, world.options)).filter((one) => one !== null);
+    for (const one of scalars) one.control.dataset.usual = one.control.value;
     const main = scalars.find((one) => one.kind === "integer");
     const pick = (/** @type {string} */ field, /** @type {string} */ label, /** @type {any[]} */ options) => (controls[field] = blank(field, label, options));
     controls = {};
@@ -55,7 +56,7 @@ export function mountStartForm(form, root, onCatalog) {
     const chosen = world.captains.find((/** @type {any} */ one) => one.name === controls.captain_preset.value);
     const pack = world.packs.find((/** @type {any} */ one) => one.name === controls.eval_pack_id?.value);
     setText(about, [world.summary, chosen && `${chosen.label}: ${chosen.summary}`, pack?.summary].filter(Boolean).map((text) => clip(plain(text), 200)).join(" "));
-    for (const [name, value] of Object.entries(pack?.options ?? {})) if (controls[`options.${name}`]) controls[`options.${name}`].value = String(value);
+    for (const [name, value] of Object.entries(pack?.options ?? {})) if (controls[`options.${name}`]) setUsual(controls[`options.${name}`], String(value));
     for (const control of Object.values(controls)) fit(control);
   };
 
@@ -149,13 +150,22 @@ function fit(control) {
   if (place) setAttribute(place, "data-shown", text ?? "");
 }
 
-/** @param {Record<string, HTMLInputElement | HTMLSelectElement>} controls */
+/** Show what an option is unless somebody says otherwise. @param {HTMLInputElement | HTMLSelectElement} control @param {string} value */
+function setUsual(control, value) {
+  control.value = value;
+  control.dataset.usual = value;
+}
+
+/**
+ * What was chosen; options that nobody changed are left out, so that the server's own choice for the pace holds.
+ * @param {Record<string, HTMLInputElement | HTMLSelectElement>} controls
+ */
 function requestFields(controls) {
   /** @type {Record<string, any>} */
   const fields = { options: {} };
   for (const [field, control] of Object.entries(controls)) {
     const value = readControl(control);
-    if (value === undefined) continue;
+    if (value === undefined || control.value === control.dataset.usual) continue;
     if (field.startsWith("options.")) fields.options[field.slice(8)] = value;
     else fields[field] = value;
   }

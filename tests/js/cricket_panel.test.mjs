@@ -100,3 +100,12 @@ test("partnerships follow from the fall of wickets", () => {
 test("ordinals", () => {
   assert.deepEqual([1, 2, 3, 4, 11, 12, 13, 21, 56, 81, 101, 111].map(it.ordinal), ["1st", "2nd", "3rd", "4th", "11th", "12th", "13th", "21st", "56th", "81st", "101st", "111th"]);
 });
+
+test("balls, overs and wickets have names that lead to them", () => {
+  const bowled = { type: "cricket.ball_bowled", data: { innings: 2, delivery: 1 }, patch: { world: { over: { number: 4, marks: ["1", "wd", "W"] } } } };
+  assert.deepEqual(it.moments(bowled), [it.momentNames.ofOver(2, 4, 3)]);
+  assert.deepEqual(it.moments({ type: "cricket.forecast", data: { innings: 1, delivery: 12 } }), ["ball-1-12"]);
+  assert.deepEqual(it.moments({ type: "cricket.over_completed", data: { innings: 1, over: 4 } }), ["over-1-4"]);
+  assert.deepEqual(it.moments({ type: "cricket.wicket_fell", data: { innings: 1, wicket: 2 } }), ["wicket-1-2"]);
+  assert.deepEqual(it.moments({ type: "step.taken", data: {} }), []);
+});

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
+import { linesUntil } from "../../static/live/moments.js";
 import { Timeline } from "../../static/live/timeline.js";
 import { event, events } from "./builders.mjs";
 
@@ -114,4 +115,28 @@ test("moments are lines that must or should be heard, also those a snapshot brou
   timeline.push(line(10, 3));
   timeline.push(line(11, 1));
   assert.deepEqual(timeline.moments.map((moment) => [moment.seq, moment.kind]), [[4, "turning"], [11, "big"]]);
+});
+
+test("what a world calls an event leads to the newest of that name, also after the record was read from its beginning", () => {
+  const timeline = new Timeline();
+  timeline.naming = (one) => (one.seq % 2 ? [] : [`even-${one.seq}`, "even"]);
+  timeline.reset("e1", 3, {});
+  for (const one of events(4, 7)) timeline.push(one);
+  assert.equal(timeline.placeOf("even-2"), undefined);
+  assert.equal(timeline.placeOf("even-4"), 4);
+  timeline.complement(events(1, 6));
+  assert.equal(timeline.placeOf("even-2"), 2);
+  assert.equal(timeline.placeOf("even"), 6);
+  assert.equal(timeline.placeOf("odd"), undefined);
+});
+
+test("every line of commentary is kept, and those until an event are found", () => {
+  const timeline = new Timeline();
+  for (let seq = 1; seq <= 300; seq += 1) timeline.push(event(seq, seq % 3 ? {} : { type: "narration.line", data: { text: `line ${seq}`, priority: 3 } }));
+  assert.equal(timeline.lines.length, 100);
+  assert.deepEqual(linesUntil(timeline.lines, 7).map((line) => line.text), ["line 3", "line 6"]);
+  assert.deepEqual(linesUntil(timeline.lines, 0), []);
+  const late = new Timeline();
+  late.reset("e1", 9, { feed: { "0000000006": { seq: 6, text: "six" }, "0000000003": { seq: 3, text: "three" } } });
+  assert.deepEqual(linesUntil(late.lines, 9).map((line) => line.text), ["three", "six"]);
 });

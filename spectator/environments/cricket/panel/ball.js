@@ -1,14 +1,14 @@
 // @ts-check
 // Owns the last ball and this over.
 
-import { markKind, markWords, validBalls } from "./words.js";
+import { markKind, markWords, momentNames, validBalls } from "./words.js";
 
 const BALLS = 6;
 /** Balls of an over that are shown; the longest ones lose their beginning. */
 const SHOWN = 11;
 
-/** @param {HTMLElement} place @param {any} ctx */
-export function mountBall(place, { ui }) {
+/** @param {any} ctx */
+export function mountBall({ ui }) {
   const { h, setText, replace, clip, plain } = ui;
   const markPlace = h("div", { class: "ball__place" });
   const line = h("p", { class: "ball__line" });
@@ -19,7 +19,6 @@ export function mountBall(place, { ui }) {
   const element = h("section", { class: "card ball", "aria-label": "Last ball" }, markPlace,
     h("div", { class: "ball__words" }, line, detail), h("div", { class: "ball__over" }, overName, over),
     h("div", { class: "ball__why" }, sides.bowling.element, sides.batting.element));
-  place.append(element);
   let seq = -1;
   /** @type {unknown} */ let marks = null;
   /** @type {unknown} */ let values = null;
@@ -55,7 +54,9 @@ export function mountBall(place, { ui }) {
     const todo = Math.max(0, BALLS - validBalls(bowled));
     setText(overName, world.over ? `Over ${world.over.number}` : "This over");
     const shown = bowled.slice(-SHOWN);
-    replace(over, shown.length < bowled.length ? h("li", { class: "quiet" }, "…") : null, ...shown.map((/** @type {string} */ mark) => h("li", { class: `over__ball over__ball--${markKind(mark)}`, "aria-label": markWords(mark) }, mark)),
+    const hidden = bowled.length - shown.length;
+    replace(over, hidden ? h("li", { class: "quiet" }, "…") : null, ...shown.map((/** @type {string} */ mark, /** @type {number} */ index) => h("li", {},
+      ui.momentLink(momentNames.ofOver(world.innings, world.over.number, hidden + index + 1), { class: `over__ball over__ball--${markKind(mark)}`, "aria-label": markWords(mark) }, mark))),
       ...Array.from({ length: todo }, () => h("li", { class: "over__ball over__ball--todo", "aria-hidden": "true" })));
   }
 

@@ -1,6 +1,8 @@
 // @ts-check
 // Owns the chance to win: now, as it went, and the balls that moved it most.
 
+import { momentNames } from "./words.js";
+
 const WIDTH = 420;
 const HEIGHT = 140;
 const TURNS = 3;
@@ -10,7 +12,7 @@ const LEAST = 0.04;
 const SURE = 3;
 
 /** @param {any} ctx */
-export function mountChances({ ui: { h, svg, setText, replace, clip, plain }, charts }) {
+export function mountChances({ ui: { h, svg, setText, replace, clip, plain, momentLink }, charts }) {
   const sides = { home: side(), away: side() };
   const share = svg("rect", { class: "chances__share", x: 0, y: 0, width: 50, height: 8 });
   const bar = svg("svg", { class: "chances__bar", viewBox: "0 0 100 8", preserveAspectRatio: "none", "aria-hidden": "true" },
@@ -48,9 +50,9 @@ export function mountChances({ ui: { h, svg, setText, replace, clip, plain }, ch
       svg("path", { class: "chances__area", d: `${path}L${x(points.length - 1)} ${y(0.5)}L${x(0)} ${y(0.5)}Z` }),
       svg("path", { class: "chances__path", d: path }),
       svg("circle", { class: "chances__dot", cx: x(points.length - 1), cy: y(points.at(-1).home), r: 4 }), ...turning.map((swing) => nameOf(swing, x, y)));
-    const told = turning.map((swing) => h("li", {},
+    const told = turning.map((swing) => h("li", {}, momentLink(momentNames.ball(swing.innings, swing.delivery), { class: "chances__swing" },
       h("span", { class: "quiet" }, `${swing.innings > 1 ? "2nd" : "1st"} ${swing.at}`), ` ${swing.mark} `,
-      h("b", { class: swing.change > 0 ? "up" : "down" }, `${swing.change > 0 ? "+" : "−"}${Math.abs(percent(swing.change))}`)));
+      h("b", { class: swing.change > 0 ? "up" : "down" }, `${swing.change > 0 ? "+" : "−"}${Math.abs(percent(swing.change))}`))));
     replace(turns, ...(told.length ? [h("li", { class: "quiet" }, `Swings for ${name}:`), ...told] : []));
   }
 
@@ -68,7 +70,7 @@ export function mountChances({ ui: { h, svg, setText, replace, clip, plain }, ch
   function nameOf(swing, x, y) {
     const [cx, cy] = [x(swing.index), y(swing.home)];
     const left = cx > WIDTH - 70;
-    return svg("g", { class: `chances__turn chances__turn--${swing.change > 0 ? "up" : "down"}`, "aria-hidden": "true" }, svg("circle", { cx, cy, r: 3.4 }),
+    return svg("g", { class: `chances__turn chances__turn--${swing.change > 0 ? "up" : "down"}`, "aria-hidden": "true", data: { moment: momentNames.ball(swing.innings, swing.delivery) } }, svg("circle", { cx, cy, r: 3.4 }),
       svg("text", { x: cx + (left ? -7 : 7), y: Math.max(10, Math.min(HEIGHT - 3, cy + (swing.change > 0 ? -5 : 12))), "text-anchor": left ? "end" : "start" }, `${swing.mark} ${swing.at}`));
   }
 
@@ -98,13 +100,13 @@ const percent = (chance) => Math.round(100 * chance);
 /** Every ball's chance, in order. @param {any} chances */
 export function pointsOf(chances) {
   return Object.keys(chances ?? {}).sort().flatMap((innings) =>
-    Object.keys(chances[innings]).sort().map((key) => ({ innings: Number(innings), ...chances[innings][key] })));
+    Object.keys(chances[innings]).sort().map((key) => ({ innings: Number(innings), delivery: Number(key), ...chances[innings][key] })));
 }
 
 /** The balls that moved the chance most, the largest first. @param {any[]} points */
 export function swings(points) {
   return points.slice(1)
-    .map((point, index) => ({ index: index + 1, home: point.home, innings: point.innings, at: point.at ?? "", mark: point.mark ?? "", change: point.home - points[index].home, error: Math.hypot(point.se ?? 0, points[index].se ?? 0) }))
+    .map((point, index) => ({ index: index + 1, home: point.home, innings: point.innings, delivery: point.delivery, at: point.at ?? "", mark: point.mark ?? "", change: point.home - points[index].home, error: Math.hypot(point.se ?? 0, points[index].se ?? 0) }))
     .filter((swing) => Math.abs(swing.change) >= Math.max(LEAST, SURE * swing.error))
     .sort((a, b) => Math.abs(b.change) - Math.abs(a.change))
     .slice(0, TURNS);

@@ -2,7 +2,7 @@
 // Owns the runs over by over: as bars, as they add up beside par, and stand by stand.
 
 import { parOf, parWords } from "./par.js";
-import { ordinal, oversOf, standsOf } from "./words.js";
+import { momentNames, ordinal, oversOf, standsOf } from "./words.js";
 
 const WIDTH = 460;
 const HEIGHT = 280;
@@ -82,7 +82,7 @@ export function mountChart({ ui: { h, svg, replace, setText, clip, plain }, char
     const wide = ((x(1) - x(0)) * 0.78) / Math.max(2, count);
     return svg("g", { class: `chart__bars chart__bars--${one.tone}` }, ...one.overs.flatMap((/** @type {any} */ over) => {
       const left = x(over.over - 1) + (x(1) - x(0)) * 0.11 + index * wide;
-      return [svg("rect", { x: left, y: y(over.runs), width: Math.max(1, wide - 1), height: Math.max(0.5, BASE - y(over.runs)), rx: 1.5, class: over.unfinished ? "chart__bar--open" : null }, svg("title", {}, `Over ${over.over}: ${cell(over)}`)),
+      return [svg("rect", { x: left, y: y(over.runs), width: Math.max(1, wide - 1), height: Math.max(0.5, BASE - y(over.runs)), rx: 1.5, class: over.unfinished ? "chart__bar--open" : null, data: goTo(one, over) }, svg("title", {}, `Over ${over.over}: ${cell(over)}`)),
         ...Array.from({ length: over.wickets }, (_, place) => svg("circle", { class: "chart__wicket", cx: left + wide / 2, cy: y(over.runs) - 6 - 8 * place, r: 3 }))];
     }));
   }
@@ -91,7 +91,7 @@ export function mountChart({ ui: { h, svg, replace, setText, clip, plain }, char
   function worm(one, x, y) {
     const points = [[x(0), y(0)], ...one.overs.map((/** @type {any} */ over) => [over.unfinished ? x(one.balls / 6) : x(over.over), y(over.score)])];
     return svg("g", {}, svg("path", { class: `chart__line chart__line--${one.tone}`, d: charts.linePath(points) }),
-      ...one.overs.filter((/** @type {any} */ over) => over.wickets).map((/** @type {any} */ over) => svg("circle", { class: "chart__wicket", cx: over.unfinished ? x(one.balls / 6) : x(over.over), cy: y(over.score), r: 3.4 }, svg("title", {}, `Over ${over.over}: ${cell(over)}`))));
+      ...one.overs.filter((/** @type {any} */ over) => over.wickets).map((/** @type {any} */ over) => svg("circle", { class: "chart__wicket", cx: over.unfinished ? x(one.balls / 6) : x(over.over), cy: y(over.score), r: 3.4, data: goTo(one, over) }, svg("title", {}, `Over ${over.over}: ${cell(over)}`))));
   }
 
   return {
@@ -113,10 +113,13 @@ function inningsOf(world) {
   const pair = numbers.slice(0, 2);
   return pair.map((number) => {
     const card = world.scorecards[number];
-    const now = number === world.innings && !card.closed ? world.score?.[card.side] : null;
-    return { name: card.name ?? world.teams?.[card.side]?.name ?? card.side, tone: number === Math.min(world.innings ?? 1, 2) ? "now" : "then", overs: oversOf(card, now), balls: now?.balls ?? 0 };
+    const now = number === world.innings && !card.closed ? world.score?.[card.side] : card.total ?? null;
+    return { number, name: card.name ?? world.teams?.[card.side]?.name ?? card.side, tone: number === Math.min(world.innings ?? 1, 2) ? "now" : "then", overs: oversOf(card, now), balls: now?.balls ?? 0 };
   });
 }
+
+/** Where a click on an over leads. @param {any} one its innings @param {any} over @returns {Record<string, string>} */
+const goTo = (one, over) => (over.unfinished ? {} : { moment: momentNames.overEnd(one.number, over.over) });
 
 /** @param {any} over */
 const cell = (over) => (over ? `${over.runs}${over.wickets ? ` for ${over.wickets}` : ""}` : "–");

@@ -1,10 +1,10 @@
 // @ts-check
-// Owns cricket's panel: the score above, the ball beside the captain's mind, field, tables and charts below.
+// Cricket's panel: the score above, field, ball and win line in the first fold, tables and charts below.
 
 import { mountBall } from "./ball.js";
 import { mountBowlers } from "./bowlers.js";
 import { mountCards } from "./cards.js";
-import { mountChances } from "./chances.js";
+import { mountChances, pointsOf, swings } from "./chances.js";
 import { mountChart } from "./chart.js";
 import { mountCrease } from "./crease.js";
 import { mountField } from "./field.js";
@@ -12,14 +12,14 @@ import { mountPlans } from "./plans.js";
 import { mountScore } from "./score.js";
 import { sections } from "./sections.js";
 import { mountWheel } from "./wheel.js";
-import { names } from "./words.js";
+import { momentNames, moments, names } from "./words.js";
 
 export default {
   /** @param {HTMLElement} root @param {any} ctx */
   mount(root, ctx) {
     const { h } = ctx.ui;
     const score = mountScore(ctx.banner, ctx);
-    const ball = mountBall(ctx.lead, ctx);
+    const ball = mountBall(ctx);
     const field = mountField(ctx);
     const crease = mountCrease(ctx);
     const chances = mountChances(ctx);
@@ -28,9 +28,11 @@ export default {
     const bowlers = mountBowlers(ctx);
     const plans = mountPlans(ctx);
     const cards = mountCards(ctx);
-    const grid = h("div", { class: "cricket" }, crease.element, chances.element, field.element, chart.element, wheel.element, bowlers.element, plans.element, cards.element);
-    root.append(grid);
-    const parts = ctx.parts([score, ball, crease, chances, field, chart, wheel, bowlers, plans, cards]);
+    ctx.lead.append(h("div", { class: "cricket fold" },
+      h("div", { class: "fold__column" }, field.element, chart.element),
+      h("div", { class: "fold__column" }, ball.element, chances.element, crease.element, bowlers.element)));
+    root.append(h("div", { class: "cricket rest" }, wheel.element, plans.element, cards.element));
+    const parts = ctx.parts([score, ball, chances, field, crease, chart, bowlers, wheel, plans, cards]);
     return {
       /** @param {any} state @param {any} event */
       update(state, event) {
@@ -45,4 +47,28 @@ export default {
   },
   sections: (/** @type {any} */ state) => sections(state.world ?? {}),
   names: (/** @type {any} */ state) => names(state.world),
+  moments,
+  turns: (/** @type {any} */ state, /** @type {(moment: string) => any} */ stateAt) => turns(state.world ?? {}, stateAt),
 };
+
+/**
+ * The balls that moved the chance to win most, with what both captains thought and what their calls were worth.
+ * @param {any} world at the end @param {(moment: string) => any} stateAt
+ */
+function turns(world, stateAt) {
+  return swings(pointsOf(world.chances)).map((swing) => {
+    const moment = momentNames.ball(swing.innings, swing.delivery);
+    const ball = stateAt(moment)?.world?.last_ball;
+    const [gains, points] = [world.teams?.[swing.change > 0 ? "home" : "away"]?.name ?? "", Math.abs(Math.round(100 * swing.change))];
+    const sides = ball ? /** @type {const} */ (["bowling", "batting"]).map((role) => thought(world, ball, role)) : [];
+    return { moment, title: `${swing.innings > 1 ? "2nd" : "1st"} innings, ${swing.at}: ${swing.mark === "W" ? "wicket" : swing.mark}, ${gains} +${points}`, lines: [ball?.words ?? "", ...sides] };
+  });
+}
+
+/** @param {any} world @param {any} ball @param {"bowling" | "batting"} role */
+function thought(world, ball, role) {
+  const made = ball.decisions?.[role];
+  const value = ball.values?.[role];
+  const worth = typeof value === "number" && Math.abs(value) >= 0.0005 ? ` (worth ${value > 0 ? "+" : "−"}${Math.abs(100 * value).toFixed(1)} %)` : "";
+  return made?.reasoning ? `${world.teams?.[made.actor]?.name ?? made.actor}: ${made.reasoning}${worth}` : "";
+}

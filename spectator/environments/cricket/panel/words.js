@@ -58,6 +58,27 @@ export function standsOf(card, now) {
 /** Balls of an over that count. @param {string[]} marks */
 export const validBalls = (marks) => marks.filter((mark) => !/wd|nb/.test(mark)).length;
 
+/** What a ball, a ball of an over, a wicket and the end of an over are called in links. */
+export const momentNames = {
+  /** @param {number} innings @param {number} delivery of the innings from 1, as forecasts count them: wides and no-balls included */
+  ball: (innings, delivery) => `ball-${innings}-${delivery}`,
+  /** @param {number} innings @param {number} over @param {number} place of its deliveries, from 1 */
+  ofOver: (innings, over, place) => `over-${innings}-${over}-${place}`,
+  /** @param {number} innings @param {number} over */
+  overEnd: (innings, over) => `over-${innings}-${over}`,
+  /** @param {number} innings @param {number} wicket */
+  wicket: (innings, wicket) => `wicket-${innings}-${wicket}`,
+};
+
+/** What cricket calls an event. @param {any} event @returns {string[]} */
+export function moments({ type, data, patch }) {
+  if (type === "cricket.over_completed") return [momentNames.overEnd(data.innings, data.over)];
+  if (type === "cricket.wicket_fell") return [momentNames.wicket(data.innings, data.wicket)];
+  if (type === "cricket.forecast") return [momentNames.ball(data.innings, data.delivery)];
+  const over = type === "cricket.ball_bowled" ? patch?.world?.over : null;
+  return over?.marks ? [momentNames.ofOver(data.innings, over.number, over.marks.length)] : [];
+}
+
 /** What people call the two sides. @param {any} world @returns {Record<string, string>} */
 export function names(world) {
   /** @type {Record<string, string>} */

@@ -1,0 +1,93 @@
+// @ts-check
+// What stands over the commentary once an episode has ended: the result, the reward by its parts, what turned it, and what next.
+
+import { call, rememberSeat } from "../live/api.js";
+import { h, replace, setText } from "./dom.js";
+import { momentLink } from "./go_to.js";
+import { showRefusal } from "./refusal.js";
+import { clip, plain, words } from "./text.js";
+
+/** @typedef {import("../live/timeline.js").Timeline} Timeline */
+/** @typedef {{moment: string | number, title: string, lines: string[]}} Turn a moment that turned the play, with what was thought then */
+
+const TURNS = 3;
+/** Events before the last one among which the last step is looked for. */
+const NEAR_END = 12;
+
+/**
+ * The reward of the last step by its parts; empty where there are none.
+ * @param {Timeline} timeline @returns {[string, number][]}
+ */
+export function rewardParts(timeline) {
+  for (let seq = timeline.headSeq; seq > timeline.headSeq - NEAR_END; seq -= 1) {
+    const event = timeline.eventAt(seq);
+    if (event?.type === "step.taken") return Object.entries(event.data.rubric ?? {}).filter(([name, value]) => name !== "score" && typeof value === "number");
+  }
+  return [];
+}
+
+/** The last great moments, for worlds that do not say what turned them. @param {Timeline} timeline @returns {Turn[]} */
+export function lastGreatMoments(timeline) {
+  return timeline.moments.filter((moment) => moment.kind === "turning" && moment.label !== "result").slice(-TURNS)
+    .map((moment) => ({ moment: moment.seq, title: [moment.at, moment.label].filter(Boolean).join(" "), lines: [moment.text] }));
+}
+
+/** What a rematch asks for: the same captains and options, another seed. @param {any} episode */
+export function rematchOf(episode) {
+  const other = Object.entries(episode.seats ?? {}).find(([actor]) => actor !== episode.agent)?.[1];
+  return {
+    environment: episode.environment, captain_preset: episode.seats?.[episode.agent]?.policy, ...(other ? { opponent_choice: other.policy } : {}),
+    pace: episode.pace === "max" ? "fast" : episode.pace, options: episode.options ?? {},
+  };
+}
+
+/**
+ * @param {string} root @param {{timeline: Timeline, restart: () => void, turns: () => Turn[], fork: HTMLElement}} wiring
+ * @returns {{element: HTMLElement, update(state: any): void}} its element is hidden until the end
+ */
+export function mountEnding(root, { timeline, restart, turns, fork }) {
+  const result = h("h3", { class: "ending__result" });
+  const score = h("p", { class: "ending__score quiet" });
+  const turned = h("ol", { class: "ending__turns" });
+  const wrong = h("div", { class: "notice notice--bad", role: "alert", hidden: true });
+  const rematch = h("button", { class: "button button--go", type: "button" }, "Rematch");
+  const again = h("button", { class: "button", type: "button", on: { click: restart } }, "Watch from the start");
+  const branch = h("button", { class: "button", type: "button", on: { click: () => fork.click() } }, "Play on from before the end");
+  const next = h("a", { class: "button", href: root }, "What is on");
+  const element = h("li", { class: "ending", data: { key: "ending" } }, result, score, turned, h("div", { class: "ending__next" }, rematch, again, branch, next), wrong);
+  /** @type {any} */ let episode = {};
+  let drawn = "";
+
+  const start = async () => {
+    rematch.disabled = true;
+    wrong.hidden = true;
+    const wanted = rematchOf(episode);
+    const answer = await call(root, "custom/start_episode", wanted);
+    rematch.disabled = false;
+    if (!answer.ok) return showRefusal(wrong, answer, root, { again: start });
+    if ([wanted.captain_preset, wanted.opponent_choice].includes("human")) rememberSeat(answer.body.episode_id);
+    location.assign(new URL(`watch/${encodeURIComponent(answer.body.episode_id)}`, root));
+  };
+  rematch.addEventListener("click", start);
+
+  return {
+    element,
+    /** @param {any} state at the end */
+    update(state) {
+      const now = `${timeline.epoch} ${timeline.headSeq} ${timeline.complete}`;
+      if (drawn === now) return;
+      drawn = now;
+      episode = state.episode ?? {};
+      setText(result, clip(plain(episode.result ?? "It ended without a result."), 160));
+      const parts = rewardParts(timeline).map(([name, value]) => `${words(name)} ${value.toFixed(2)}`);
+      const total = typeof episode.score === "number" ? `Reward of ${clip(plain(episode.seats?.[episode.agent]?.label ?? "the agent"), 40)}: ${episode.score.toFixed(2)}` : "";
+      setText(score, parts.length ? `${total} (${parts.join(", ")})` : total);
+      score.hidden = total === "";
+      const found = turns();
+      replace(turned, ...(found.length ? found : lastGreatMoments(timeline)).map((one) => h("li", {},
+        momentLink(one.moment, { class: "ending__turn" }, h("b", {}, h("bdi", {}, clip(plain(one.title), 60)))),
+        ...one.lines.filter(Boolean).map((line) => h("p", {}, h("bdi", {}, clip(plain(line), 160)))))));
+      turned.hidden = turned.childElementCount === 0;
+    },
+  };
+}

@@ -1,0 +1,42 @@
+// @ts-check
+// Leads from whatever names a moment to that moment: a line of commentary, a ball of an over, a bar, a stroke, a wicket.
+
+import { h } from "./dom.js";
+
+/** @typedef {import("../live/player.js").Player} Player */
+/** @typedef {import("../live/timeline.js").Timeline} Timeline */
+
+/**
+ * A link to a moment, by the number of its event or by what its world calls it.
+ * @param {string | number} moment @param {import("./dom.js").Props} props @param {...any} children
+ */
+export function momentLink(moment, props, ...children) {
+  return h("a", { ...props, href: `?${typeof moment === "number" ? "seq" : "at"}=${encodeURIComponent(moment)}`, data: { moment, ...props.data } }, ...children);
+}
+
+/**
+ * Number of the event that a moment's name stands for; null when it names none that is known.
+ * @param {Timeline} timeline @param {string} moment
+ */
+export function seqOf(timeline, moment) {
+  const seq = /^\d+$/.test(moment) ? Number(moment) : timeline.placeOf(moment);
+  return seq === undefined || seq > timeline.headSeq ? null : seq;
+}
+
+/**
+ * Go wherever a click on `[data-moment]` says: to the end of the turn in which it happened, the record read first where it lies
+ * before what is known. Clicks that open a tab stay the browser's.
+ * @param {{timeline: Timeline, act: (action: (player: Player) => void) => void, wholeRecord: () => Promise<void>}} wiring
+ */
+export function mountGoTo({ timeline, act, wholeRecord }) {
+  document.addEventListener("click", async (event) => {
+    const place = event.target instanceof Element ? event.target.closest("[data-moment], button, a, input, select") : null;
+    if (!place?.matches("[data-moment]") || event.defaultPrevented || event.button !== 0 || event.ctrlKey || event.metaKey || event.shiftKey) return;
+    event.preventDefault();
+    const moment = place.getAttribute("data-moment") ?? "";
+    const known = seqOf(timeline, moment);
+    if (known === null || known < timeline.firstSeq) await wholeRecord();
+    const seq = seqOf(timeline, moment);
+    if (seq !== null) act((player) => player.goTo(seq));
+  });
+}

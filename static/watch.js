@@ -49,6 +49,7 @@ let restUntil = 0;
 let touched = false;
 let drawnSeq = -1;
 let behindInBatch = 0;
+let readForEnding = false;
 
 const isLive = () => running === "true" && !source.over && timeline.headSeq > 0;
 const wholeRecord = () => source.whole();
@@ -121,7 +122,7 @@ function draw() {
   header.update({ link: source.link, episode: timeline.headState.episode, player, viewers: source.viewers, lag: source.lag });
   mind.update(state, view);
   const over = timeline.headState.episode?.status === "ended" && player.atEdge;
-  if (over) ending.update(state);
+  if (over) showEnding(state);
   feed.update(seq, view, over ? ending.element : null);
   notice.update(state);
   if (timeline.headSeq) panel.update(state, jumped ? null : timeline.eventAt(seq));
@@ -136,6 +137,13 @@ function draw() {
   const title = `${seat.asked() ? "Your turn · " : ""}${panel.headline(state) || pageTitle} · Spectator`;
   if (document.title !== title) document.title = title;
   drawnSeq = seq;
+}
+
+/** Say how it ended; whoever joined late reads what came before, once, for it names earlier moments. @param {any} state */
+function showEnding(state) {
+  ending.update(state);
+  if (!readForEnding) void wholeRecord();
+  readForEnding = true;
 }
 
 async function open() {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from http import HTTPStatus
 from typing import Final
 from urllib.parse import quote, urlencode
@@ -20,7 +20,9 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from spectator import __version__
 from spectator.catalog import load_world, world_names
 from spectator.environments.base import World
+from spectator.episodes.run.plan import EpisodePlan
 from spectator.errors import EpisodeNotFound
+from spectator.journal.base import EpisodeSummary
 from spectator.text import clean_text
 
 from ..identifiers import EPISODE_ID
@@ -71,12 +73,29 @@ class ScriptPage(Page):
 
 
 @dataclass(frozen=True, slots=True)
+class Preview:
+    """What a link to an episode shows where it is shared.
+
+    Args:
+        title: Its world's name as shown to people.
+        environment: Its world.
+        headline: The result, or who plays.
+        description: A sentence more.
+    """
+
+    title: str
+    environment: str
+    headline: str
+    description: str
+
+
+@dataclass(frozen=True, slots=True)
 class WatchPage(Page):
     """What ``watch.html`` is given.
 
     Args:
         episode_id: Which episode.
-        world_title: Its world's name as shown to people.
+        preview: What a link to it shows.
         panel: Relative path to the folder of its world's panel; ``None`` without one.
         beats: How many beats each event type lasts.
         chapters: What people call the stretch that each of these event types ends.
@@ -87,7 +106,7 @@ class WatchPage(Page):
     """
 
     episode_id: str
-    world_title: str
+    preview: Preview
     panel: str | None
     beats: str
     chapters: str
@@ -204,7 +223,7 @@ async def _episode_page(request: Request, templates: Templates, episode_id: str,
     services = services_of(request)
     running = services.supervisor.live(episode_id)
     if running is not None:
-        environment, title = running.plan.world.name, running.plan.world.title
+        preview = _preview_of_running(running.plan)
     else:
         summary = await services.journal.episode(episode_id) if EPISODE_ID.fullmatch(episode_id) else None
         if summary is None:
@@ -212,30 +231,32 @@ async def _episode_page(request: Request, templates: Templates, episode_id: str,
             if "json" in accepted and "text/html" not in accepted:
                 raise EpisodeNotFound(episode_id[:64])
             return await run_in_threadpool(_not_found, request, templates, episode_id)
-        environment, title = summary.environment, summary.title
-    title = services.orders.mask.text(title)
+        preview = _preview_of(summary)
+    mask = services.orders.mask.text
+    preview = replace(
+        preview,
+        title=mask(preview.title), headline=mask(preview.headline), description=mask(preview.description),
+    )  # fmt: skip
     runs = running is not None or services.readiness.recovery.has_to_look_at(episode_id)
-    return await run_in_threadpool(
-        _watch_page, request, templates, episode_id, environment, title, runs, replay
-    )
+    return await run_in_threadpool(_watch_page, request, templates, episode_id, preview, runs, replay)
 
 
 def _watch_page(
     request: Request,
     templates: Templates,
     episode_id: str,
-    environment: str,
-    title: str,
+    preview: Preview,
     running: bool,
     replay: bool,
 ) -> Response:
-    world = load_world(environment) if environment in world_names() else None
+    name = preview.environment
+    world = load_world(name) if name in world_names() else None
     page = WatchPage(
         root="../",
         static=f"../{static_path(request)}",
-        title=f"{title} · Spectator",
+        title=f"{preview.headline} · {preview.title} · Spectator",
         episode_id=episode_id,
-        world_title=title,
+        preview=preview,
         panel=_panel(request, world),
         beats=json.dumps({} if world is None else dict(world.beats)),
         chapters=json.dumps({} if world is None else dict(world.chapters)),
@@ -245,6 +266,23 @@ def _watch_page(
         panel_modules=[] if world is None else request.app.state.panels.modules(world.name),
     )
     return templates.render("watch.html", page)
+
+
+def _preview_of_running(plan: EpisodePlan) -> Preview:
+    who = " against ".join(seat.label for seat in (plan.captain, plan.opponent) if seat is not None)
+    live = "Live now: every decision beside what it led to."
+    return Preview(plan.world.title, plan.world.name, clean_text(who, 120), live)
+
+
+def _preview_of(summary: EpisodeSummary) -> Preview:
+    who = clean_text(summary.captain_label, 60) + (f" against {summary.opponent}" if summary.opponent else "")
+    reward = "" if summary.score is None else f" Reward {summary.score:.2f}."
+    return Preview(
+        summary.title,
+        summary.environment,
+        clean_text(summary.result or who, 120),
+        f"{who}.{reward} Replay it: every decision beside what it led to.",
+    )
 
 
 def _not_found(request: Request, templates: Templates, episode_id: str) -> Response:

@@ -57,8 +57,9 @@ function lineElement(line, isNew) {
   const text = said("p", "feed__text", LONGEST);
   text.show(line.text);
   const mark = clip(plain(line.label), 12);
+  const nameless = !mark && !plain(line.at);
   return h("li", { class: isNew ? "feed__line feed__line--new" : "feed__line", data: { priority: line.priority ?? 3, moment: line.seq } },
-    momentLink(line.seq, { class: "feed__go" },
+    momentLink(line.seq, { class: "feed__go", "aria-label": nameless ? "This moment" : null },
       h("span", { class: "feed__at" }, h("bdi", {}, clip(plain(line.at), 8))),
       h("span", { class: "feed__label" }, h("bdi", {}, mark))), text.element);
 }

@@ -1,5 +1,5 @@
 // @ts-check
-// Leads from whatever names a moment to that moment: a line of commentary, a ball of an over, a bar, a stroke, a wicket.
+// Leads from whatever names a moment to that moment: a line of commentary, a bar of a chart, a mark.
 
 import { h } from "./dom.js";
 

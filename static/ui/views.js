@@ -1,5 +1,5 @@
 // @ts-check
-// What a phone shows under the score: the play, the minds, the commentary or the boards, one at a time.
+// What a phone shows under the score: the play with the minds, the minds alone, the commentary or the boards.
 
 import { h } from "./dom.js";
 

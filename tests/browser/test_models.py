@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
 
 import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import PHONE, Opener
-from tests.llm.brains import Said, pundit
+from tests.llm.brains import Said, counter, pundit
 from tests.llm.endpoints import endpoint, write_captains
 from tests.llm.fake_server import Mode
 from tests.serving import Serving, serve, test_settings
@@ -18,10 +20,14 @@ from tests.serving import Serving, serve, test_settings
 EVIL = "‮<img src=x onerror=alert(1)>​ " + "so on " * 16_000
 
 
-def hostile(body: object) -> Said:
-    """Plays, but thinks aloud what nobody should see."""
-    said = pundit(body)  # type: ignore[arg-type]
-    return Said(text=said.text, thought=EVIL, calls=said.calls, finish=said.finish)
+def hostile(body: Mapping[str, Any]) -> Said:
+    """Counts, but thinks aloud what nobody should see."""
+    return replace(counter(body), thought=EVIL)
+
+
+def pondering(body: Mapping[str, Any]) -> Said:
+    """Counts, and thinks about it at some length."""
+    return replace(counter(body), thought="Which number comes next? " + "One more than the last. " * 8)
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +36,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
     folder = tmp_path_factory.mktemp("models")
     slow = {"pause_s": 0.03, "chunk": 8}
     with (
-        endpoint(pundit, [Mode.SLOW], **slow) as home,
+        endpoint(pondering, [Mode.SLOW], **slow) as home,
         endpoint(pundit, [Mode.SLOW], **slow) as away,
         endpoint(hostile, [Mode.SLOW], pause_s=0.05, chunk=4_000) as evil,
         endpoint(pundit, [Mode.SLOW], pause_s=0.004, chunk=12) as quick,
@@ -70,21 +76,34 @@ def seen_forming(page: Page, times: int) -> list[str]:
 def test_thoughts_form_in_sight_and_give_way_to_the_decision(
     models: Serving, open_page: Opener, viewport: dict[str, int]
 ) -> None:
-    match = {"environment": "cricket", "captain_preset": "llm:home", "opponent_choice": "llm_live"}
-    episode_id = models.start(**match, max_overs=1, seed=4)
+    game = {"environment": "counting", "captain_preset": "llm:home", "pace": "fast"}
+    episode_id = models.start(**game, options={"turns": 100})
     page = open_page(f"{models.base_url}/watch/{episode_id}", viewport=viewport)
     texts = seen_forming(page, 3)
     assert len(texts[-1]) > len(texts[0])
     forming = page.locator(".mind__seat--forming")
     expect(forming.locator(".mind__cost")).to_have_text(re.compile(r"^(thinking|thought for) "))
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), "the page scrolls sideways"
-    decided = page.locator(".mind__seat:not(.mind__seat--forming)").first
-    expect(decided.locator(".mind__total")).to_contain_text("This match:")
+    expect(page.locator(".mind__seat .mind__total").first).to_contain_text("This match:")
     models.client.post("/custom/stop_episode", json={"episode_id": episode_id})
     expect(page.locator("#state")).to_contain_text("Stopped")
     expect(page.locator(".mind__stream:not([hidden])")).to_have_count(0)
     expect(page.locator(".mind__seat").first.locator(".mind__by")).to_contain_text("Kestrel")
     expect(page.locator(".mind__seat").first.locator(".mind__total")).to_contain_text("$")
+
+
+def test_a_rivals_thoughts_are_shown_with_the_ball_that_they_led_to(
+    models: Serving, open_page: Opener
+) -> None:
+    """Until then the page says that somebody thinks, for how long, and why it does not say what."""
+    match = {"environment": "cricket", "captain_preset": "llm:rival", "opponent_choice": "llm_live"}
+    episode_id = models.start(**match, max_overs=1, seed=4)
+    page = open_page(f"{models.base_url}/watch/{episode_id}")
+    texts = seen_forming(page, 1)
+    assert texts == [
+        "A rival may be watching: thoughts and plans are shown once the ball that they lead to is played."
+    ]
+    models.client.post("/custom/stop_episode", json={"episode_id": episode_id})
 
 
 def test_a_match_between_two_models_is_played_to_its_end_and_retold(
@@ -97,7 +116,6 @@ def test_a_match_between_two_models_is_played_to_its_end_and_retold(
     page.locator("#pace").select_option("max")
     page.get_by_role("button", name="Start the match").click()
     page.wait_for_url("**/watch/ep-*")
-    seen_forming(page, 2)
     expect(page.locator("#state")).to_contain_text("Finished", timeout=120_000)
     episode_id = page.url.rsplit("/", 1)[-1].partition("?")[0]
     usage = models.client.get(f"/api/episodes/{episode_id}").json()["usage"]
@@ -111,7 +129,7 @@ def test_a_match_between_two_models_is_played_to_its_end_and_retold(
 
 
 def test_a_hostile_thought_is_text_and_stays_in_its_box(models: Serving, open_page: Opener) -> None:
-    episode_id = models.start(environment="cricket", captain_preset="llm:evil", max_overs=1)
+    episode_id = models.start(environment="counting", captain_preset="llm:evil", options={"turns": 100})
     page = open_page(f"{models.base_url}/watch/{episode_id}", viewport=PHONE)
     text = seen_forming(page, 2)[-1]
     assert "‮" not in text and "​" not in text

@@ -160,3 +160,25 @@ def test_panels_are_served_by_world_and_digest_alone(serving: Serving) -> None:
         f"/panels/counting/{digest}/missing.js",
     ):
         assert serving.client.get(wrong).status_code == 404, wrong
+
+
+def test_a_link_shows_what_it_leads_to(serving: Serving) -> None:
+    """Title and description for where it is shared: the result and who played; escaped, like all text."""
+    episode_id = serving.start(captain_preset="heuristic")
+    serving.finish(episode_id)
+    page = serving.client.get(f"/watch/{episode_id}").text
+    summary = serving.client.get(f"/api/episodes/{episode_id}").json()
+    told = dict(re.findall(r'<meta (?:property|name)="([a-z:]+)" content="([^"]*)">', page))
+    assert told["og:title"] == f"{summary['result']} · {summary['title']}"
+    assert summary["captain_label"] in told["og:description"] and "Replay" in told["og:description"]
+    assert told["description"] == told["og:description"]
+    assert f"<title>{told['og:title']} · Spectator</title>" in page
+
+
+def test_a_link_to_what_is_played_says_that_it_is_live(serving: Serving) -> None:
+    """Who plays stands in the place of the result."""
+    episode_id = serving.start(pace="broadcast", options={"turns": 50})
+    page = serving.client.get(f"/watch/{episode_id}").text
+    serving.client.post("/custom/stop_episode", json={"episode_id": episode_id})
+    told = dict(re.findall(r'<meta (?:property|name)="([a-z:]+)" content="([^"]*)">', page))
+    assert told["og:description"].startswith("Live now") and told["og:title"].endswith(" · Counting")

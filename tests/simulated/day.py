@@ -8,9 +8,12 @@ At the end of the day :func:`judge` holds what is recorded against what everybod
 from __future__ import annotations
 
 import asyncio
+import json
 import random
 import shutil
+import sqlite3
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -24,6 +27,7 @@ from simloom import World as Universe
 
 from spectator.bus.base import Overflow
 from spectator.bus.memory import MemoryBus
+from spectator.episodes.host.handle import EpisodeHandle
 from spectator.episodes.host.recovery import recover
 from spectator.episodes.host.supervisor import Supervisor
 from spectator.episodes.record.reader import ViewReader
@@ -32,10 +36,10 @@ from spectator.episodes.replay.verify import verify
 from spectator.episodes.run.limits import EpisodeLimits
 from spectator.episodes.run.pacing import Pace
 from spectator.episodes.run.plan import EpisodeRequest
-from spectator.errors import EpisodeError
-from spectator.events import RecordedEvent, View
+from spectator.errors import EpisodeError, JournalError
+from spectator.events import NarrationClip, RecordedEvent, View
 from spectator.steppers.opening import inline
-from tests.simulated.disk import Faults, SimulatedJournal
+from tests.simulated.disk import LATENCIES_S, Faults, SimulatedJournal
 
 TURNS: Final = 5
 """Turns of an episode."""
@@ -47,7 +51,15 @@ VIEWERS: Final = 2
 MEDDLERS: Final = 2
 """Of each episode."""
 
-ACTS: Final = ("pause", "pause and go away", "pace", "stop", "nothing")
+ACTS: Final = (
+    "pause", "pause and go away", "pause again and again", "speak and go away", "pace", "stop", "nothing",
+)  # fmt: skip
+
+STOPPED_BY_ALL: Final = 0.25
+"""How often all who meddle with an episode stop it, one after another."""
+
+HASTY: Final = 0.5
+"""How often somebody pauses the newest episode while one is started."""
 
 A_WHILE_S: Final = 600.0
 """Simulated seconds after which somebody waits in vain."""
@@ -136,12 +148,20 @@ async def live(universe: Universe, script: Script, blank: Path, folder: Path) ->
     faults.cut = host.crash
     clients = [host.spawn(partial(_client, first, told, tape, number)) for number in range(script.episodes)]
     await universe.until(lambda: faults.dead or first.at_rest(clients), timeout=A_WHILE_S, poll=0.5)
+    for client in clients:
+        if client.done() and not client.cancelled():
+            client.result()
+    if not faults.dead:
+        await host.spawn(partial(_all_ended, first, told))
     host.crash()
     first.journal.drop()
     second = await _process(universe, "second", path, Faults(), script, recovering=True)
     await universe.until(second.ready.is_set, timeout=A_WHILE_S, poll=0.5)
     host = universe.host("second")
-    for one in told.started:  # whoever paused it went with the process that was told
+    running = [one.episode_id for one in second.supervisor.running()]
+    for one in dict.fromkeys(
+        [*told.started, *running]
+    ):  # whoever paused it went with the process that was told
         host.spawn(partial(_resume, second, one))
     viewers = [
         host.spawn(partial(_follow, second, told, one, viewer))
@@ -157,6 +177,9 @@ async def live(universe: Universe, script: Script, blank: Path, folder: Path) ->
     assert not unhandled, unhandled
     host.crash()
     second.journal.drop()
+    with closing(sqlite3.connect(path)) as database:
+        for (text,) in database.execute("SELECT text FROM events WHERE seq = 1"):
+            assert json.loads(text)["type"] == "episode.started", f"a record begins otherwise: {text}"
     return told, path
 
 
@@ -193,19 +216,69 @@ async def _client(process: Process, told: Told, tape: Random, number: int) -> No
     view = tape.choice(views)
     pace = tape.choice((Pace.MAX, Pace.BROADCAST, Pace.FAST))
     wanted = EpisodeRequest("counting", seed=number, pace=pace, options={"turns": TURNS}, view=view)
+    if tape.random() < HASTY:
+        hasty = asyncio.ensure_future(_pause_newest(process, tape.choice((0, 0.01, 0.3))))
+    else:
+        hasty = asyncio.ensure_future(asyncio.sleep(0))
     try:
-        episode = await process.supervisor.start(wanted)
-    except EpisodeError:
+        episode = await _start(process, wanted)
+    except JournalError:
+        await hasty
         return
     told.started[episode.episode_id] = view
+    stops = tape.random() < STOPPED_BY_ALL
     async with asyncio.TaskGroup() as others:
         for viewer in range(VIEWERS):
-            late_s = viewer * tape.choice((0, 0.01, 1, 4))
-            others.create_task(_follow(process, told, episode.episode_id, viewer, late_s))
+            late_s, nap_s = viewer * tape.choice((0, 0.01, 1, 4)), tape.choice((0, 0, 0.3))
+            others.create_task(_follow(process, told, episode.episode_id, viewer, late_s, nap_s))
         others.create_task(_look(process, episode.episode_id))
-        for _ in range(MEDDLERS):
+        for number in range(MEDDLERS + stops):
             act, late_s = tape.choice(ACTS), tape.choice((0, 0.01, 1, 3))
+            if stops:
+                act, late_s = "stop", 0.3 * number
             others.create_task(_meddle(process, told, act, late_s, episode.episode_id))
+    await hasty
+
+
+async def _start(process: Process, wanted: EpisodeRequest) -> EpisodeHandle:
+    """Start an episode, or hear at once, and why, that it cannot be recorded.
+
+    Raises:
+        JournalError: It cannot be.
+    """
+    began = asyncio.get_running_loop().time()
+    try:
+        return await process.supervisor.start(wanted)
+    except EpisodeError as error:
+        assert isinstance(error, JournalError), f"a start that could not be recorded says {error!r}"
+        raise
+    finally:
+        took = asyncio.get_running_loop().time() - began
+        assert took <= max(LATENCIES_S) + 0.01, f"a start waited {took} s for its record"
+
+
+async def _pause_newest(process: Process, late_s: float) -> None:
+    """Pauses whatever is newest, perhaps before it has begun, and lets it go on."""
+    await asyncio.sleep(late_s)
+    try:
+        episode = await process.supervisor.pause(None, by="a client")
+    except EpisodeError:
+        return
+    await asyncio.sleep(0.3)
+    await _resume(process, episode.episode_id)
+
+
+async def _all_ended(process: Process, told: Told) -> None:
+    """Every episode of a process that is at rest has its end in the record.
+
+    Raises:
+        AssertionError: One has none.
+    """
+    for episode_id in told.started:
+        summary = await process.journal.episode(episode_id)
+        assert summary is not None and summary.ended_at is not None, (
+            f"the end of {episode_id} is not recorded"
+        )
 
 
 async def _look(process: Process, episode_id: str) -> None:
@@ -230,6 +303,18 @@ async def _meddle(process: Process, told: Told, act: str, late_s: float, episode
             for _ in range(30):  # the pause is carried out, but perhaps late
                 await asyncio.sleep(1)
                 await _resume(process, episode_id)
+        elif act == "pause again and again":
+            for _ in range(6):
+                await process.supervisor.pause(episode_id, by="a client")
+                await _resume(process, episode_id)
+        elif act == "speak and go away" and (live := process.supervisor.live(episode_id)) is not None:
+            clip = NarrationClip(for_seq=1, url="/clip", mime="audio/mpeg", duration_s=1.0)
+            speaking = asyncio.ensure_future(live.record_fact(clip))
+            await asyncio.wait([speaking], timeout=0.02)
+            speaking.cancel()
+            await asyncio.wait([speaking])
+            if not speaking.cancelled():
+                speaking.exception()  # nobody may ask for it
         elif act == "pace":
             await process.supervisor.set_pace(episode_id, Pace.MAX, by="a client")
         elif act == "stop":
@@ -249,8 +334,10 @@ async def _resume(process: Process, episode_id: str) -> None:
             await asyncio.sleep(1)
 
 
-async def _follow(process: Process, told: Told, episode_id: str, viewer: int, late_s: float = 0.0) -> None:
-    """A viewer: reads what it has not seen, then listens."""
+async def _follow(
+    process: Process, told: Told, episode_id: str, viewer: int, late_s: float = 0.0, nap_s: float = 0.0
+) -> None:
+    """A viewer: reads what it has not seen, then listens, and takes a while for each batch."""
     await asyncio.sleep(late_s)
     seen = told.seen.setdefault((episode_id, viewer), [])
     live, reader = process.supervisor.live(episode_id), ViewReader(process.journal)
@@ -263,6 +350,8 @@ async def _follow(process: Process, told: Told, episode_id: str, viewer: int, la
         seen += await reader.read(episode_id, after_seq=len(seen), limit=head - len(seen))
     async for batch in subscription:
         seen += batch
+        if nap_s:
+            await asyncio.sleep(nap_s)
 
 
 def _plays_only_when_it_may(kinds: Sequence[str]) -> bool:

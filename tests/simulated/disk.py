@@ -86,10 +86,25 @@ class SimulatedWriter(Writer):
 
         def hold(connection: Connection) -> None:
             held(connection)
-            if faults.writes in faults.failing:
-                raise OperationalError("COMMIT", None, sqlite3.OperationalError("disk I/O error"))
+            if self._at_job:
+                self._fail()
 
         self._hold = hold
+        self._at_job = False
+
+    def _fail(self) -> None:
+        """Refuse the write under way, if it is one of those."""
+        if self.faults.writes in self.faults.failing:
+            raise OperationalError("COMMIT", None, sqlite3.OperationalError("disk I/O error"))
+
+    def _insert(self, connection: Connection, append: Any, heads: Any) -> None:
+        super()._insert(connection, append, heads)
+        self._fail()  # when all is written but for the commit, which takes it back
+
+    def _run(self, connection: Connection, job: Any) -> None:
+        self._at_job = True
+        super()._run(connection, job)
+        self._at_job = False
 
     def _hand_over(self, item: Any) -> asyncio.Future[Any]:
         if self.faults.dead:  # nobody lives to hear it; the tasks are let go when the universe ends

@@ -168,6 +168,8 @@ class EpisodeHandle:
                 self._started.set_result(None)
             await self._driver.run()
             await self._settle_record()
+            if isinstance(recorded, asyncio.Future) and recorded.done():
+                self._begun(recorded)  # it may be over before its callback has run
         except asyncio.CancelledError:
             if self._driver.ended is None:
                 self._control.request_end(EndRequest("interrupted", "the server went away"))

@@ -1,0 +1,67 @@
+"""The handle of an episode: what whoever started it is told."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from spectator.episodes.host.handle import EpisodeHandle
+from spectator.errors import JournalError
+from spectator.events import EpisodeEnded
+
+
+class AtOnce:
+    """A stream and a driver that are through at once; the beginning may have failed."""
+
+    episode_id, epoch, shown, open, subscribe, news = "ep-1", "e", None, None, None, None
+    ended = EpisodeEnded(
+        reason="finished", detail=None, score=1.0, result="done", turns=1, terminated=True, truncated=False
+    )
+
+    def __init__(self, failure: JournalError | None = None) -> None:
+        self._failure = failure
+
+    def begin(self, opening: object, attachments: object) -> asyncio.Future[None]:
+        recorded: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        if self._failure is None:
+            recorded.set_result(None)
+        else:
+            recorded.set_exception(self._failure)
+        return recorded
+
+    async def run(self) -> EpisodeEnded:
+        return self.ended
+
+    async def settle(self) -> None:
+        return
+
+
+async def played(at_once: AtOnce) -> EpisodeHandle:
+    everything: Any = at_once
+    episode = EpisodeHandle(
+        everything, stream=everything, control=everything, driver=everything, thinking=everything,
+        started_at=datetime.now(UTC),
+    )  # fmt: skip
+    await episode.play([])
+    return episode
+
+
+def test_whoever_starts_an_episode_that_is_over_at_once_has_started_it() -> None:
+    async def scenario() -> None:
+        episode = await played(AtOnce())
+        await episode.begin()
+        assert (await episode.wait()).reason == "finished"
+
+    asyncio.run(scenario())
+
+
+def test_whoever_starts_one_that_could_not_be_recorded_is_told_why() -> None:
+    async def scenario() -> None:
+        episode = await played(AtOnce(JournalError("the disk is full")))
+        with pytest.raises(JournalError, match="the disk is full"):
+            await episode.begin()
+
+    asyncio.run(scenario())

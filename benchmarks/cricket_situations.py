@@ -9,6 +9,8 @@ of that is lost to a planner that is shown everything but the situation.
 from __future__ import annotations
 
 import argparse
+import math
+import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -23,6 +25,7 @@ from spectator.environments.cricket.environment import CricketEnvironment
 from spectator.environments.cricket.match.circumstances import VARIED
 from spectator.observations import Observation
 from spectator.policies.base import Decision, ScriptedPolicy
+from tools.cricket_model.forecast_matches import misses
 
 SITUATIONS: Final[dict[str, Mapping[str, Any]]] = {
     "ordinary": {},
@@ -39,6 +42,8 @@ SITUATIONS: Final[dict[str, Mapping[str, Any]]] = {
 """Options of each row."""
 
 AGENT: Final = "home"
+FUTURES: Final = 60
+"""Futures of a forecast that is held against what came of it."""
 _OF_A_SITUATION: Final = ("tired", "squad_difference")
 _OF_FORM: Final = ("bat_form", "bowl_form")
 
@@ -125,6 +130,16 @@ def row(name: str, overs: int, pairs: int, matches: int, seed: int) -> str:
     return f"| {name} | {share.share:.3f} ± {share.half:.3f} | {told(seen)} | {lost} |"
 
 
+def forecast_row(name: str, overs: int, matches: int) -> str:
+    """Forecast less outcome in a situation, with standard errors: total, chance at the start, of the chase."""
+    found = misses(overs, "all", "men", matches, FUTURES, SITUATIONS[name])
+    told = (
+        f"{statistics.fmean(one):+.3f} ± {statistics.stdev(one) / math.sqrt(matches):.3f}"
+        for one in zip(*found, strict=True)
+    )
+    return f"| {name} | {' | '.join(told)} |"
+
+
 def main(argv: Sequence[str] | None = None) -> None:
     """Play and print."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.cricket_situations", description=main.__doc__)
@@ -133,7 +148,15 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--matches", type=int, default=60, help="for the value of decisions")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", default=";".join(SITUATIONS), help="names of rows, with semicolons between")
+    parser.add_argument(
+        "--forecast", action="store_true", help="the forecast against what came of it instead"
+    )
     chosen = parser.parse_args(argv)
+    if chosen.forecast:
+        print("| situation | total | chance at the start | chance of the chase |\n|---|---|---|---|")
+        for name in chosen.only.split(";"):
+            print(forecast_row(name, chosen.overs, chosen.matches), flush=True)
+        return
     print("| situation | wins | value of its decisions | of it by seeing the situation |\n|---|---|---|---|")
     for name in chosen.only.split(";"):
         print(row(name, chosen.overs, chosen.pairs, chosen.matches, chosen.seed), flush=True)

@@ -131,7 +131,7 @@ def row(name: str, overs: int, pairs: int, matches: int, seed: int) -> str:
 
 
 def forecast_row(name: str, overs: int, matches: int) -> str:
-    """Forecast less outcome in a situation, with standard errors: total, chance at the start, of the chase."""
+    """Forecast less outcome in a situation: total, chance at the start, chance of the chase."""
     found = misses(overs, "all", "men", matches, FUTURES, SITUATIONS[name])
     told = (
         f"{statistics.fmean(one):+.3f} ± {statistics.stdev(one) / math.sqrt(matches):.3f}"

@@ -122,11 +122,12 @@ def test_a_cap_that_is_none_is_refused_by_name_and_nothing_is_played(
     assert refused.stdout == ""
 
 
-def test_a_model_without_prices_is_named_where_money_is_to_limit_it(folder: Path) -> None:
+def test_a_cap_of_money_that_could_limit_nothing_is_refused(folder: Path) -> None:
     with endpoint(counter) as fake:
         describe(folder, fake, price_in=0, price_out=0)
-        played = play("--max-cost", "1")
-    assert "llm:mine has no price_in and price_out" in played.stderr and played.exit_code == 0
+        refused = play("--max-cost", "1")
+        assert "no cap of money can limit llm:mine: no price is known" in refused.stderr
+        assert refused.exit_code != 0 and not fake.received
 
 
 def refusing(folder: Path) -> None:

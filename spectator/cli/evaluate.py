@@ -12,7 +12,7 @@ import click
 
 from spectator.cli.environment import read_caps, read_cast, read_worlds
 from spectator.cli.options import parse_options
-from spectator.cli.spending import spending_options, warn_unpriced
+from spectator.cli.spending import refuse_unpriced, spending_options
 
 if TYPE_CHECKING:
     from spectator.evaluation.result_types import Results
@@ -57,6 +57,9 @@ TOLD_EVERY_S = 15.0
     help="What counts where a captain does not decide: a legal action drawn at random, the decision of the "
     "world's scripted captain, or the loss of the match.",
 )  # fmt: skip
+@click.option(
+    "--estimate", is_flag=True, help="Say what it would take in calls, tokens, money and time; ask nobody."
+)
 @spending_options("the whole evaluation")
 def evaluate(
     environment: str,
@@ -70,6 +73,7 @@ def evaluate(
     jobs: int,
     out: Path,
     failed_decisions: FailedDecisions,
+    estimate: bool,
     max_tokens: int | None,
     max_cost: float | None,
 ) -> None:
@@ -82,10 +86,12 @@ def evaluate(
     The folder then holds report.html, results.json, the plots, and journal.db with every match. Killed or
     interrupted, the same command plays on from there; so it does with more captains or more matches.
 
-    Models are asked within --max-tokens and --max-cost, earlier runs in the folder included, and within the
-    caps SPECTATOR_MODEL_*. When these or the day are spent, or an endpoint does not answer, the evaluation
-    stops at once: no fallback is judged in a model's place. Beyond the cap of an episode a fallback plays it
-    to its end, and the report names it.
+    --estimate plays one match by scripted captains in the models' place, asks nobody, and says what the
+    evaluation would take. Models are asked within --max-tokens and --max-cost, earlier runs in the folder
+    included, and within the caps SPECTATOR_MODEL_*; no match begins that what is left would not finish.
+    When these or the day are spent, or an endpoint does not answer, the evaluation stops at once: no
+    fallback is judged in a model's place. Beyond the cap of an episode a fallback plays it to its end, and
+    the report names it.
 
     \b
     Example: spectator evaluate --captains heuristic,tactician --matches 400 --out tactician
@@ -111,6 +117,8 @@ def evaluate(
     )
     cast = read_cast()
     schedule = plan_evaluation(request, load=cast.load)
+    if estimate:
+        return _estimate(schedule, jobs)
     preload()
     _warn_of_cost(schedule, max_cost)
     ledger = read_caps().ledger(SystemClock(), whole=Caps(max_tokens or 0, max_cost or 0.0))
@@ -119,14 +127,29 @@ def evaluate(
     _conclude(results, out)
 
 
+def _estimate(schedule: Schedule, jobs: int) -> None:
+    """Say what the models of ``schedule`` would take."""
+    from spectator.evaluation.estimate import estimate_evaluation
+
+    estimates = estimate_evaluation(schedule)
+    if not estimates:
+        click.echo("no captain of this evaluation is a language model: it takes no tokens")
+    for one in estimates:
+        click.echo("\n".join(one.lines(jobs)))
+
+
 def _warn_of_cost(schedule: Schedule, max_cost: float | None) -> None:
-    """Say which captains may cost money, and whose price is not known to a cap."""
+    """Say which captains may cost money.
+
+    Raises:
+        InvalidRequest: A cap of money could not limit one of them.
+    """
     paid = [name for name in schedule.captains if schedule.world.captains[name].costs_money]
+    if max_cost:
+        refuse_unpriced([schedule.world.captains[name] for name in paid])
     for name in paid:
         matches = sum(name in (match.home, match.away) for match in schedule.matches)
         click.echo(f"{name} asks its endpoint in {matches} matches, which may cost money", err=True)
-    if max_cost:
-        warn_unpriced([schedule.world.captains[name] for name in paid])
 
 
 async def _run(schedule: Schedule, out: Path, jobs: int, ledger: SpendLedger) -> Results:

@@ -16,7 +16,7 @@ from spectator.cli.cache import record
 from spectator.cli.environment import read_caps, read_cast
 from spectator.cli.options import environment_options, parse_options, world_at
 from spectator.cli.recordings import JOURNAL_FILE
-from spectator.cli.spending import SpendingReport, spending_options, warn_unpriced
+from spectator.cli.spending import SpendingReport, refuse_unpriced, spending_options
 from spectator.errors import ConfigurationError, SpectatorError
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ def play(
     plan = plan_episode(request, draw_seed=lambda: secrets.randbelow(2**32), load=cast.load)
     models = [preset for preset in (plan.captain, plan.opponent) if preset is not None and preset.costs_money]
     if max_cost:
-        warn_unpriced(models)
+        refuse_unpriced(models)
     spending = caps if models else None
     _conclude(asyncio.run(_play(plan, data_dir, cast, record_decisions, spending, spent, captain)), spent)
 

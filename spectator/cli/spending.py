@@ -40,15 +40,26 @@ def _finite(_: click.Context, __: click.Parameter, value: float | None) -> float
     return value
 
 
-def warn_unpriced(presets: Iterable[Preset]) -> None:
-    """Say which models ``--max-cost`` cannot limit, because their prices are not known."""
+def refuse_unpriced(presets: Iterable[Preset]) -> None:
+    """Refuse ``--max-cost`` where it would limit nothing, because prices are not known.
+
+    Raises:
+        InvalidRequest: A model has no price; names it.
+    """
+    from spectator.errors import FieldError, InvalidRequest
     from spectator.policies.captains import ModelBuild
 
-    for preset in presets:
-        captain = preset.build.captain if isinstance(preset.build, ModelBuild) else None
-        if captain is not None and not captain.price_in and not captain.price_out:
-            told = f"{preset.name} has no price_in and price_out in the catalogue, so it costs nothing by"
-            click.echo(f"{told} --max-cost; --max-tokens limits it", err=True)
+    unpriced = [
+        preset.name
+        for preset in presets
+        if isinstance(preset.build, ModelBuild) and preset.build.captain.price is None
+    ]
+    if unpriced:
+        rule = (
+            f"no cap of money can limit {', '.join(unpriced)}: no price is known. Set price_in and price_out "
+            "in its table, name its provider, or limit it by --max-tokens"
+        )
+        raise InvalidRequest([FieldError("max_cost", rule)])
 
 
 class SpendingReport:

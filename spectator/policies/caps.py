@@ -16,8 +16,8 @@ class CapSettings(BaseModel):
     model_episode_tokens: int = Field(
         default=10_000_000,
         ge=0,
-        description="Tokens that the models of one episode may use; beyond it scripted captains decide for "
-        "them; 0 = no limit",
+        description="Tokens that the models of one episode may use, in equal shares; beyond it scripted "
+        "captains decide for them; 0 = no limit",
     )
     model_episode_cost: float = Field(
         default=10.0, ge=0, description="The same in money, by the prices of the captains' catalogue"

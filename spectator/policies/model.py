@@ -286,8 +286,8 @@ class ModelPolicy:
             raise
         asking.calls.append(call_answered(request, answer))
         asking.exchanges.append(answered(request, asking.calls[-1]))
-        used = answer.usage or self._guess(len(written_form(answer)) + len(answer.thought))
-        self._count(asking, began, used, guessed=answer.usage is None)
+        used, guessed = self._used(answer)
+        self._count(asking, began, used, guessed=guessed)
         if answer.usage is not None and not asking.answers:
             self._prompts.estimate.learn(self._prompts.characters, answer.usage.tokens_in)
         if not settings.send_back:
@@ -314,6 +314,15 @@ class ModelPolicy:
                     raise
             await self._clock.sleep(wait)
 
+    def _used(self, answer: ChatAnswer) -> tuple[Usage, bool]:
+        """Tokens of an answer, and whether some had to be estimated: a count of 0 for a text is none."""
+        counted, written = answer.usage or Usage(), len(written_form(answer)) + len(answer.thought)
+        if counted.tokens_in and (counted.tokens_out or not written):
+            return counted, False
+        own = self._guess(written)
+        tokens_in, tokens_out = counted.tokens_in or own.tokens_in, counted.tokens_out or own.tokens_out
+        return replace(counted, tokens_in=tokens_in, tokens_out=tokens_out), True
+
     def _guess(self, written: int) -> Usage:
         """Tokens of the last prompt and of an answer of so many characters, where nobody counts them."""
         estimate = self._prompts.estimate
@@ -325,8 +334,8 @@ class ModelPolicy:
         if used is not None:
             asking.used = (asking.used or Usage()) + used
             asking.estimated |= guessed
-            if self._settings.price_in or self._settings.price_out:
-                cost = used.cost(self._settings.price_in, self._settings.price_out)
+            if (price := self._settings.priced) is not None:
+                cost = price.cost(used)
                 asking.cost = round((asking.cost or 0.0) + cost, 9)
         if self._budget is not None:
             tokens = 0 if used is None else used.tokens_in + used.tokens_out

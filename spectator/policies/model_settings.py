@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from spectator.llm.presets import Price
 from spectator.policies.prompting import Edition, Style
 
 
@@ -35,6 +36,7 @@ class ModelSettings:
         extra: Further fields of the request.
         price_in: Price of a million prompt tokens; 0 where it is not known.
         price_out: Price of a million answer tokens.
+        price: What its tokens cost, cached ones apart; by the two above when left out.
     """
 
     model: str
@@ -56,3 +58,11 @@ class ModelSettings:
     extra: Mapping[str, Any] = field(default_factory=dict)
     price_in: float = 0.0
     price_out: float = 0.0
+    price: Price | None = None
+
+    @property
+    def priced(self) -> Price | None:
+        """What its tokens cost; ``None`` where nobody knows."""
+        if self.price is None and (self.price_in or self.price_out):
+            return Price(input=self.price_in, output=self.price_out)
+        return self.price

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from typing import Protocol, runtime_checkable
@@ -26,6 +27,10 @@ class Spent:
     def __add__(self, other: Spent) -> Spent:
         return Spent(self.tokens + other.tokens, self.cost + other.cost, self.seconds + other.seconds)
 
+    def times(self, number: float) -> Spent:
+        """So much of it."""
+        return Spent(round(self.tokens * number), self.cost * number, self.seconds * number)
+
 
 @dataclass(frozen=True, slots=True)
 class Caps:
@@ -43,6 +48,15 @@ class Caps:
     tokens: int = 0
     cost: float = 0.0
     seconds: float = 0.0
+
+    def shared_by(self, seats: int) -> Caps:
+        """The share of one of ``seats``; none is left without a limit by it.
+
+        >>> Caps(tokens=1001, cost=5.0).shared_by(2)
+        Caps(tokens=500, cost=2.5, seconds=0.0)
+        """
+        tokens = max(1, self.tokens // seats) if self.tokens else 0
+        return Caps(tokens, self.cost / seats, self.seconds / seats)
 
     def reached(self, spent: Spent) -> str | None:
         """The cap that is reached, in words; ``None`` when none is."""
@@ -120,40 +134,74 @@ class SpendLedger:
             return f"the cap of {reached} for all of it is reached"
         return None
 
+    def affords(self, more: Spent) -> bool:
+        """Whether ``more`` can be spent before a cap of the whole is passed."""
+        caps, then = self._whole_caps, self.whole + more
+        pairs = ((caps.tokens, then.tokens), (caps.cost, then.cost), (caps.seconds, then.seconds))
+        return all(not cap or spent <= cap for cap, spent in pairs)
+
     def until_tomorrow_s(self) -> float:
         """Seconds until the next day begins."""
         tomorrow = datetime.combine(self.today + timedelta(days=1), datetime.min.time(), UTC)
         return (tomorrow - self._clock.now()).total_seconds()
 
-    def episode_budget(self, spent: Spent | None = None) -> EpisodeBudget:
+    def episode_budget(self, spent: Mapping[str, Spent] | None = None) -> EpisodeBudget:
         """What one episode may spend.
 
         Args:
-            spent: What it spent before; counted in the day's sum already.
+            spent: What each seat spent before; counted in the day's sum already.
         """
-        return EpisodeBudget(self, self._episode_caps, spent or Spent())
+        return EpisodeBudget(self, self._episode_caps, spent or {})
 
 
 class EpisodeBudget:
-    """What one episode may spend; its seats share it.
+    """What one episode may spend; each of its seats has a purse of its own, with an equal share.
 
     Args:
         ledger: The day's.
         caps: The episode's.
-        spent: What it spent so far.
+        spent: What each seat spent so far, by actor.
     """
 
-    def __init__(self, ledger: SpendLedger, caps: Caps, spent: Spent) -> None:
+    def __init__(self, ledger: SpendLedger, caps: Caps, spent: Mapping[str, Spent]) -> None:
         self._ledger = ledger
         self._caps = caps
+        self._spent = spent
+
+    def purse(self, actor: str, among: int) -> Purse:
+        """What ``actor`` may spend, so that no seat can take what is another's.
+
+        Args:
+            actor: Whose seat.
+            among: How many seats have a purse.
+        """
+        return Purse(self._ledger, self._caps.shared_by(among), self._spent.get(actor, Spent()), among)
+
+
+class Purse:
+    """What one seat of an episode may spend.
+
+    Args:
+        ledger: The day's.
+        caps: The seat's share of the episode's.
+        spent: What it spent so far.
+        among: How many seats share the episode's caps.
+    """
+
+    def __init__(self, ledger: SpendLedger, caps: Caps, spent: Spent, among: int) -> None:
+        self._ledger = ledger
+        self._caps = caps
+        self._among = among
         self.spent = spent
 
     def refusal(self) -> str | None:
         """Why nothing more may be spent; ``None`` when something may."""
         reached = self._caps.reached(self.spent)
-        if reached is not None:
-            return f"the episode's cap of {reached} is reached"
-        return self._ledger.refusal()
+        if reached is None:
+            return self._ledger.refusal()
+        if self._among > 1:
+            return f"this seat's share of the episode's cap, {reached}, is reached"
+        return f"the episode's cap of {reached} is reached"
 
     def pay(self, spent: Spent) -> None:
         """Count ``spent``."""
@@ -165,11 +213,11 @@ class SpendLimit(Protocol):
     """Says whether anything may be spent, and is told what was."""
 
     def refusal(self) -> str | None:
-        """See :meth:`EpisodeBudget.refusal`."""
+        """See :meth:`Purse.refusal`."""
         ...
 
     def pay(self, spent: Spent) -> None:
-        """See :meth:`EpisodeBudget.pay`."""
+        """See :meth:`Purse.pay`."""
         ...
 
 

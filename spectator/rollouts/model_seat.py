@@ -22,6 +22,7 @@ from spectator.llm.secret import ApiKey
 from spectator.policies.base import Policy, Preset, ScriptedPolicy
 from spectator.policies.captains import ModelCaptain
 from spectator.policies.model import ModelPolicy
+from spectator.policies.model_settings import ModelSettings
 from spectator.rollouts.handlers.base import EpisodeContext, EpisodeHandler, NullHandler
 from spectator.rollouts.in_flight import InFlight
 from spectator.rollouts.outage import ModelOutage
@@ -130,7 +131,7 @@ class FleetSeat:
         member = 0 if context is None else context.member  # samples of one task are drawn apart
         return ModelPolicy(
             self.client if flight is None else _FlightClient(self.client, flight, self.clock, self.outage),
-            self.model.settings(),
+            self._settings(),
             world.briefing,
             fallback=fallback,
             seed=derive_seed(seed, "member", member) if member else seed,
@@ -139,6 +140,11 @@ class FleetSeat:
             closes_client=False,
             edit=_Edit(self.handler, self.message_cut, context),
         )
+
+    def _settings(self) -> ModelSettings:
+        """How the model is asked: where past turns are cut away, by prompts that need none of them."""
+        settings = self.model.settings()
+        return replace(settings, prompt=1) if self.message_cut else settings
 
 
 class _FlightClient:

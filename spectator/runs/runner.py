@@ -16,6 +16,7 @@ from spectator.episodes.run.plan import EpisodePlan
 from spectator.errors import JournalError
 from spectator.events import RecordedEvent
 from spectator.failures import failure_of_end
+from spectator.runs.affording import Purchases
 from spectator.runs.halting import Halt
 from spectator.runs.jobs import RunPlan, job_plan
 from spectator.runs.owed import Attempt, next_attempt
@@ -51,6 +52,7 @@ class Runner:
         self._halt = halt
         self._over = over
         self._worlds = worlds
+        self._purchases = Purchases(venue.ledger)
 
     async def play(self, owed: Sequence[Attempt], jobs: int) -> None:
         """Play ``owed``, at most ``jobs`` at once here and as many in other processes, unless it is halted.
@@ -85,9 +87,17 @@ class Runner:
         for first in attempts:
             due: Attempt | None = first
             while due is not None:
-                if (refusal := self._refusal(due)) is not None:
+                if not self._costs(due):
+                    due = await self._settle(due, await self._record_of(due, pool))
+                    continue
+                if (refusal := await self._purchases.begin(begun=due.begun)) is not None:
                     return self._halt.because(refusal)
-                due = await self._settle(due, await self._record_of(due, pool))
+                recorded: Sequence[RecordedEvent] = ()
+                try:
+                    recorded = await self._record_of(due, pool)
+                finally:
+                    await self._purchases.end(recorded)
+                due = await self._settle(due, recorded)
 
     async def _settle(self, attempt: Attempt, recorded: Sequence[RecordedEvent]) -> Attempt | None:
         """What is due after an attempt; ``None`` when nothing is."""
@@ -123,11 +133,10 @@ class Runner:
             raise JournalError(f"there is no record of {attempt.episode_id}")
         return recorded
 
-    def _refusal(self, attempt: Attempt) -> str | None:
-        """Why nothing may be spent on an episode that costs money; ``None`` when it may be played."""
+    def _costs(self, attempt: Attempt) -> bool:
+        """Whether an episode costs money."""
         plan = self._plan(attempt)
-        costs = any(plan.preset(actor).costs_money for actor in plan.world.actors)
-        return self._venue.ledger.refusal() if costs else None
+        return any(plan.preset(actor).costs_money for actor in plan.world.actors)
 
     def _plan(self, attempt: Attempt) -> EpisodePlan:
         job = self._run.jobs[attempt.number]

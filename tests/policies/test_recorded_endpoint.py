@@ -100,15 +100,15 @@ def test_a_cap_a_refusal_by_the_world_and_an_answer_too_late_are_remembered() ->
     assert [(one.fallback_reason or "-").partition(":")[0] for one in decided] == [
         "-", "unusable", "-", "refused",
     ]  # fmt: skip
-    policy.spend_from(ledger.episode_budget(Spent(tokens=220)))
+    policy.spend_from(ledger.episode_budget({"home": Spent(tokens=220)}).purse("home", 1))
     sequence.append(seen(3))
     decided.append(made(policy, seen(3)))
     assert (decided[-1].fallback_reason or "").startswith("spent: ")
-    policy.spend_from(ledger.episode_budget())
+    policy.spend_from(ledger.episode_budget().purse("home", 1))
     made(policy, seen(4))
     after = ScriptedClient(said(PLAN))
     other = model_policy(after, Numbered(), style="json", clock=ManualClock())
-    budget = ledger.episode_budget()
+    budget = ledger.episode_budget().purse("home", 1)
     other.spend_from(budget)
     for observation, decision in zip(sequence, decided, strict=True):
         assert other.remember(observation, fact(decision)).decided_alike

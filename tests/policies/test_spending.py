@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from typing import Any
 
 import pytest
 
 from spectator.errors import EndpointTimeout
-from spectator.llm.chat import ChatRequest
+from spectator.llm.chat import ChatRequest, Usage
+from spectator.llm.presets import Price
 from spectator.observations import Observation
 from spectator.policies.base import Decision, ScriptedPolicy
 from spectator.policies.model import ModelPolicy
@@ -37,7 +39,7 @@ def test_a_cap_is_reached_by_any_of_the_three_and_none_is_none() -> None:
 def test_episodes_share_the_day_and_a_new_day_begins_at_nothing() -> None:
     clock = ManualClock()
     ledger = SpendLedger(Caps(tokens=100), Caps(tokens=80), clock)
-    first, second = ledger.episode_budget(), ledger.episode_budget()
+    first, second = (ledger.episode_budget().purse("home", 1) for _ in range(2))
     first.pay(Spent(tokens=80))
     assert first.refusal() == "the episode's cap of 80 tokens is reached"
     assert second.refusal() is None and ledger.refusal() is None
@@ -64,7 +66,7 @@ def test_a_policy_pays_and_stops_asking_at_the_cap_with_the_reason_named() -> No
     client = ScriptedClient(said(GO))
     policy = model_policy(client, Steady(), style="json", clock=clock, price_in=1.0, price_out=10.0)
     assert isinstance(policy, Spends)
-    budget = ledger.episode_budget()
+    budget = ledger.episode_budget().purse("home", 1)
     policy.spend_from(budget)
     assert decide(policy, 2).source == "model"
     assert budget.spent.tokens == 220 and budget.spent.cost == pytest.approx(2 * 200e-6)
@@ -91,7 +93,7 @@ def test_an_answer_that_breaks_off_is_paid_as_far_as_it_was_heard() -> None:
 
     ledger = SpendLedger(Caps(), Caps(), ManualClock())
     policy = model_policy(Breaking(said(GO)), Steady(), style="json")
-    policy.spend_from(ledger.episode_budget())
+    policy.spend_from(ledger.episode_budget().purse("home", 1))
     decision = decide(policy)
     assert decision.source == "fallback" and decision.tokens_estimated
     assert decision.tokens_out is not None and decision.tokens_out > 300
@@ -102,3 +104,40 @@ def test_an_endpoint_that_was_never_reached_costs_nothing() -> None:
     policy = model_policy(ScriptedClient(EndpointTimeout("the endpoint could not be reached")), Steady())
     decision = decide(policy)
     assert (decision.tokens_in, decision.tokens_estimated) == (None, False)
+
+
+def test_each_seat_has_a_purse_of_its_own() -> None:
+    """A model that spends much cannot take the other's last decisions from it."""
+    ledger = SpendLedger(Caps(), Caps(tokens=1_000, cost=4.0), ManualClock())
+    budget = ledger.episode_budget({"away": Spent(tokens=100)})
+    home, away = budget.purse("home", 2), budget.purse("away", 2)
+    home.pay(Spent(tokens=500))
+    assert home.refusal() == "this seat's share of the episode's cap, 500 tokens, is reached"
+    assert away.refusal() is None
+    away.pay(Spent(tokens=399))
+    assert away.refusal() is None
+    away.pay(Spent(tokens=1))
+    assert away.refusal() is not None
+
+
+def test_a_count_of_nothing_for_a_long_answer_is_estimated_and_marked() -> None:
+    """Some endpoints send usage with zeros: a cap would never be reached."""
+    text = json.dumps({"reason": "so " * 300, "tool": "go", "arguments": {}})
+    for usage in (Usage(0, 0), Usage(90, 0), Usage(0, 9), Usage(90, 9)):
+        estimated = not (usage.tokens_in and usage.tokens_out)
+        client = ScriptedClient(said(text, usage=usage))
+        policy = model_policy(client, Steady(), style="json", price_in=1.0, price_out=1.0)
+        seen = observed(LEGAL, ball=1)
+        made = asyncio.run(policy.decide(seen, deadline=30.0))
+        assert made.tokens_estimated is estimated and made.cost
+        assert made.tokens_in is not None and made.tokens_in >= 90
+        assert made.tokens_out == 9 if usage.tokens_out else (made.tokens_out or 0) > 200
+
+
+def test_cached_tokens_cost_their_own_price() -> None:
+    price = Price(input=1.0, cached_input=0.1, output=5.0)
+    client = ScriptedClient(said('{"tool": "go", "arguments": {}}', usage=Usage(1_000, 200, cached_in=900)))
+    policy = model_policy(client, Steady(), style="json", price=price)
+    seen = observed(LEGAL, ball=1)
+    made = asyncio.run(policy.decide(seen, deadline=30.0))
+    assert made.cost == 0.00119 and not made.tokens_estimated

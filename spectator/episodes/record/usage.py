@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from datetime import UTC, date, datetime, timedelta
 from typing import Final
 
 from spectator.clock import timestamp
 from spectator.episodes.record.view import State
 from spectator.errors import EpisodeDamaged, JournalError
-from spectator.events import UNDECIDED_IN, Event
+from spectator.events import UNDECIDED_IN, Event, RecordedEvent
 from spectator.journal.base import EpisodeFilter, EpisodeSummary, Journal
 from spectator.policies.spending import Spent
 
@@ -21,15 +22,12 @@ LOOK_BACK: Final = timedelta(days=2)
 PAGE: Final = 200
 
 
-def spent_before(state: State) -> Spent:
-    """What an episode with this state has spent."""
-    return sum(
-        (
-            Spent(used["tokens_in"] + used["tokens_out"], used["cost"], used["latency_s"])
-            for used in state.get("usage", {}).values()
-        ),
-        Spent(),
-    )
+def spent_before(state: State) -> dict[str, Spent]:
+    """What each seat of an episode with this state has spent, by actor."""
+    return {
+        actor: Spent(used["tokens_in"] + used["tokens_out"], used["cost"], used["latency_s"])
+        for actor, used in state.get("usage", {}).items()
+    }
 
 
 async def spent_on(journal: Journal, day: date | None) -> Spent:
@@ -74,6 +72,12 @@ async def _spent_by(journal: Journal, summary: EpisodeSummary, day: date | None)
             if day is None or event.at[:10] == day.isoformat():
                 spent += _spent_in(event)
     return spent
+
+
+def spent_in(recorded: Sequence[RecordedEvent]) -> Spent:
+    """What the models of one episode took, by its record; what a fork has from its parent included."""
+    asked = [one.event for one in recorded if one.event.type in (*UNDECIDED_IN, "decision.made")]
+    return sum(map(_spent_in, asked), Spent())
 
 
 def _spent_in(event: Event) -> Spent:

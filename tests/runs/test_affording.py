@@ -1,0 +1,111 @@
+"""Money that is short finishes some episodes rather than begins many."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from spectator.events import Event, RecordedEvent
+from spectator.policies.spending import Caps, SpendLedger, Spent
+from spectator.runs.affording import Purchases
+from tests.fakes import ManualClock
+
+EACH = Spent(tokens=100, cost=1.0)
+
+
+def recorded(type_: str, **data: Any) -> RecordedEvent:
+    return RecordedEvent(Event("e", "x", 1, "2025-01-01T00:00:00.000Z", 1, type_, data), "")
+
+
+def whole(tokens: int = 100, cost: float = 1.0) -> list[RecordedEvent]:
+    """The record of an episode that took so much."""
+    used = {"model": "m", "tokens_in": tokens, "tokens_out": 0, "cost": cost, "latency_s": 0.0}
+    return [recorded("decision.made", **used), recorded("episode.ended")]
+
+
+class Counter:
+    """Plays episodes that take :data:`EACH`, and counts them."""
+
+    def __init__(self, caps: Caps) -> None:
+        self.ledger = SpendLedger(Caps(), Caps(), ManualClock(), whole=caps)
+        self.purchases = Purchases(self.ledger)
+        self.at_once = self.most = self.over = self.broken = 0
+        self.refusals: list[str] = []
+
+    async def lane(self, episodes: int) -> None:
+        for _ in range(episodes):
+            refusal = await self.purchases.begin(begun=False)
+            if refusal is not None:
+                self.refusals.append(refusal)
+                return
+            self.at_once += 1
+            self.most = max(self.most, self.at_once)
+            for _ in range(10):
+                await asyncio.sleep(0)
+                self.ledger.pay(Spent(10, 0.1))
+                if self.ledger.refusal() is not None:
+                    self.broken += self.ledger.whole.cost > self.cost + 1e-9
+            self.over += 1
+            self.at_once -= 1
+            await self.purchases.end(whole())
+
+    @property
+    def cost(self) -> float:
+        return self.ledger.caps[2].cost
+
+
+@pytest.mark.parametrize(("cost", "finished"), [(3.4, 3), (5.0, 5), (1.9, 1)])
+def test_no_more_episodes_begin_than_the_money_finishes(cost: float, finished: int) -> None:
+    """With eight lanes of five episodes, and money for a few: those are finished, and none is broken off."""
+
+    async def run() -> Counter:
+        counter = Counter(Caps(cost=cost))
+        await asyncio.gather(*(counter.lane(5) for _ in range(8)))
+        return counter
+
+    counter = asyncio.run(run())
+    assert counter.over == finished and counter.broken == 0 and counter.at_once == 0
+    assert counter.refusals and all("would not finish" in one or "cap of" in one for one in counter.refusals)
+
+
+def test_without_a_cap_of_the_whole_all_lanes_play_at_once() -> None:
+    async def run() -> Counter:
+        counter = Counter(Caps())
+        await asyncio.gather(*(counter.lane(2) for _ in range(8)))
+        return counter
+
+    counter = asyncio.run(run())
+    assert (counter.most, counter.over, counter.refusals) == (8, 16, [])
+
+
+def test_with_money_enough_lanes_play_at_once_after_the_first() -> None:
+    async def run() -> Counter:
+        counter = Counter(Caps(cost=1_000))
+        await asyncio.gather(*(counter.lane(3) for _ in range(8)))
+        return counter
+
+    counter = asyncio.run(run())
+    assert counter.over == 24 and counter.most == 8
+
+
+def test_what_was_begun_is_played_on_alone_and_what_stood_still_counts_for_nothing() -> None:
+    async def run() -> None:
+        counter = Counter(Caps(cost=1.5))
+        purchases = counter.purchases
+        assert await purchases.begin(begun=True) is None
+        waiting = asyncio.create_task(purchases.begin(begun=False))
+        await asyncio.sleep(0)
+        assert not waiting.done()
+        await purchases.end([recorded("episode.suspended")])
+        assert await waiting is None
+        await purchases.end(whole())
+        counter.ledger.pay(EACH)
+        assert await purchases.begin(begun=True) is None, "what is left may finish what was begun"
+        await purchases.end(whole())
+        assert "1 took" not in str(await purchases.begin(begun=False))
+        counter.ledger.pay(EACH)
+        assert "cap of 1.5 of money" in str(await purchases.begin(begun=True))
+
+    asyncio.run(run())

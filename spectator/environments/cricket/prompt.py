@@ -61,7 +61,7 @@ begins. `standard` is what real sides set and is neutral. Fielders inside the ri
 singles, outside it they save boundaries, close catchers (slip, gully) take edges and leave gaps behind
 them. Presets: {_PRESETS}. Presets with too many outside the ring are not lawful in the powerplay. x, y:
 metres from the striker's stumps, x to the off side, y towards the bowler (his stumps at y = {PITCH_M}); the
-boundary is {BOUNDARY_M:g} m from the middle.
+boundary is {BOUNDARY_M:g} m from the middle unless `boundary` says otherwise.
 - batters lose 3 % of their runs for each place away from their own in the order.
 - pitch: green helps pace, dry helps spin (7 %). Evening: dew makes the second innings easier, most of all
 against spin, wearing harder (4 %).
@@ -83,6 +83,7 @@ log ratio against the average player of the same job: runs = runs a ball faced (
 dismissals a ball faced (below 1 is better); spin, short, leg = how much more he makes off spin than pace,
 off short balls than full ones, on the leg side than the off side (log ratio, 0 as usual, +0.1 is about 10 %
 more); bowling: runs conceded a ball (below 1 is better), wickets a ball (above 1 is better). (k) keeper.
+`tired bowlers`: 1 more for each over bowled, 0.4 less for each rested; each 1 costs 6 % runs.
 All but the keeper may bowl; who has no style bowls occasional off spin, and badly. The rival's plans are
 hidden; the field is seen.
 
@@ -99,6 +100,7 @@ def opening(observation: Observation) -> str:
         f"{overs['bowler_overs']} overs a bowler (one of five more, where overs do not divide by five).",
         f"Pitch {conditions.get('pitch', 'even')}, evening {conditions.get('evening', 'even')}.",
     ]
+    heads += _circumstances(seen)
     rules = seen.get("rules") or {}
     if rules:
         heads.append(", ".join(f"{name}: {value}" for name, value in rules.items()))
@@ -109,6 +111,23 @@ def opening(observation: Observation) -> str:
     return "\n".join(heads)
 
 
+def _circumstances(seen: Mapping[str, Any]) -> list[str]:
+    """What an episode has by its options: a ground of its own, squads that are not alike, form."""
+    told = []
+    if ground := seen.get("ground"):
+        told.append(f"Ground {ground['name']}, metres to the boundary for a right-hander at the first end:")
+        told.append(f"{_metres(ground['metres'])}. 10 m nearer: half as many sixes again there.")
+    if (difference := seen.get("squad_difference")) is not None:
+        told.append(f"The home squad is the stronger by {difference:g} Elo points.")
+    if any("bat_form" in card for squad in seen["squads"].values() for card in squad["players"]):
+        told.append("form: log ratio of runs today (bowlers: runs saved), 0 as usual, above 0 is better.")
+    return told
+
+
+def _metres(sectors: Mapping[str, float]) -> str:
+    return ", ".join(f"{name} {metres:g}" for name, metres in sectors.items())
+
+
 def _player(card: Mapping[str, Any]) -> str:
     hand = "L" if card["bats"] == "left" else "R"
     keeper = " (k)" if card["role"] == "keeper" else ""
@@ -116,7 +135,12 @@ def _player(card: Mapping[str, Any]) -> str:
     line = f"{card['order']} {card['name']}{keeper} {hand} {card['bat_runs']} {card['bat_out']} {traits}"
     if "bowls" in card:
         line += f" | {card['bowls']} {card['bowl_runs']} {card['bowl_wickets']}"
-    return line
+    forms = [
+        f"{name.partition('_')[0]} form {_signed(card[name])}"
+        for name in ("bat_form", "bowl_form")
+        if name in card
+    ]
+    return f"{line}; {', '.join(forms)}" if forms else line
 
 
 def _signed(ratio: float) -> str:
@@ -131,6 +155,11 @@ def lines(observation: Observation) -> dict[str, str]:
         shown |= _state(seen)
         shown |= _card(seen)
         shown["field"] = _field(seen)
+        if ground := seen.get("ground"):
+            shown["boundary"] = f"as the striker sees it now, metres: {_metres(ground['now'])}"
+        if (tired := seen.get("tired")) is not None:
+            loads = ", ".join(f"{name} {load:g}" for name, load in tired.items())
+            shown["tired bowlers"] = loads or "nobody"
     shown |= _own(seen.get("you") or {})
     shown["result"] = seen.get("result") or ""
     return shown

@@ -65,6 +65,35 @@ def test_every_figure_of_both_squads_is_told_before_the_first_decision() -> None
                 assert f"{card[name]:+g}" in line or not card[name]
 
 
+def test_whatever_an_episode_has_by_its_options_is_told() -> None:
+    """Each member of an observation is told; a new one that is forgotten fails here."""
+    told_by = {
+        "phase", "task", "side", "squads", "format", "rules", "conditions", "innings", "super_over",
+        "batting", "segment", "score", "free_hit", "run_rate", "striker", "non_striker", "bowler",
+        "partnership", "recent", "field", "outside_limit", "target", "need", "required_rate", "projected",
+        "last_ball", "card", "result", "you", "choices", "ground", "tired", "squad_difference",
+    }  # fmt: skip
+    implied = {"powerplay"}  # the innings line says which part it is
+    options: dict[str, Any] = {
+        "ground": "lopsided",
+        "form": "drawn",
+        "fatigue": True,
+        "squads": 120.0,
+        "max_overs": 5,
+    }
+    shown = dict[str, str]()
+    for seen in match(captain="heuristic", **options):
+        assert seen.content.keys() <= told_by | implied
+        told = opening(seen)
+        assert "Ground lopsided" in told and "stronger by 120 Elo" in told and "bat form" in told
+        if seen.content.get("score") is not None:
+            shown = lines(seen)
+            now = seen.content["ground"]["now"]
+            assert all(f"{name} {metres:g}" in shown["boundary"] for name, metres in now.items())
+            assert all(name in shown["tired bowlers"] for name in seen.content["tired"])
+    assert shown["tired bowlers"] != "nobody"
+
+
 def test_a_captain_reads_who_is_out_and_every_bowlers_figures() -> None:
     """The card adds up to the score at every ball of both innings."""
     innings, seen_out = 0, set[str]()

@@ -49,7 +49,7 @@ _NEEDS: Final = ("aiohttp", "orjson")
 
 ASKED_BY: Final = frozenset({
     "model", "style", "temperature", "max_tokens", "context_tokens", "actions_per_answer", "tool_choice",
-    "send_seed", "extra",
+    "send_seed", "extra", "prompt", "history_tokens",
 })  # fmt: skip
 """Fields of a model captain on which its answers may depend, whatever its endpoint."""
 

@@ -26,7 +26,7 @@ TOKENS_A_SECOND: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class Estimate:
+class Demand:
     """What one model would take in an evaluation.
 
     Args:
@@ -86,7 +86,7 @@ class Estimate:
         yield f"  time: {span}, at {pace}"
 
 
-def estimate_evaluation(schedule: Schedule) -> list[Estimate]:
+def estimate_evaluation(schedule: Schedule) -> list[Demand]:
     """What each model of ``schedule`` would take, matches that are played already included.
 
     Args:
@@ -104,7 +104,7 @@ def estimate_evaluation(schedule: Schedule) -> list[Estimate]:
         asked = rehearse(world, settings, schedule.options, schedule.matches[0].seed)
         heaviest = max((one.rehearsal for one in asked.values()), key=lambda one: one.prompts)
         seats = sum((name == match.home) + (name == match.away) for match in schedule.matches)
-        found.append(Estimate(name, seats, heaviest, settings.max_tokens, build.captain.price))
+        found.append(Demand(name, seats, heaviest, settings.max_tokens, build.captain.price))
     return found
 
 

@@ -73,8 +73,8 @@ class QueueStanding:
         within_s: Seconds within which a slot is free for that place, where episodes give way.
     """
 
-    place: int | None
-    waiting: int
+    place: int | None = None
+    waiting: int = 0
     ticket: str | None = None
     within_s: float | None = None
 

@@ -16,6 +16,7 @@ const PATIENCE = 2;
 export class Source {
   #root; #episodeId; #timeline; #onChange; #onFrame; #connection;
   /** @type {Promise<void> | null} */ #reading = null;
+  /** @type {Promise<unknown> | null} what the page begins with, where that is the record */ #opening = null;
   #connected = false;
   /** Whether the record is being asked now. */ #asking = false;
   /** Whether the record answers in the place of a connection. */ #polling = false;
@@ -65,16 +66,22 @@ export class Source {
 
   /** Read the record from its beginning. @param {() => void} [onSome] after every part of it */
   async read(onSome = () => {}) {
-    await readRecord(this.#root, this.#episodeId, this.#timeline.headSeq, (events) => {
+    this.#opening = readRecord(this.#root, this.#episodeId, this.#timeline.headSeq, (events) => {
       events.forEach((event) => this.#take(event));
       onSome();
     });
+    try {
+      await this.#opening;
+    } finally {
+      this.#opening = null;
+    }
     if (!this.#connected) this.link = { phase: "closed", way: "socket", attempt: 0, reason: "" };
     this.#onChange();
   }
 
-  /** Have every event since the first, so that the past can be shown; one reading at a time. */
+  /** Have every event since the first, so that the past can be shown; one reading at a time, the page's first one included. */
   whole() {
+    if (this.#opening) return this.#opening.catch(() => { /* whoever began it is told */ });
     if (this.#timeline.complete) return Promise.resolve();
     this.#reading ??= readWholeRecord(this.#root, this.#episodeId).then((record) => this.#timeline.complement(record))
       .catch(() => { /* what is known can still be shown */ })

@@ -241,8 +241,9 @@ def test_a_model_that_was_never_reached_is_on_the_board_unranked(tmp_path: Path)
             assert time.monotonic() < deadline
             time.sleep(0.01)
         page = running.client.get("/leaderboard").text
-    random, dead = rows
-    assert (random["captain"], random["ranked"], random["own_share"]) == ("random", True, 1.0)
+    by_captain = {row["captain"]: row for row in rows}
+    random, dead = by_captain["random"], by_captain["llm:gone"]
+    assert (random["ranked"], random["own_share"]) == (False, 1.0)  # no evaluation: history
     assert (dead["captain"], dead["ranked"], dead["own_share"], dead["unreached"]) == (
         "llm:gone",
         False,
@@ -250,7 +251,7 @@ def test_a_model_that_was_never_reached_is_on_the_board_unranked(tmp_path: Path)
         1,
     )
     assert dead["measures"] == {} and dead["wins"] == 0
-    assert "not ranked: 0.0 % of its decisions are its own" in page
+    assert dead["unranked"] == "history" and "history: played outside of evaluations" in page
 
 
 def test_whoever_watches_an_episode_that_is_suspended_is_told_so_and_it_goes_on_after_a_restart(

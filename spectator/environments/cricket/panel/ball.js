@@ -33,7 +33,7 @@ export function mountBall({ ui }) {
       element: h("div", { class: "ball__side" }, h("p", {}, who, " ", call), why.element, worth),
       /** @param {any} made @param {string} team */
       show(made, team) {
-        this.element.hidden = !made;
+        this.element.classList.toggle("ball__side--none", !made);
         if (!made) return;
         setText(who, `${team} ${verb}`);
         setText(call, clip(plain([made.tool, ...Object.entries(made.arguments ?? {}).slice(0, 3).map(([key, value]) => `${key.replaceAll("_", " ")} ${ui.argumentText(value, 24)}`)].join(" · ")), 90));

@@ -61,7 +61,7 @@ def test_a_run_on_two_nodes_survives_its_worker_and_itself(
             "--group-size", "4", "--concurrency", "8", "--ray", address, "--startup-jitter", "0",
             "--out", str(folder),
         ]  # fmt: skip
-        began, fake.pause_s = len(fake.received), 0.3
+        began, fake.pause_s = len(fake.received), 0.8  # a new worker may take long to begin
         running = subprocess.Popen(command, env=QUIET)
         try:
             wait_until(lambda: all(map(playing, raylets)) and len(fake.received) > began + 16)

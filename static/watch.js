@@ -27,6 +27,8 @@ import { mountSound } from "./ui/sound.js";
 import { mountViews } from "./ui/views.js";
 
 const FAR_BEHIND = 30;
+/** Events of a record that is read whole at the end without being asked for: more would take too long at once. */
+const SHORT_RECORD = 1_200;
 /** Events in one drawing from which on they come faster than anybody can see. */
 const FLOOD = 12;
 /** Rest after a drawing in a flood, as a multiple of what it took: the page stays free for whoever uses it. */
@@ -139,10 +141,10 @@ function draw() {
   drawnSeq = seq;
 }
 
-/** Say how it ended; whoever joined late reads what came before, once, for it names earlier moments. @param {any} state */
+/** Say how it ended; whoever joined a short one late reads what came before, once, for it names earlier moments. @param {any} state */
 function showEnding(state) {
   ending.update(state);
-  if (!readForEnding) void wholeRecord();
+  if (!readForEnding && timeline.headSeq <= SHORT_RECORD) void wholeRecord();
   readForEnding = true;
 }
 

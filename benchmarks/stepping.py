@@ -17,7 +17,8 @@ from typing import Any
 from benchmarks import nursery
 from spectator.environments.base import Environment
 from spectator.episodes.host import preparing
-from spectator.episodes.run.driver import Driver, Emit
+from spectator.episodes.run.driver import Driver
+from spectator.episodes.run.ports import Emit
 from spectator.events import Fact
 from spectator.journal.attachments import Attachments
 from spectator.observations import Observation

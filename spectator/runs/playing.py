@@ -19,11 +19,11 @@ from spectator.episodes.replay.recorded_calls import with_whole_replies
 from spectator.episodes.replay.restore import CannotRebuild, rebuild
 from spectator.episodes.replay.unended import UnendedRecord
 from spectator.episodes.run.controls import EndRequest
-from spectator.episodes.run.driver import Past
 from spectator.episodes.run.failing import FailureRule
 from spectator.episodes.run.limits import EpisodeLimits
 from spectator.episodes.run.pacing import Pace
 from spectator.episodes.run.plan import EpisodePlan
+from spectator.episodes.run.ports import Past
 from spectator.errors import StepTimeout
 from spectator.events import EpisodeEnded, EpisodeRecovered, EventData, RecordedEvent, core_fact
 from spectator.journal.base import EpisodeLog

@@ -18,7 +18,7 @@ import pytest
 from spectator.clock import SystemClock
 from spectator.environments.base import World
 from spectator.environments.counting import WORLD as COUNTING
-from spectator.episodes.host import supervisor as hosting
+from spectator.episodes.host import assembly as hosting
 from spectator.episodes.host.recovery import Recovered, recover
 from spectator.episodes.replay.checkpoints import Checkpointer, episode_snapshot, memories
 from spectator.episodes.replay.replayer import Replay

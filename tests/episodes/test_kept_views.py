@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from spectator.episodes.host import supervisor as hosting
+from spectator.episodes.host import assembly as hosting
 from spectator.episodes.record import derived_pages, kept_view, reader
 from spectator.episodes.record.reader import ViewReader
 from spectator.episodes.record.view import State, replay_state

@@ -8,12 +8,13 @@ from spectator.clock import Clock
 from spectator.episodes.record.opening import Stream
 from spectator.episodes.record.usage import spent_before
 from spectator.episodes.run.controls import Control
-from spectator.episodes.run.driver import Checkpoints, Driver, Past
+from spectator.episodes.run.driver import Driver
 from spectator.episodes.run.failing import FailureRule
 from spectator.episodes.run.limits import EpisodeLimits
 from spectator.episodes.run.pacing import Pace
 from spectator.episodes.run.partial_decision import Thinking
 from spectator.episodes.run.plan import EpisodePlan
+from spectator.episodes.run.ports import Checkpoints, Past
 from spectator.policies.spending import SpendLedger
 from spectator.steppers.base import Stepper
 

@@ -5,27 +5,20 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
-from datetime import datetime
 
 from spectator.bus.base import Bus
 from spectator.catalog import LoadWorld
 from spectator.clock import Clock
+from spectator.episodes.host.assembly import EpisodeAssembly
 from spectator.episodes.host.external import ExternalDriver
 from spectator.episodes.host.handle import EpisodeHandle
-from spectator.episodes.host.preparing import prepare
 from spectator.episodes.host.stop_requests import StopRequests
-from spectator.episodes.record.embargo import Embargo, embargo_on
-from spectator.episodes.record.opening import Left, Stream, open_stream
-from spectator.episodes.record.reader import ViewReader
-from spectator.episodes.record.stream import EpisodeStream, TurnFacts
-from spectator.episodes.replay.checkpoints import Checkpointer
+from spectator.episodes.record.stream import TurnFacts
 from spectator.episodes.replay.fork import ForkRequest, fork_off
 from spectator.episodes.replay.restore import Rebuilt
-from spectator.episodes.run.controls import Control, EndRequest
-from spectator.episodes.run.driver import Past
+from spectator.episodes.run.controls import EndRequest
 from spectator.episodes.run.limits import EpisodeLimits
 from spectator.episodes.run.pacing import Pace
-from spectator.episodes.run.partial_decision import Thinking
 from spectator.episodes.run.plan import EpisodePlan, EpisodeRequest, plan_episode
 from spectator.errors import (
     EpisodeBusy,
@@ -43,7 +36,6 @@ from spectator.events import (
 from spectator.journal.attachments import Attachments
 from spectator.journal.base import Journal
 from spectator.policies.spending import Caps, SpendLedger
-from spectator.steppers.base import Stepper
 from spectator.steppers.opening import OpenStepper, on_a_thread
 
 logger = logging.getLogger(__name__)
@@ -98,8 +90,16 @@ class Supervisor:
         self.promised = 0
         """Slots that are kept free for whoever waits; whoever starts gives its own back before."""
         self.stops = StopRequests() if stops is None else stops
-        self._fair = fair
-        self._ledger = ledger or SpendLedger(Caps(), Caps(), clock)
+        self._assembly = EpisodeAssembly(
+            journal=journal,
+            bus=bus,
+            clock=clock,
+            limits=limits,
+            ledger=ledger or SpendLedger(Caps(), Caps(), clock),
+            patience_s=patience_s,
+            load=load,
+            fair=fair,
+        )
         self._journal = journal
         self._bus = bus
         self._clock = clock
@@ -108,7 +108,6 @@ class Supervisor:
         self._new_id = new_id
         self._new_epoch = new_epoch
         self._draw_seed = draw_seed
-        self._patience_s = patience_s
         self._running: dict[str, EpisodeHandle] = {}
         self._forking = 0  # forks that are replayed, each of which is going to take a slot
         self._external: dict[str, EpisodeHandle] = {}
@@ -183,10 +182,10 @@ class Supervisor:
         self._need_slot()
         plan = wanted if isinstance(wanted, EpisodePlan) else await self._planned(wanted)
         self._need_slot()  # and from here to the reservation nothing is awaited
-        stream = self._stream(self._new_id(), self._new_epoch(), plan)
+        stream = self._assembly.stream(self._new_id(), self._new_epoch(), plan)
+        stepper = self.open_stepper(plan.world, stream.episode_id)
         return await self._begin(
-            self._assemble(plan, stream, self.open_stepper(plan.world, stream.episode_id)),
-            [(0, [core_fact(plan.started())])],
+            self._assembly.episode(plan, stream, stepper), [(0, [core_fact(plan.started())])]
         )
 
     async def fork(self, request: ForkRequest, plan: EpisodePlan | None = None) -> EpisodeHandle:
@@ -223,8 +222,8 @@ class Supervisor:
         except EpisodeBusy:
             await forked.stepper.aclose()
             raise
-        stream = self._stream(episode_id, self._new_epoch(), forked.plan)
-        episode = self._assemble(forked.plan, stream, forked.stepper, past=forked.past)
+        stream = self._assembly.stream(episode_id, self._new_epoch(), forked.plan)
+        episode = self._assembly.episode(forked.plan, stream, forked.stepper, past=forked.past)
         return await self._begin(episode, forked.opening, attachments=forked.attachments)
 
     def new_id(self) -> str:
@@ -249,17 +248,8 @@ class Supervisor:
         """
         if self._closing:
             raise EpisodeBusy([], self.slots)
-        stream = self._stream(episode_id, self._new_epoch(), plan)
-        control = Control(plan.pace, self._clock)
-        driver = ExternalDriver(stream, control, self._limits.characters)
-        episode = EpisodeHandle(
-            plan,
-            stream=stream,
-            control=control,
-            driver=driver,
-            thinking=Thinking(self._clock),
-            started_at=self._clock.now(),
-        )
+        stream = self._assembly.stream(episode_id, self._new_epoch(), plan)
+        episode, driver = self._assembly.shown(plan, stream)
         await self._begin(episode, [(0, [core_fact(plan.started())])], self._external)
         return driver
 
@@ -272,13 +262,15 @@ class Supervisor:
         """
         plan = rebuilt.plan
         try:
-            embargo = await self._embargo_left(rebuilt)
+            embargo = await self._assembly.embargo_left(rebuilt)
             self._need_slot()
         except EpisodeError:
             await rebuilt.stepper.aclose()
             raise
-        stream = self._stream(rebuilt.episode_id, rebuilt.epoch, plan, rebuilt.left, embargo)
-        episode = self._assemble(plan, stream, rebuilt.stepper, past=rebuilt.past, rebuilt=rebuilt)
+        stream = self._assembly.stream_on(rebuilt, embargo)
+        episode = self._assembly.episode(
+            plan, stream, rebuilt.stepper, past=rebuilt.past, left=rebuilt.left.state["episode"]
+        )
         recovered = core_fact(EpisodeRecovered(attempt=rebuilt.attempt))
         return await self._begin(episode, [(rebuilt.past.turn, [recovered])])
 
@@ -366,71 +358,6 @@ class Supervisor:
         if episode.ended:
             raise EpisodeOver(episode.episode_id)
         return episode
-
-    async def _embargo_left(self, rebuilt: Rebuilt) -> Embargo | None:
-        """The embargo on what another process left, where viewers saw it last."""
-        embargo = embargo_on(rebuilt.plan) if self._fair else None
-        if embargo is not None:
-            async for one in ViewReader(self._journal, self.load).stream(rebuilt.episode_id):
-                embargo.take([one])
-        return embargo
-
-    def _stream(
-        self,
-        episode_id: str,
-        epoch: str,
-        plan: EpisodePlan,
-        left: Left | None = None,
-        embargo: Embargo | None = None,
-    ) -> Stream:
-        if left is None and self._fair:
-            embargo = embargo_on(plan)
-        return open_stream(
-            plan,
-            episode_id,
-            epoch,
-            journal=self._journal,
-            bus=self._bus,
-            clock=self._clock,
-            patience_s=self._patience_s,
-            left=left,
-            embargo=embargo,
-        )
-
-    def _assemble(
-        self,
-        plan: EpisodePlan,
-        stream: Stream,
-        stepper: Stepper,
-        *,
-        past: Past | None = None,
-        rebuilt: Rebuilt | None = None,
-    ) -> EpisodeHandle:
-        left = None if rebuilt is None else rebuilt.left.state["episode"]
-        checkpoints = None  # where the view is derived, which has none to keep, or the world is elsewhere
-        if isinstance(stream, EpisodeStream) and plan.world.remote is None:
-            checkpoints = Checkpointer(self._journal, stream, plan.world, self._clock)
-        ready = prepare(
-            plan,
-            stream,
-            stepper,
-            clock=self._clock,
-            limits=self._limits,
-            ledger=self._ledger,
-            pace=None if left is None else Pace(left["pace"]),
-            paused=left is not None and left["status"] == "paused",
-            past=past,
-            checkpoints=checkpoints,
-        )
-        started_at = self._clock.now() if left is None else datetime.fromisoformat(left["started_at"])
-        return EpisodeHandle(
-            plan,
-            stream=stream,
-            control=ready.control,
-            driver=ready.driver,
-            thinking=ready.thinking,
-            started_at=started_at,
-        )
 
     async def _play(
         self, episode: EpisodeHandle, opening: Sequence[TurnFacts], attachments: Attachments | None

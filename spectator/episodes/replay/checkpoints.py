@@ -20,7 +20,7 @@ from spectator.clock import Clock
 from spectator.environments.base import World
 from spectator.episodes.record.stream import EpisodeStream
 from spectator.episodes.record.view import State
-from spectator.episodes.run.driver import Past
+from spectator.episodes.run.ports import Past
 from spectator.errors import EnvironmentFault, EpisodeError, JournalError, typed_as
 from spectator.events import decode_json, encode_json
 from spectator.journal.base import Checkpoint

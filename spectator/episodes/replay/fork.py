@@ -17,9 +17,9 @@ from spectator.episodes.record.stream import TurnFacts
 from spectator.episodes.replay.recorded_calls import Calls, attachments_of, calls_of, with_replies
 from spectator.episodes.replay.replayer import FROM_OUTSIDE, Replay, ReplayDivergence
 from spectator.episodes.replay.restore import within
-from spectator.episodes.run.driver import Past
 from spectator.episodes.run.pacing import Pace
 from spectator.episodes.run.plan import EpisodePlan, EpisodeRequest, plan_episode
+from spectator.episodes.run.ports import Past
 from spectator.errors import EpisodeNotFound, FieldError, InvalidRequest
 from spectator.events import Fact, Parent, RecordedEvent, core_fact
 from spectator.journal.attachments import Attachments

@@ -17,9 +17,9 @@ from spectator.episodes.record.opening import Left
 from spectator.episodes.replay.checkpoints import UnfitCheckpoint, episode_snapshot
 from spectator.episodes.replay.replayer import Replay, ReplayDivergence, Shown
 from spectator.episodes.replay.unended import UnendedRecord
-from spectator.episodes.run.driver import Past
 from spectator.episodes.run.pacing import Pace
 from spectator.episodes.run.plan import EpisodePlan
+from spectator.episodes.run.ports import Past
 from spectator.errors import EnvironmentFault, EpisodeError, InvalidRequest, StepTimeout, typed_as
 from spectator.events import Parent
 from spectator.journal.base import Checkpoint

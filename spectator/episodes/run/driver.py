@@ -9,11 +9,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from collections.abc import Awaitable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext, suppress
-from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from spectator.clock import Clock
 from spectator.episodes.run.contract_checks import check_contract, sealed
@@ -23,6 +22,7 @@ from spectator.episodes.run.limits import EpisodeLimits
 from spectator.episodes.run.pacing import Pace, beats_in
 from spectator.episodes.run.partial_decision import Thinking
 from spectator.episodes.run.plan import EpisodePlan
+from spectator.episodes.run.ports import Checkpoints, Emit, Past
 from spectator.episodes.run.seated import SeatedPolicies
 from spectator.episodes.run.step_events import DETAIL_LENGTH, cut_short, facts_of_step, finished, with_total
 from spectator.errors import (
@@ -54,51 +54,6 @@ from spectator.text import clean_text
 logger = logging.getLogger(__name__)
 
 _T = TypeVar("_T")
-
-
-class Emit(Protocol):
-    """Takes the facts of steps: it has when it returns a number, or once what it returns has ended."""
-
-    def __call__(
-        self, steps: Sequence[tuple[int, Sequence[Fact]]], *, attachments: Attachments | None = None
-    ) -> Awaitable[int] | int:
-        """Record facts, each step's with its turn, and ``attachments`` in the same commit.
-
-        Returns:
-            How many characters this process has recorded of the episode.
-        """
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class Past:
-    """Where another process left an episode, rebuilt.
-
-    Args:
-        seats: The policies, by actor.
-        refusals: Refused actions so far, by actor.
-        turn: Actions taken or refused so far.
-        total: The sum of all rewards so far.
-        stepped: What the world showed last; its facts are those that were never told.
-    """
-
-    seats: Mapping[str, Policy]
-    refusals: Mapping[str, int]
-    turn: int
-    total: float
-    stepped: Stepped
-
-
-class Checkpoints(Protocol):
-    """Keeps where an episode stands between two steps, now and then."""
-
-    def due(self, recorded: int) -> bool:
-        """Whether that is to be kept now, when so many characters are recorded."""
-        ...
-
-    async def take(self, recorded: int, past: Past, stepper: Stepper, *, limit_s: float) -> None:
-        """Keep it; never fails."""
-        ...
 
 
 class Driver:

@@ -36,8 +36,9 @@ from spectator.llm.breaker import Breaker
 from spectator.llm.chat import ChatRequest
 from spectator.llm.client import ChatClient, ClientLimits
 from spectator.observations import Observation
-from spectator.policies.captains import ModelCaptain, ModelSeat, model_presets
+from spectator.policies.captain_table import ModelCaptain
 from spectator.policies.model import ModelPolicy
+from spectator.policies.model_presets import ModelSeat, model_presets
 from spectator.policies.prompting import Briefing
 
 ROUNDS = 5

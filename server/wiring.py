@@ -34,7 +34,7 @@ from spectator.evaluation.store import FigureStore
 from spectator.journal.base import EpisodeFilter, Journal, Synchronous
 from spectator.journal.stores.damage import set_aside
 from spectator.journal.stores.retention import Keep
-from spectator.policies.captains import preload
+from spectator.policies.model_presets import preload
 from spectator.policies.spending import SpendLedger
 
 from .background.deletions import Deletions

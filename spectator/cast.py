@@ -16,8 +16,10 @@ from spectator.llm.breaker import Breaker
 from spectator.llm.pacing import Pacing
 from spectator.policies.base import Policy, Preset
 from spectator.policies.cached_captains import CachedCaptain, cached_presets, load_cached
-from spectator.policies.captains import ModelCaptain, ModelSeat, load_captains, model_presets
+from spectator.policies.captain_table import ModelCaptain
+from spectator.policies.captains import load_captains
 from spectator.policies.human import human_preset
+from spectator.policies.model_presets import ModelSeat, model_presets
 
 LIVE: Final = "llm_live"
 """Name of the opponent that is whichever model the operator chose for it."""

@@ -11,7 +11,7 @@ from spectator.cli.environment import read_captain, read_key
 
 if TYPE_CHECKING:
     from spectator.policies.captain_check import CheckedPoint
-    from spectator.policies.captains import ModelCaptain
+    from spectator.policies.captain_table import ModelCaptain
 
 UNFIT: Final = 3
 """The exit code where the captain cannot play as it is."""

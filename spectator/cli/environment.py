@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from spectator.catalog import LoadWorld
     from spectator.llm.secret import ApiKey
     from spectator.policies.caps import CapSettings
-    from spectator.policies.captains import ModelCaptain
+    from spectator.policies.captain_table import ModelCaptain
 
 CAPS: Final = "SPECTATOR_MODEL_"
 """What the names of the variables for caps begin with."""

@@ -47,7 +47,7 @@ def refuse_unpriced(presets: Iterable[Preset]) -> None:
         InvalidRequest: A model has no price; names it.
     """
     from spectator.errors import FieldError, InvalidRequest
-    from spectator.policies.captains import ModelBuild
+    from spectator.policies.model_presets import ModelBuild
 
     unpriced = [
         preset.name

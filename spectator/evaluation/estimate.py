@@ -16,7 +16,7 @@ from spectator.evaluation.rehearsal import Rehearsal, rehearse
 from spectator.evaluation.schedule import Schedule
 from spectator.llm.chat import Usage
 from spectator.llm.presets import Price
-from spectator.policies.captains import ModelBuild
+from spectator.policies.model_presets import ModelBuild
 
 FIRST_TOKEN_S: Final = 0.5
 """Seconds until an answer begins, an assumption: hosted models of 2025 took 0.3 to 1."""

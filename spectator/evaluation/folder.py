@@ -14,7 +14,8 @@ from spectator.errors import FieldError, InvalidRequest
 from spectator.evaluation.figures import EVALUATION
 from spectator.evaluation.schedule import Schedule
 from spectator.ordinary_files import need_ordinary
-from spectator.policies.captains import ASKED_BY, ModelBuild
+from spectator.policies.captain_table import ASKED_BY
+from spectator.policies.model_presets import ModelBuild
 
 MANIFEST: Final = "evaluation.json"
 JOURNAL: Final = "journal.db"

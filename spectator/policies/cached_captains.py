@@ -14,8 +14,9 @@ from spectator.errors import ConfigurationError
 from spectator.policies.base import Preset, ScriptedPolicy
 from spectator.policies.cached import CachedPolicy, OnMiss
 from spectator.policies.captain_table_errors import table_problems
-from spectator.policies.captains import PREFIX, ModelSeat, read_user_file
+from spectator.policies.captains import PREFIX, read_user_file
 from spectator.policies.decision_cache import DecisionCache
+from spectator.policies.model_presets import ModelSeat
 
 CACHED: Final = "llm_cached"
 """Name of the captain and opponent that decides from the cache of the table ``[captains.cached]``."""

@@ -13,7 +13,7 @@ from spectator.errors import (
 )
 
 if TYPE_CHECKING:
-    from spectator.policies.captains import ModelCaptain
+    from spectator.policies.captain_table import ModelCaptain
 
 
 def advice(error: EndpointError, captain: ModelCaptain) -> str:

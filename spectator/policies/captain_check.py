@@ -19,7 +19,7 @@ from spectator.policies.history import answer_message, tool_messages
 
 if TYPE_CHECKING:
     from spectator.llm.transport import Reply, Transport
-    from spectator.policies.captains import ModelCaptain
+    from spectator.policies.captain_table import ModelCaptain
     from spectator.policies.model import ChatEndpoint
 
 WORD: Final = "marigold"

@@ -15,7 +15,7 @@ from spectator.llm.secret import ApiKey
 if TYPE_CHECKING:
     from spectator.llm.client import ChatClient
     from spectator.llm.transport import Transport
-    from spectator.policies.captains import ModelCaptain
+    from spectator.policies.captain_table import ModelCaptain
 
 ANSWER_BYTES: Final = 1024 * 1024
 """Largest answer that is read in a live episode."""

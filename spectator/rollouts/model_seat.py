@@ -20,7 +20,7 @@ from spectator.llm.forms import form_called
 from spectator.llm.retry import RetryPolicy
 from spectator.llm.secret import ApiKey
 from spectator.policies.base import Policy, Preset, ScriptedPolicy
-from spectator.policies.captains import ModelCaptain
+from spectator.policies.captain_table import ModelCaptain
 from spectator.policies.model import ModelPolicy
 from spectator.policies.model_settings import ModelSettings
 from spectator.rollouts.handlers.base import EpisodeContext, EpisodeHandler, NullHandler

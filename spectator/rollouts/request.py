@@ -13,7 +13,7 @@ from spectator.episodes.run.pacing import Pace
 from spectator.episodes.run.plan import EpisodeRequest, plan_episode
 from spectator.errors import FailureClass
 from spectator.policies.base import Preset
-from spectator.policies.captains import ModelCaptain
+from spectator.policies.captain_table import ModelCaptain
 from spectator.rollouts.addresses import EnvironmentAddress
 from spectator.runs.failure_policy import FailurePolicy
 from spectator.runs.jobs import Job, RunPlan

@@ -14,7 +14,8 @@ from spectator.evaluation.estimate import estimate_evaluation
 from spectator.evaluation.rehearsal import TOKENS_A_CHARACTER, rehearse, shared
 from spectator.evaluation.schedule import EvaluationRequest, plan_evaluation
 from spectator.llm.presets import Price
-from spectator.policies.captains import ModelCaptain, ModelSeat, model_presets
+from spectator.policies.captain_table import ModelCaptain
+from spectator.policies.model_presets import ModelSeat, model_presets
 from spectator.policies.model_settings import ModelSettings
 from tests.fakes import ManualClock
 

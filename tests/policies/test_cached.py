@@ -17,8 +17,9 @@ from spectator.observations import Observation, Refusal
 from spectator.policies.base import Decision, Policy
 from spectator.policies.cached import CachedPolicy, CacheMiss, OnMiss
 from spectator.policies.cached_captains import BEHIND, CACHED, cached_presets, load_cached
-from spectator.policies.captains import ModelSeat, load_captains
+from spectator.policies.captains import load_captains
 from spectator.policies.decision_cache import CacheHead, CacheLine, DecisionCache, context_hash
+from spectator.policies.model_presets import ModelSeat
 from spectator.policies.prompting import Briefing
 from tests.policies.seats import observed
 from tests.policies.test_model import LEGAL, Steady

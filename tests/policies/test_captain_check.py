@@ -18,7 +18,7 @@ from spectator.llm.secret import ApiKey
 from spectator.llm.transport import HttpTransport
 from spectator.policies.captain_check import WORD, CaptainCheck, CheckedPoint, NotingTransport
 from spectator.policies.captain_client import captain_client
-from spectator.policies.captains import ModelCaptain
+from spectator.policies.captain_table import ModelCaptain
 from tests.llm.brains import Said
 from tests.llm.endpoints import endpoint, write_captains
 from tests.llm.stand_in_anthropic import AnthropicStandIn

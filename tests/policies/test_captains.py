@@ -12,16 +12,10 @@ import pytest
 
 from spectator.errors import ConfigurationError
 from spectator.policies.base import Preset, RandomPolicy
-from spectator.policies.captains import (
-    ModelCaptain,
-    ModelSeat,
-    _lacking,
-    _missing,
-    load_captains,
-    model_presets,
-    parse_captains,
-)
+from spectator.policies.captain_table import ModelCaptain
+from spectator.policies.captains import load_captains, parse_captains
 from spectator.policies.model import ModelPolicy
+from spectator.policies.model_presets import ModelSeat, _lacking, _missing, model_presets
 from spectator.policies.prompting import Briefing
 from tests.fakes import FakePolicy, ManualClock, counted
 

@@ -11,7 +11,6 @@ from spectator.environments.base import World
 from spectator.episodes.replay.prompts import EpisodePrompts, RebuiltPrompts, model_build
 from spectator.errors import ConfigurationError
 from spectator.failures import failure_of_decision
-from spectator.policies.captains import ModelBuild
 from spectator.policies.decision_cache import (
     CachedDecision,
     CacheHead,
@@ -20,6 +19,7 @@ from spectator.policies.decision_cache import (
     Origin,
     context_hash,
 )
+from spectator.policies.model_presets import ModelBuild
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,8 +17,8 @@ from spectator.llm.chat import ChatAnswer, ChatRequest, OnDelta
 from spectator.llm.playback import RecordedExchange
 from spectator.model_calls import ModelCall
 from spectator.observations import Observation
-from spectator.policies.captains import ModelBuild
 from spectator.policies.model import ModelPolicy
+from spectator.policies.model_presets import ModelBuild
 from spectator.steppers.opening import inline
 
 

@@ -16,8 +16,8 @@ from spectator.episodes.run.pacing import Pace
 from spectator.errors import FieldError, InvalidRequest, field_errors
 from spectator.events import EpisodeStarted, FailedDecisions, OnFailure, Parent, Seat, View
 from spectator.policies.base import Policy, Preset, RandomPolicy
-from spectator.policies.captains import longest_wait_s
 from spectator.policies.drawn import DrawnPolicy, FallsBack
+from spectator.policies.model_presets import longest_wait_s
 from spectator.profile import Profile
 
 _T = TypeVar("_T")

@@ -98,10 +98,7 @@ def evaluate(
              HF_TOKEN=... spectator evaluate --captains llm:hf,heuristic --matches 40 --jobs 8 --max-cost 5
     Values of decisions need forecasts: add --option forecast_futures=200
     """
-    from spectator.clock import SystemClock
     from spectator.evaluation.schedule import EvaluationRequest, plan_evaluation
-    from spectator.policies.captains import preload
-    from spectator.policies.spending import Caps
 
     if overs is not None:
         options = {**options, "max_overs": overs}
@@ -119,6 +116,15 @@ def evaluate(
     schedule = plan_evaluation(request, load=cast.load)
     if estimate:
         return _estimate(schedule, jobs)
+    _play(schedule, out, jobs, max_tokens, max_cost)
+
+
+def _play(schedule: Schedule, out: Path, jobs: int, max_tokens: int | None, max_cost: float | None) -> None:
+    """Play what is owed of ``schedule`` within the caps, and write the report."""
+    from spectator.clock import SystemClock
+    from spectator.policies.model_presets import preload
+    from spectator.policies.spending import Caps
+
     preload()
     _warn_of_cost(schedule, max_cost)
     ledger = read_caps().ledger(SystemClock(), whole=Caps(max_tokens or 0, max_cost or 0.0))

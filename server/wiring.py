@@ -249,15 +249,19 @@ def read_cast(settings: Settings, clock: Clock) -> Cast:
     """Who can play here.
 
     Raises:
-        ConfigurationError: The captains file is wrong, or lacks the captain that is to be `llm_live`.
+        ConfigurationError: The captains file is wrong, or lacks the captain that is to be `llm_live`; or a cap
+            of money was set that cannot limit one of the captains.
     """
-    return Cast.from_file(
+    cast = Cast.from_file(
         settings.captains_file,
         live=settings.llm_live,
         variables=settings.variables,
         clock=clock,
         person_s=settings.person_decision_s,
     )
+    if (wrong := settings.cannot_bind(cast.unpriced)) is not None and wrong[1]:
+        raise ConfigurationError(wrong[0])
+    return cast
 
 
 async def _readiness(

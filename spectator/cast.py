@@ -17,7 +17,7 @@ from spectator.llm.pacing import Pacing
 from spectator.policies.base import Policy, Preset
 from spectator.policies.cached_captains import CachedCaptain, cached_presets, load_cached
 from spectator.policies.captain_table import ModelCaptain
-from spectator.policies.captains import load_captains
+from spectator.policies.captains import load_captains, unpriced_captains
 from spectator.policies.human import human_preset
 from spectator.policies.model_presets import ModelSeat, model_presets
 
@@ -98,6 +98,11 @@ class Cast:
             person_s=person_s,
             cached=None if user_file is None else load_cached(user_file),
         )
+
+    @property
+    def unpriced(self) -> list[str]:
+        """The models that can be asked here for money at no known price, as presets are called."""
+        return unpriced_captains(self._captains, self._variables)
 
     def load(self, name: str) -> World:
         """The world called ``name``, with everybody who can play in it; see :func:`load_world`.

@@ -15,6 +15,7 @@ from click.testing import CliRunner, Result
 
 from server.process.doctor_outside import OutsideLook
 from spectator.cli import main
+from tests.llm.endpoints import write_captains
 from tests.serving import free_port, serve, test_settings
 
 TOKEN = "a-token-of-the-operator"
@@ -142,6 +143,23 @@ def test_inside_a_good_folder_all_is_well_and_nothing_is_left_behind(
     assert sorted(path.name for path in tmp_path.iterdir() if "-" not in path.name) == [
         name for name in before if "-" not in name
     ]
+
+
+def test_a_cap_of_money_without_a_price_is_told(
+    doctor: Callable[..., Result], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FAKE_KEY", "sk-fake-0123456789")
+    captains = write_captains(
+        tmp_path / "captains.toml", mine={"base_url": "http://127.0.0.1:9/v1", "api_key_env": "FAKE_KEY"}
+    )
+    folder = {"data_dir": str(tmp_path), "captains_file": str(captains)}
+    by_default = doctor(**folder)
+    assert by_default.exit_code == 0 and lines(by_default)["models"][0] == "warning"
+    asked_for = doctor(**folder, model_day_cost="5")
+    verdict, detail = lines(asked_for)["models"]
+    assert asked_for.exit_code == 1 and verdict == "failed"
+    assert "SPECTATOR_MODEL_DAY_COST" in detail and "llm:mine" in detail
+    assert lines(doctor(**folder, model_day_cost="0", model_episode_cost="0"))["models"][0] == "ok"
 
 
 def test_inside_wrong_settings_and_damage_fail(doctor: Callable[..., Result], tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from spectator.errors import SpectatorError
 from spectator.journal.base import EpisodeFilter
 from spectator.journal.stores.sqlite import SqlJournal
 from spectator.narration.voices.espeak import espeak_program
+from spectator.policies.captains import load_captains, unpriced_captains
 
 from ..settings import Settings, read_environment
 from .finding import Finding
@@ -42,11 +43,24 @@ async def look_inside() -> AsyncIterator[Finding]:
     yield Finding("ok", "settings", f"profile {settings.profile}; {said}")
     if settings.operator_token is None and not settings.on_loopback:
         yield Finding("warning", "token", "everybody may stop and slow matches; set SPECTATOR_OPERATOR_TOKEN")
+    yield _caps(settings)
     for finding in _folder(settings):
         yield finding
     yield await _journal(settings)
     for finding in _programs(settings):
         yield finding
+
+
+def _caps(settings: Settings) -> Finding:
+    """Whether the caps of money limit every model that can be asked here."""
+    try:
+        unpriced = unpriced_captains(load_captains(settings.captains_file), settings.variables)
+    except SpectatorError as error:
+        return Finding("failed", "models", str(error))
+    if (wrong := settings.cannot_bind(unpriced)) is not None:
+        sentence, asked_for = wrong
+        return Finding("failed" if asked_for else "warning", "models", sentence)
+    return Finding("ok", "models", "the caps limit every model that can be asked here")
 
 
 def _folder(settings: Settings) -> Iterator[Finding]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from pydantic import BaseModel, ConfigDict, Field
 
 from spectator.clock import Clock
@@ -35,6 +37,33 @@ class CapSettings(BaseModel):
         default=50.0, ge=0, description="The same in money, by the prices of the captains' catalogue"
     )
     model_day_s: float = Field(default=0.0, ge=0, description="The same in seconds of waiting for answers")
+
+    def cannot_bind(self, unpriced: Sequence[str]) -> tuple[str, bool] | None:
+        """What is wrong with the caps of money where models have no known price, and whether it was asked for.
+
+        Args:
+            unpriced: Models that somebody is paid for, by no known price, as presets are called.
+
+        Returns:
+            The sentence, which names captains and settings, and whether such a cap was set by somebody
+            rather than being the default; ``None`` where every cap limits what it should.
+
+        >>> CapSettings(model_day_cost=5).cannot_bind(["llm:mine"])[1]
+        True
+        >>> CapSettings(model_day_cost=5).cannot_bind([]) is None
+        True
+        """
+        caps = ("model_episode_cost", "model_day_cost")
+        given = [name for name in caps if getattr(self, name) and name in self.model_fields_set]
+        names = given or [name for name in caps if getattr(self, name)]
+        if not unpriced or not names:
+            return None
+        settings = ", ".join(f"SPECTATOR_{name.upper()}" for name in names)
+        sentence = (
+            f"{settings}: no cap of money can limit {', '.join(unpriced)}: no price is known. Set price_in and "
+            "price_out in its table, take its key away, or set the cap to 0 and limit tokens"
+        )
+        return sentence, bool(given)
 
     def ledger(self, clock: Clock, *, whole: Caps | None = None) -> SpendLedger:
         """What asking models may take, nothing spent yet.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
+from collections.abc import Mapping
 from importlib.resources import files
 from pathlib import Path
 from typing import Final
@@ -35,6 +36,18 @@ def load_captains(user_file: Path | None = None) -> dict[str, ModelCaptain]:
     if user_file is not None:
         captains |= parse_captains(read_user_file(user_file), str(user_file))
     return captains
+
+
+def unpriced_captains(captains: Mapping[str, ModelCaptain], variables: Mapping[str, str]) -> list[str]:
+    """Those that can be asked for money, by a key in ``variables``, at a price that nobody here knows.
+
+    Whoever is asked without a key is paid by nobody.
+    """
+    return [
+        name
+        for name, captain in captains.items()
+        if captain.price is None and captain.api_key_env and variables.get(captain.api_key_env)
+    ]
 
 
 def read_user_file(user_file: Path) -> str:

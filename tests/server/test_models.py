@@ -14,6 +14,9 @@ import pytest
 
 from server.app import main
 from server.settings import Settings
+from server.wiring import read_cast
+from spectator.clock import SystemClock
+from spectator.errors import ConfigurationError
 from tests.llm.brains import batsman, counter, obedient
 from tests.llm.endpoints import endpoint, write_captains
 from tests.llm.fake_server import Mode
@@ -173,6 +176,36 @@ def test_a_live_opponent_that_nobody_knows_is_refused_at_the_start(monkeypatch: 
     monkeypatch.setenv("SPECTATOR_LLM_LIVE", "llm:nobody")
     with pytest.raises(SystemExit, match="there is no model captain 'llm:nobody'; there are llm:hf"):
         main(["--port", "0"])
+
+
+@pytest.mark.parametrize(
+    ("table", "setting", "refused"),
+    [
+        ({"api_key_env": "FAKE_KEY"}, "MODEL_DAY_COST", True),
+        ({"api_key_env": "FAKE_KEY"}, "MODEL_EPISODE_COST", True),
+        ({"api_key_env": "FAKE_KEY"}, "MODEL_DAY_TOKENS", False),
+        ({"api_key_env": "FAKE_KEY", "price_in": 1.0, "price_out": 2.0}, "MODEL_DAY_COST", False),
+        ({"api_key_env": "KEY_THAT_IS_NOT_SET"}, "MODEL_DAY_COST", False),
+        ({}, "MODEL_DAY_COST", False),
+    ],
+)
+def test_a_cap_of_money_that_limits_nothing_is_refused_at_the_start(
+    tmp_path: Path, table: dict[str, Any], setting: str, *, refused: bool
+) -> None:
+    """The sentence names captain and setting; the doctor says the same before."""
+    captains = write_captains(tmp_path / "captains.toml", mine={"base_url": "http://127.0.0.1:9/v1", **table})
+    settings = Settings.from_environ(
+        {
+            "SPECTATOR_CAPTAINS_FILE": str(captains),
+            f"SPECTATOR_{setting}": "5",
+            "FAKE_KEY": "sk-fake-0123456789",
+        }
+    )
+    if refused:
+        with pytest.raises(ConfigurationError, match=rf"SPECTATOR_{setting}: .* llm:mine: no price is known"):
+            read_cast(settings, SystemClock())
+    else:
+        read_cast(settings, SystemClock())
 
 
 def test_a_key_shows_nowhere(tmp_path: Path) -> None:

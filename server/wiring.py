@@ -249,8 +249,8 @@ def read_cast(settings: Settings, clock: Clock) -> Cast:
     """Who can play here.
 
     Raises:
-        ConfigurationError: The captains file is wrong, or lacks the captain that is to be `llm_live`; or a cap
-            of money was set that cannot limit one of the captains.
+        ConfigurationError: The captains file is wrong, or lacks the captain that is to be `llm_live`; or a
+            cap of money was set that cannot limit one of the captains.
     """
     cast = Cast.from_file(
         settings.captains_file,

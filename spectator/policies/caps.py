@@ -39,7 +39,7 @@ class CapSettings(BaseModel):
     model_day_s: float = Field(default=0.0, ge=0, description="The same in seconds of waiting for answers")
 
     def cannot_bind(self, unpriced: Sequence[str]) -> tuple[str, bool] | None:
-        """What is wrong with the caps of money where models have no known price, and whether it was asked for.
+        """What is wrong with the caps of money where models have no known price.
 
         Args:
             unpriced: Models that somebody is paid for, by no known price, as presets are called.
@@ -60,8 +60,8 @@ class CapSettings(BaseModel):
             return None
         settings = ", ".join(f"SPECTATOR_{name.upper()}" for name in names)
         sentence = (
-            f"{settings}: no cap of money can limit {', '.join(unpriced)}: no price is known. Set price_in and "
-            "price_out in its table, take its key away, or set the cap to 0 and limit tokens"
+            f"{settings}: no cap of money can limit {', '.join(unpriced)}: no price is known. Set price_in "
+            "and price_out in its table, take its key away, or set the cap to 0 and limit tokens"
         )
         return sentence, bool(given)
 

@@ -12,7 +12,8 @@ from typing import Final
 
 import numpy as np
 
-from spectator.evaluation.statistics import Floats, mean_interval, student_interval
+from spectator.evaluation.exact_intervals import student_interval
+from spectator.evaluation.statistics import Floats, mean_interval
 
 Draw = Callable[[np.random.Generator, int], Floats]
 

@@ -8,6 +8,7 @@ from pydantic import BaseModel, Field
 
 from spectator.evaluation import statistics
 from spectator.evaluation.asked import Asked
+from spectator.evaluation.exact_intervals import Interval
 from spectator.events import EndReason, FailedDecisions
 
 
@@ -20,7 +21,7 @@ class Estimate(BaseModel):
     n: int = Field(description="Independent units (seeds) that it rests on")
 
     @classmethod
-    def of(cls, interval: statistics.Interval) -> Estimate:
+    def of(cls, interval: Interval) -> Estimate:
         """From the statistics."""
         return cls(value=interval.value, low=interval.low, high=interval.high, n=interval.n)
 

@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 from typing import Final, Literal, NamedTuple
 
 from spectator.environments.base import DECISION_VALUE, OUTCOME
+from spectator.evaluation.exact_intervals import Interval, student_interval, wilson
 from spectator.evaluation.figures import EpisodeFigures, SeatFigures
 from spectator.evaluation.measures import RANKED_SHARE
-from spectator.evaluation.statistics import Interval, student_interval, wilson
 
 RECENT: Final = 3
 """Episodes of a captain that a look names, the newest."""

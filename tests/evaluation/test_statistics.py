@@ -7,12 +7,12 @@ import math
 import numpy as np
 import pytest
 
+from spectator.evaluation.exact_intervals import wilson
 from spectator.evaluation.statistics import (
     bradley_terry,
     mean_interval,
     rank,
     share_interval,
-    wilson,
 )
 
 

@@ -7,7 +7,7 @@ from operator import itemgetter
 from typing import Any, Final
 
 from sqlalchemy import Connection, Dialect, Row, bindparam, func, insert, select, update
-from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.dialects import sqlite
 
 from spectator.events import Event
 from spectator.journal.attachments import truth_digest
@@ -38,7 +38,11 @@ class Insertion:
     """
 
     def __init__(self, dialect: Dialect) -> None:
-        own: Any = postgresql.insert if dialect.name == "postgresql" else sqlite.insert
+        own: Any = sqlite.insert
+        if dialect.name == "postgresql":  # whose module imports all its drivers; most servers have SQLite
+            from sqlalchemy.dialects import postgresql
+
+            own = postgresql.insert
         whose: Any = bindparam("episode")
         newest = select(func.max(events.c.seq)).where(events.c.episode_id == whose).scalar_subquery()
         last = select(events.c.seq, events.c.digest).where(

@@ -24,6 +24,9 @@ from spectator.policies.model_presets import ModelSeat, model_presets
 LIVE: Final = "llm_live"
 """Name of the opponent that is whichever model the operator chose for it."""
 
+LIMITS: Final = ".limits"
+"""What is added to the name of the user's captains file for the folder in which limits are kept together."""
+
 DEFAULT_PERSON_S: Final = 60.0
 """Seconds that a person has for a decision unless set otherwise."""
 
@@ -42,6 +45,7 @@ class Cast:
         rng: Draws waits and the names of sessions; not seeded.
         person_s: Seconds that a person has for a decision; ``None`` where there is no page to decide at.
         cached: Captains that decide from a cache.
+        limits: See :func:`spectator.policies.model_presets.model_presets`.
 
     Raises:
         ConfigurationError: ``live`` is not in the catalogue.
@@ -57,6 +61,7 @@ class Cast:
         rng: random.Random,
         person_s: float | None = None,
         cached: Mapping[str, CachedCaptain] | None = None,
+        limits: Path | None = None,
     ) -> None:
         if live not in captains:
             raise ConfigurationError(
@@ -69,6 +74,7 @@ class Cast:
         self._rng = rng
         self._person_s = person_s
         self._cached = cached or {}
+        self._limits = limits
         self._breakers: dict[str, Breaker] = {}
         self._pacings: dict[str, Pacing] = {}
         self._worlds: dict[str, tuple[World, World]] = {}
@@ -97,6 +103,7 @@ class Cast:
             rng=random.SystemRandom(),
             person_s=person_s,
             cached=None if user_file is None else load_cached(user_file),
+            limits=None if user_file is None else user_file.with_name(f"{user_file.name}{LIMITS}"),
         )
 
     @property
@@ -149,4 +156,5 @@ class Cast:
             rng=self._rng,
             breakers=self._breakers,
             pacings=self._pacings,
+            limits=self._limits,
         ) | cached_presets(self._cached, seat)

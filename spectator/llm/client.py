@@ -239,7 +239,12 @@ class ChatClient:
         try:
             if self._pacing is None:
                 return await self._ask(pending, number)
-            return await self._paced(self._pacing, pending, number)
+            place = await self._pacing.shared_place(pending.until)
+            try:
+                return await self._paced(self._pacing, pending, number)
+            finally:
+                if place is not None:
+                    place.release()
         finally:
             if self._places is not None:
                 self._places.release()

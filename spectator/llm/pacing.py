@@ -1,19 +1,26 @@
-"""How fast one endpoint is asked by everybody in this process: requests and tokens a minute, and at once."""
+"""How fast one endpoint is asked by everybody: requests and tokens a minute, and at once."""
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from typing import Final
 
 from spectator.clock import Clock
 from spectator.errors import EndpointBusy
 from spectator.llm.adaptive_limit import AdaptiveLimit
+from spectator.llm.shared_limits import SPAN_S, UNAVAILABLE, SharedLimits, SharedPlace
 
-SPAN_S: Final = 60.0
-"""The span that limits are for, seconds."""
+logger = logging.getLogger(__name__)
+
+LOOK_AGAIN_S: Final = 0.05
+"""How often whoever waits for a place that another process holds looks again, seconds."""
 
 START: Final = 16
 """Requests at once to begin with where nobody says how many an endpoint bears."""
+
+TELL_AGAIN_S: Final = 60.0
+"""How often the log says that limits are not shared, seconds."""
 
 
 @dataclass(slots=True, eq=False)
@@ -24,11 +31,13 @@ class Slot:
         at: When it may be sent, by the clock's ``monotonic``.
         tokens: How many it takes: estimated first, then as the endpoint counted.
         held: Whether it still counts.
+        shared: Its number in the ledger that all processes share; ``None`` where it stands in none.
     """
 
     at: float
     tokens: int
     held: bool = False
+    shared: int | None = None
 
 
 class Pacing:
@@ -43,6 +52,8 @@ class Pacing:
         requests_per_minute: Most requests that are sent in a minute; ``None`` for no limit.
         tokens_per_minute: Most tokens of prompts and answers in a minute; ``None`` for no limit.
         concurrency: Most requests at once; found out, from :data:`START` on, where ``None``.
+        shared: Keeps the limits over all processes of the machine; only this one's requests count when left
+            out, and while it cannot be written.
 
     Raises:
         ValueError: A limit is less than 1.
@@ -55,6 +66,7 @@ class Pacing:
         requests_per_minute: int | None = None,
         tokens_per_minute: int | None = None,
         concurrency: int | None = None,
+        shared: SharedLimits | None = None,
     ) -> None:
         for limit in (requests_per_minute, tokens_per_minute, concurrency):
             if limit is not None and limit < 1:
@@ -65,6 +77,9 @@ class Pacing:
         self._slots: list[Slot] = []
         self._spent = 0
         self._not_before = 0.0
+        self._concurrency = concurrency
+        self._shared = shared
+        self._told_at = float("-inf")
         self.places = (
             AdaptiveLimit(clock, start=START, slow_start=True)
             if concurrency is None
@@ -86,6 +101,8 @@ class Pacing:
             message = "the next request that its limits allow comes too late"
             raise EndpointBusy(message, retry_after_s=at - now)
         slot = Slot(at, tokens)
+        if self._shared is not None:
+            self._reserve_everywhere(self._shared, slot, until)
         if self._requests is not None or self._tokens is not None:
             slot.held = True
             self._slots.append(slot)
@@ -94,6 +111,11 @@ class Pacing:
 
     def settle(self, slot: Slot, tokens: int) -> None:
         """Count what a request really took; 0 where it was never sent."""
+        if slot.shared is not None and self._shared is not None:
+            try:
+                self._shared.settle(slot.shared, tokens)
+            except UNAVAILABLE as error:
+                self._alone(error)
         if slot.held:
             self._spent += tokens - slot.tokens
             slot.tokens = tokens
@@ -104,6 +126,39 @@ class Pacing:
     def rest(self, seconds: float) -> None:
         """Send nothing for so long: the endpoint asked for it."""
         self._not_before = max(self._not_before, self._clock.monotonic() + seconds)
+        if self._shared is not None:
+            try:
+                self._shared.rest(seconds)
+            except UNAVAILABLE as error:
+                self._alone(error)
+
+    async def shared_place(self, until: float) -> SharedPlace | None:
+        """A place among the requests of all processes, to be released; ``None`` where none is needed.
+
+        Raises:
+            EndpointBusy: None came free before ``until``.
+        """
+        if self._shared is None or self._concurrency is None:
+            return None
+        while True:
+            try:
+                place = self._shared.take_place(self._concurrency)
+            except UNAVAILABLE as error:
+                self._alone(error)
+                return None
+            if place is not None:
+                return place
+            if self._clock.monotonic() + LOOK_AGAIN_S >= until:
+                raise EndpointBusy("no place among the requests of all processes came free in time")
+            await self._clock.sleep(LOOK_AGAIN_S)
+
+    def _reserve_everywhere(self, shared: SharedLimits, slot: Slot, until: float) -> None:
+        try:
+            slot.shared, slot.at = shared.reserve(
+                slot.at, until, slot.tokens, requests=self._requests, tokens_limit=self._tokens
+            )
+        except UNAVAILABLE as error:
+            self._alone(error)
 
     def _free_from(self, at: float, tokens: int) -> float:
         """The first moment from ``at`` on at which one more request is within the limits."""
@@ -129,3 +184,9 @@ class Pacing:
             self._spent -= self._slots[old].tokens
             old += 1
         del self._slots[:old]
+
+    def _alone(self, error: Exception) -> None:
+        now = self._clock.monotonic()
+        if now >= self._told_at + TELL_AGAIN_S:
+            self._told_at = now
+            logger.warning("limits are kept by this process alone, for their files cannot be: %s", error)

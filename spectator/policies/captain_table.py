@@ -71,10 +71,10 @@ class ModelCaptain(BaseModel):
         description="Times that a failed request is sent again; unless 0, 429 is waited out",
     )
     requests_per_minute: int | None = Field(
-        default=None, ge=1, description="Most requests in a minute, of all its episodes in this process"
+        default=None, ge=1, description="Most requests in a minute, of all its episodes on this machine"
     )
     tokens_per_minute: int | None = Field(
-        default=None, ge=1, description="Most tokens in a minute, of all its episodes in this process"
+        default=None, ge=1, description="Most tokens in a minute, of all its episodes on this machine"
     )
     concurrency: int | None = Field(
         default=None, ge=1, le=1024, description="Most requests at once; found out when left out"
@@ -166,6 +166,11 @@ class ModelCaptain(BaseModel):
         if provider is None or self.base_url.rstrip("/") != provider.base_url:
             return None
         return provider.price_of(self.model)
+
+    @property
+    def limited(self) -> bool:
+        """Whether it states any limit that all who ask it must keep together."""
+        return any((self.requests_per_minute, self.tokens_per_minute, self.concurrency))
 
     def settings(self) -> ModelSettings:
         """How the policy asks it."""

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from importlib import import_module
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Final
 
 from spectator.clock import Clock
@@ -14,6 +15,7 @@ from spectator.errors import ConfigurationError
 from spectator.llm.breaker import Breaker
 from spectator.llm.pacing import Pacing
 from spectator.llm.secret import ApiKey
+from spectator.llm.shared_limits import SharedLimits
 from spectator.policies.base import Policy, Preset, ScriptedPolicy
 from spectator.policies.captain_client import captain_client
 from spectator.policies.captain_table import ModelCaptain
@@ -46,6 +48,7 @@ def model_presets(
     rng: random.Random,
     breakers: dict[str, Breaker] | None = None,
     pacings: dict[str, Pacing] | None = None,
+    limits: Path | None = None,
 ) -> dict[str, Preset]:
     """The captains as presets that can be chosen for ``seat``; each says what it lacks here.
 
@@ -61,12 +64,14 @@ def model_presets(
         breakers: Filled with one for each captain; shared by all seats that are given the same, so that not
             each of them asks a dead endpoint anew.
         pacings: Filled with one for each captain; shared likewise, so that all of them keep to its limits.
+        limits: Folder in which the processes of this machine keep the limits together; each keeps its own
+            when left out.
     """
     lacking = _lacking(find_spec)
     shared = {} if breakers is None else breakers
     paced = {} if pacings is None else pacings
     for name, captain in captains.items():
-        paced.setdefault(name, _pacing(captain, clock))
+        paced.setdefault(name, _pacing(captain, clock, limits))
         shared.setdefault(name, Breaker(clock))
     return {
         name: Preset(
@@ -83,12 +88,17 @@ def model_presets(
     }
 
 
-def _pacing(captain: ModelCaptain, clock: Clock) -> Pacing:
+def _pacing(captain: ModelCaptain, clock: Clock, folder: Path | None) -> Pacing:
+    shared = None
+    if folder is not None and captain.limited:
+        endpoint = f"{captain.base_url.rstrip('/')} {captain.model} {captain.api_key_env}"
+        shared = SharedLimits(folder, endpoint, clock)
     return Pacing(
         clock,
         requests_per_minute=captain.requests_per_minute,
         tokens_per_minute=captain.tokens_per_minute,
         concurrency=captain.concurrency,
+        shared=shared,
     )
 
 

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 from spectator.errors import EndpointBusy, EndpointUnavailable
 from spectator.llm.chat import ChatAnswer, ChatRequest
-from spectator.llm.pacing import SPAN_S, START, Pacing
+from spectator.llm.pacing import START, Pacing
 from spectator.llm.retry import FOREVER, RetryPolicy
+from spectator.llm.shared_limits import SPAN_S
 from tests.fakes import ManualClock, until
 from tests.llm.test_client import ASK, GOOD, FakeReply, FakeTransport, client
 
@@ -78,8 +79,9 @@ def test_more_tokens_than_a_minute_has_wait_for_an_empty_one_and_are_not_refused
 
 @pytest.mark.parametrize("limit", ["requests_per_minute", "tokens_per_minute", "concurrency"])
 def test_a_limit_that_lets_nothing_through_is_refused(limit: str) -> None:
+    limits: dict[str, Any] = {limit: 0}
     with pytest.raises(ValueError, match="at least 1"):
-        Pacing(ManualClock(), **{limit: 0})
+        Pacing(ManualClock(), **limits)
 
 
 def test_places_are_found_out_or_given() -> None:

@@ -75,7 +75,7 @@ mountShare(byId("share"), episodeId, () => (player.following ? null : player.seq
 const sound = mountSound(byId("sound"), byId("caption"), { root, episodeId, timeline, player, isLive, onChange: announcer.beQuiet });
 const panel = await hostPanel(panelAddress ? new URL(`${panelAddress}/panel.js`, location.href).href : "", { banner: byId("banner"), lead: byId("lead"), body: byId("body") }, () => isStill, () => get(root, `api/episodes/${episodeId}/truth`).then((answer) => (answer.ok ? answer.body.truth : null)));
 const plainText = mountPlain({ button: byId("text"), place: byId("plain"), stage, sections: (state) => panel.sections(state), onToggle: () => { drawnSeq = -1; schedule(); } });
-timeline.naming = panel.moments;
+timeline.reading = panel.reading;
 const ending = mountEnding(root, {
   timeline, fork: byId("fork"), turns: () => panel.turns(timeline.headState, (moment) => { const seq = seqOf(timeline, moment); return seq === null ? null : timeline.stateAt(timeline.turnEnd(seq)); }),
   restart: async () => { await wholeRecord(); act((it) => { it.seek(0); it.play(false); }); },

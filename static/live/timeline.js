@@ -1,11 +1,11 @@
 // @ts-check
 // Owns an episode's events in the browser, with the state at any of them: the one source of live and of replay.
 
+import { Ledger, SILENT } from "./ledger.js";
 import { applyPatch } from "./merge_patch.js";
-import { momentsOf } from "./moments.js";
+import { heaviest } from "./moments.js";
 
 /** @typedef {import("./protocol.js").LiveEvent} LiveEvent */
-/** @typedef {import("./moments.js").Line} Line */
 /** @typedef {import("./moments.js").Moment} Moment */
 
 const KEYFRAME_EVERY = 128;
@@ -17,12 +17,11 @@ export class Timeline {
   /** @type {Record<string, any>[]} state before event number `i * KEYFRAME_EVERY` of `#events` */ #keyframes = [{}];
   /** @type {Record<string, any>} */ #head = {};
   /** @type {number[]} */ #stops = [];
-  /** @type {Moment[]} */ #moments = [];
-  /** @type {Line[]} */ #lines = [];
+  /** What a world says of its events. @type {import("./ledger.js").Reading} */ reading = SILENT;
+  #ledger = new Ledger(SILENT);
+  /** @type {{for: string, marks: Moment[]}} */ #marks = { for: "", marks: [] };
   /** @type {number[]} */ #chapters = [];
   #beats; #endings;
-  /** @type {Map<string, number>} number of the newest event of each name */ #places = new Map();
-  /** What a world calls an event, so that what shows it can lead there. @type {(event: LiveEvent) => string[]} */ naming = () => [];
   /** The last state that was asked for, so that playing forward costs one patch a step. */
   #last = { seq: 0, state: /** @type {Record<string, any>} */ ({}) };
 
@@ -45,9 +44,17 @@ export class Timeline {
   get headState() { return this.#head; }
   /** Numbers of the events at which a beat ends: where stepping and the scrub bar stop. */
   get stops() { return this.#stops; }
-  get moments() { return this.#moments; }
+  /** The few moments that weigh most, in order: what the timeline marks. */
+  get moments() {
+    const { moments, weights, weighed } = this.#ledger;
+    const now = `${this.#base} ${this.#stops.length} ${moments.length} ${weights.length}`;
+    if (this.#marks.for !== now) this.#marks = { for: now, marks: heaviest(moments, weighed ? weights : null, (seq) => this.stopAt(seq)) };
+    return this.#marks.marks;
+  }
   /** Every line of commentary that is known, in order. */
-  get lines() { return this.#lines; }
+  get lines() { return this.#ledger.lines; }
+  /** Every decision that is known, in order. */
+  get decisions() { return this.#ledger.decisions; }
   /** Numbers of the events at which a chapter ended. */
   get chapters() { return this.#chapters; }
   /** What people call a chapter; empty when there are none. */
@@ -65,9 +72,7 @@ export class Timeline {
     this.#keyframes = [state];
     this.#stops = seq ? [seq] : [];
     this.#chapters = [];
-    this.#places = new Map();
-    this.#lines = Object.values(state.feed ?? {}).sort((a, b) => a.seq - b.seq);
-    this.#moments = this.#lines.flatMap((line) => momentsOf(line.seq, line));
+    this.#ledger = new Ledger(this.reading, state);
     this.#last = { seq, state };
   }
 
@@ -81,10 +86,11 @@ export class Timeline {
     if (event.epoch !== this.#epoch) return "gap";
     if (event.seq <= this.headSeq) return "known";
     if (event.seq !== this.headSeq + 1) return "gap";
-    this.#head = applyPatch(this.#head, event.patch);
+    const before = this.#head;
+    this.#head = applyPatch(before, event.patch);
     this.#events.push(event);
     if (this.#events.length % KEYFRAME_EVERY === 0) this.#keyframes.push(this.#head);
-    this.#note(event);
+    this.#note(event, before);
     return "added";
   }
 
@@ -126,7 +132,7 @@ export class Timeline {
 
   /** Number of the event that a world calls by this name; undefined while it is not known. @param {string} name */
   placeOf(name) {
-    return this.#places.get(name);
+    return this.#ledger.places.get(name);
   }
 
   /** Index of the stop that ends what happened at `seq`: the first at or after it, else the last. @param {number} seq */
@@ -176,8 +182,11 @@ export class Timeline {
     return Math.max(this.firstSeq, first);
   }
 
-  /** @param {LiveEvent} event */
-  #note(event) {
+  /** Whether something to be watched happened at `seq`. @param {number} seq */
+  isBeat(seq) { return (this.#beats[this.eventAt(seq)?.type ?? ""] ?? 0) > 0; }
+
+  /** @param {LiveEvent} event @param {Record<string, any>} before */
+  #note(event, before) {
     const previous = this.eventAt(event.seq - 1);
     const sameTurn = previous?.turn === event.turn;
     const isBeat = Object.keys(this.#beats).length === 0 || this.beatsAt(event.seq) > 0;
@@ -186,10 +195,6 @@ export class Timeline {
     else if (isBeat && sameTurn && stopped === event.seq - 1) this.#stops[this.#stops.length - 1] = event.seq;
     else if (isBeat) this.#stops.push(event.seq);
     if (Object.hasOwn(this.#endings, event.type)) this.#chapters.push(event.seq);
-    for (const name of this.naming(event)) this.#places.set(name, event.seq);
-    if (event.type !== "narration.line") return;
-    const line = /** @type {Line} */ ({ seq: event.seq, ...event.data });
-    this.#lines.push(line);
-    this.#moments.push(...momentsOf(event.seq, line));
+    this.#ledger.note(event, before);
   }
 }

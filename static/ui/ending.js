@@ -2,6 +2,7 @@
 // What stands over the commentary once an episode has ended: the result, the reward by its parts, what turned it, and what next.
 
 import { call, rememberSeat } from "../live/api.js";
+import { momentsOf } from "../live/moments.js";
 import { h, replace, setText } from "./dom.js";
 import { momentLink } from "./go_to.js";
 import { showRefusal } from "./refusal.js";
@@ -28,7 +29,7 @@ export function rewardParts(timeline) {
 
 /** The last great moments, for worlds that do not say what turned them. @param {Timeline} timeline @returns {Turn[]} */
 export function lastGreatMoments(timeline) {
-  return timeline.moments.filter((moment) => moment.kind === "turning" && moment.label !== "result").slice(-TURNS)
+  return timeline.lines.flatMap((line) => momentsOf(line.seq, line)).filter((moment) => moment.kind === "turning" && moment.label !== "result").slice(-TURNS)
     .map((moment) => ({ moment: moment.seq, title: [moment.at, moment.label].filter(Boolean).join(" "), lines: [moment.text] }));
 }
 

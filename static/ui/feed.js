@@ -1,6 +1,7 @@
 // @ts-check
 // The list of commentary, newest first: each line leads to its moment, and the whole match can be read.
 
+import { foreignWords } from "../live/decisions.js";
 import { linesUntil } from "../live/moments.js";
 import { h, keyed, setText } from "./dom.js";
 import { momentLink } from "./go_to.js";
@@ -24,6 +25,7 @@ export function mountFeed(card, { timeline, wholeRecord, schedule }) {
   card.append(h("header", { class: "card__head" }, h("h2", {}, "Commentary")), empty, list);
   let shown = PAGE;
   let drawn = "";
+  let complete = timeline.complete;
   earlier.addEventListener("click", async () => {
     setText(earlier, "Reading the record…");
     await wholeRecord();
@@ -43,19 +45,34 @@ export function mountFeed(card, { timeline, wholeRecord, schedule }) {
       earlier.hidden = timeline.complete ? lines.length === all.length : all.length < PAGE;
       empty.hidden = lines.length > 0;
       list.hidden = lines.length === 0;
+      if (complete !== timeline.complete) list.replaceChildren(); // what is known of earlier lines has changed
+      complete = timeline.complete;
       const first = list.childElementCount === 0;
       for (const apart of [last, ending]) apart?.remove();
-      keyed(list, lines, (line) => String(line.seq), (line) => lineElement(line, view.animate && !first));
+      keyed(list, lines, (line) => String(line.seq), (line) => lineElement(line, view.animate && !first, foreignOf(timeline, line)));
       if (ending) list.prepend(ending);
       if (!earlier.hidden) list.append(last);
     },
   };
 }
 
-/** @param {Line} line @param {boolean} isNew */
-function lineElement(line, isNew) {
+/**
+ * Why decisions behind a line are not their seats' own, in words; only at the line about what was to be watched.
+ * @param {import("../live/timeline.js").Timeline} timeline @param {Line} line
+ */
+function foreignOf(timeline, line) {
+  if (!timeline.isBeat(line.for_seq ?? 0)) return "";
+  const since = timeline.stops[timeline.stopAt(line.seq) - 1] ?? 0;
+  const seats = timeline.headState.episode?.seats ?? {};
+  const behind = timeline.decisions.filter((made) => made.seq > since && made.seq < line.seq).map((made) => foreignWords(made.data, seats[made.actor]?.source));
+  return [...new Set(behind.filter(Boolean))].join("; ");
+}
+
+/** @param {Line} line @param {boolean} isNew @param {string} foreign */
+function lineElement(line, isNew, foreign) {
   const text = said("p", "feed__text", LONGEST);
   text.show(line.text);
+  if (foreign) text.element.append(" ", h("span", { class: "badge badge--foreign" }, foreign));
   const mark = clip(plain(line.label), 12);
   const nameless = !mark && !plain(line.at);
   return h("li", { class: isNew ? "feed__line feed__line--new" : "feed__line", data: { priority: line.priority ?? 3, moment: line.seq } },

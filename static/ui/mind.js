@@ -2,6 +2,7 @@
 // Owns the card of who decides: the thought, the call, what was refused, and where the decision came from.
 
 import { h, keyed, replace, setAttribute, setText } from "./dom.js";
+import { foreignWords } from "../live/decisions.js";
 import { legible } from "../live/thoughts.js";
 import { clock, mountStream } from "./mind_stream.js";
 import { argumentText, clip, duration, plain, plural, rewardText, said, words } from "./text.js";
@@ -59,6 +60,8 @@ function seat(other) {
   const label = h("bdi", { class: "quiet" });
   const source = h("span", { class: "mind__source" });
   const cost = h("span", { class: "mind__cost" });
+  const foreign = h("span", { class: "badge badge--foreign", hidden: true });
+  const inspect = h("button", { class: "more mind__inspect", type: "button", hidden: true, data: { inspect: "" } }, "Inspect");
   const thought = said("p", "mind__thought", THOUGHT);
   const caret = h("span", { class: "mind__caret", hidden: true, title: "thinking" });
   thought.element.append(caret);
@@ -69,7 +72,7 @@ function seat(other) {
   const raw = said("pre", "", RAW);
   const rawBox = h("details", { class: "mind__raw", hidden: true }, h("summary", {}, "What the model wrote"), raw.element);
   const element = h("div", { class: other ? "mind__seat mind__seat--other" : "mind__seat" },
-    h("div", { class: "mind__who" }, h("b", {}, name), cost), h("p", { class: "mind__by" }, source, " ", label),
+    h("div", { class: "mind__who" }, h("b", {}, name), cost), h("p", { class: "mind__by" }, source, " ", label, " ", foreign, " ", inspect),
     stream.element, thought.element, call, notes, rawBox, total);
   /** @type {unknown} */
   let shown = null;
@@ -85,6 +88,7 @@ function seat(other) {
     total.hidden = !view.usage;
     setText(total, totalText(view.usage));
     element.classList.toggle("mind__seat--forming", view.forming !== null);
+    inspect.hidden = foreign.hidden = true;
     if (view.forming) {
       shown = undefined;
       setText(source, view.seat.source ?? "");
@@ -92,6 +96,11 @@ function seat(other) {
       setText(cost, clock(view.forming));
       return replace(call, ...formingCall(view.forming));
     }
+    const words = view.decision ? foreignWords(view.decision, view.seat.source) : "";
+    foreign.hidden = words === "";
+    setText(foreign, words);
+    inspect.hidden = !view.decision;
+    setAttribute(inspect, "data-inspect", view.decision?.seq);
     if (shown === view.decision && shown !== null) return;
     shown = view.decision ?? null;
     const decision = view.decision ?? {};

@@ -2,6 +2,7 @@
 // Owns a world's panel on the page: mounts it, feeds it, and takes it down with a notice when it fails.
 
 import * as charts from "../charts/charts.js";
+import { foreignWords } from "../live/decisions.js";
 import { h, keyed, replace, setAttribute, setText, svg } from "./dom.js";
 import { momentLink } from "./go_to.js";
 import { drawParts } from "./parts.js";
@@ -29,9 +30,11 @@ import * as text from "./text.js";
  * @property {(state: any) => Record<string, string>} [names] what people call the actors
  * @property {(state: any, stateAt: (moment: string) => any) => import("./ending.js").Turn[]} [turns] what turned the play, from its last state; `stateAt` gives null where the moment is not known
  * @property {(event: any) => string[]} [moments] what the world calls an event, for `ui.momentLink` and `data-moment`
+ * @property {(event: any, before: any) => number} [weight] how much an event matters, 0 for most: the heaviest are marked on the timeline; `before` is the state that it changed
+ * @property {(event: any) => {actor: string, points: number}[]} [worths] what the event says that the newest decisions were worth
  */
 
-const tools = { h, svg, keyed, replace, setText, setAttribute, momentLink, ...text };
+const tools = { h, svg, keyed, replace, setText, setAttribute, momentLink, foreignWords, ...text };
 
 /**
  * @param {string} address of the module; empty when the world has none
@@ -82,8 +85,12 @@ export async function hostPanel(address, slots, still, truth) {
     names(state) { return panel?.names ? attempt(() => panel?.names?.(state), {}) : {}; },
     /** @param {any} state @param {(moment: string) => any} stateAt @returns {import("./ending.js").Turn[]} */
     turns(state, stateAt) { return panel?.turns ? attempt(() => panel?.turns?.(state, stateAt), []) : []; },
-    /** @param {any} event @returns {string[]} */
-    moments(event) { return panel?.moments ? attempt(() => panel?.moments?.(event), []) : []; },
+    /** What the world says of events as they come. @type {import("../live/ledger.js").Reading} */
+    reading: {
+      names: (event) => (panel?.moments ? attempt(() => panel?.moments?.(event), []) : []),
+      weight: panel?.weight ? (event, before) => (panel?.weight ? attempt(() => panel?.weight?.(event, before), 0) : 0) : null,
+      worths: (event) => (panel?.worths ? attempt(() => panel?.worths?.(event), []) : []),
+    },
     /** @param {any} state @returns {Section[]} */
     sections(state) { return panel?.sections ? attempt(() => panel?.sections?.(state), []) : []; },
     /** @param {any} state @returns {string} */

@@ -3,13 +3,13 @@
 
 import { SPEEDS } from "../live/player.js";
 import { h, keyed, setAttribute, setText, svg } from "./dom.js";
+import { makeRibbon } from "./ribbon.js";
 import { clip, plain } from "./text.js";
 
 const ICONS = {
   play: "M5 3.2v11.6l10-5.8z", pause: "M4.5 3h3.2v12H4.5zM10.3 3h3.2v12h-3.2z", back: "M12 3.5v11L5.5 9z", on: "M6 3.5v11L12.5 9z",
   momentBack: "M13.5 3.5v11L8 9zM8 3.5v11L2.5 9z", momentOn: "M4.5 3.5v11L10 9zM10 3.5v11L15.5 9z",
 };
-const MOST_MARKS = 120;
 
 /** @typedef {import("../live/player.js").Player} Player */
 /** @typedef {import("../live/timeline.js").Timeline} Timeline */
@@ -31,6 +31,7 @@ export function mountPlayerBar(bar, { banner, player, timeline, act, isLive, who
   const playPath = playKey.querySelector("path");
   const scrub = h("input", { class: "player__scrub", type: "range", min: "0", max: "0", step: "1", value: "0", "aria-label": "Place in the episode" });
   const marks = h("div", { class: "player__marks", "aria-hidden": "true" });
+  const ribbon = makeRibbon(timeline);
   const where = h("span", { class: "player__where" });
   const score = h("span", { class: "player__score", "aria-hidden": "true", hidden: true });
   new IntersectionObserver(([seen]) => { score.hidden = seen.isIntersecting; }).observe(banner);
@@ -42,7 +43,7 @@ export function mountPlayerBar(bar, { banner, player, timeline, act, isLive, who
       key("One beat back", ICONS.back, "", back((it) => it.stepBeat(-1))), playKey,
       key("One beat on", ICONS.on, "", () => act((it) => it.stepBeat(1))),
       key("Big moment after", ICONS.momentOn, "player__key--moment", () => act((it) => it.stepMoment(1)))),
-    score, h("div", { class: "player__track" }, marks, scrub), where, speed, live);
+    score, h("div", { class: "player__track" }, ribbon.element, scrub, marks), where, speed, live);
 
   for (const sign of ["pointerenter", "pointerdown", "focus"]) scrub.addEventListener(sign, wholeRecord);
   scrub.addEventListener("input", () => act((it) => {
@@ -76,6 +77,7 @@ export function mountPlayerBar(bar, { banner, player, timeline, act, isLive, who
       if (Number(speed.value) !== player.speed) speed.value = String(player.speed);
       drawLive(isLive(), connected);
       drawMarks(last);
+      ribbon.update(last);
     },
   };
 
@@ -92,11 +94,13 @@ export function mountPlayerBar(bar, { banner, player, timeline, act, isLive, who
 
   /** @param {number} last */
   function drawMarks(last) {
-    if (marked === `${timeline.firstSeq} ${last} ${timeline.moments.length}`) return;
-    marked = `${timeline.firstSeq} ${last} ${timeline.moments.length}`;
-    const shown = last ? timeline.moments.filter((moment) => moment.seq >= timeline.firstSeq).slice(-MOST_MARKS) : [];
-    keyed(marks, shown, (moment) => String(moment.seq), (moment) => h("i", {
-      class: moment.kind === "turning" ? "player__mark player__mark--turning" : "player__mark", title: plain(moment.label) }));
+    const all = timeline.moments;
+    const now = `${timeline.firstSeq} ${last} ${all.map((moment) => moment.seq).join()}`;
+    if (marked === now) return;
+    marked = now;
+    const shown = last ? all.filter((moment) => moment.seq >= timeline.firstSeq) : [];
+    keyed(marks, shown, (moment) => String(moment.seq), (moment) => h("i", { data: { moment: moment.seq },
+      class: moment.kind === "turning" ? "player__mark player__mark--turning" : "player__mark", title: clip(plain([moment.at, moment.label, moment.text].filter(Boolean).join(" ")), 120) }));
     for (const [index, moment] of shown.entries()) {
       /** @type {HTMLElement} */ (marks.children[index]).style.setProperty("--at", String(Math.min(1, timeline.stopAt(moment.seq) / last)));
     }

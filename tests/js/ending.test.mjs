@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
+import { SILENT } from "../../static/live/ledger.js";
 import { Timeline } from "../../static/live/timeline.js";
 import { lastGreatMoments, rematchOf, rewardParts } from "../../static/ui/ending.js";
 import { seqOf } from "../../static/ui/go_to.js";
@@ -33,7 +34,7 @@ test("a rematch keeps captains and options, draws a new seed, and can be watched
 
 test("a moment is an event's number or a name that is known", () => {
   const timeline = new Timeline();
-  timeline.naming = (one) => (one.seq === 2 ? ["ball-1-1"] : []);
+  timeline.reading = { ...SILENT, names: (one) => (one.seq === 2 ? ["ball-1-1"] : []) };
   for (let seq = 1; seq <= 4; seq += 1) timeline.push(event(seq));
   assert.equal(seqOf(timeline, "3"), 3);
   assert.equal(seqOf(timeline, "ball-1-1"), 2);

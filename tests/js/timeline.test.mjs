@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
+import { SILENT } from "../../static/live/ledger.js";
 import { linesUntil } from "../../static/live/moments.js";
 import { Timeline } from "../../static/live/timeline.js";
 import { event, events } from "./builders.mjs";
@@ -119,7 +120,7 @@ test("moments are lines that must or should be heard, also those a snapshot brou
 
 test("what a world calls an event leads to the newest of that name, also after the record was read from its beginning", () => {
   const timeline = new Timeline();
-  timeline.naming = (one) => (one.seq % 2 ? [] : [`even-${one.seq}`, "even"]);
+  timeline.reading = { ...SILENT, names: (one) => (one.seq % 2 ? [] : [`even-${one.seq}`, "even"]) };
   timeline.reset("e1", 3, {});
   for (const one of events(4, 7)) timeline.push(one);
   assert.equal(timeline.placeOf("even-2"), undefined);

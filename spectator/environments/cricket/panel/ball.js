@@ -28,13 +28,16 @@ export function mountBall({ ui }) {
     const who = h("span", { class: "ball__who" });
     const call = h("code");
     const why = ui.said("p", "ball__reason", 110);
+    const foreign = h("p", { class: "badge badge--foreign ball__foreign", hidden: true });
     const worth = h("p", { class: "ball__worth" });
     return {
-      element: h("div", { class: "ball__side" }, h("p", {}, who, " ", call), why.element, worth),
-      /** @param {any} made @param {string} team */
-      show(made, team) {
+      element: h("div", { class: "ball__side" }, h("p", {}, who, " ", call), h("div", { class: "ball__said" }, foreign, why.element), worth),
+      /** @param {any} made @param {string} team @param {string} stranger why it was not the side's own decision, in words */
+      show(made, team, stranger = "") {
         this.element.classList.toggle("ball__side--none", !made);
         if (!made) return;
+        foreign.hidden = stranger === "";
+        setText(foreign, stranger);
         setText(who, `${team} ${verb}`);
         setText(call, clip(plain([made.tool, ...Object.entries(made.arguments ?? {}).slice(0, 3).map(([key, value]) => `${key.replaceAll("_", " ")} ${ui.argumentText(value, 24)}`)].join(" · ")), 90));
         why.show(made.reasoning || "no reason given");
@@ -88,12 +91,20 @@ export function mountBall({ ui }) {
       setText(line, clip(plain(ball.words), 120));
       setText(detail, [ball.at, deliveryWords(ball), ball.shot === "none" ? "" : ball.shot].filter(Boolean).join(" · "));
       const teamOf = (/** @type {any} */ made) => world.teams?.[made?.actor]?.name ?? "";
-      sides.batting.show(ball.decisions?.batting, teamOf(ball.decisions?.batting));
-      sides.bowling.show(ball.decisions?.bowling, teamOf(ball.decisions?.bowling));
+      for (const role of /** @type {const} */ (["batting", "bowling"])) {
+        const made = ball.decisions?.[role];
+        sides[role].show(made, teamOf(made), strangerOf(world, ball, made));
+      }
       values = NaN;
       drawWorth(ball);
     },
   };
+
+  /** Why a decision on the ball was not its seat's own; the class of a failure stands in the newest decision until the next one. @param {any} world @param {any} ball @param {any} made */
+  function strangerOf(world, ball, made) {
+    const newest = world.decided?.[made?.actor];
+    return made ? ui.foreignWords(newest?.seq < ball.seq ? newest : made, world.seats?.[made.actor]?.source) : "";
+  }
 }
 
 /** What a decision did to its side's chance to win, in points of a hundred. @param {any} h @param {unknown} value */

@@ -11,6 +11,7 @@ import { mountField } from "./field.js";
 import { mountPlans } from "./plans.js";
 import { mountScore } from "./score.js";
 import { sections } from "./sections.js";
+import { weight, worths } from "./weights.js";
 import { mountWheel } from "./wheel.js";
 import { momentNames, moments, names } from "./words.js";
 
@@ -37,7 +38,7 @@ export default {
       /** @param {any} state @param {any} event */
       update(state, event) {
         const awaits = (state.episode?.options?.forecast_futures ?? 0) > 0 && state.episode?.status !== "ended";
-        parts.update({ ...state.world, awaits_forecast: awaits }, event !== null && !ctx.still());
+        parts.update({ ...state.world, awaits_forecast: awaits, seats: state.episode?.seats, decided: state.decisions }, event !== null && !ctx.still());
       },
       destroy() {
         parts.destroy();
@@ -48,6 +49,8 @@ export default {
   sections: (/** @type {any} */ state) => sections(state.world ?? {}),
   names: (/** @type {any} */ state) => names(state.world),
   moments,
+  weight,
+  worths,
   turns: (/** @type {any} */ state, /** @type {(moment: string) => any} */ stateAt) => turns(state.world ?? {}, stateAt),
 };
 

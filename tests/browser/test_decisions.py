@@ -1,0 +1,129 @@
+"""Whose decision it was, in sight: a badge wherever it is named, a ribbon, a list, and what was behind it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from spectator.errors import FAILURES
+from tests.browser.conftest import PHONE, Opener
+from tests.llm.brains import pundit
+from tests.llm.endpoints import endpoint, write_captains
+from tests.llm.fake_server import Mode
+from tests.serving import ROOT, Serving, serve, test_settings
+
+pytestmark = pytest.mark.browser
+
+
+class Match(NamedTuple):
+    """A finished match in which an endpoint sometimes failed."""
+
+    app: Serving
+    address: str
+    failed: list[int]
+    """Numbers of the decisions that were made for the model."""
+    balls: list[int]
+    """Numbers of the balls that such a decision played or bowled."""
+    wordy: list[int]
+    """Numbers of the balls for which a captain gave a long reason."""
+
+
+@pytest.fixture(scope="module")
+def match(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Match]:
+    """One match of two overs for all the tests of this module."""
+    folder = tmp_path_factory.mktemp("decisions")
+    modes = [*[Mode.OK] * 12, *[Mode.GARBAGE, Mode.REFUSAL, Mode.OK] * 60]
+    with endpoint(pundit, modes) as home:
+        table = {
+            "base_url": home.base_url,
+            "label": "Kestrel",
+            "price_in": 0.4,
+            "price_out": 1.6,
+            "retries": 0,
+        }
+        captains = write_captains(folder / "captains.toml", home=table)
+        settings = test_settings(folder, environment="cricket", captains_file=captains, llm_live="llm:home")
+        with serve(settings) as app:
+            options = {"max_overs": 2, "forecast_futures": 100}
+            episode_id = app.start(seed=5, captain_preset="llm:home", options=options)
+            app.finish(episode_id)
+            events = app.events(episode_id)
+            made = [event for event in events if event["type"] == "decision.made"]
+            failed = [event["seq"] for event in made if event["data"]["source"] == "fallback"]
+            balls = {
+                event["seq"]: behind(event) for event in events if event["type"] == "cricket.ball_bowled"
+            }
+            for_it = [seq for seq, made in balls.items() if any(one["source"] == "fallback" for one in made)]
+            wordy = [seq for seq, made in balls.items() if any(len(one["reasoning"]) > 120 for one in made)]
+            yield Match(app, f"{app.base_url}/watch/{episode_id}", failed, for_it, wordy)
+
+
+def behind(event: dict[str, Any]) -> list[dict[str, Any]]:
+    """The decisions of both captains on a ball."""
+    state = event["patch"]["world"]["last_ball"]["decisions"]
+    return [{"source": "", "reasoning": "", **one} for one in state.values()]
+
+
+def test_a_decision_made_for_a_model_is_marked_wherever_it_is_named(match: Match, open_page: Opener) -> None:
+    """On the mind card, on the ball card, on the line of commentary, and in the ribbon."""
+    assert match.failed and match.balls
+    page = open_page(f"{match.address}?seq={match.failed[0]}")
+    expect(page.locator("#mind .badge--foreign:visible")).to_have_text(
+        re.compile("made for it: the (endpoint|model) ")
+    )
+    badge = page.locator(".feed__line .badge--foreign")
+    page.keyboard.press("l")
+    expect(badge.first).to_contain_text("made for it")
+    page.goto(f"{match.address}?seq={match.balls[0]}")
+    expect(page.locator(".ball__side .badge--foreign:visible")).to_contain_text("made for it: the ")
+    ribbon = page.locator(".player__deciders").first
+    expect(ribbon).to_have_attribute("title", "Decided by: model, fallback")
+    assert "linear-gradient" in ribbon.evaluate("(row) => getComputedStyle(row).backgroundImage")
+
+
+def test_a_long_reason_can_be_opened_and_read(match: Match, open_page: Opener) -> None:
+    """Its button lies inside what is in sight; opened, all of it does."""
+    for viewport in ({"width": 1440, "height": 900}, PHONE):
+        page = open_page(f"{match.address}?seq={match.wordy[0]}", viewport=viewport)
+        more = page.locator(".ball__reason .more:visible").first
+        expect(more).to_be_visible()
+        assert inside(page)
+        more.click()
+        expect(more).to_have_text("less")
+        assert inside(page)
+
+
+def inside(page: Page) -> bool:
+    """Whether the button of the first reason lies whole within the box that cuts its text off."""
+    found: bool = page.evaluate(
+        """() => {
+            const button = document.querySelector(".ball__reason .more:not([hidden])");
+            const [inner, outer] = [button, button.closest(".ball__said")]
+                .map((one) => one.getBoundingClientRect());
+            return inner.height > 10 && inner.top >= outer.top - 1 && inner.bottom <= outer.bottom + 1;
+        }"""
+    )
+    return found
+
+
+def test_the_timeline_marks_a_handful_of_moments_that_lead_there(match: Match, open_page: Opener) -> None:
+    """Never more than ten; each says what it is and goes there."""
+    page = open_page(match.address)
+    expect(page.locator("#state")).to_have_text("Finished")
+    marks = page.locator(".player__mark")
+    assert 3 <= marks.count() <= 10
+    expect(marks.first).to_have_attribute("title", re.compile("."))
+    marks.first.click()
+    expect(page.locator("#state")).to_have_text("Replay")
+
+
+def test_every_class_of_failure_has_its_words() -> None:
+    """The page's few words for each class that there is."""
+    source = (ROOT / "static" / "live" / "decisions.js").read_text("utf-8")
+    words = re.search(r"FAILURE_WORDS = \{(.*?)\};", source, re.DOTALL)
+    assert words
+    assert set(re.findall(r"(\w+): \"", words[1])) == set(FAILURES)

@@ -67,11 +67,6 @@ class Profile(BaseModel):
         told = self.model_copy(update={"withheld_until": ()}) if self.withheld_until else self
         return None if told == SCORE_AT_THE_END else told
 
-    @property
-    def is_share(self) -> bool:
-        """Whether the score is from 0 to 1, so that it can be read as a share."""
-        return self.score_min == 0.0 and self.score_max == 1.0
-
     def broken_by(self, reward: object, *, done: bool) -> str | None:
         """The rule that the reward of one step breaks, in words; ``None`` when it breaks none."""
         if isinstance(reward, bool) or not isinstance(reward, int | float) or not math.isfinite(reward):

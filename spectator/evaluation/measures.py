@@ -78,9 +78,9 @@ def measures_of(
     if world is None:
         return MEASURES
     profile = world.profile_of(options)
-    if profile.is_share:
-        return (*MEASURES, *world.measures)
     bounds = profile.score_min, profile.score_max
+    if bounds == (0.0, 1.0):  # a share, as the table says
+        return (*MEASURES, *world.measures)
     core = [replace(one, unit="", range=bounds) if one.name == "score" else one for one in MEASURES]
     return (*core, *world.measures)
 

@@ -51,7 +51,7 @@ def plots_of(results: Results) -> dict[str, str]:
         found["pairs"] = forest(
             "Each captain against each other", "% won by the one named first", met, even=0.5, scale=100.0
         )
-    for measure in _shown(results):
+    for measure in _measures_of(results)[1]:
         rows = [
             Row(one.label, one.measures[measure.name])
             for one in results.captains
@@ -160,7 +160,7 @@ def _cell(known: Mapping[tuple[str, str], Estimate], mine: CaptainResult, other:
 
 
 def _measures(results: Results) -> str:
-    shown = _shown(results)
+    known, shown = _measures_of(results)
     rows = []
     for measure in shown:
         unit = UNITS.get(measure.unit, "")
@@ -168,7 +168,7 @@ def _measures(results: Results) -> str:
         row += [_measured(measure, one.measures.get(measure.name)) for one in results.captains]
         rows.append(row)
     heads = ["Mean a match", *(one.label for one in results.captains)]
-    missing = [m.label for m in _known(results) if m not in shown and m.name != OUTCOME]
+    missing = [m.label for m in known if m not in shown and m.name != OUTCOME]
     note = f"Not measured here: {', '.join(missing)}." if missing else ""
     return _table("Means over seeds with 95 % intervals.", heads, rows) + (
         f'<p class="quiet">{escape(note)}</p>' if note else ""
@@ -201,11 +201,12 @@ def _measured(measure: Measure, estimate: Estimate | None) -> str:
 
 
 def _glossary(results: Results) -> str:
+    known, shown = _measures_of(results)
     items = [
         f"<dt><b>{escape(measure.label)}</b></dt><dd>{escape(measure.formula)} "
         f"<span class=quiet>It cannot show: {escape(measure.blind)}</span></dd>"
-        for measure in _known(results)
-        if measure.name == OUTCOME or measure in _shown(results)
+        for measure in known
+        if measure.name == OUTCOME or measure in shown
     ]
     return f"<dl>{''.join(items)}</dl>"
 
@@ -265,18 +266,10 @@ def _table(caption: str, heads: Sequence[str], rows: Sequence[Sequence[str]]) ->
     return f"<div class=wide><table>{told}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
 
 
-def _shown(results: Results) -> list[Measure]:
-    """Measures that at least one captain has."""
-    return [
-        measure
-        for measure in _known(results)
-        if any(measure.name in one.measures for one in results.captains)
-    ]
-
-
-def _known(results: Results) -> tuple[Measure, ...]:
-    """Every measure that such matches have."""
-    return measures_of(load_world(results.environment), results.options)
+def _measures_of(results: Results) -> tuple[Sequence[Measure], Sequence[Measure]]:
+    """Every measure that such matches have, and those that at least one captain has."""
+    known = measures_of(load_world(results.environment), results.options)
+    return known, [one for one in known if any(one.name in captain.measures for captain in results.captains)]
 
 
 def _share(share: Estimate) -> str:

@@ -140,18 +140,14 @@ def plan_evaluation(request: EvaluationRequest, *, load: LoadWorld = load_world)
     seeds = () if pack is None else _seeds(request, world, pack, wrong)
     if wrong or pack is None:
         raise InvalidRequest(wrong)
-    rounds = (_round(world, request.captains, pair, seed) for pair, seed in enumerate(seeds))
-    matches = tuple(itertools.chain.from_iterable(rounds))
+    alone = [(captain, None) for captain in request.captains]
+    of_each_seed = list(itertools.permutations(request.captains, 2)) if world.opponents else alone
+    matches = tuple(
+        ScheduledMatch(pair, seed, home, away)
+        for pair, seed in enumerate(seeds)
+        for home, away in of_each_seed
+    )
     return Schedule(world, request.captains, pack, options, matches, len(seeds), request.failed_decisions)
-
-
-def _round(world: World, captains: Sequence[str], pair: int, seed: int) -> Iterator[ScheduledMatch]:
-    """Everything that is played on one seed: each captain alone, or each against each from both seats."""
-    if not world.opponents:
-        yield from (ScheduledMatch(pair, seed, captain, None) for captain in captains)
-        return
-    for home, away in itertools.permutations(captains, 2):
-        yield ScheduledMatch(pair, seed, home, away)
 
 
 def _check_captains(captains: Sequence[str], world: World) -> Iterator[FieldError]:

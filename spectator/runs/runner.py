@@ -29,10 +29,6 @@ Over = Callable[[Attempt, Sequence[RecordedEvent]], Awaitable[None]]
 """Called with each attempt that counts for its job, and its whole record, as soon as it is over."""
 
 
-class _Halted(Exception):
-    """Ends the tasks of a run that is halted."""
-
-
 class Runner:
     """Plays the episodes that a run owes.
 
@@ -64,24 +60,19 @@ class Runner:
         apart: list[Attempt] = []
         for one in owed:
             (here if one.begun or self._stays(one) else apart).append(one)
-        try:
-            async with processes(jobs if apart else 0) as pool, asyncio.TaskGroup() as tasks:
-                watching = tasks.create_task(self._watch())
-                lanes = [
-                    tasks.create_task(self._lane(following, where))
-                    for where, attempts in ((None, here), (pool, apart))
-                    for following in [iter(attempts)]
-                    for _ in range(min(jobs, len(attempts)))
-                ]
-                if lanes:
-                    await asyncio.wait(lanes)
-                watching.cancel()
-        except* _Halted:
-            pass
-
-    async def _watch(self) -> None:
-        await self._halt.wait()
-        raise _Halted
+        async with processes(jobs if apart else 0) as pool, asyncio.TaskGroup() as tasks:
+            lanes = {
+                tasks.create_task(self._lane(following, where))
+                for where, attempts in ((None, here), (pool, apart))
+                for following in [iter(attempts)]
+                for _ in range(min(jobs, len(attempts)))
+            }
+            halted = tasks.create_task(self._halt.wait())
+            while lanes and not halted.done():
+                await asyncio.wait({halted, *lanes}, return_when=asyncio.FIRST_COMPLETED)
+                lanes = {lane for lane in lanes if not lane.done()}
+            for task in (halted, *lanes):
+                task.cancel()
 
     async def _lane(self, attempts: Iterable[Attempt], pool: ProcessPoolExecutor | None) -> None:
         for first in attempts:

@@ -247,7 +247,11 @@ def _prepared(engine: Engine, url: str, writable: bool) -> Engine:
     where = make_url(url).render_as_string(hide_password=True)
     try:
         with engine.connect().execution_options(immediate=writable) as connection:
-            version = _version(connection, writable)
+            if writable and not inspect(connection).has_table(schema.name):
+                metadata.create_all(connection)
+                connection.execute(insert(schema).values(version=SCHEMA_VERSION))
+                connection.commit()
+            version: int | None = connection.scalar(select(schema.c.version))
             if writable and version is not None and 0 < version < SCHEMA_VERSION:
                 migrate(connection, version)
                 version = SCHEMA_VERSION
@@ -286,12 +290,3 @@ def _unopened(where: str, error: Exception) -> JournalError:
     if is_damage(error):
         return JournalDamaged(f"the journal at {where} is damaged: {reason(error)}")
     return JournalError(f"the journal at {where} cannot be opened: {reason(error)}")
-
-
-def _version(connection: Connection, writable: bool) -> int | None:
-    if writable and not inspect(connection).has_table(schema.name):
-        metadata.create_all(connection)
-        connection.execute(insert(schema).values(version=SCHEMA_VERSION))
-        connection.commit()
-    version: int | None = connection.scalar(select(schema.c.version))
-    return version

@@ -141,7 +141,8 @@ class Writer:
         group: Sequence[_Append | _Job] = ()
         try:
             with self._database.engine.connect().execution_options(immediate=True) as connection:
-                for group in self._groups():
+                while (first := self._appends.get()) is not None:
+                    group = [first, *self._left(MAX_GROUP - 1)] if isinstance(first, _Append) else [first]
                     self._commit(connection, [one for one in group if isinstance(one, _Append)])
                     for job in group:
                         if isinstance(job, _Job):
@@ -150,13 +151,6 @@ class Writer:
             self._over = True
             for item in (*group, *self._left()):
                 answer(item.done, None, JournalError("the journal is closed"))
-
-    def _groups(self) -> Iterator[list[_Append | _Job]]:
-        while (first := self._appends.get()) is not None:
-            group = [first]
-            if isinstance(first, _Append):
-                group.extend(self._left(MAX_GROUP - 1))
-            yield group
 
     def _left(self, limit: int | None = None) -> Iterator[_Append | _Job]:
         """What waits already, up to ``limit``, to the first job, or to the mark of the end, which stays."""
@@ -206,11 +200,12 @@ class Writer:
             self._heads.pop(group[0].events[0].episode_id, None)
         else:
             for append in group:
-                if append.events[-1].type == "episode.ended":
-                    _log_end(heads[append.events[0].episode_id], append.events[0].episode_id)
-            for episode_id, head in heads.items():
-                self._heads[episode_id] = head
+                episode_id = append.events[0].episode_id
+                head = self._heads[episode_id] = heads[episode_id]
                 self._heads.move_to_end(episode_id)
+                if append.events[-1].type == "episode.ended":
+                    told = "episode %s is recorded: %d events, digest %s"
+                    logger.info(told, episode_id, head.seq, head.digest.hex())
             while len(self._heads) > KEPT_HEADS:
                 self._heads.popitem(last=False)
         for append in group:
@@ -303,7 +298,3 @@ def _unwritten(failure: Exception) -> JournalError:
     if is_damage(failure):
         return JournalUnavailable(f"{says}; {RESTART}")
     return JournalUnavailable(says) if isinstance(failure, OperationalError | OSError) else JournalError(says)
-
-
-def _log_end(head: _Head, episode_id: str) -> None:
-    logger.info("episode %s is recorded: %d events, digest %s", episode_id, head.seq, head.digest.hex())

@@ -23,9 +23,9 @@ from spectator.events import Fact
 from spectator.journal.attachments import Attachments
 from spectator.observations import Observation
 from spectator.policies.base import Action
-from spectator.steppers import local
+from spectator.steppers import local, opening
 from spectator.steppers.base import Stepped
-from spectator.steppers.local import step as plain_step
+from spectator.steppers.thread import ThreadStepper
 
 
 class Metered:
@@ -63,13 +63,20 @@ WORLD_S: dict[str, float] = {}
 """CPU seconds of the last step of each episode's world, on the thread that is named after the episode."""
 
 
-def metered_step(environment: Environment, action: Action) -> Stepped:
-    """A step of the world, its CPU seconds noted in :data:`WORLD_S`."""
-    began = time.thread_time()
-    try:
-        return plain_step(environment, action)
-    finally:
-        WORLD_S[threading.current_thread().name] = time.thread_time() - began
+class MeteredStepper(ThreadStepper):
+    """A stepper that notes the CPU seconds of its world's steps in :data:`WORLD_S`."""
+
+    async def step(self, action: Action, *, limit_s: float | None) -> Stepped:
+        """See :meth:`Stepper.step`."""
+
+        def metered(world: Environment) -> Stepped:
+            began = time.thread_time()
+            try:
+                return local.answered(world, world.step(action))
+            finally:
+                WORLD_S[threading.current_thread().name] = time.thread_time() - began
+
+        return await self._call(limit_s, metered)
 
 
 def noting(note: Callable[[str], object]) -> type[Driver]:
@@ -113,7 +120,7 @@ def noting(note: Callable[[str], object]) -> type[Driver]:
 def main() -> None:
     """Be a nursery; the first argument is the file of the notes."""
     notes = Path(sys.argv[1]).open("a", buffering=1)
-    vars(local)["step"] = metered_step
+    vars(opening)["ThreadStepper"] = MeteredStepper
     vars(preparing)["Driver"] = noting(notes.write)
     nursery.main()
 

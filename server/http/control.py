@@ -12,7 +12,7 @@ from starlette.requests import HTTPConnection, Request
 
 from spectator.clock import timestamp
 from spectator.episodes.host.handle import EpisodeHandle
-from spectator.episodes.replay.fork import ForkRequest, plan_fork
+from spectator.episodes.replay.fork import plan_fork
 from spectator.episodes.run.pacing import Pace
 from spectator.episodes.run.plan import EpisodePlan
 from spectator.errors import (
@@ -159,18 +159,14 @@ async def fork_episode(request: Request, response: Response, services: ServicesD
     services.readiness.need()
     with services.budget.spend(Costly.STARTS, request):
         wanted, wait = wanted_fork(await read_object(request))
-        await _need_shown(wanted, services)
+        last = await services.records.last_seen(wanted.episode_id)
+        if last is not None and wanted.seq > last:  # it would show a decision that viewers may not see yet
+            rule = f"must be from 1 to {last}: that is how much is shown yet"
+            raise InvalidRequest([FieldError("seq", rule)])
         plan = await plan_fork(services.journal, wanted, services.cast.load)
         _may_play(plan, request, services)
         fork = services.supervisor.fork
         return await _started(lambda: fork(wanted, plan), wait, request, response, services)
-
-
-async def _need_shown(wanted: ForkRequest, services: Services) -> None:
-    """Refuse to fork an episode at a decision that viewers may not see yet: a fork would show it."""
-    last = await services.records.last_seen(wanted.episode_id)
-    if last is not None and wanted.seq > last:
-        raise InvalidRequest([FieldError("seq", f"must be from 1 to {last}: that is how much is shown yet")])
 
 
 def _may_play(plan: EpisodePlan, request: Request, services: Services) -> None:

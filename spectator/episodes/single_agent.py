@@ -160,7 +160,8 @@ class SingleAgent:
         profile = plan.profile
         game = self._game = _Game(plan, profile, episode_id, environment, others, told=[] if tell else None)
         try:
-            first = local.reset(environment, plan.seed, episode_id, plan.options)
+            seen = environment.reset(seed=plan.seed, episode_id=episode_id, options=plan.options)
+            first = local.answered(environment, seen)
             opened = self._take(game, first, beginning=True)
             if game.told is not None:
                 game.told.append(((0, list(self._facts)), ()))
@@ -301,10 +302,11 @@ class SingleAgent:
     def _act(self, game: _Game, asked: Observation, decision: Decision) -> Observation:
         game.turn += 1
         if game.told is None:
-            return self._take(game, local.step(game.environment, decision.action))
+            stepped = local.answered(game.environment, game.environment.step(decision.action))
+            return self._take(game, stepped)
         actor, began = asked.actor or "", self._monotonic()
         action, decided = checked_decision(actor, decision, 0.0, asked.legal_actions)
-        stepped = local.step(game.environment, action)
+        stepped = local.answered(game.environment, game.environment.step(action))
         answer = self._take(game, stepped)
         took = self._monotonic() - began
         facts = facts_of_step(actor, decided, stepped, took, game.refusals)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar, TypeVarTuple
+from typing import Any, TypeVar
 
 from spectator.environments.base import Environment
 from spectator.errors import EnvironmentFault, StepTimeout
@@ -14,7 +14,6 @@ from spectator.steppers import local
 from spectator.steppers.base import Stepped
 
 _Result = TypeVar("_Result")
-_Arguments = TypeVarTuple("_Arguments")
 
 
 class InlineStepper:
@@ -56,7 +55,12 @@ class InlineStepper:
         self, *, seed: int, episode_id: str, options: Mapping[str, Any], limit_s: float | None
     ) -> Stepped:
         """See :meth:`Stepper.reset`."""
-        return self._call(limit_s, local.reset, seed, episode_id, options)
+        return self._call(
+            limit_s,
+            lambda world: local.answered(
+                world, world.reset(seed=seed, episode_id=episode_id, options=options)
+            ),
+        )
 
     async def step(self, action: Action, *, limit_s: float | None) -> Stepped:
         """See :meth:`Stepper.step`."""
@@ -64,23 +68,23 @@ class InlineStepper:
 
     def step_at_once(self, action: Action, *, limit_s: float | None) -> Stepped:
         """See :meth:`Stepper.step`; for callers that need not wait for what is never waited for."""
-        return self._call(limit_s, local.step, action)
+        return self._call(limit_s, lambda world: local.answered(world, world.step(action)))
 
     async def snapshot(self, *, limit_s: float | None) -> bytes:
         """See :meth:`Stepper.snapshot`."""
-        return self._call(limit_s, lambda environment: environment.snapshot())
+        return self._call(limit_s, lambda world: world.snapshot())
 
     async def restore(self, snapshot: bytes, *, limit_s: float | None) -> Stepped:
         """See :meth:`Stepper.restore`."""
-        return self._call(limit_s, local.restore, snapshot)
+        return self._call(limit_s, lambda world: local.answered(world, world.restore(snapshot)))
 
     async def state(self, *, limit_s: float | None) -> Mapping[str, Any]:
         """See :meth:`Stepper.state`."""
-        return self._call(limit_s, local.state)
+        return self._call(limit_s, lambda world: world.state)
 
     async def truth(self, *, limit_s: float | None) -> Mapping[str, Any]:
         """See :meth:`Stepper.truth`."""
-        return self._call(limit_s, lambda environment: environment.truth())
+        return self._call(limit_s, lambda world: world.truth())
 
     async def aclose(self) -> None:
         """See :meth:`Stepper.aclose`."""
@@ -90,19 +94,14 @@ class InlineStepper:
         self._given_up = True
         self._environment = None
 
-    def _call(
-        self,
-        limit_s: float | None,
-        function: Callable[[Environment, *_Arguments], _Result],
-        *arguments: *_Arguments,
-    ) -> _Result:
+    def _call(self, limit_s: float | None, function: Callable[[Environment], _Result]) -> _Result:
         if self._given_up:
             raise EnvironmentFault("the environment was given up")
         began = self._monotonic()
         try:
             if self._environment is None:
                 self._environment = self._build()
-            answer = function(self._environment, *arguments)
+            answer = function(self._environment)
         except EnvironmentFault:
             raise
         except (Exception, SystemExit, GeneratorExit, asyncio.CancelledError) as error:

@@ -2,32 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from spectator.environments.base import Environment
 from spectator.errors import EnvironmentFault, EnvironmentMalformed, typed_as
 from spectator.observations import Observation
-from spectator.policies.base import Action
 from spectator.steppers.base import Stepped
 
 
-def reset(environment: Environment, seed: int, episode_id: str, options: Mapping[str, Any]) -> Stepped:
-    """Begin an episode."""
-    return _answer(environment, environment.reset(seed=seed, episode_id=episode_id, options=options))
+def answered(environment: Environment, shown: object) -> Stepped:
+    """The whole answer of ``environment``, which has just been begun, stepped or restored.
 
+    Args:
+        environment: Asked for its facts, and for its state where it is done.
+        shown: What it returned.
 
-def step(environment: Environment, action: Action) -> Stepped:
-    """Carry out ``action``."""
-    return _answer(environment, environment.step(action))
-
-
-def restore(environment: Environment, snapshot: bytes) -> Stepped:
-    """Go on from ``snapshot``."""
-    return _answer(environment, environment.restore(snapshot))
-
-
-def _answer(environment: Environment, shown: object) -> Stepped:
+    Raises:
+        EnvironmentMalformed: That is no observation.
+    """
     if not isinstance(shown, Observation):
         raise EnvironmentMalformed(f"answered {type(shown).__name__}, not an observation")
     return Stepped(shown, list(environment.facts()), environment.state if shown.done else {})
@@ -40,8 +32,3 @@ def fault(error: BaseException) -> EnvironmentFault:
 
 FAULTS: Final = typed_as(fault, passing=(EnvironmentFault,))
 """Around calls of an environment: whatever it raises leaves as an :class:`EnvironmentFault`."""
-
-
-def state(environment: Environment) -> Mapping[str, Any]:
-    """The public state."""
-    return environment.state

@@ -54,22 +54,6 @@ class OwnThread(Generic[_Object]):
         """Whether a call missed its deadline, it was closed, or an event loop went away during a call."""
         self._thread = threading.Thread(target=self._work, name=name, daemon=True)
 
-    async def call(
-        self,
-        function: Callable[Concatenate[_Object, _Arguments], _Result],
-        /,
-        *arguments: _Arguments.args,
-        **named: _Arguments.kwargs,
-    ) -> _Result:
-        """Run ``function(object, ...)`` on the object's thread.
-
-        Raises:
-            EnvironmentFault: The environment was given up before the call began, or raised what is not an
-                ``Exception`` (``SystemExit``, say) and would have ended the caller's event loop.
-            Exception: Whatever the function, or the first time the factory, raises.
-        """
-        return await self._submit(lambda living: function(living, *arguments, **named))
-
     async def call_within(
         self,
         limit_s: float | None,
@@ -78,14 +62,29 @@ class OwnThread(Generic[_Object]):
         *arguments: _Arguments.args,
         **named: _Arguments.kwargs,
     ) -> _Result:
-        """The same with a deadline.
+        """Run ``function(object, ...)`` on the object's thread.
+
+        Args:
+            limit_s: Seconds that it may take; no limit where ``None``.
+            function: What is run.
+            arguments: What it is given besides.
+            named: The same by name.
 
         Raises:
             StepTimeout: No answer within ``limit_s`` seconds; the environment is given up.
+            EnvironmentFault: The environment was given up before the call began, or raised what is not an
+                ``Exception`` (``SystemExit``, say) and would have ended the caller's event loop.
+            Exception: Whatever the function, or the first time the factory, raises.
         """
+        if self.given_up:
+            raise _gone()
+        coming: asyncio.Future[_Result] = asyncio.get_running_loop().create_future()
+        if self._thread.ident is None:
+            self._thread.start()
+        self._calls.put(_Call(lambda living: function(living, *arguments, **named), coming))
         try:
             async with asyncio.timeout(limit_s) as scope:
-                return await self._submit(lambda living: function(living, *arguments, **named))
+                return await coming
         except TimeoutError as error:
             if not scope.expired():
                 raise
@@ -96,16 +95,6 @@ class OwnThread(Generic[_Object]):
         """Let go of the object; its thread ends after the call it is in. Safe to call twice."""
         self.given_up = True
         self._calls.put(None)
-
-    def _submit(self, run: Callable[[_Object], _Result]) -> asyncio.Future[_Result]:
-        coming: asyncio.Future[_Result] = asyncio.get_running_loop().create_future()
-        if self.given_up:
-            coming.set_exception(_gone())
-        else:
-            if self._thread.ident is None:
-                self._thread.start()
-            self._calls.put(_Call(run, coming))
-        return coming
 
     def _carry_out(self, call: _Call) -> bool:
         """Answer ``call``; false when nobody can be answered any more."""
@@ -161,38 +150,37 @@ class ThreadStepper:
         self, *, seed: int, episode_id: str, options: Mapping[str, Any], limit_s: float | None
     ) -> Stepped:
         """See :meth:`Stepper.reset`."""
-        return await self._call(limit_s, local.reset, seed, episode_id, options)
+        return await self._call(
+            limit_s,
+            lambda world: local.answered(
+                world, world.reset(seed=seed, episode_id=episode_id, options=options)
+            ),
+        )
 
     async def step(self, action: Action, *, limit_s: float | None) -> Stepped:
         """See :meth:`Stepper.step`."""
-        return await self._call(limit_s, local.step, action)
+        return await self._call(limit_s, lambda world: local.answered(world, world.step(action)))
 
     async def snapshot(self, *, limit_s: float | None) -> bytes:
         """See :meth:`Stepper.snapshot`."""
-        return await self._call(limit_s, lambda environment: environment.snapshot())
+        return await self._call(limit_s, lambda world: world.snapshot())
 
     async def restore(self, snapshot: bytes, *, limit_s: float | None) -> Stepped:
         """See :meth:`Stepper.restore`."""
-        return await self._call(limit_s, local.restore, snapshot)
+        return await self._call(limit_s, lambda world: local.answered(world, world.restore(snapshot)))
 
     async def state(self, *, limit_s: float | None) -> Mapping[str, Any]:
         """See :meth:`Stepper.state`."""
-        return await self._call(limit_s, local.state)
+        return await self._call(limit_s, lambda world: world.state)
 
     async def truth(self, *, limit_s: float | None) -> Mapping[str, Any]:
         """See :meth:`Stepper.truth`."""
-        return await self._call(limit_s, lambda environment: environment.truth())
+        return await self._call(limit_s, lambda world: world.truth())
 
     async def aclose(self) -> None:
         """See :meth:`Stepper.aclose`."""
         self._thread.close()
 
-    async def _call(
-        self,
-        limit_s: float | None,
-        function: Callable[Concatenate[Environment, _Arguments], _Result],
-        *arguments: _Arguments.args,
-        **named: _Arguments.kwargs,
-    ) -> _Result:
+    async def _call(self, limit_s: float | None, function: Callable[[Environment], _Result]) -> _Result:
         with local.FAULTS:
-            return await self._thread.call_within(limit_s, function, *arguments, **named)
+            return await self._thread.call_within(limit_s, function)

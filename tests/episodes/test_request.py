@@ -163,7 +163,9 @@ def test_every_actor_gets_a_policy_with_a_seed_of_its_own(monkeypatch: pytest.Mo
     )
     monkeypatch.setattr(requests, "load_world", lambda name: world)
     for seed in (1, 1, 2):
-        plan(EpisodeRequest("x", seed=seed)).seats()
+        planned = plan(EpisodeRequest("x", seed=seed))
+        for actor in world.actors:
+            planned.policy(actor)
     assert seeds[:2] == seeds[2:4]
     assert len(set(seeds)) == 4
 

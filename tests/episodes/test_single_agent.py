@@ -334,7 +334,7 @@ def test_a_stepper_disposes_of_its_environment_last() -> None:
             loop.call_soon_threadsafe(disposed.set)
 
         stepper = OwnThread(lambda: "it", dispose=dispose)
-        told.append(await stepper.call(lambda environment: environment))
+        told.append(await stepper.call_within(None, lambda environment: environment))
         stepper.close()
         async with asyncio.timeout(10):
             await disposed.wait()

@@ -34,11 +34,13 @@ def threads_called(name: str) -> list[threading.Thread]:
 def test_everything_happens_on_one_thread_that_is_not_the_loops() -> None:
     async def scenario() -> None:
         stepper = OwnThread(World)
-        assert await stepper.call(World.note, 4, plus=3) == 7
+        assert await stepper.call_within(None, World.note, 4, plus=3) == 7
         assert await stepper.call_within(5, World.note, 1) == 1
-        answers = await asyncio.gather(*(stepper.call(World.note, number) for number in range(50)))
+        answers = await asyncio.gather(
+            *(stepper.call_within(None, World.note, number) for number in range(50))
+        )
         assert answers == list(range(50)), "answers were mixed up"
-        threads = await stepper.call(lambda world: set(world.threads))
+        threads = await stepper.call_within(None, lambda world: set(world.threads))
         assert len(threads) == 1
         assert threads != {threading.get_ident()}
         stepper.close()
@@ -58,12 +60,14 @@ def test_a_call_that_misses_its_deadline_gives_the_environment_up() -> None:
         stepper = OwnThread(World, name="test-deadline")
         queued = asyncio.get_running_loop().create_task(stepper.call_within(0.05, hang))
         await until(lambda: bool(calls))
-        behind = asyncio.get_running_loop().create_task(stepper.call(lambda world: calls.append("behind")))
+        behind = asyncio.get_running_loop().create_task(
+            stepper.call_within(None, lambda world: calls.append("behind"))
+        )
         with pytest.raises(StepTimeout, match=r"did not answer within 0\.05 s"):
             await queued
         assert stepper.given_up
         with pytest.raises(EnvironmentFault, match="given up"):
-            await stepper.call(World.note)
+            await stepper.call_within(None, World.note)
         gate.set()
         with pytest.raises(EnvironmentFault, match="given up"):
             await behind
@@ -84,7 +88,7 @@ def test_an_exception_is_carried_untouched(error: Exception) -> None:
             await stepper.call_within(5, fail)
         assert caught.value is error
         assert not stepper.given_up
-        assert await stepper.call(World.note, 1) == 1, "and the environment lives on"
+        assert await stepper.call_within(None, World.note, 1) == 1, "and the environment lives on"
         stepper.close()
 
     asyncio.run(scenario())
@@ -101,8 +105,8 @@ def test_what_would_end_the_loop_becomes_a_fault(error: BaseException) -> None:
     async def scenario() -> None:
         stepper = OwnThread(World)
         with pytest.raises(EnvironmentFault, match=type(error).__name__):
-            await stepper.call(fail)
-        assert await stepper.call(World.note, 1) == 1
+            await stepper.call_within(None, fail)
+        assert await stepper.call_within(None, World.note, 1) == 1
         stepper.close()
 
     asyncio.run(scenario())
@@ -121,8 +125,8 @@ def test_a_factory_that_fails_is_carried_and_asked_again() -> None:
         stepper = OwnThread(build)
         assert not attempts, "nothing is built before it is needed"
         with pytest.raises(OSError, match="no data"):
-            await stepper.call(World.note)
-        assert await stepper.call(World.note, 2) == 2
+            await stepper.call_within(None, World.note)
+        assert await stepper.call_within(None, World.note, 2) == 2
         stepper.close()
 
     asyncio.run(scenario())
@@ -131,14 +135,14 @@ def test_a_factory_that_fails_is_carried_and_asked_again() -> None:
 def test_closing_lets_the_environment_go() -> None:
     async def scenario() -> None:
         stepper = OwnThread(World, name="test-close")
-        world = await stepper.call(weakref.ref)
+        world = await stepper.call_within(None, weakref.ref)
         stepper.close()
         stepper.close()
         await until(lambda: not threads_called("test-close"), what="the end of the thread")
         gc.collect()
         assert world() is None
         with pytest.raises(EnvironmentFault):
-            await stepper.call(World.note)
+            await stepper.call_within(None, World.note)
 
     asyncio.run(scenario())
 
@@ -154,13 +158,13 @@ def test_a_caller_that_goes_away_loses_only_its_answer() -> None:
 
     async def scenario() -> None:
         stepper = OwnThread(World)
-        task = asyncio.get_running_loop().create_task(stepper.call(slow))
+        task = asyncio.get_running_loop().create_task(stepper.call_within(None, slow))
         await until(lambda: bool(began))
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
         gate.set()
-        assert await stepper.call(World.note, 5) == 5
+        assert await stepper.call_within(None, World.note, 5) == 5
         stepper.close()
 
     asyncio.run(scenario())
@@ -176,7 +180,7 @@ def test_a_loop_that_closes_during_a_call_ends_the_thread_and_other_loops_are_to
 
     async def abandon() -> None:
         kept.append(OwnThread(World, name="test-loop"))
-        task = asyncio.get_running_loop().create_task(kept[0].call(slow))
+        task = asyncio.get_running_loop().create_task(kept[0].call_within(None, slow))
         await until(began.is_set)
         task.cancel()
 
@@ -186,7 +190,7 @@ def test_a_loop_that_closes_during_a_call_ends_the_thread_and_other_loops_are_to
         thread.join(5)
     assert not threads_called("test-loop")
     with pytest.raises(EnvironmentFault, match="given up"):
-        asyncio.run(kept[0].call(World.note))
+        asyncio.run(kept[0].call_within(None, World.note))
 
 
 def test_a_thousand_steppers_leave_no_thread() -> None:
@@ -200,4 +204,4 @@ def test_a_thousand_steppers_leave_no_thread() -> None:
         await until(lambda: not threads_called("test-many"), what="the end of every thread")
         assert threading.active_count() <= before
 
-    asyncio.run(scenario(lambda stepper: stepper.call(World.note)))
+    asyncio.run(scenario(lambda stepper: stepper.call_within(None, World.note)))

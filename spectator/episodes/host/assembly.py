@@ -64,17 +64,26 @@ class EpisodeAssembly:
         self._load = load
         self._fair = fair
 
-    def stream(self, episode_id: str, epoch: str, plan: EpisodePlan) -> Stream:
-        """The stream of an episode that begins."""
-        return self._open(plan, episode_id, epoch, None, embargo_on(plan) if self._fair else None)
-
-    def stream_on(self, rebuilt: Rebuilt, embargo: Embargo | None) -> Stream:
-        """The stream of what another process left, with the embargo of :meth:`embargo_left`."""
-        return self._open(rebuilt.plan, rebuilt.episode_id, rebuilt.epoch, rebuilt.left, embargo)
-
-    def _open(
-        self, plan: EpisodePlan, episode_id: str, epoch: str, left: Left | None, embargo: Embargo | None
+    def stream(
+        self,
+        episode_id: str,
+        epoch: str,
+        plan: EpisodePlan,
+        *,
+        left: Left | None = None,
+        embargo: Embargo | None = None,
     ) -> Stream:
+        """The stream of an episode.
+
+        Args:
+            episode_id: Its id.
+            epoch: Identity of its numbering.
+            plan: What is played.
+            left: Where another process left it; ``None`` to begin.
+            embargo: What :meth:`embargo_left` says of it then.
+        """
+        if left is None and self._fair:
+            embargo = embargo_on(plan)
         return open_stream(
             plan,
             episode_id,

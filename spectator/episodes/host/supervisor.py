@@ -267,7 +267,9 @@ class Supervisor:
         except EpisodeError:
             await rebuilt.stepper.aclose()
             raise
-        stream = self._assembly.stream_on(rebuilt, embargo)
+        stream = self._assembly.stream(
+            rebuilt.episode_id, rebuilt.epoch, plan, left=rebuilt.left, embargo=embargo
+        )
         episode = self._assembly.episode(
             plan, stream, rebuilt.stepper, past=rebuilt.past, left=rebuilt.left.state["episode"]
         )

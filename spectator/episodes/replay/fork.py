@@ -224,7 +224,7 @@ def _same_opponent(plan: EpisodePlan, seats: Mapping[str, Mapping[str, Any]], ag
 async def _replay(
     stepper: Stepper, plan: EpisodePlan, recorded: Sequence[RecordedEvent], episode_id: str
 ) -> Past:
-    seats = plan.seats()
+    seats = {actor: plan.policy(actor) for actor in plan.world.actors}
     last = recorded[-1].event
     replay = Replay(plan.world, stepper, seats, episode_id=episode_id, parent=plan.parent)
     for one in recorded:

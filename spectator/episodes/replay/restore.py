@@ -23,7 +23,6 @@ from spectator.episodes.run.ports import Past
 from spectator.errors import EnvironmentFault, EpisodeError, InvalidRequest, StepTimeout, typed_as
 from spectator.events import Parent
 from spectator.journal.base import Checkpoint
-from spectator.policies.base import Policy
 from spectator.steppers.base import Stepper
 from spectator.steppers.opening import OpenStepper, on_a_thread
 
@@ -137,7 +136,7 @@ async def _replayed(
 async def _replay(
     stepper: Stepper, plan: EpisodePlan, record: UnendedRecord, checkpoint: Checkpoint | None
 ) -> tuple[Past, Shown]:
-    seats: dict[str, Policy] = plan.seats()
+    seats = {actor: plan.policy(actor) for actor in plan.world.actors}
     replay = Replay(plan.world, stepper, seats, parent=plan.parent, derived=plan.view == "derived")
     after = 0
     if checkpoint is not None:

@@ -90,6 +90,7 @@ class Driver:
         rule: FailureRule | None = None,
         checkpoints: Checkpoints | None = None,
     ) -> None:
+        reaction = plan.on_failed_decision
         self._plan = plan
         self._checkpoints = checkpoints
         self._profile = plan.profile
@@ -111,7 +112,7 @@ class Driver:
             limits=limits,
             thinking=thinking or Thinking(clock),
             budget=budget,
-            rule=rule or (lambda actor, decision: plan.on_failed_decision),
+            rule=rule or (lambda actor, decision: reaction),
         )
         self._refusals: dict[str, int] = {} if past is None else dict(past.refusals)
         self._ended: EpisodeEnded | None = None
@@ -150,7 +151,10 @@ class Driver:
             The end, also when its event could not be recorded; ``None`` when it was suspended.
         """
         try:
-            ended = await self._play_to_an_end()
+            try:
+                ended: EpisodeEnded | None = await self._play()
+            except Exception as error:  # noqa: BLE001 - whatever it is, it becomes the episode's end
+                ended = await self._end_after(error)
             if ended is not None:
                 ended = await self._record_end(ended)
         except asyncio.CancelledError:
@@ -181,28 +185,26 @@ class Driver:
         )
         return ended
 
-    async def _play_to_an_end(self) -> EpisodeEnded | None:
-        try:
-            return await self._play()
-        except EndRequested:
-            return self._as_asked()
-        except StepTimeout as error:
-            logger.error("episode %s: the environment failed", self._episode_id, exc_info=error)
-            return cut_short("timeout", str(error), self._turn, error.failure_class)
-        except PolicyError as error:
-            return await self._undecided(error)
-        except JournalError as error:
-            if self._control.end is not None:
+    async def _end_after(self, error: Exception) -> EpisodeEnded | None:
+        """The end of an episode whose play raised ``error``; ``None`` where it is suspended."""
+        reason: EndReason = "environment_error"
+        match error:
+            case PolicyError():
+                return await self._undecided(error)
+            case EndRequested():
                 return self._as_asked()
-            logger.exception("episode %s: the journal failed", self._episode_id)
-            detail = f"the journal failed: {error}"
-            return cut_short("interrupted", detail, self._turn, error.failure_class)
-        except EnvironmentFault as error:
-            logger.error("episode %s: the environment failed", self._episode_id, exc_info=error)
-            return cut_short("environment_error", str(error), self._turn, error.failure_class)
-        except Exception as error:
-            logger.exception("episode %s: the driver failed", self._episode_id)
-            return cut_short("environment_error", f"{type(error).__name__}: {error}", self._turn)
+            case JournalError() if self._control.end is not None:
+                return self._as_asked()
+            case JournalError():
+                what, reason, detail = "the journal", "interrupted", f"the journal failed: {error}"
+            case EnvironmentFault():
+                reason = "timeout" if isinstance(error, StepTimeout) else reason
+                what, detail = "the environment", str(error)
+            case _:
+                what, detail = "the driver", f"{type(error).__name__}: {error}"
+        logger.error("episode %s: %s failed", self._episode_id, what, exc_info=error)
+        failure_class = error.failure_class if isinstance(error, JournalError | EnvironmentFault) else None
+        return cut_short(reason, detail, self._turn, failure_class)
 
     def _as_asked(self) -> EpisodeEnded | None:
         end = self._control.end

@@ -134,10 +134,6 @@ class EpisodePlan:
         """Seconds to wait for a decision where no operator sets them: for its slowest model."""
         return longest_wait_s((self.captain, self.opponent)) + SPARE_S
 
-    def seats(self) -> dict[str, Policy]:
-        """New policies for all actors, each with a seed of its own."""
-        return {actor: self.policy(actor) for actor in self.world.actors}
-
     def policy(self, actor: str) -> Policy:
         """A new policy for one actor, with a seed of its own."""
         seed = self.seed if self.parent is None else self.parent.captains_seed

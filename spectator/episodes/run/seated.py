@@ -101,12 +101,9 @@ class SeatedPolicies:
                 if isinstance(policy, SeesTruth):
                     self._seers.add(actor)
             if self._budget is not None:
-                self._fill_purses(self._budget)
-
-    def _fill_purses(self, budget: EpisodeBudget) -> None:
-        spenders = {actor: one for actor, one in self.by_actor.items() if isinstance(one, Spends)}
-        for actor, policy in spenders.items():
-            policy.spend_from(budget.purse(actor, len(spenders)))
+                spenders = {actor: one for actor, one in self.by_actor.items() if isinstance(one, Spends)}
+                for actor, spender in spenders.items():
+                    spender.spend_from(self._budget.purse(actor, len(spenders)))
 
     def hold(self, held: bool) -> None:
         """Let the clocks of the policies stand still while play does, or run on."""

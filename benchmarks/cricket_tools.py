@@ -16,14 +16,15 @@ from typing import Final
 
 from spectator.environments.base import derive_seed
 from spectator.environments.cricket import WORLD
-from spectator.environments.cricket.captaincy.captains import STYLES, TOSS_FIELD_SHARE, StyledCaptain
-from spectator.environments.cricket.captaincy.planner import EVENINGS, TOOLS, PlannerCaptain
+from spectator.environments.cricket.captaincy.captains import STYLES, StyledCaptain
+from spectator.environments.cricket.captaincy.planner import TOOLS, PlannerCaptain
+from spectator.environments.cricket.captaincy.toss import TOSS_FIELD_SHARE, better_first
 from spectator.environments.cricket.environment import CricketEnvironment
 from spectator.environments.cricket.grading.decision_account import DecisionAccount
 from spectator.environments.cricket.simulate import open_match
 
 AGENT: Final = "home"
-DECIDED_IN_PLAY: Final = tuple(sorted(TOOLS - {"toss"}))
+DECIDED_IN_PLAY: Final = tuple(sorted(TOOLS))
 
 
 def value_of(tools: Iterable[str], seed: int, overs: int) -> float:
@@ -43,7 +44,8 @@ def value_of(tools: Iterable[str], seed: int, overs: int) -> float:
 
 
 def toss_value(seed: int, overs: int) -> float:
-    """What electing by the evening is worth to who wins the toss, against the usual election; in hundredths.
+    """What electing by format and evening is worth to who wins the toss, in hundredths: more than electing as
+    often as real sides do.
 
     Half of all tosses are lost, so that a match has half of it.
     """
@@ -55,7 +57,7 @@ def toss_value(seed: int, overs: int) -> float:
         account.begun(match)
         chance[mine], conditions = account.start, match.conditions
     assert conditions is not None
-    wanted = EVENINGS.get(conditions.evening)
+    wanted = better_first(overs, conditions.evening)
     usual = TOSS_FIELD_SHARE * chance["field"] + (1.0 - TOSS_FIELD_SHARE) * chance["bat"]
     return 0.0 if wanted is None else 100.0 * (chance[wanted] - usual)
 

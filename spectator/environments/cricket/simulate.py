@@ -49,7 +49,7 @@ def simulate_matches(matches: int, overs: int, seed: int) -> Iterator[dict[str, 
 
     >>> deliveries = list(simulate_matches(1, overs=2, seed=3))
     >>> len(deliveries), sum(ball["runs_off_bat"] + ball["extras"] for ball in deliveries)
-    (24, 31)
+    (25, 34)
     """
     format_of(overs)
     if matches < 0:
@@ -139,10 +139,11 @@ def open_match(
         "home": StyledCaptain(STYLES[0], derive_seed(seed, "policy", "home")),
         "away": StyledCaptain(STYLES[0], derive_seed(seed, "policy", "away")),
     }
-    call, elect = captains[caller].elect()
+    evening = circumstances.conditions.evening
+    call, elect = captains[caller].elect(overs, evening)
     won: Side = caller if (rng.random() < 0.5) == (call == "heads") else other(caller)
     if won != caller:
-        _, elect = captains[won].elect()
+        _, elect = captains[won].elect(overs, evening)
     elect = (elects or {}).get(won, elect)
     first = won if elect == "bat" else other(won)
     model = load_model("men", "all") if model is None else model

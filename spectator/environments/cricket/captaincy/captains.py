@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+from spectator.environments.cricket.ball.matchups import Evening
 from spectator.environments.cricket.captaincy.random_captain import RANDOM
 from spectator.environments.cricket.captaincy.reasons import (
     STEEP_RATE,
@@ -20,6 +21,7 @@ from spectator.environments.cricket.captaincy.reasons import (
     play_reason,
     toss_reason,
 )
+from spectator.environments.cricket.captaincy.toss import TOSS_FIELD_SHARE, FirstTask, better_first
 from spectator.observations import Observation
 from spectator.policies.base import (
     Decision,
@@ -34,8 +36,6 @@ SEGMENTS: Final = ("powerplay", "middle", "death")
 Levels = tuple[float, float, float]
 
 STANDARD_FIELD: Final = "standard"
-TOSS_FIELD_SHARE: Final = 0.70
-"""Winners of the toss who bowl first (innings_summary.json)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +52,7 @@ class Style:
         spin_first: Whether spin opens the bowling.
         plans_balls: Whether it plans deliveries and strokes as the situation asks.
         declares: Whether it declares a match plan.
+        weighs_toss: Whether it elects by the format and the evening, instead of as often as real sides do.
     """
 
     name: str
@@ -63,6 +64,7 @@ class Style:
     spin_first: bool = False
     plans_balls: bool = False
     declares: bool = True
+    weighs_toss: bool = True
 
 
 STYLES: Final[tuple[Style, ...]] = (
@@ -92,8 +94,9 @@ STYLES: Final[tuple[Style, ...]] = (
 """Named styles, the default first."""
 
 CRICSHEET: Final = Style(
-    "cricsheet", "The data", "Acts as real sides did in the same situation; declares nothing.", declares=False
-)
+    "cricsheet", "The data", "Acts as real sides did in the same situation; declares nothing.",
+    declares=False, weighs_toss=False,
+)  # fmt: skip
 
 
 @dataclass(slots=True)
@@ -134,10 +137,17 @@ class StyledCaptain(ScriptedPolicy):
         generator, self._said = snapshot
         restore_generator(self._random, generator)
 
-    def elect(self) -> tuple[str, str]:
-        """What to call, and what to do first."""
+    def elect(self, overs: int, evening: Evening) -> tuple[str, str]:
+        """What to call, and what to do first.
+
+        Args:
+            overs: Overs of an innings.
+            evening: The evening of the match.
+        """
         call = "heads" if self._random.random() < 0.5 else "tails"
-        return call, "field" if self._random.random() < TOSS_FIELD_SHARE else "bat"
+        usual: FirstTask = "field" if self._random.random() < TOSS_FIELD_SHARE else "bat"
+        better = better_first(overs, evening) if self.style.weighs_toss else None
+        return call, better or usual
 
     def _declare(self) -> Decision:
         style = self.style
@@ -151,8 +161,10 @@ class StyledCaptain(ScriptedPolicy):
         )
 
     def _toss(self, view: Mapping[str, Any], legal: list[str]) -> ToolChoice:
-        call, elect = self.elect()
-        return "call_toss", {"call": call, "elect": elect}, toss_reason(elect)
+        overs, evening = view["format"]["overs"], view["conditions"]["evening"]
+        call, elect = self.elect(overs, evening)
+        why = toss_reason(elect, overs, evening) if self.style.weighs_toss else toss_reason(elect)
+        return "call_toss", {"call": call, "elect": elect}, why
 
     def _select_batter(self, view: Mapping[str, Any], legal: list[str]) -> ToolChoice:
         names = view["choices"]["batters"]

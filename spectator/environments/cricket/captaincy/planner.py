@@ -35,11 +35,8 @@ from spectator.environments.cricket.captaincy.worth import (
 from spectator.observations import Observation
 from spectator.policies.base import Decision, Preset
 
-TOOLS: Final = frozenset({"bowler", "delivery", "field", "attack", "shot", "toss"})
-"""What it decides itself; the rest is left as usual."""
-
-EVENINGS: Final = {"dew": "field", "wearing": "bat"}
-"""What to do first by the evening."""
+TOOLS: Final = frozenset({"bowler", "delivery", "field", "attack", "shot"})
+"""What it decides itself; the rest, the toss included, is left as usual."""
 
 
 class PlannerCaptain(StyledCaptain):
@@ -74,10 +71,6 @@ class PlannerCaptain(StyledCaptain):
         tool, arguments, reason = found
         return Decision({"tool": tool, "arguments": arguments}, "heuristic", reason)
 
-    def elect(self) -> tuple[str, str]:
-        """What to call, and what to do first."""
-        return super().elect()
-
     def snapshot(self) -> Any:
         """What the usual captain keeps, and the overs that its bowlers have left."""
         return [super().snapshot(), self._innings, self.left, [*self.ordered.items()]]
@@ -88,13 +81,6 @@ class PlannerCaptain(StyledCaptain):
         super().restore(kept)
         self.ordered = dict(ordered[0] if ordered else ())
         self.left = {**left}
-
-    def _call(self, view: Mapping[str, Any], legal: list[str]) -> Choice | None:
-        wanted = EVENINGS.get(view["conditions"]["evening"])
-        if "toss" not in self._decides or wanted is None:
-            return None
-        call, _ = self.elect()
-        return "call_toss", {"call": call, "elect": wanted}, f"The evening is one to {wanted} first."
 
     def _give_ball(self, view: Mapping[str, Any], legal: list[str]) -> Choice | None:
         self._remember(view)
@@ -205,8 +191,6 @@ class PlannerCaptain(StyledCaptain):
 Choice = tuple[str, dict[str, Any], str]
 
 _PLANS: Final[dict[str, Callable[[PlannerCaptain, Mapping[str, Any], list[str]], Choice | None]]] = {
-    "toss": PlannerCaptain._call,
-    "elect": PlannerCaptain._call,
     "bowler": PlannerCaptain._give_ball,
     "bowl": PlannerCaptain._bowl_ball,
     "bat": PlannerCaptain._play_ball,
@@ -224,7 +208,7 @@ def _name(view: Mapping[str, Any]) -> str:
 
 
 def _match_ups(seed: int) -> PlannerCaptain:
-    return PlannerCaptain(seed, {"bowler", "field", "attack", "toss"})
+    return PlannerCaptain(seed, {"bowler", "field", "attack"})
 
 
 PLANNER: Final = Preset(
@@ -237,7 +221,7 @@ PLANNER: Final = Preset(
 MATCH_UPS: Final = Preset(
     "match_ups",
     "Match-up captain",
-    "Chooses bowlers, fields and the toss for the batters, the pitch and the evening; plans no ball.",
+    "Chooses bowlers and fields for the batters, the pitch and the evening; plans no ball.",
     "heuristic",
     _match_ups,
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from spectator.environments.cricket.captaincy.toss import LONG_OVERS, SHORT_OVERS
 from spectator.environments.cricket.forecast.resources import runs_to_come
 
 HURRIED: Final = 1.1
@@ -34,8 +35,16 @@ def plan_reason(summary: str) -> str:
     return f"The plan: {summary[0].lower()}{summary[1:]}"
 
 
-def toss_reason(elect: str) -> str:
-    """Why bat or field."""
+def toss_reason(elect: str, overs: int | None = None, evening: str = "") -> str:
+    """Why bat or field; by the length of the innings and the evening, where those are given."""
+    if overs is not None and overs <= SHORT_OVERS:
+        return "If the coin falls our way we field: in so short a match it pays to know the target."
+    if evening == "dew":
+        return "If the coin falls our way we field: dew will make it easier to bat later on."
+    if evening == "wearing":
+        return "If the coin falls our way we bat: this pitch will wear."
+    if overs is not None and overs > LONG_OVERS:
+        return "If the coin falls our way we bat: over so many overs a chase is the harder half."
     if elect == "field":
         return "If the coin falls our way we chase: a known target is the better half of the bargain."
     return "If the coin falls our way we bat: runs on the board, and the pressure is theirs."

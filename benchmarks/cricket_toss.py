@@ -1,0 +1,55 @@
+"""How often the side that bats second wins between equal captains, by overs of an innings and evening.
+
+``python -m benchmarks.cricket_toss --overs 5,10,20 --matches 2500`` plays whole matches under the percentage
+captain, in which whoever wins the toss bats: what the election of the captains rests on
+(`spectator.environments.cricket.captaincy.toss`).
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+
+from spectator.environments.base import derive_seed
+from spectator.environments.cricket.ball.matchups import EVENINGS
+from spectator.environments.cricket.simulate import open_match, play_out
+
+
+def chases(overs: int, matches: int, seed: int) -> dict[str, list[float]]:
+    """What the side that bats second has of each match, by the evening: 1, 0, or half of a tie."""
+    found: dict[str, list[float]] = {evening: [] for evening in EVENINGS}
+    for number in range(matches):
+        match = open_match(overs, derive_seed(seed, "toss", number), elects={"home": "bat", "away": "bat"})
+        for _ in play_out(match):
+            pass
+        assert match.result is not None
+        winner = match.result.winner
+        found[match.conditions.evening].append(0.5 if winner is None else float(winner != match.batting[0]))
+    return found
+
+
+def told(shares: list[float]) -> str:
+    """A share with half of its interval of 95 %."""
+    if not shares:
+        return ""
+    share = sum(shares) / len(shares)
+    return f"{share:.3f} ± {1.96 * math.sqrt(max(share * (1.0 - share), 0.01) / len(shares)):.3f}"
+
+
+def main(argv: list[str] | None = None) -> None:
+    """Play and print."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.cricket_toss", description=main.__doc__)
+    parser.add_argument("--overs", default="5,20", help="lengths of an innings")
+    parser.add_argument("--matches", type=int, default=2500, help="matches of each length")
+    parser.add_argument("--seed", type=int, default=99)
+    chosen = parser.parse_args(argv)
+    print(f"| overs | all | {' | '.join(EVENINGS)} | matches |\n|---|---|---|---|---|---|")
+    for overs in (int(one) for one in chosen.overs.split(",")):
+        found = chases(overs, chosen.matches, chosen.seed)
+        every = [one for shares in found.values() for one in shares]
+        cells = " | ".join(told(shares) for shares in (every, *found.values()))
+        print(f"| {overs} | {cells} | {len(every):,} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()

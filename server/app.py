@@ -12,7 +12,6 @@ from typing import Any, Final
 
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
-from starlette.middleware.gzip import GZipMiddleware
 
 from spectator import __version__
 from spectator.clock import SystemClock
@@ -32,9 +31,10 @@ from .http import (
     training,
 )
 from .http.assets import mount_assets
+from .http.compression import Compression
 from .http.control import ChooseEpisode, ChoosePace
 from .http.operator import ChooseName
-from .http.pages import install_error_pages, pages_router
+from .http.pages import Templates, install_error_pages, pages_router
 from .http.reference import reference_router
 from .http.seats import Act
 from .http.starting import ForkEpisode, StartEpisode
@@ -49,15 +49,6 @@ from .security.shield import BodyLimit, OriginShield, SecurityHeaders
 from .services import Services
 from .settings import Settings, read_environment
 from .wiring import open_services, read_cast
-
-PACK_FROM: Final = 1400
-"""Bytes from which an answer is compressed: a smaller one goes in one packet anyway."""
-
-PACK_LEVEL: Final = 6
-"""A five-over replay of 498 kB: level 6 makes 40 kB in 6 ms of CPU, 9 makes 39 in 12, 1 makes 65 in 2.4."""
-
-PACK_ASIDE_FROM: Final = 64 * 1024
-"""Bytes that take about a millisecond to compress, so that a thread does; a piece of a replay has fewer."""
 
 SWITCH_S: Final = 0.0005
 """How long a thread computes while others wait: a step changes threads ten times, and 5 ms each is felt."""
@@ -88,9 +79,7 @@ def create_app(settings: Settings) -> FastAPI:
         redoc_url=None,
     )
     install_faults(app)
-    app.add_middleware(
-        GZipMiddleware, minimum_size=PACK_FROM, compresslevel=PACK_LEVEL, thread_minimum_size=PACK_ASIDE_FROM
-    )
+    app.add_middleware(Compression)
     app.add_middleware(BodyLimit)
     app.add_middleware(OriginShield, settings=settings)
     app.add_middleware(SecurityHeaders, settings=settings)
@@ -101,11 +90,12 @@ def create_app(settings: Settings) -> FastAPI:
     )  # fmt: skip
     for module in rooms:
         app.include_router(module.router)
-    app.include_router(pages_router())
-    install_error_pages(app)
-    app.include_router(leaderboard.leaderboard_page())
-    app.include_router(reference_router())
-    mount_assets(app)
+    templates = Templates(join=settings.join_assets)
+    app.include_router(pages_router(templates))
+    install_error_pages(app, templates)
+    app.include_router(leaderboard.leaderboard_page(templates))
+    app.include_router(reference_router(templates))
+    mount_assets(app, join=settings.join_assets)
     openenv = register_openenv(app, settings)
     app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
     _build_routes(app)

@@ -23,6 +23,7 @@ from spectator.journal.base import Synchronous
 from spectator.narration.voices.selection import CARTESIA_MODEL, CARTESIA_URL, CARTESIA_VOICE, VoiceName
 from spectator.policies.caps import CapSettings
 
+from .page_settings import PageSettings
 from .public_profile import PUBLIC, Profile, profile_of
 from .setting_types import (
     PREFIX,
@@ -38,7 +39,7 @@ ALLOWED_PROXIES: Final = "FORWARDED_ALLOW_IPS"
 """uvicorn's name for the proxies that are trusted."""
 
 
-class Settings(CapSettings, BaseSettings):
+class Settings(CapSettings, PageSettings, BaseSettings):
     """Everything that can be set, with its default; see docs/settings.md.
 
     >>> Settings.from_environ({"SPECTATOR_PORT": "9000"}).port

@@ -62,7 +62,7 @@ CRICKET_FLOORS: tuple[tuple[str, ...], ...] = (
 SERVER = "server"
 SERVER_FLOORS: tuple[tuple[str, ...], ...] = (
     ("setting_types", "close_codes", "identifiers"),
-    ("public_profile",),
+    ("public_profile", "page_settings"),
     ("settings",),
     ("settings_page",),
     ("security", "metrics"),

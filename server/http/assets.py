@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import functools
-import gzip
 import hashlib
+import logging
 import os
 import re
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from fastapi import FastAPI
+from jinja2 import Environment, nodes
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
@@ -21,8 +22,10 @@ from starlette.types import Scope
 
 from spectator.catalog import load_world, world_names
 
-IMMUTABLE: Final = "public, max-age=31536000, immutable"
-"""The address holds a digest of the content, so what was fetched once stays right."""
+from .joining import CannotJoin, join_modules, join_sheets
+from .packing import IMMUTABLE, Packed
+
+logger = logging.getLogger(__name__)
 
 MEDIA_TYPES: Final = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
 """Kinds of files that are served."""
@@ -38,17 +41,32 @@ IMPORT: Final = re.compile(r"""^(?:import|export) .*?from "(\.{1,2}/[^"]+)";$"""
 PANEL_FILE: Final = re.compile(r"[A-Za-z0-9_-]+\.(?:js|css|svg)")
 """Name of a panel's file; a panel is one flat folder."""
 
+SHEETS: Final = {"sheets": "styles", "parts": "styles/components"}
+"""Macros of templates that name style sheets, and the folders of those."""
+
 
 class Assets(StaticFiles):
-    """The pages' own files."""
+    """The pages' own files.
+
+    Args:
+        root: Their folder.
+        joined: What is answered in the place of a file, by its path below ``root``.
+    """
+
+    def __init__(self, root: Path, joined: dict[str, Packed]) -> None:
+        super().__init__(directory=root)
+        self._joined = joined
 
     async def get_response(self, path: str, scope: Scope) -> Response:
         """The file, never to be asked for again; anything that pages are not made of is 404."""
         if Path(path).suffix not in SUFFIXES:
             raise HTTPException(404)
+        headers = Headers(scope=scope)
+        if path in self._joined:
+            return await run_in_threadpool(self._joined[path].answer, headers)
         response = await super().get_response(path, scope)
         if isinstance(response, FileResponse) and response.status_code == 200:
-            return await run_in_threadpool(packed, Path(response.path), Headers(scope=scope))
+            return await run_in_threadpool(packed, Path(response.path), headers)
         response.headers["Cache-Control"] = IMMUTABLE
         return response
 
@@ -59,16 +77,23 @@ class Panel(NamedTuple):
     Args:
         digest: Digest of its files.
         root: Its folder.
+        joined: What is answered in the place of its files.
     """
 
     digest: str
     root: Path
+    joined: dict[str, Packed]
 
 
 class Panels:
-    """The panels of worlds; each world is loaded when its panel is first asked for."""
+    """The panels of worlds; each world is loaded when its panel is first asked for.
 
-    def __init__(self) -> None:
+    Args:
+        join: Whether the modules of a panel are joined into one.
+    """
+
+    def __init__(self, *, join: bool) -> None:
+        self._join = join
         self._known: dict[str, Panel | None] = {}
 
     def path(self, world: str) -> str | None:
@@ -77,9 +102,11 @@ class Panels:
         return None if known is None else f"panels/{world}/{known.digest}"
 
     def modules(self, world: str) -> list[str]:
-        """Names of the modules of a world's panel, its entry first; empty without one."""
+        """Names of the modules that a page asks for, the panel's entry first; empty without a panel."""
         known = self._of(world)
-        return [] if known is None else ["panel.js", *modules_of(known.root, "panel.js")]
+        if known is None:
+            return []
+        return ["panel.js", *(() if "panel.js" in known.joined else modules_of(known.root, "panel.js"))]
 
     def file(self, world: str, version: str, name: str, headers: Headers) -> Response:
         """One file of a panel.
@@ -90,6 +117,8 @@ class Panels:
         known = self._of(world) if world in world_names() else None
         if known is None or known.digest != version or not PANEL_FILE.fullmatch(name):
             raise HTTPException(404)
+        if name in known.joined:
+            return known.joined[name].answer(headers)
         path = known.root / name
         if not path.is_file():
             raise HTTPException(404)
@@ -99,22 +128,66 @@ class Panels:
         if world not in self._known:
             root = load_world(world).panel
             has_panel = root is not None and (root / "panel.js").is_file()
-            self._known[world] = Panel(digest(root), root) if root is not None and has_panel else None
+            self._known[world] = self._read(root) if root is not None and has_panel else None
         return self._known[world]
+
+    def _read(self, root: Path) -> Panel:
+        joined = joined_scripts(root, ("panel.js",)) if self._join else {}
+        if self._join and (sheet := root / "panel.css").is_file():
+            joined["panel.css"] = Packed(join_sheets([sheet]).encode(), MEDIA_TYPES[".css"])
+        return Panel(digest(root, joined=bool(joined)), root, joined)
+
+
+def joined_scripts(root: Path, entries: tuple[str, ...]) -> dict[str, Packed]:
+    """Each entry with all that it imports as one script; without those that cannot be joined."""
+    joined: dict[str, Packed] = {}
+    for entry in entries:
+        try:
+            for path, script in join_modules(root, entry).items():
+                joined[path] = Packed(script.encode(), MEDIA_TYPES[".js"])
+        except CannotJoin as error:
+            logger.warning("the modules of %s are sent one by one: %s", root / entry, error)
+    return joined
+
+
+def joined_sheets(static: Path, templates: Path) -> dict[str, Packed]:
+    """The style sheets that a template names together as one, under :func:`sheet_paths`."""
+    joined = {}
+    for template in sorted(templates.glob("*.html")):
+        for call in Environment().parse(template.read_text("utf-8")).find_all(nodes.Call):
+            if not isinstance(call.node, nodes.Name) or call.node.name not in SHEETS:
+                continue
+            if not isinstance(call.args[0], nodes.List):
+                continue
+            names = call.args[0].as_const()
+            place = SHEETS[call.node.name]
+            (path,) = sheet_paths(names, place, join=True)
+            content = join_sheets(static / place / f"{name}.css" for name in names)
+            joined[path] = Packed(content.encode(), MEDIA_TYPES[".css"])
+    return joined
+
+
+def sheet_paths(names: list[str], place: str, *, join: bool) -> list[str]:
+    """Paths of style sheets below the pages' files: of each, or of the one that holds them all.
+
+    >>> sheet_paths(["bar", "card"], "styles", join=False)
+    ['styles/bar.css', 'styles/card.css']
+    >>> sheet_paths(["bar", "components/card"], "styles", join=True)
+    ['styles/bar.card.css']
+    """
+    if join:
+        return [f"{place}/{'.'.join(name.rpartition('/')[2] for name in names)}.css"]
+    return [f"{place}/{name}.css" for name in names]
 
 
 def packed(path: Path, headers: Headers) -> Response:
     """A file as an answer, compressed for whoever takes that; a file's compressed form is made once."""
-    media_type = MEDIA_TYPES[path.suffix]
-    kept = {"Cache-Control": IMMUTABLE, "Vary": "Accept-Encoding"}
-    if "gzip" not in headers.get("accept-encoding", ""):
-        return FileResponse(path, media_type=media_type, headers=kept)
-    return Response(_gzipped(path), media_type=media_type, headers={**kept, "Content-Encoding": "gzip"})
+    return _read(path).answer(headers)
 
 
 @functools.cache
-def _gzipped(path: Path) -> bytes:
-    return gzip.compress(path.read_bytes(), mtime=0)
+def _read(path: Path) -> Packed:
+    return Packed(path.read_bytes(), MEDIA_TYPES[path.suffix])
 
 
 def folder(name: str) -> Path:
@@ -122,9 +195,9 @@ def folder(name: str) -> Path:
     return Path(__file__).resolve().parents[2] / name
 
 
-def digest(root: Path) -> str:
-    """Twelve hexadecimal digits that change when any served file under ``root`` does."""
-    hashed = hashlib.sha256()
+def digest(root: Path, *, joined: bool = False) -> str:
+    """Twelve hexadecimal digits that change when any served file under ``root`` does, or how it is sent."""
+    hashed = hashlib.sha256(b"joined" if joined else b"")
     for path in sorted(path for path in root.rglob("*") if path.suffix in SUFFIXES and path.is_file()):
         hashed.update(f"{path.relative_to(root).as_posix()}\0".encode())
         hashed.update(hashlib.sha256(path.read_bytes()).digest())
@@ -145,13 +218,20 @@ def modules_of(root: Path, entry: str) -> list[str]:
     return list(found)
 
 
-def mount_assets(app: FastAPI) -> None:
-    """Serve the pages' files at ``/static/<digest>/`` and panels at ``/panels/<world>/<digest>/``."""
+def mount_assets(app: FastAPI, *, join: bool) -> None:
+    """Serve the pages' files at ``/static/<digest>/`` and panels at ``/panels/<world>/<digest>/``.
+
+    Args:
+        app: The application.
+        join: Whether the modules and the style sheets of a page are sent as one file each.
+    """
     static = folder("static")
-    app.state.static_path = f"static/{digest(static)}"
-    app.state.panels = Panels()
-    app.state.modules = {entry: modules_of(static, entry) for entry in ENTRIES}
-    app.mount(f"/{app.state.static_path}", Assets(directory=static), name="static")
+    scripts = joined_scripts(static, ENTRIES) if join else {}
+    sheets = joined_sheets(static, folder("templates")) if join else {}
+    app.state.static_path = f"static/{digest(static, joined=join)}"
+    app.state.panels = Panels(join=join)
+    app.state.modules = {entry: [] if entry in scripts else modules_of(static, entry) for entry in ENTRIES}
+    app.mount(f"/{app.state.static_path}", Assets(static, scripts | sheets), name="static")
 
     @app.get("/panels/{world}/{version}/{name}", include_in_schema=False)
     def panel_file(request: Request, world: str, version: str, name: str) -> Response:

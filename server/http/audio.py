@@ -23,7 +23,7 @@ from ..security.budget import Held
 from ..security.faults import Refused, documented
 from ..services import ServicesDep
 from .archive import summary_of
-from .assets import IMMUTABLE
+from .packing import IMMUTABLE
 
 AGAIN_S: Final = "2"
 """When somebody who found no voice free may ask again, seconds."""

@@ -18,6 +18,7 @@ from ..security.masking import NDJSON
 from ..security.read_turns import ReadTurns
 from ..services import Services
 from ..transport import cut_of
+from .packing import encodings_taken
 
 FIRST_EVENTS: Final = 8
 """Events of the first piece; how large they are says how many may follow."""
@@ -132,7 +133,8 @@ async def download_aside(
         first = await services.journal.texts(episode_id, after_seq=after_seq, limit=FIRST_EVENTS)
     if len(first) < FIRST_EVENTS:
         return await download(held, _whole(piece_of(first).body), headers)
-    packed = "gzip" in request.headers.get("accept-encoding", "")
+    taken = encodings_taken(request.headers.get("accept-encoding", ""))
+    packed = "gzip" in taken and "br" not in taken  # Brotli packs all pieces as one, on the way out
     if packed:
         headers = {**headers, "Content-Encoding": "gzip", "Vary": "Accept-Encoding"}
     return await download(held, _aside(services, episode_id, after_seq, first, packed=packed), headers)

@@ -262,10 +262,9 @@ class LeaderboardPage(Page):
     asked: dict[str, str]
 
 
-def leaderboard_page() -> APIRouter:
+def leaderboard_page(templates: Templates) -> APIRouter:
     """The route ``/leaderboard``; it works without a script."""
     pages = APIRouter(include_in_schema=False)
-    templates = Templates()
 
     @pages.get("/leaderboard")
     async def show(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 from collections.abc import Mapping
@@ -28,7 +29,7 @@ from spectator.text import clean_text
 from ..identifiers import EPISODE_ID
 from ..security.faults import http_problem
 from ..services import services_of
-from .assets import Panels, folder
+from .assets import Panels, folder, sheet_paths
 
 SEQ: Final = re.compile(r"\d{1,16}")
 
@@ -130,12 +131,17 @@ class ErrorPage(Page):
 
 
 class Templates:
-    """The pages' templates; a context that lacks a field is an error, and everything is escaped."""
+    """The pages' templates; a context that lacks a field is an error, and everything is escaped.
 
-    def __init__(self) -> None:
+    Args:
+        join: Whether the style sheets that a template names together are sent as one.
+    """
+
+    def __init__(self, *, join: bool) -> None:
         self._environment = Environment(
             loader=FileSystemLoader(folder("templates")), autoescape=True, undefined=StrictUndefined
         )
+        self._environment.filters["sheet_paths"] = functools.partial(sheet_paths, join=join)
 
     def render(self, template: str, page: Page, *, status: int = 200) -> HTMLResponse:
         """The page, never kept: it names the digests of the files it needs."""
@@ -143,10 +149,9 @@ class Templates:
         return HTMLResponse(html, status_code=status, headers={"Cache-Control": "no-cache"})
 
 
-def pages_router() -> APIRouter:
+def pages_router(templates: Templates) -> APIRouter:
     """Routes ``/``, ``/web``, ``/wall``, ``/compare``, ``/operator``, ``/watch/{id}``, ``/replay/{id}``."""
     router = APIRouter(include_in_schema=False)
-    templates = Templates()
 
     @router.get("/")
     @router.get("/web")
@@ -186,9 +191,8 @@ def pages_router() -> APIRouter:
     return router
 
 
-def install_error_pages(app: FastAPI) -> None:
+def install_error_pages(app: FastAPI, templates: Templates) -> None:
     """Answer a browser that asks for a page there is not with a page; others with a problem document."""
-    templates = Templates()
 
     async def not_found(request: Request, error: HTTPException) -> Response:
         if "text/html" not in request.headers.get("accept", ""):

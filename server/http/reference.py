@@ -63,10 +63,9 @@ class ReferencePage(Page):
     groups: Mapping[str, list[Operation]]
 
 
-def reference_router() -> APIRouter:
+def reference_router(templates: Templates) -> APIRouter:
     """Route ``/docs``."""
     router = APIRouter(include_in_schema=False)
-    templates = Templates()
 
     @router.get("/docs")
     def reference(request: Request) -> HTMLResponse:

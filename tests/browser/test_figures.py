@@ -6,14 +6,13 @@ page's own thread computed, which others do not change. ``pytest -s`` prints wha
 
 from __future__ import annotations
 
-import gzip
 import json
 import statistics
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page, Response, expect
+from playwright.sync_api import Browser, Page, Request, expect
 
 from tests.browser.conftest import PHONE, WIDE, Opener
 from tests.serving import Serving
@@ -55,24 +54,25 @@ Date.now = () => now() - 3_600_000;
 
 
 def test_a_page_is_light_and_only_ours(quiet_app: Serving, open_page: Opener) -> None:
-    """Under 150 kB compressed, and not one request to anybody else."""
-    episode_id = quiet_app.start(max_overs=1, seed=7)
+    """On the wire under 60 kB in at most 12 requests, a replay of 20 overs under 200 kB; all of it ours."""
+    episode_id = quiet_app.start(max_overs=20, seed=7)
+    live = quiet_app.start(pace="broadcast", max_overs=1, seed=7)
     quiet_app.finish(episode_id)
-    for path in ("/", f"/watch/{episode_id}"):
+    for path, most in (("/", 60_000), (f"/watch/{live}", 60_000), (f"/replay/{episode_id}", 200_000)):
         page = open_page("")
         sizes: dict[str, int] = {}
 
-        def weigh(response: Response, sizes: dict[str, int] = sizes) -> None:
-            if "/api/" not in response.url and "/custom/" not in response.url:
-                sizes[response.url] = len(gzip.compress(response.body()))
+        def weigh(request: Request, sizes: dict[str, int] = sizes) -> None:
+            found = request.sizes()
+            sizes[request.url] = found["responseBodySize"] + found["responseHeadersSize"]
 
-        page.on("response", weigh)
+        page.on("requestfinished", weigh)
         page.goto(f"{quiet_app.base_url}{path}")
         page.wait_for_load_state("networkidle")
+        print(f"{path[:7]}: {sum(sizes.values()) / 1000:.1f} kB in {len(sizes)} requests")
         assert all(url.startswith(quiet_app.base_url) for url in sizes)
-        assert len(sizes) > 10
-        assert sum(sizes.values()) < 150_000, sizes
-        print(f"{path[:7]}: {sum(sizes.values()) / 1000:.0f} kB in {len(sizes)} files")
+        assert 5 <= len(sizes) <= 12, sizes
+        assert sum(sizes.values()) < most, sizes
 
 
 @pytest.mark.parametrize("size", SIZES)

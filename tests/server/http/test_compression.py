@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import gzip
+import re
 import zlib
 
+import brotli
 import pytest
 
 from tests.serving import Serving
 
 PLAIN = {"Accept-Encoding": "identity"}
 PACKED = {"Accept-Encoding": "gzip"}
+SMALLEST = {"Accept-Encoding": "gzip, deflate, br, zstd"}
 
 
 @pytest.fixture(scope="module")
@@ -36,6 +39,19 @@ def test_a_record_is_sent_in_a_fifth_of_its_size(serving: Serving, episode_id: s
         assert answer.headers.get(header) == plain.headers.get(header)
 
 
+def test_a_record_is_smaller_still_for_whoever_takes_brotli(serving: Serving, episode_id: str) -> None:
+    path = f"/api/episodes/{episode_id}/events"
+    plain = serving.client.get(path, headers=PLAIN)
+    sizes = {}
+    for encodings in (PACKED, SMALLEST):
+        with serving.client.stream("GET", path, headers=encodings) as answer:
+            raw = b"".join(answer.iter_raw())
+        sizes[answer.headers["content-encoding"]] = len(raw)
+    assert brotli.decompress(raw) == plain.content
+    assert "Accept-Encoding" in answer.headers["vary"]
+    assert sizes["br"] < sizes["gzip"]
+
+
 def test_the_first_lines_of_a_record_can_be_read_before_the_last_come(
     serving: Serving, episode_id: str
 ) -> None:
@@ -44,18 +60,24 @@ def test_the_first_lines_of_a_record_can_be_read_before_the_last_come(
     with serving.client.stream("GET", f"/api/episodes/{episode_id}/events", headers=PACKED) as answer:
         first = reader.decompress(next(answer.iter_raw(100)))
     assert first.startswith(b'{"')
+    with serving.client.stream("GET", f"/api/episodes/{episode_id}/events", headers=SMALLEST) as answer:
+        assert brotli.Decompressor().process(next(answer.iter_raw(100))).startswith(b'{"')
 
 
 def test_every_static_file_is_the_same_compressed(serving: Serving) -> None:
     page = serving.client.get("/").text
-    paths = {part.split('"')[0] for part in page.split('href="./static/')[1:]}
-    assert len(paths) > 3
+    paths = set(re.findall(r'(?:href|src)="./static/([^"]+)', page))
+    assert len(paths) == 5, paths
     for path in paths:
         plain = serving.client.get(f"/static/{path}", headers=PLAIN)
         packed = serving.client.get(f"/static/{path}", headers=PACKED)
         assert packed.headers["content-encoding"] == "gzip" and packed.content == plain.content
         assert packed.headers["content-type"] == plain.headers["content-type"]
-        assert int(packed.headers["content-length"]) < int(plain.headers["content-length"])
+        with serving.client.stream("GET", f"/static/{path}", headers=SMALLEST) as answer:
+            assert brotli.decompress(b"".join(answer.iter_raw())) == plain.content
+        assert answer.headers["content-encoding"] == "br"
+        sizes = [int(one.headers["content-length"]) for one in (answer, packed, plain)]
+        assert sizes == sorted(set(sizes))
         assert "immutable" in packed.headers["cache-control"]
         assert "Accept-Encoding" in packed.headers["vary"] and "Accept-Encoding" in plain.headers["vary"]
 

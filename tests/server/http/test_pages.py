@@ -9,9 +9,9 @@ from urllib.parse import urljoin
 
 import pytest
 
-from server.http.assets import folder
+from server.http.assets import folder, modules_of
 from server.http.pages import ErrorPage, LobbyPage, WatchPage
-from tests.serving import Serving
+from tests.serving import Serving, serve, test_settings
 
 TEMPLATES = {"lobby.html": LobbyPage, "watch.html": WatchPage, "error.html": ErrorPage}
 
@@ -60,7 +60,7 @@ def test_every_file_a_page_names_is_there_and_never_changes(serving: Serving) ->
     for path in ("/", f"/watch/{episode_id}", f"/replay/{episode_id}"):
         page = serving.client.get(path).text
         named = re.findall(r"""<(?:link|script)[^>]+(?:href|src)="([^"]+)\"""", page)
-        assert len(named) > 8
+        assert 5 <= len(named) <= 8
         for name in named:
             answer = serving.client.get(urljoin(f"{serving.base_url}{path}", name))
             assert answer.status_code == 200, name
@@ -70,20 +70,39 @@ def test_every_file_a_page_names_is_there_and_never_changes(serving: Serving) ->
             assert answer.headers["x-content-type-options"] == "nosniff"
 
 
-def test_every_module_that_is_imported_is_preloaded(serving: Serving) -> None:
-    """No module is found only after another was fetched and read, and none is there that no page needs."""
+def test_a_page_asks_for_one_script_and_its_world_for_one_more(serving: Serving) -> None:
+    """Two sheets and the theme beside them; nothing to be found out after a script was read."""
     episode_id = serving.start()
     serving.finish(episode_id)
-    preloaded: set[str] = set()
-    for path in ("/", "/wall", "/compare", f"/watch/{episode_id}"):
-        page = serving.client.get(path).text
-        preloaded |= set(re.findall(r'modulepreload" href="[^"]*?/static/[0-9a-f]+/([^"]+)"', page))
+    page = serving.client.get(f"/watch/{episode_id}").text
+    scripts = re.findall(r'(?:modulepreload" href|script[^>]+src)="[^"]+/([a-z]+\.js)"', page)
+    assert sorted(scripts) == ["panel.js", "theme.js", "watch.js"]
+    for address in re.findall(r'"([^"]+/(?:watch|panel)\.js)"', page):
+        script = serving.client.get(urljoin(f"{serving.base_url}/watch/x", address)).text
+        assert "import{" not in script and "@ts-check" not in script
+    assert len(re.findall(r'rel="stylesheet"', page)) == 3
+
+
+def test_for_development_every_module_is_sent_as_it_is_written_and_preloaded(tmp_path: Path) -> None:
+    """No module is found only after another was fetched and read, and none is there that no page needs."""
+    with serve(test_settings(tmp_path, join_assets=False)) as serving:
+        episode_id = serving.start()
+        serving.finish(episode_id)
+        preloaded: set[str] = set()
+        for path in ("/", "/wall", "/compare", f"/watch/{episode_id}"):
+            page = serving.client.get(path).text
+            preloaded |= set(re.findall(r'modulepreload" href="[^"]*?/static/[0-9a-f]+/([^"]+)"', page))
+            for sheet in re.findall(r'stylesheet" href="([^"]+)"', page):
+                assert serving.client.get(urljoin(f"{serving.base_url}{path}", sheet)).status_code == 200
     modules = {
         path.relative_to(folder("static")).as_posix()
         for name in ("live", "ui", "charts")
         for path in (folder("static") / name).glob("*.js")
     }
-    assert preloaded == modules
+    static, later = folder("static"), ("ui/seat.js", "ui/sound.js")
+    used_later = {*later, *(module for name in later for module in modules_of(static, name))}
+    assert preloaded | used_later == modules
+    assert "ui/seat.js" not in preloaded
 
 
 def test_a_deep_link_in_the_query_leads_to_the_very_event(serving: Serving) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import AsyncIterator
 from typing import Annotated, Any, Final
 
@@ -73,6 +72,7 @@ async def get_calls(
     request: Request,
     services: ServicesDep,
     after_seq: Annotated[int, Query(ge=0, le=MAX_SEQ, description="Only of later decisions")] = 0,
+    until_seq: Annotated[int, Query(ge=0, le=MAX_SEQ, description="Only of decisions up to this")] = MAX_SEQ,
 ) -> Download:
     """The calls to models with their prompts, for the operator alone: a prompt holds what its seat sees.
 
@@ -83,14 +83,17 @@ async def get_calls(
     async with reading(services, request) as held:
         summary = await summary_of(services, episode_id)
         last = await services.recorded.last_seen(episode_id)
-        lines = _lines(services.journal, summary, after_seq, math.inf if last is None else last)
+        last = until_seq if last is None else min(last, until_seq)
+        lines = _lines(services.journal, summary, after_seq, last)
         return await download(held, lines, {"Cache-Control": PRIVATE})
 
 
 async def _lines(
-    journal: Journal, summary: EpisodeSummary, after_seq: int, last: float
+    journal: Journal, summary: EpisodeSummary, after_seq: int, last: int
 ) -> AsyncIterator[bytes]:
     outline = await outline_of(journal, summary)
     async for one in journal.calls(summary.episode_id):
-        if outline.asked(one.decided.seq) is not None and after_seq < one.decided.seq <= last:
+        if one.decided.seq > last:
+            return
+        if outline.asked(one.decided.seq) is not None and after_seq < one.decided.seq:
             yield json_bytes(row_of_call(outline, one)) + b"\n"

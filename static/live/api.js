@@ -38,6 +38,9 @@ export const get = (root, path) => ask(new URL(path, root), {});
 /** What only the operator may read. @param {string} root @param {string} path @returns {Promise<Answer>} */
 export const read = (root, path) => ask(new URL(path, root), { headers: authorization() });
 
+/** The same of an answer of one JSON value a line: its body is the list of them. @param {string} root @param {string} path @returns {Promise<Answer>} */
+export const readLines = (root, path) => ask(new URL(path, root), { headers: authorization() }, (text) => text.split("\n").filter(Boolean).map((line) => JSON.parse(line)));
+
 /** @param {string} root @param {string} path @param {object} fields @param {string} [method] @param {AbortSignal} [signal] gives up @returns {Promise<Answer>} */
 export function call(root, path, fields, method = "POST", signal = undefined) {
   return ask(new URL(path, root), {
@@ -54,15 +57,15 @@ function authorization() {
   return /^[\x21-\x7e]+$/.test(token) ? { Authorization: `Bearer ${token}` } : {};
 }
 
-/** @param {URL} address @param {RequestInit} options @returns {Promise<Answer>} */
-async function ask(address, options) {
+/** @param {URL} address @param {RequestInit} options @param {(text: string) => any} [parse] what it answers when all is well @returns {Promise<Answer>} */
+async function ask(address, options, parse = JSON.parse) {
   let response;
   try {
     response = await fetch(address, options);
   } catch {
     return { ok: false, status: 0, body: null, wrong: [], message: "The server cannot be reached. Is it running, and are you online?" };
   }
-  const body = await response.json().catch(() => null);
+  const body = await response.text().then(response.ok ? parse : JSON.parse).catch(() => null);
   const message = response.ok ? "" : problemMessage(response.status, body, response.headers.get("Retry-After"));
   return { ok: response.ok, status: response.status, body, message, wrong: wrongFields(body) };
 }

@@ -11,9 +11,9 @@ const SCROLLING = [" ", "ArrowUp", "ArrowDown", "Home", "End", "PageUp", "PageDo
 
 /**
  * @param {{act: (action: (player: Player) => void) => void, back: (action: (player: Player) => void) => () => Promise<void>,
- *   isLive: () => boolean, help: HTMLElement, chapter: string}} wiring
+ *   isLive: () => boolean, help: HTMLElement, chapter: string, inspect: () => void, log: () => void}} wiring
  */
-export function mountKeys({ act, back, isLive, help, chapter }) {
+export function mountKeys({ act, back, isLive, help, chapter, inspect, log }) {
   const dialog = makeHelp(chapter);
   const showHelp = () => (dialog.open ? dialog.close() : dialog.showModal());
   help.addEventListener("click", showHelp);
@@ -40,7 +40,9 @@ export function mountKeys({ act, back, isLive, help, chapter }) {
     t: () => document.getElementById("theme")?.click(),
     m: () => document.getElementById("sound")?.dispatchEvent(new Event("toggle-sound")),
     x: () => document.getElementById("text")?.click(),
-    i: () => document.getElementById("about")?.click(),
+    a: () => document.getElementById("about")?.click(),
+    d: log,
+    i: inspect,
     c: () => document.getElementById("share")?.click(),
     "?": showHelp,
   };

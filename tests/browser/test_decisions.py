@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import pytest
+from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page, expect
 
 from spectator.errors import FAILURES
 from tests.browser.conftest import PHONE, Opener
+from tests.browser.test_quality import RULES
 from tests.llm.brains import pundit
 from tests.llm.endpoints import endpoint, write_captains
 from tests.llm.fake_server import Mode
@@ -82,7 +85,7 @@ def test_a_decision_made_for_a_model_is_marked_wherever_it_is_named(match: Match
     expect(page.locator(".ball__side .badge--foreign:visible")).to_contain_text("made for it: the ")
     ribbon = page.locator(".player__deciders").first
     expect(ribbon).to_have_attribute("title", "Decided by: model, fallback")
-    assert "linear-gradient" in ribbon.evaluate("(row) => getComputedStyle(row).backgroundImage")
+    expect(ribbon).to_have_css("background-image", re.compile("^linear-gradient"))
 
 
 def test_a_long_reason_can_be_opened_and_read(match: Match, open_page: Opener) -> None:
@@ -127,3 +130,72 @@ def test_every_class_of_failure_has_its_words() -> None:
     words = re.search(r"FAILURE_WORDS = \{(.*?)\};", source, re.DOTALL)
     assert words
     assert set(re.findall(r"(\w+): \"", words[1])) == set(FAILURES)
+
+
+def test_every_decision_is_listed_filtered_in_the_address_and_leads_there(
+    match: Match, open_page: Opener
+) -> None:
+    """A list that draws what is in sight; by source; by what was refused; a click stands at the decision."""
+    page = open_page(match.address)
+    expect(page.locator("#state")).to_have_text("Finished")
+    page.keyboard.press("d")
+    told = page.locator(".log__told")
+    expect(told).to_have_text(re.compile(r"^(\d+) of \1 decisions, worth [+−]?\d+\.\d in all$"))
+    assert 3 <= page.locator(".log__row").count() < 40
+    page.get_by_label("By source").select_option("fallback")
+    expect(told).to_have_text(re.compile(rf"^{len(match.failed)} of "))
+    assert "log=1" in page.url and "source=fallback" in page.url
+    page.reload()
+    expect(told).to_have_text(re.compile(rf"^{len(match.failed)} of "))
+    expect(page.locator(".log__row .badge--foreign").first).to_contain_text("made for it")
+    page.locator(".log__go").last.click()
+    expect(page.locator("#state")).to_have_text("Replay")
+    page.keyboard.press("ArrowRight")
+    page.get_by_label("By worth").select_option("refused")
+    expect(told).to_have_text(re.compile(r"^0 of "))
+    assert not violations(page)
+
+
+def test_what_was_behind_a_decision_opens_by_a_key(match: Match, open_page: Opener) -> None:
+    """Tokens in and out, time, the cost to its last digit; the prompt once it is asked for."""
+    page = open_page(f"{match.address}?seq={match.failed[0] - 1}")
+    expect(page.locator("#mind .mind__who").first).to_be_visible()
+    page.keyboard.press("i")
+    dialog = page.get_by_role("dialog", name="Decision")
+    for _ in range(6):  # to one of the model's own, whoever decided last
+        if "Cost" not in dialog.locator(".facts").inner_text():
+            dialog.get_by_role("button", name="Before").click()
+    facts = dialog.locator(".facts")
+    expect(facts).to_contain_text(re.compile(r"Tokens\s*[\d,]+ tokens in, \d+ out"))
+    expect(facts).to_contain_text(re.compile(r"Cost\s*\$\d+\.\d{3,6}"))
+    dialog.locator("summary", has_text="The prompt as it was sent").click()
+    expect(dialog.locator(".inspect__message h5").first).to_have_text("system")
+    expect(dialog).to_contain_text("The endpoint gave no probabilities of tokens.")
+    assert not violations(page)
+    page.keyboard.press("Escape")
+    expect(dialog).to_be_hidden()
+
+
+def test_a_prompt_is_refused_in_words_and_its_tokens_are_coloured(match: Match, open_page: Opener) -> None:
+    """Whoever may not read prompts is told so; where the record has probabilities there is a cell a token."""
+    page = open_page("", forgive=("Failed to load resource",))
+    refusal = {"status": 401, "json": {"detail": "This needs the operator’s token."}}
+    call = {"messages": [{"role": "user", "content": "hello"}], "logprobs": [-0.01, -2.0, None]}
+    answers = [refusal, {"status": 200, "body": json.dumps(call)}]
+    page.route("**/calls?*", lambda route: route.fulfill(**answers.pop(0)))
+    page.goto(f"{match.address}?seq={match.failed[0]}")
+    page.locator("#mind .mind__inspect:visible").first.click()
+    dialog = page.get_by_role("dialog", name="Decision")
+    summary = dialog.locator("summary", has_text="The prompt as it was sent")
+    summary.click()
+    expect(dialog.get_by_role("status")).to_contain_text("operator alone")
+    summary.click()
+    summary.click()
+    expect(dialog.locator("[role=img] .tokens__one")).to_have_count(3)
+    expect(dialog.locator(".tokens__one--3").first).to_have_attribute("title", "token 2: 13.5 %")
+
+
+def violations(page: Page) -> list[str]:
+    """What axe finds wrong on a page as it stands."""
+    found = Axe().run(page, options=RULES).response["violations"]
+    return [f"{one['id']}: {one['nodes'][0]['html']}" for one in found]

@@ -91,7 +91,7 @@ def test_seed_and_record_can_be_taken_away(app: Serving, open_page: Opener, matc
     """The seed goes to the clipboard; the download is the record, line by line."""
     page = open_page(f"{app.base_url}/watch/{match}", permissions=["clipboard-read", "clipboard-write"])
     expect(page.locator("#state")).to_have_text("Finished")
-    page.keyboard.press("i")
+    page.keyboard.press("a")
     page.get_by_role("button", name="Copy the seed").click()
     expect(page.get_by_text("Seed 8 copied.")).to_be_visible()
     assert page.evaluate("navigator.clipboard.readText()") == "8"

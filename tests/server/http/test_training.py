@@ -65,6 +65,9 @@ def test_prompts_are_the_operators_and_nobody_elses(folder: Path) -> None:
         assert row["run_id"] == "run-1" and "no-store" in answer.headers["cache-control"]
         later = serving.client.get("/api/episodes/ep-1/calls?after_seq=2", headers=headers)
         assert (later.status_code, later.text) == (200, "")
+        early = serving.client.get("/api/episodes/ep-1/calls?until_seq=1", headers=headers)
+        one = serving.client.get("/api/episodes/ep-1/calls?after_seq=1&until_seq=2", headers=headers)
+        assert (early.text, [json.loads(line)["seq"] for line in one.text.splitlines()]) == ("", [2])
         assert serving.client.get("/api/episodes/ep-9/calls", headers=headers).status_code == 404
         for public in ("", "/events", "/export"):
             assert "secret" not in serving.client.get(f"/api/episodes/ep-1{public}").text

@@ -5,6 +5,7 @@
     SpectatorError
     ├── ConfigurationError                a setting is unknown, missing or out of range
     ├── InvalidRequest                    the caller's fields are wrong; nothing was changed
+    ├── BundleError                       a folder or file is no bundle of an evaluation that can be read
     ├── EpisodeError
     │   ├── EpisodeBusy                   every slot is taken; names the running ones
     │   ├── Recovering                    episodes of an earlier process are still looked at
@@ -118,6 +119,10 @@ class InvalidRequest(SpectatorError):
     def __init__(self, fields: Iterable[FieldError]) -> None:
         self.fields: tuple[FieldError, ...] = tuple(fields)
         super().__init__("; ".join(f"{wrong.field}: {wrong.rule}" for wrong in self.fields))
+
+
+class BundleError(SpectatorError):
+    """A folder or file is no bundle of an evaluation, or not all of one."""
 
 
 class EpisodeError(SpectatorError):

@@ -26,6 +26,7 @@ from spectator.cli.rollouts import rollouts
 from spectator.cli.serve import serve
 from spectator.cli.simulate import simulate
 from spectator.cli.verify import verify
+from spectator.cli.verify_bundle import verify_bundle
 from spectator.cli.watch import watch
 from spectator.errors import SpectatorError
 
@@ -90,6 +91,7 @@ for command in (
     export,
     replay,
     verify,
+    verify_bundle,
     prune,
     watch,
     cache,

@@ -58,6 +58,11 @@ def read_worlds() -> LoadWorld:
     return read_cast().load
 
 
+def private_variables() -> dict[str, str]:
+    """The whole environment, to make sure that no key of it is published."""
+    return dict(os.environ)
+
+
 def operator_token() -> str | None:
     """The operator's token of a server that is asked; ``None`` without one."""
     return os.environ.get("SPECTATOR_OPERATOR_TOKEN") or None

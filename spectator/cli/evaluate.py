@@ -9,14 +9,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
+from spectator.cli import publishing
 from spectator.cli.environment import read_caps, read_cast, read_worlds
 from spectator.cli.options import parse_options
 from spectator.cli.spending import refuse_unpriced, spending_options
 
 if TYPE_CHECKING:
+    from spectator.catalog import LoadWorld
     from spectator.evaluation.result_types import Results
-    from spectator.evaluation.schedule import Schedule
+    from spectator.evaluation.schedule import EvaluationRequest, Schedule
     from spectator.events import FailedDecisions
     from spectator.policies.spending import SpendLedger, Spent
 
@@ -29,7 +32,10 @@ TOLD_EVERY_S = 15.0
 
 @click.command()
 @click.argument("environment", default="cricket")
-@click.option("--captains", required=True, help="Presets to compare, two or more, set apart by commas.")
+@click.option(
+    "--captains",
+    help="Presets to compare, two or more, set apart by commas; --publish reads them from --out.",
+)
 @click.option("--pack", default="default", show_default=True, help="Evaluation pack.")
 @click.option(
     "--matches", type=click.IntRange(min=2), default=40, show_default=True,
@@ -58,12 +64,16 @@ TOLD_EVERY_S = 15.0
     "world's scripted captain, or the loss of the match.",
 )  # fmt: skip
 @click.option(
+    "--publish", type=click.Path(path_type=Path), metavar="DIR",
+    help="Write a bundle that anybody can check with `spectator verify-bundle`; the world's anchors join.",
+)  # fmt: skip
+@click.option(
     "--estimate", is_flag=True, help="Say what it would take in calls, tokens, money and time; ask nobody."
 )
 @spending_options("the whole evaluation")
 def evaluate(
     environment: str,
-    captains: str,
+    captains: str | None,
     pack: str,
     matches: int,
     overs: int | None,
@@ -73,6 +83,7 @@ def evaluate(
     jobs: int,
     out: Path,
     failed_decisions: FailedDecisions,
+    publish: Path | None,
     estimate: bool,
     max_tokens: int | None,
     max_cost: float | None,
@@ -93,34 +104,70 @@ def evaluate(
     fallback is judged in a model's place. Beyond the cap of an episode a fallback plays it to its end, and
     the report names it.
 
+    --publish DIR writes all of it, once it is played, as a bundle that anybody can check without a key. The
+    anchors of the world (random, heuristic, planner) play too, and a new folder's seeds are sealed, from a
+    phrase that is drawn unless --sealed brings one; the bundle tells it. Alone with --out it publishes what
+    is played there.
+
     \b
     Example: spectator evaluate --captains heuristic,tactician --matches 400 --out tactician
              HF_TOKEN=... spectator evaluate --captains llm:hf,heuristic --matches 40 --jobs 8 --max-cost 5
     Values of decisions need forecasts: add --option forecast_futures=200
     """
-    from spectator.evaluation.schedule import EvaluationRequest, plan_evaluation
+    from spectator.evaluation.schedule import plan_evaluation
 
     if overs is not None:
         options = {**options, "max_overs": overs}
-    request = EvaluationRequest(
-        environment=environment,
-        captains=tuple(name.strip() for name in captains.split(",") if name.strip()),
-        pack=pack,
-        matches=matches,
-        options=options,
-        seed=seed,
-        phrase=None if sealed is None else sealed.read_text(encoding="utf-8").strip(),
-        failed_decisions=failed_decisions,
-    )
+    asked = {
+        "environment": environment, "pack": pack, "matches": matches, "options": options,
+        "failed_decisions": failed_decisions,
+    }  # fmt: skip
     cast = read_cast()
+    request = _request(asked, captains, out, sealed, seed, publish, cast.load)
     schedule = plan_evaluation(request, load=cast.load)
     if estimate:
         return _estimate(schedule, jobs)
-    _play(schedule, out, jobs, max_tokens, max_cost)
+    if request.phrase is not None:
+        if sealed is None:
+            publishing.keep_phrase(out, request.phrase)
+        publishing.tell_commitment(schedule, request.phrase)
+    results = _play(schedule, out, jobs, max_tokens, max_cost)
+    if publish is not None and results.cut_short is None:
+        publishing.publish_bundle(schedule, request, out, publish)
+    _need_all(results)
 
 
-def _play(schedule: Schedule, out: Path, jobs: int, max_tokens: int | None, max_cost: float | None) -> None:
-    """Play what is owed of ``schedule`` within the caps, and write the report."""
+def _request(
+    asked: dict[str, Any],
+    captains: str | None,
+    out: Path,
+    sealed: Path | None,
+    seed: int,
+    publish: Path | None,
+    load: LoadWorld,
+) -> EvaluationRequest:
+    """What is to be found out, by the options, or by the finished evaluation that is to be published."""
+    from spectator.evaluation.schedule import EvaluationRequest
+
+    if captains is not None:
+        asked["captains"] = tuple(name.strip() for name in captains.split(",") if name.strip())
+    elif publish is None:
+        raise click.UsageError("Missing option '--captains'.")
+    else:
+        asked |= publishing.request_of(out)
+    chosen = click.get_current_context().get_parameter_source("seed") is not ParameterSource.DEFAULT
+    if sealed is not None:
+        phrase: str | None = sealed.read_text(encoding="utf-8").strip()
+    else:
+        phrase = publishing.sealed_phrase(out, draw=publish is not None and not chosen)
+    request = EvaluationRequest(**asked, seed=seed, phrase=phrase)
+    return request if publish is None else publishing.with_anchors_told(request, load)
+
+
+def _play(
+    schedule: Schedule, out: Path, jobs: int, max_tokens: int | None, max_cost: float | None
+) -> Results:
+    """Play what is owed of ``schedule`` within the caps, write the report, and say what was found."""
     from spectator.clock import SystemClock
     from spectator.policies.model_presets import preload
     from spectator.policies.spending import Caps
@@ -131,6 +178,7 @@ def _play(schedule: Schedule, out: Path, jobs: int, max_tokens: int | None, max_
     results = asyncio.run(_run(schedule, out, jobs, ledger))
     _write(results, out)
     _conclude(results, out)
+    return results
 
 
 def _estimate(schedule: Schedule, jobs: int) -> None:
@@ -246,11 +294,7 @@ def _write(results: Results, out: Path) -> None:
 
 
 def _conclude(results: Results, out: Path) -> None:
-    """Say what was found.
-
-    Raises:
-        ClickException: Not every match was played to its end.
-    """
+    """Say what was found."""
     from spectator.evaluation.conclusions import conclusions
     from spectator.evaluation.folder import REPORT
 
@@ -266,6 +310,14 @@ def _conclude(results: Results, out: Path) -> None:
     for line in conclusions(results):
         click.echo(line)
     click.echo(out / REPORT)
+
+
+def _need_all(results: Results) -> None:
+    """Let through what was played to its end.
+
+    Raises:
+        ClickException: Not every match was.
+    """
     if results.cut_short is not None:
         raise click.ClickException(f"{results.cut_short}; {AGAIN}, once that is put right")
     if any(match.reason != "finished" and match.forfeited is None for match in results.matches):

@@ -14,6 +14,9 @@ from spectator.events import encode_json
 LEAST_COMPRESSED: Final = 200
 """Bytes below which text is not worth compressing."""
 
+MAX_EXPANDED: Final = 256 * 1024 * 1024
+"""Bytes of a text beyond which it is not expanded: a small body may claim any length."""
+
 INTEGERS: Final = ("i", "q")
 """Packed integers: 4 bytes where all of them fit, else 8."""
 
@@ -58,7 +61,11 @@ def expanded(body: bytes) -> bytes:
     if body[:1] == b"{":
         return body
     try:
-        return zlib.decompress(body)
+        unpacking = zlib.decompressobj()
+        whole = unpacking.decompress(body, MAX_EXPANDED)
+        if unpacking.unconsumed_tail or not unpacking.eof:
+            raise ValueError(f"it is cut off, or expands to more than {MAX_EXPANDED} bytes")
+        return whole
     except zlib.error as error:
         raise ValueError(f"it cannot be expanded: {error}") from error
 

@@ -139,6 +139,11 @@ class ModelPolicy:
         builder = PromptBuilder if edition == 1 else LinePrompts
         return builder(self._settings, self._briefing, self._edit)
 
+    @property
+    def edition(self) -> Edition:
+        """Edition of the prompt that the model is asked with now."""
+        return self._prompts.edition
+
     def think_aloud(self, listener: Callable[[Thought], None] | None) -> None:
         """See :class:`ThinksAloud`."""
         self._listener = listener

@@ -43,7 +43,10 @@ class RecordedEndpoint:
         self._due = deque(decided.get("exchanges") or ())
         self._failed = failure_of_decision(decided)
         self._differs = False
-        self._made: Decision | None = None
+        self.made: Decision | None = None
+        """What the policy decided this time."""
+        self.fell_back_to: Decision | None = None
+        """What the fallback itself decided this time, where it decided then."""
 
     @property
     def asked_alike(self) -> bool:
@@ -53,12 +56,12 @@ class RecordedEndpoint:
     @property
     def decided_alike(self) -> bool:
         """Whether they led to the decision of the record."""
-        made, decided = self._made, self.decided
+        made, decided = self.made, self.decided
         return made is not None and (dict(made.action), made.source) == (decided["action"], decided["source"])
 
     def note(self, made: Decision) -> None:
         """Take note of what the policy decided this time."""
-        self._made = made
+        self.made = made
 
     async def complete(
         self,
@@ -93,7 +96,7 @@ class RecordedEndpoint:
         """What the fallback did then, and why it had to."""
         decided = self.decided
         if decided["source"] == "fallback":
-            self._fallback.choose(observation)
+            self.fell_back_to = self._fallback.choose(observation)
         return Decision(
             decided["action"],
             "fallback",

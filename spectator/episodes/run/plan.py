@@ -136,11 +136,19 @@ class EpisodePlan:
 
     def policy(self, actor: str) -> Policy:
         """A new policy for one actor, with a seed of its own."""
-        seed = self.seed if self.parent is None else self.parent.captains_seed
+        return self.build(actor)(self.policy_seed(actor))
+
+    def build(self, actor: str) -> Callable[[int], Policy]:
+        """What makes the policy of one actor from its seed, with the fallback that this episode asks for."""
         build = self.preset(actor).build
         if self.failed_decisions == "random" and isinstance(build, FallsBack):
-            build = build.falling_back_to(partial(DrawnPolicy, random_captain(self.world)))
-        return build(derive_seed(seed, "policy", actor))
+            return build.falling_back_to(partial(DrawnPolicy, random_captain(self.world)))
+        return build
+
+    def policy_seed(self, actor: str) -> int:
+        """The seed of the policy of one actor."""
+        seed = self.seed if self.parent is None else self.parent.captains_seed
+        return derive_seed(seed, "policy", actor)
 
     def started(self) -> EpisodeStarted:
         """The episode's first event."""

@@ -1,0 +1,134 @@
+"""The command ``spectator verify-bundle``."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NoReturn
+
+import click
+
+from spectator.errors import BundleError
+
+if TYPE_CHECKING:
+    from spectator.evaluation.bundles.manifest import BundleManifest
+    from spectator.evaluation.bundles.verification import Verdict
+
+NO_BUNDLE: Final = 2
+"""The exit code where there is nothing to check."""
+
+TOLD: Final = 20
+"""Misstatements that are told one by one."""
+
+
+class _NoBundle(click.ClickException):
+    """There is no bundle that can be read."""
+
+    exit_code = NO_BUNDLE
+
+
+@click.command("verify-bundle")
+@click.argument("bundle", metavar="DIR|ZIP", type=click.Path(path_type=Path))
+@click.option(
+    "--sample", type=click.IntRange(min=1), metavar="N",
+    help="Play only N episodes again, drawn at random; everything else is checked as ever.",
+)  # fmt: skip
+@click.option(
+    "--digest", help="What the bundle's digest has to be, as stated elsewhere: 64 hexadecimal digits."
+)
+@click.option(
+    "--commitment",
+    help="What the commitment of its sealed seeds has to be, as published before they were played.",
+)
+@click.option(
+    "--max-gb", type=click.FloatRange(min=0, min_open=True), default=4.0, show_default=True,
+    help="Largest bundle that is read.",
+)  # fmt: skip
+def verify_bundle(
+    bundle: Path, sample: int | None, digest: str | None, commitment: str | None, max_gb: float
+) -> None:
+    """Check a published evaluation: whether every decision, score, reward and interval is as claimed.
+
+    No key and no network is needed. Every match is played again from its seed, scripted captains decide
+    anew, models' decisions are made again from their recorded replies, and the results are computed anew.
+    docs/evaluation.md says what that shows and what it cannot.
+
+    Exit code 0: everything is as claimed. 1: something is not. 2: it is no bundle.
+
+    \b
+    Example: spectator verify-bundle out/
+    Example: spectator verify-bundle result.zip --sample 10
+    """
+    from spectator.clock import SystemClock
+    from spectator.evaluation.bundles import verification
+    from spectator.evaluation.bundles.unpacking import WrongFiles, opened
+
+    part = None if sample is None else verification.Sample(sample, random.SystemRandom())
+    try:
+        with opened(bundle, max_bytes=int(max_gb * 2**30)) as there, _bar() as report:
+            manifest = there.manifest
+            checking = verification.verify_bundle(there, clock=SystemClock(), sample=part, report=report)
+            verdict = asyncio.run(checking)
+    except WrongFiles as error:
+        _refuse(error.told)
+    except BundleError as error:
+        raise _NoBundle(f"{bundle} is no bundle: {error}") from error
+    wrong = [str(one) for one in verdict.wrong]
+    if digest is not None and digest.lower() != verdict.digest:
+        wrong.append(f"the bundle's digest is {verdict.digest}, not the one that was stated")
+    if commitment is not None and commitment.lower() != manifest.seeds.commitment:
+        wrong.append("seeds.commitment: is not the one that was stated before")
+    if wrong:
+        _refuse(wrong)
+    _confirm(manifest, verdict)
+
+
+@contextmanager
+def _bar() -> Iterator[Callable[[int, int], None]]:
+    """A bar of episodes on standard error."""
+    with click.progressbar(label="episodes", file=sys.stderr, length=1, show_pos=True) as bar:
+
+        def report(done: int, total: int) -> None:
+            bar.length = max(1, total)
+            bar.update(done - bar.pos)
+
+        yield report
+
+
+def _refuse(wrong: Sequence[str]) -> NoReturn:
+    """Say what is not as claimed.
+
+    Raises:
+        ClickException: In any case.
+    """
+    for told in wrong[:TOLD]:
+        click.echo(told, err=True)
+    if len(wrong) > TOLD:
+        click.echo(f"... and {len(wrong) - TOLD} more", err=True)
+    raise click.ClickException("the bundle is not as claimed")
+
+
+def _confirm(manifest: BundleManifest, verdict: Verdict) -> None:
+    """Say what was found to be as claimed, and what was not looked at."""
+    results = manifest.results
+    for one in results.captains:
+        share = f"{100 * one.share.value:.1f} % ({100 * one.share.low:.1f} to {100 * one.share.high:.1f})"
+        click.echo(f"{'-' if one.rank is None else one.rank:>2}  {one.name}  {share}")
+    seeds = manifest.seeds
+    made = f"sealed seeds, commitment {seeds.commitment}" if seeds.made == "sealed" else "development seeds"
+    click.echo(f"{len(results.matches)} matches on {seeds.count} seeds; {made}")
+    for note in verdict.notes:
+        click.echo(f"note: {note}")
+    click.echo(f"digest {verdict.digest}")
+    if verdict.whole:
+        click.echo("verified: every decision, score, reward and interval is as claimed")
+    else:
+        left = verdict.episodes - verdict.replayed
+        click.echo(
+            f"a sample is as claimed: {verdict.replayed} of {verdict.episodes} episodes were played again. "
+            f"NOT checked: the worlds and decisions of the other {left}"
+        )

@@ -1,0 +1,546 @@
+"""A published evaluation is checked by anybody: what is true is verified, what is changed is named."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+import sqlite3
+import zipfile
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from spectator import catalog
+from spectator.cli import main
+from spectator.evaluation.bundles import verification
+from tests.evaluation.forging import database_of, events_of, manifest_of, of_type, rewrite
+from tests.llm.brains import Said, counter, say
+from tests.llm.endpoints import endpoint, write_captains
+
+KEY = "sk-canary-4711-of-the-bundle"
+
+
+def run(*arguments: str | Path) -> tuple[int, str, str]:
+    done = CliRunner().invoke(main, [str(one) for one in arguments])
+    assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
+    return done.exit_code, done.stdout, done.stderr
+
+
+class Forgetful:
+    """Counts, but talks about the weather every fifth time, twice in a row."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def __call__(self, body: Mapping[str, Any]) -> Said:
+        self.asked += 1
+        return Said("Nice weather.") if self.asked % 7 in (5, 6) else counter(body)
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A folder with the bundle of an evaluation in which a model sometimes fails to decide."""
+    folder = tmp_path_factory.mktemp("published")
+    with pytest.MonkeyPatch.context() as patched, endpoint(Forgetful()) as fake:
+        table = {
+            "base_url": fake.base_url,
+            "api_key_env": "FAKE_KEY",
+            "extra.api_key": "sk-of-the-table",
+        }
+        captains = write_captains(folder / "captains.toml", fake=table)
+        patched.setenv("SPECTATOR_CAPTAINS_FILE", str(captains))
+        patched.setenv("FAKE_KEY", KEY)
+        code, told, progress = run(
+            "evaluate", "counting", "--captains", "llm:fake,heuristic", "--matches", "6",
+            "--option", "turns=5", "--jobs", "1", "--out", folder / "played", "--publish", folder / "bundle",
+        )  # fmt: skip
+    assert code == 0, progress
+    assert "random joins as in every bundle" in progress
+    assert "spectator verify-bundle" in told
+    yield folder
+
+
+@pytest.fixture
+def bundle(home: Path, tmp_path: Path) -> Path:
+    """A copy of it, far from where it was made."""
+    shutil.copytree(home / "bundle", tmp_path / "moved")
+    return tmp_path / "moved"
+
+
+def model_match(bundle: Path) -> str:
+    """The id of a match in which the model decided, and failed to once."""
+    results = json.loads((bundle / "manifest.json").read_text())["results"]
+    with sqlite3.connect(bundle / "journal.db") as database:
+        for match in results["matches"]:
+            if match["home"] == "llm:fake":
+                events = events_of(database, match["episode_id"])
+                if any(event["data"].get("source") == "fallback" for event in events):
+                    return str(match["episode_id"])
+    raise AssertionError("no decision failed")
+
+
+def refused(bundle: Path, *says: str) -> str:
+    """What is told of a bundle that is not as claimed; holds each of ``says``."""
+    code, told, errors = run("verify-bundle", bundle)
+    assert code == 1, (told, errors)
+    assert "not as claimed" in errors and "Traceback" not in errors and "verified" not in told
+    for one in says:
+        assert one in errors, errors
+    return errors
+
+
+def test_a_bundle_is_verified_wherever_it_is_and_zipped_too(
+    bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    code, told, errors = run("verify-bundle", "moved")
+    assert code == 0 and not errors.replace("episodes", "").strip(), errors
+    assert "verified: every decision, score, reward and interval is as claimed" in told
+    assert "sealed seeds, commitment " in told
+    shutil.make_archive("zipped", "zip", ".", "moved")
+    code, zipped, errors = run("verify-bundle", "zipped.zip")
+    assert (code, zipped) == (0, told), errors
+    shutil.make_archive("flat", "zip", "moved")
+    assert run("verify-bundle", "flat.zip")[:2] == (0, told)
+
+
+def test_it_says_who_played_on_which_seeds_and_what_came_of_it(bundle: Path, home: Path) -> None:
+    manifest = json.loads((bundle / "manifest.json").read_text())
+    captains = {one["name"]: one for one in manifest["captains"]}
+    assert captains.keys() == {"llm:fake", "heuristic", "random"}
+    assert captains["random"]["anchor"] and not captains["llm:fake"]["anchor"]
+    model = captains["llm:fake"]
+    assert model["fingerprint"] and model["entrants"] and model["asked"]["model"] == "fake-1"
+    assert manifest["seeds"]["made"] == "sealed" and len(manifest["seeds"]["commitment"]) == 64
+    assert manifest["seeds"]["phrase"] == (home / "played" / "sealed-phrase.txt").read_text().strip()
+    assert manifest["results"] == json.loads((home / "played" / "results.json").read_text())
+    assert sorted(path.name for path in bundle.iterdir()) == ["journal.db", "manifest.json"]
+
+
+def test_neither_key_nor_address_nor_path_is_in_it(bundle: Path, home: Path) -> None:
+    written = b"".join(path.read_bytes() for path in bundle.iterdir())
+    for text in (KEY, "sk-of-the-table", "api_key", "127.0.0.1", str(home), str(Path.home()) + "/"):
+        assert text.encode() not in written, text
+
+
+def test_a_key_that_is_in_the_record_is_found_and_nothing_is_published(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Planted where it would be: in a model's answer, which the record keeps compressed beside the event."""
+    monkeypatch.setenv("SPECTATOR_CAPTAINS_FILE", str(home / "captains.toml"))
+    monkeypatch.setenv("FAKE_KEY", KEY)
+    monkeypatch.setenv("OTHER_TOKEN", "comes next")
+    target = tmp_path / "leaking"
+    code, _, errors = run("evaluate", "--out", home / "played", "--publish", target)
+    assert code == 1 and "the value of the variable OTHER_TOKEN" in errors and "comes next" not in errors
+    assert "event " in errors and not target.exists() and list(tmp_path.iterdir()) == []
+
+
+def test_a_finished_evaluation_is_published_without_naming_its_captains(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SPECTATOR_CAPTAINS_FILE", str(home / "captains.toml"))
+    monkeypatch.setenv("FAKE_KEY", KEY)
+    target = tmp_path / "again"
+    code, _, errors = run("evaluate", "--out", home / "played", "--publish", target)
+    assert code == 0, errors
+    first, second = (json.loads((at / "manifest.json").read_text()) for at in (home / "bundle", target))
+    for manifest in (first, second):
+        del manifest["published_at"], manifest["files"]
+    assert first == second
+    assert run("evaluate", "--out", home / "played", "--publish", target)[0] == 0
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "letter.txt").write_text("not a bundle")
+    code, _, errors = run("evaluate", "--out", home / "played", "--publish", tmp_path / "mine")
+    assert code == 1 and "holds something that is no bundle" in errors
+    code, _, errors = run("evaluate", "--out", tmp_path / "nothing", "--publish", target)
+    assert code == 2 and "--captains" in errors
+
+
+def test_an_evaluation_that_is_not_whole_is_not_published(tmp_path: Path) -> None:
+    base = ("evaluate", "counting", "--captains", "heuristic,random", "--out", tmp_path / "f", "--jobs", "1")
+    assert run(*base, "--matches", "2")[0] == 0
+    with sqlite3.connect(tmp_path / "f" / "journal.db") as database:
+        database.execute("UPDATE episodes SET reason = 'stopped' WHERE captain = 'random'")
+    code, _, errors = run(*base, "--matches", "2", "--publish", tmp_path / "b")
+    assert code == 0, errors  # what was stopped is played once more first
+    code, told, _ = run("verify-bundle", tmp_path / "b")
+    assert "development seeds" in told
+
+
+def forge_reply(events: list[dict[str, Any]]) -> None:
+    decided = next(event for event in events if event["data"].get("source") == "model")
+    content = decided["data"]["exchanges"][0]["reply"]
+    content["content"] = content["content"].replace("ACTION: ", "ACTION: 1")
+    for call in content["tool_calls"]:
+        call["arguments"] = call["arguments"].replace("ACTION: ", "ACTION: 1")
+
+
+def forge_action(events: list[dict[str, Any]]) -> None:
+    of_type(events, "decision.made")["data"]["action"] = {"text": "ACTION: 77"}
+
+
+def forge_score(events: list[dict[str, Any]]) -> None:
+    events[-1]["data"]["score"] = 1.0 if events[-1]["data"]["score"] != 1.0 else 0.5
+
+
+def forge_source(events: list[dict[str, Any]]) -> None:
+    failed = next(event for event in events if event["data"].get("source") == "fallback")
+    failed["data"] |= {"source": "model", "fallback_reason": None, "parse": "ok"}
+    del failed["data"]["failure_class"]
+
+
+def forge_fallback(events: list[dict[str, Any]]) -> None:
+    failed = next(event for event in events if event["data"].get("source") == "fallback")
+    following = events[events.index(failed) - 2 :]
+    assert following
+    failed["data"]["action"] = {"text": "ACTION: 12345"}
+
+
+def forge_fingerprint(events: list[dict[str, Any]]) -> None:
+    seats = events[0]["data"]["seats"]
+    next(iter(seats.values()))["fingerprint"] = "0123456789abcdef"
+
+
+def forge_version(events: list[dict[str, Any]]) -> None:
+    events[0]["data"]["environment_version"] = "0.9"
+
+
+def forge_seed(events: list[dict[str, Any]]) -> None:
+    events[0]["data"]["seed"] += 1
+
+
+def forge_reward(events: list[dict[str, Any]]) -> None:
+    taken = [event for event in events if event["type"] == "step.taken"]
+    taken[-1]["data"]["reward"] = 0.123
+
+
+@pytest.mark.parametrize(
+    ("forge", "says"),
+    [
+        (forge_reply, ("does not fit the digest", "exchanges", "call 0 behind it")[:1]),
+        (forge_action, ("action: ",)),
+        (forge_score, ("the score is recorded as",)),
+        (forge_source, ("make it a decision of source 'fallback', not 'model'",)),
+        (forge_fallback, ("in place of the failed decision",)),
+        (forge_fingerprint, ("seats is recorded as",)),
+        (forge_version, ("environment_version is recorded as '0.9'",)),
+        (forge_seed, ("seed is recorded as",)),
+        (forge_reward, ("step.taken differs in reward",)),
+    ],
+)
+def test_a_forged_event_is_named_though_every_digest_was_put_right(
+    bundle: Path, forge: Callable[[list[dict[str, Any]]], None], says: tuple[str, ...]
+) -> None:
+    episode_id = model_match(bundle)
+    rewrite(bundle, episode_id, forge)
+    refused(bundle, f"{episode_id}, event ", *says)
+
+
+def test_a_scripted_captain_decides_the_same_again(bundle: Path) -> None:
+    """Its reasons too, on which measures rest; and nobody else's name stands beside a decision of its own."""
+    manifest = json.loads((bundle / "manifest.json").read_text())
+    episode_id = next(
+        one["episode_id"] for one in manifest["results"]["matches"] if one["home"] == "heuristic"
+    )
+    rewrite(
+        bundle,
+        episode_id,
+        lambda events: of_type(events, "decision.made")["data"].update(reasoning="Why not"),
+    )
+    refused(bundle, f"{episode_id}, event 2: reasoning: the captain decides ", 'recorded is "Why not"')
+
+
+def change_share(manifest: dict[str, Any]) -> None:
+    manifest["results"]["captains"][0]["share"]["low"] += 0.01
+
+
+def change_rank(manifest: dict[str, Any]) -> None:
+    manifest["results"]["captains"][0]["rank"], manifest["results"]["captains"][1]["rank"] = 2, 1
+
+
+def change_outcome(manifest: dict[str, Any]) -> None:
+    manifest["results"]["pairs"][0]["tally"]["wins"] += 1
+
+
+def change_phrase(manifest: dict[str, Any]) -> None:
+    manifest["seeds"]["phrase"] += "x"
+
+
+def change_commitment(manifest: dict[str, Any]) -> None:
+    manifest["seeds"]["commitment"] = "0" * 64
+
+
+def change_captain(manifest: dict[str, Any]) -> None:
+    manifest["captains"][0]["fingerprint"] = "0123456789abcdef"
+
+
+def change_models(manifest: dict[str, Any]) -> None:
+    manifest["captains"][0]["models"] = ["a-better-model"]
+
+
+def change_asked(manifest: dict[str, Any]) -> None:
+    manifest["captains"][0]["asked"]["style"] = "json"
+
+
+def leave_out_anchor(manifest: dict[str, Any]) -> None:
+    manifest["captains"] = [one for one in manifest["captains"] if one["name"] != "random"]
+
+
+def fewer_matches(manifest: dict[str, Any]) -> None:
+    manifest["matches"] = 4
+
+
+def endless_matches(manifest: dict[str, Any]) -> None:
+    manifest["matches"] = 10**9
+
+
+def change_version(manifest: dict[str, Any]) -> None:
+    manifest["environment_version"] = "0.9"
+
+
+def change_rule(manifest: dict[str, Any]) -> None:
+    manifest["failed_decisions"] = "fallback"
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (change_share, "results.captains.heuristic.share.low: is claimed to be"),
+        (change_rank, ".rank: is claimed to be 2, and comes out as 1"),
+        (change_outcome, "tally.wins: is claimed to be"),
+        (change_phrase, "was left out, or has no end"),
+        (change_commitment, "seeds.commitment: is not the digest of the phrase"),
+        (change_captain, "seats is recorded as"),
+        (change_models, "captains.llm:fake.models: is claimed to be ['a-better-model']"),
+        (change_asked, "the questions to the model are not those"),
+        (leave_out_anchor, "the anchor 'random' is left out"),
+        (fewer_matches, "it is no match of the schedule"),
+        (endless_matches, "matches: "),
+        (change_version, "environment_version: it was played in version 0.9 of counting, and here is"),
+        (change_rule, "failed_decisions is recorded as 'random', and the schedule has"),
+    ],
+)
+def test_a_forged_manifest_is_named(
+    bundle: Path, change: Callable[[dict[str, Any]], None], says: str
+) -> None:
+    with manifest_of(bundle) as manifest:
+        change(manifest)
+    refused(bundle, says)
+
+
+def test_a_match_that_is_dropped_is_missed(bundle: Path) -> None:
+    episode_id = model_match(bundle)
+    with database_of(bundle) as database:
+        for table in ("events", "episodes", "calls", "messages"):
+            database.execute(f"DELETE FROM {table} WHERE episode_id = ?", (episode_id,))
+    with manifest_of(bundle) as manifest:
+        manifest["episodes"] = [one for one in manifest["episodes"] if one["id"] != episode_id]
+    refused(bundle, f"{episode_id}: the match of llm:fake on seed ", "was left out")
+    with manifest_of(bundle) as manifest:
+        manifest["matches"] -= 2
+    refused(bundle, "it is no match of the schedule")
+
+
+def test_replies_that_are_changed_beside_the_events_are_named(bundle: Path) -> None:
+    with database_of(bundle) as database:
+        database.execute("UPDATE calls SET beside = replace(beside, 'fake-1', 'fake-9')")
+    refused(bundle, "call 0 behind it does not fit the digest that the event states")
+
+
+def test_a_changed_byte_of_a_file_is_found_before_anything_is_read(bundle: Path) -> None:
+    text = bytearray((bundle / "journal.db").read_bytes())
+    text[-1] ^= 1
+    (bundle / "journal.db").write_bytes(text)
+    refused(bundle, "journal.db is not the file whose SHA-256 the manifest states")
+    (bundle / "journal.db").unlink()
+    refused(bundle, "journal.db is missing")
+
+
+def test_a_sample_says_what_it_did_not_check(bundle: Path) -> None:
+    code, told, errors = run("verify-bundle", bundle, "--sample", "2")
+    assert code == 0, errors
+    assert "2 of 9 episodes were played again. NOT checked: the worlds and decisions of the other 7" in told
+    assert "verified" not in told
+    with manifest_of(bundle) as manifest:
+        change_share(manifest)
+    assert run("verify-bundle", bundle, "--sample", "1")[0] == 1
+
+
+def test_digest_and_commitment_that_were_stated_elsewhere_are_compared(bundle: Path) -> None:
+    _, told, _ = run("verify-bundle", bundle, "--sample", "1")
+    digest = told.split("digest ")[1].split()[0]
+    commitment = told.split("commitment ")[1].split()[0]
+    stated = ("--sample", "1", "--digest", digest, "--commitment", commitment)
+    assert run("verify-bundle", bundle, *stated)[0] == 0
+    for wrong in (("--digest", "0" * 64), ("--commitment", "0" * 64)):
+        code, _, errors = run("verify-bundle", bundle, "--sample", "1", *wrong)
+        assert code == 1 and "stated" in errors
+
+
+def test_what_stands_beside_it_is_told_and_not_read(bundle: Path) -> None:
+    (bundle / "notes.txt").write_text("hello")
+    (bundle / "journal.db-wal").write_bytes(b"a log that would change what is read")
+    code, told, errors = run("verify-bundle", bundle)
+    assert code == 0, errors
+    assert "not part of it, and not looked at: journal.db-wal, notes.txt" in told
+
+
+def no_bundle(path: Path, says: str) -> None:
+    code, told, errors = run("verify-bundle", path)
+    assert code == 2, (told, errors)
+    assert says in errors and "Traceback" not in errors and not told, errors
+
+
+def zipped(bundle: Path, at: Path, *more: tuple[zipfile.ZipInfo | str, bytes]) -> Path:
+    with zipfile.ZipFile(at, "w", zipfile.ZIP_DEFLATED) as archive:
+        for path in sorted(bundle.iterdir()):
+            archive.write(path, path.name)
+        for name, text in more:
+            archive.writestr(name, text)
+    return at
+
+
+def test_what_is_no_bundle_is_told_in_a_sentence(bundle: Path, tmp_path: Path) -> None:
+    no_bundle(tmp_path / "nowhere", "there is no bundle")
+    (tmp_path / "empty").mkdir()
+    no_bundle(tmp_path / "empty", "holds no manifest.json")
+    (tmp_path / "text.zip").write_text("no zip")
+    no_bundle(tmp_path / "text.zip", "is no zip that can be read")
+    torn = zipped(bundle, tmp_path / "torn.zip")
+    torn.write_bytes(torn.read_bytes()[: torn.stat().st_size // 2])
+    no_bundle(torn, "is no zip that can be read")
+    damaged = zipped(bundle, tmp_path / "damaged.zip")
+    text = bytearray(damaged.read_bytes())
+    text[2000:2100] = bytes(100)
+    damaged.write_bytes(text)
+    no_bundle(damaged, "cannot be unpacked")
+    no_bundle(zipped(bundle, tmp_path / "up.zip", ("../../evil.txt", b"x")), "leads out of it")
+    no_bundle(zipped(bundle, tmp_path / "root.zip", ("/etc/evil", b"x")), "leads out of it")
+    link = zipfile.ZipInfo("journal.db-link")
+    link.external_attr = 0o120777 << 16
+    no_bundle(zipped(bundle, tmp_path / "link.zip", (link, b"/etc/passwd")), "holds the link")
+
+
+def test_a_link_in_a_folder_is_not_followed(bundle: Path, tmp_path: Path) -> None:
+    os.rename(bundle / "journal.db", tmp_path / "elsewhere.db")
+    (bundle / "journal.db").symlink_to(tmp_path / "elsewhere.db")
+    no_bundle(bundle, "holds the link 'journal.db'")
+    (tmp_path / "pointer").symlink_to(bundle)
+    no_bundle(tmp_path / "pointer", "is a link")
+
+
+def test_a_bundle_that_claims_ten_gigabytes_is_not_unpacked(bundle: Path, tmp_path: Path) -> None:
+    with manifest_of(bundle) as manifest:
+        manifest["files"]["journal.db"]["bytes"] = 10 * 2**30
+        claimed = json.dumps(manifest)
+    (bundle / "manifest.json").write_text(claimed)
+    no_bundle(bundle, "at most 4,294,967,296 are read")
+    bomb = zipped(bundle, tmp_path / "bomb.zip")
+    text = bytearray(bomb.read_bytes())
+    at = text.index(b"PK\x01\x02") + 24  # its uncompressed size in the directory (APPNOTE 4.3.12)
+    text[at : at + 4] = (0xFFFFFFF0).to_bytes(4, "little")
+    bomb.write_bytes(text)
+    no_bundle(bomb, "claims to hold")
+
+
+def test_a_manifest_that_is_none_is_told_by_its_field(bundle: Path) -> None:
+    whole = json.loads((bundle / "manifest.json").read_text())
+
+    def left(change: Callable[[dict[str, Any]], object]) -> None:
+        manifest = json.loads(json.dumps(whole))
+        change(manifest)
+        (bundle / "manifest.json").write_text(json.dumps(manifest))
+
+    left(lambda manifest: manifest.update(schema_version=2))
+    no_bundle(bundle, "has version 2, and this software reads up to 1")
+    left(lambda manifest: manifest.pop("seeds"))
+    no_bundle(bundle, "seeds")
+    left(lambda manifest: manifest["files"].update({"../x": {"sha256": "0" * 64, "bytes": 1}}))
+    no_bundle(bundle, "not journal.db")
+    left(lambda manifest: manifest["captains"][0]["asked"].update(base_url="http://127.0.0.1/v1"))
+    no_bundle(bundle, "may not say base_url")
+    (bundle / "manifest.json").write_text("[" * 100_000)
+    no_bundle(bundle, "is none of a bundle")
+    (bundle / "manifest.json").write_bytes(b"\xff\xfe")
+    no_bundle(bundle, "is none of a bundle")
+
+
+@pytest.mark.parametrize(
+    ("statement", "says"),
+    [
+        ("CREATE VIEW evil AS SELECT 1", "holds the view 'evil'"),
+        ("DROP TABLE truths", "lacks the table 'truths'"),
+    ],
+)
+def test_a_database_that_computes_or_lacks_a_table_is_none(bundle: Path, statement: str, says: str) -> None:
+    with database_of(bundle) as database:
+        database.execute(statement)
+    no_bundle(bundle, says)
+
+
+def test_a_journal_of_random_bytes_with_the_right_digest_is_none(bundle: Path) -> None:
+    (bundle / "journal.db").write_bytes(random.Random(1).randbytes(5000))
+    with manifest_of(bundle):
+        pass
+    no_bundle(bundle, "journal.db is no journal")
+
+
+def test_another_version_of_the_world_says_which_software_to_use(
+    bundle: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = replace(catalog.load_world("counting"), version="9.9")
+    defaults = verification.verify_bundle.__kwdefaults__
+    assert defaults is not None
+    monkeypatch.setitem(defaults, "load", lambda name: world)
+    refused(bundle, "was played in version 1.0 of counting, and here is 9.9; check it with Spectator 0.1.0")
+
+
+def silent(body: Mapping[str, Any]) -> Said:
+    """Answers something that is no action."""
+    return Said("I would rather not.")
+
+
+def honest(body: Mapping[str, Any]) -> Said:
+    """Says the wrong number, in good form."""
+    return say(body, "say", {"text": "ACTION: 999"}, "a guess")
+
+
+@pytest.mark.parametrize("rule", ["forfeit", "fallback"])
+def test_forfeits_and_fallbacks_are_checked(
+    rule: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with endpoint(silent) as fake:
+        captains = write_captains(tmp_path / "captains.toml", fake={"base_url": fake.base_url})
+        monkeypatch.setenv("SPECTATOR_CAPTAINS_FILE", str(captains))
+        code, _, errors = run(
+            "evaluate", "counting", "--captains", "llm:fake,heuristic", "--matches", "2",
+            "--option", "turns=2", "--failed-decisions", rule, "--jobs", "1",
+            "--out", tmp_path / "f", "--publish", tmp_path / "b",
+        )  # fmt: skip
+    assert code == 0, errors
+    code, told, errors = run("verify-bundle", tmp_path / "b")
+    assert code == 0 and "verified" in told, errors
+    if rule == "fallback":
+        return
+    episode_id = json.loads((tmp_path / "b" / "manifest.json").read_text())["results"]["matches"][1][
+        "episode_id"
+    ]
+
+    def forfeit(events: list[dict[str, Any]]) -> None:
+        ended = events[-1]["data"]
+        ended |= {
+            "reason": "policy_error", "forfeited": "counter", "score": None, "result": None,
+            "terminated": False, "truncated": True, "failure_class": "unparsable",
+        }  # fmt: skip
+        del events[2:-1]
+        events[-1]["seq"] = 3
+
+    rewrite(tmp_path / "b", episode_id, forfeit)
+    refused(tmp_path / "b", f"{episode_id}, event 3")

@@ -87,7 +87,8 @@ class AdaptiveLimit:
     def release(self) -> None:
         """Give a place back."""
         self._taken -= 1
-        self._admit()
+        if self._waiting:
+            self._admit()
 
     def succeeded(self) -> None:
         """A request was answered: a whole round of them adds one place."""

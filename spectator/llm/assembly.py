@@ -86,19 +86,16 @@ class Assembly:
         """
         try:
             for piece in pieces:
-                self._add(piece)
+                if not isinstance(piece, dict):
+                    raise EndpointMalformed("the endpoint answered something that is not a completion")
+                if not _KNOWN.issuperset(piece) or (self._model is None and "model" in piece):
+                    self._about(piece)
+                choices = piece.get("choices")
+                if isinstance(choices, list) and choices and isinstance(choices[0], dict):
+                    self.begun = True
+                    self._choice(choices[0])
         finally:
             self._flush()
-
-    def _add(self, piece: Any) -> None:
-        if not isinstance(piece, dict):
-            raise EndpointMalformed("the endpoint answered something that is not a completion")
-        if not _KNOWN.issuperset(piece) or (self._model is None and "model" in piece):
-            self._about(piece)
-        choices = piece.get("choices")
-        if isinstance(choices, list) and choices and isinstance(choices[0], dict):
-            self.begun = True
-            self._choice(choices[0])
 
     def answer(self, *, latency_s: float, first_token_s: float | None, attempts: int) -> ChatAnswer:
         """The whole answer.

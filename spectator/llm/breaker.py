@@ -50,34 +50,27 @@ class Breaker:
         Raises:
             EndpointResting: On entry: it is turned away.
         """
-        probe = self.admit()
+        probe = self._until is not None
+        if self._until is not None:
+            left = self._until - self._clock.monotonic()
+            if left > 0 or self._probing:
+                raise EndpointResting(
+                    f"the endpoint is left alone after failing: {self._why}",
+                    status=self._status,
+                    retry_after_s=max(0.0, left),
+                )
+            self._probing = True
         try:
             yield
         except BaseException as error:
-            self.judge(error, probe)
+            self._judge(error, probe)
             raise
-        self.judge(None, probe)
+        if self._failed or self._until is not None:
+            self._close()
 
-    def admit(self) -> bool:
-        """Let a request in; says whether it is the one that tries the endpoint after a rest."""
-        if self._until is None:
-            return False
-        left = self._until - self._clock.monotonic()
-        if left > 0 or self._probing:
-            raise EndpointResting(
-                f"the endpoint is left alone after failing: {self._why}",
-                status=self._status,
-                retry_after_s=max(0.0, left),
-            )
-        self._probing = True
-        return True
-
-    def judge(self, error: BaseException | None, probe: bool) -> None:
-        """Take in how a request ended; ``probe`` as :meth:`admit` said."""
-        if error is None:
-            if self._failed or self._until is not None:
-                self._close()
-        elif not isinstance(error, EndpointError):
+    def _judge(self, error: BaseException, probe: bool) -> None:
+        """Take in how a request failed; ``probe``: whether it was the one that tried the endpoint."""
+        if not isinstance(error, EndpointError):
             self._probing = self._probing and not probe
         elif isinstance(error, EndpointRefused):
             if error.status in HOPELESS:

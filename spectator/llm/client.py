@@ -26,9 +26,9 @@ from spectator.llm.chat import ChatAnswer, ChatRequest, OnDelta, OnWait
 from spectator.llm.forms.base import OpenAIForm, WireForm
 from spectator.llm.pacing import Pacing
 from spectator.llm.refusals import error_of
-from spectator.llm.retry import RetryPolicy, parse_retry_after
+from spectator.llm.retry import Attempts, RetryPolicy, parse_retry_after
 from spectator.llm.secret import ApiKey, mask
-from spectator.llm.time_limits import TimeLimits
+from spectator.llm.time_limits import TimeLimit, TimeLimits
 from spectator.llm.transport import HttpTransport, Reply, Transport
 
 logger = logging.getLogger(__name__)
@@ -180,7 +180,7 @@ class ChatClient:
         url, body = self._form.url(self._address, session, request), self._form.encode(request)
         tokens = len(body) // CHARACTERS_PER_TOKEN + (request.max_tokens or 0)
         pending = _PendingRequest(url, body, request.stream, until, on_delta, on_wait, tokens)
-        attempts = self._retry.begin(self._rng)
+        attempts = Attempts(self._retry, self._rng)
         if self._limits.startup_jitter_s:
             await self._spread(until)
         while True:
@@ -272,7 +272,7 @@ class ChatClient:
             began = self._clock.monotonic()
             limit = min(self._limits.request_s, pending.until - began)
             try:
-                with self._time.within(limit) as scope:
+                with TimeLimit(self._time, limit) as scope:
                     return await self._exchange(pending, number, began)
             except TimeoutError:
                 if not scope.expired:

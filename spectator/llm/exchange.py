@@ -20,7 +20,7 @@ def fingerprint(messages: Sequence[Message], tools: Sequence[Mapping[str, Any]] 
 
     Model, sampling and streaming are no part of it, so that any client may ask the same question.
     """
-    from spectator.llm.fingerprint import hash_question
+    from spectator.llm.fingerprint import hash_question  # it needs orjson, of the extra `models`
 
     return hash_question(messages, tools)
 
@@ -80,7 +80,7 @@ def _reply(answer: ChatAnswer) -> dict[str, Any]:
             "id": _encodable(call.id),
             "name": _encodable(call.name),
             "arguments": _encodable(call.arguments),
-            **_beside(call.verbatim),
+            **({"verbatim": call.verbatim} if call.verbatim else {}),
         }
         for call in answer.tool_calls
     ]
@@ -92,13 +92,8 @@ def _reply(answer: ChatAnswer) -> dict[str, Any]:
         "finish_reason": _encodable(answer.finish_reason),
         "model": _encodable(answer.model),
         "usage": None if answer.usage is None else _tokens(answer.usage),
-        **_beside(answer.verbatim),
+        **({"verbatim": answer.verbatim} if answer.verbatim else {}),
     }
-
-
-def _beside(verbatim: Mapping[str, Any]) -> dict[str, Any]:
-    """The member that holds what is to be sent back as it is, where there is any."""
-    return {"verbatim": verbatim} if verbatim else {}
 
 
 def _size(value: Any) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 
 import orjson
@@ -14,6 +15,9 @@ from spectator.llm.chat import Conversation, Message, SettledMessage, SettledToo
 _BEGINNING: Final[hashlib._Hash] = hashlib.sha256(b'{"messages":[')
 
 
+_canonical: Final = partial(orjson.dumps, option=orjson.OPT_SORT_KEYS)
+
+
 def hash_question(messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> str:
     """SHA-256, in hex, of messages and tools as one JSON object with sorted keys.
 
@@ -21,7 +25,10 @@ def hash_question(messages: Sequence[Message], tools: Sequence[Mapping[str, Any]
         TypeError: Something in them is not JSON.
     """
     try:
-        whole = _after(messages).copy()
+        if isinstance(messages, Conversation) and messages.beginning.hashed_of <= messages.settled:
+            whole = _grown(messages)
+        else:
+            whole = _after(messages).copy()
         whole.update(b'],"tools":' + _canonical_tools(tools) + b"}")
     except orjson.JSONEncodeError:
         # Lone surrogates and integers beyond 64 bits: the standard library writes both.
@@ -34,8 +41,6 @@ def hash_question(messages: Sequence[Message], tools: Sequence[Mapping[str, Any]
 
 def _after(messages: Sequence[Message]) -> hashlib._Hash:
     """The state of the hash after ``messages``; what is settled keeps it."""
-    if isinstance(messages, Conversation) and messages.beginning.hashed_of <= messages.settled:
-        return _grown(messages)
     state = _BEGINNING
     for message in messages:
         settled = message if isinstance(message, SettledMessage) else None
@@ -50,7 +55,7 @@ def _after(messages: Sequence[Message]) -> hashlib._Hash:
 
 
 def _grown(messages: Conversation) -> hashlib._Hash:
-    """The state of the hash after a conversation that grew."""
+    """The same after a conversation that grew; nobody else holds it."""
     beginning, settled = messages.beginning, messages.settled
     if beginning.hashed is None:
         beginning.hashed = _BEGINNING.copy()
@@ -70,7 +75,3 @@ def _canonical_tools(tools: Sequence[Mapping[str, Any]]) -> bytes:
     if tools.canonical is None:
         tools.canonical = _canonical(tools)
     return tools.canonical
-
-
-def _canonical(value: Any) -> bytes:
-    return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)

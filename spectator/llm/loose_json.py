@@ -39,16 +39,16 @@ def shorten(text: str) -> str:
     return text if len(text) <= MAX_TEXT else f"{text[: MAX_TEXT // 2]}\n{text[-MAX_TEXT // 2 :]}"
 
 
-def find_objects(text: str) -> Iterator[dict[str, Any]]:
+def find_objects(text: str, decoder: json.JSONDecoder = _DECODER) -> Iterator[dict[str, Any]]:
     """The JSON objects in ``text``, in order, as far as they need no mending.
+
+    Args:
+        text: What a model wrote.
+        decoder: Says what needs none; what is strict JSON when left out.
 
     >>> list(find_objects('I pull: {"shot": "pull"}. Or {"shot": "cut"}?'))
     [{'shot': 'pull'}, {'shot': 'cut'}]
     """
-    return _find(text, _DECODER)
-
-
-def _find(text: str, decoder: json.JSONDecoder) -> Iterator[dict[str, Any]]:
     position = 0
     for _ in range(MAX_TRIES):
         position = text.find("{", position)
@@ -70,7 +70,7 @@ def find_mended(text: str) -> Iterator[dict[str, Any]]:
     """
     start, end = text.find("{"), text.rfind("}")
     if start >= 0:
-        yield from _find(mend(text[start : end + 1] if end > start else text[start:]), _LENIENT)
+        yield from find_objects(mend(text[start : end + 1] if end > start else text[start:]), _LENIENT)
 
 
 def parse_object(text: str, *, mending: bool = True) -> dict[str, Any] | None:

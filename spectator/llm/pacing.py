@@ -94,9 +94,11 @@ class Pacing:
             EndpointBusy: There is none before ``until``.
         """
         now = self._clock.monotonic()
-        self._forget(now)
-        last = self._slots[-1].at if self._slots else now
-        at = self._free_from(max(now, last, self._not_before), tokens)
+        at = max(now, self._not_before)
+        if self._slots:
+            at = max(at, self._slots[-1].at)
+            self._forget(now)
+            at = self._free_from(at, tokens)
         if at > now and at >= until:
             message = "the next request that its limits allow comes too late"
             raise EndpointBusy(message, retry_after_s=at - now)

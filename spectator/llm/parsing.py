@@ -114,7 +114,8 @@ def find_calls(answer: ChatAnswer, legal: Sequence[LegalAction]) -> list[Written
     text = shorten(answer.text)
     if not whole:
         return list(_from_values(find_objects(text), names))
-    return list(_in_marks(text, names)) or list(_in_json(text, names)) or list(_bare_name(text, names))
+    marked = list(_in_marks(text, names)) if "<" in text else []
+    return marked or list(_in_json(text, names)) or list(_bare_name(text, names))
 
 
 def check_call(written: WrittenCall, legal: Sequence[LegalAction]) -> ParsedCall:

@@ -47,10 +47,6 @@ class RetryPolicy:
         """The stubbornness of a fleet that outlives restarts of its endpoint: until the deadline."""
         return cls(busy=FOREVER, unavailable=FOREVER, base_s=2.0, longest_s=30.0)
 
-    def begin(self, rng: random.Random) -> Attempts:
-        """The count for one request."""
-        return Attempts(self, rng)
-
 
 class Attempts:
     """How often one request has failed, by kind.

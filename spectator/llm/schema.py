@@ -24,6 +24,9 @@ _ASSERTIONS: Final = frozenset({
     "anyOf", "oneOf", "allOf", "not", "$ref",
 })  # fmt: skip
 
+_COMBINING: Final = frozenset({"allOf", "anyOf", "oneOf", "not"})
+_TYPES: Final = ("null", "boolean", "integer", "number", "string", "array", "object")
+
 MAX_DEPTH: Final = 32
 """Deepest nesting of a schema and of what it describes."""
 
@@ -60,7 +63,10 @@ def _violations(value: Any, schema: Any, root: Schema, path: str, depth: int) ->
         yield f"{path or 'the arguments'}: nothing is allowed here"
         return
     where = path or "the arguments"
-    _check_keywords(schema)
+    if not isinstance(schema, Mapping):
+        raise UnsupportedSchema(f"a schema must be an object, not {_type_of(schema)}")
+    if unknown := [one for one in schema if one not in _ASSERTIONS and one not in _ANNOTATIONS]:
+        raise UnsupportedSchema(f"the keyword {unknown[0]!r} is not understood")
     if "$ref" in schema:
         yield from _violations(value, resolve(schema["$ref"], root), root, path, depth + 1)
     if "type" in schema and not _is_of(value, schema["type"]):
@@ -78,15 +84,8 @@ def _violations(value: Any, schema: Any, root: Schema, path: str, depth: int) ->
         yield from _of_array(value, schema, root, path, depth)
     elif isinstance(value, dict):
         yield from _of_object(value, schema, root, path, depth)
-    yield from _combined(value, schema, root, path, depth)
-
-
-def _check_keywords(schema: Any) -> None:
-    if not isinstance(schema, Mapping):
-        raise UnsupportedSchema(f"a schema must be an object, not {_type_of(schema)}")
-    for keyword in schema:
-        if keyword not in _ASSERTIONS and keyword not in _ANNOTATIONS:
-            raise UnsupportedSchema(f"the keyword {keyword!r} is not understood")
+    if not _COMBINING.isdisjoint(schema):
+        yield from _combined(value, schema, root, path, depth)
 
 
 def resolve(reference: Any, root: Schema) -> Any:
@@ -205,19 +204,18 @@ def coerce(value: Any, schema: Any, *, root: Schema | None = None, depth: int = 
     if kind == "integer" and isinstance(value, float) and value.is_integer():
         return int(value)
     if isinstance(value, dict):
-        return _members(value, schema, whole, depth)
+        properties, required = schema.get("properties", {}), schema.get("required", ())
+        return {
+            name: coerce(member, properties.get(name), root=whole, depth=depth + 1)
+            for name, member in value.items()
+            if member is not None
+            or name in required
+            or name not in properties
+            or _takes_null(properties[name])
+        }
     if isinstance(value, list):
         return [coerce(item, schema.get("items"), root=whole, depth=depth + 1) for item in value]
     return value
-
-
-def _members(value: dict[str, Any], schema: Schema, root: Schema, depth: int) -> dict[str, Any]:
-    properties, required = schema.get("properties", {}), schema.get("required", ())
-    return {
-        name: coerce(member, properties.get(name), root=root, depth=depth + 1)
-        for name, member in value.items()
-        if member is not None or name in required or name not in properties or _takes_null(properties[name])
-    }
 
 
 def _takes_null(schema: Any) -> bool:
@@ -241,19 +239,15 @@ def _from_text(text: str, kind: Any, choices: Any) -> Any:
 
 
 def _is_of(value: Any, kinds: Any) -> bool:
-    return any(_is_one(value, kind) for kind in ([kinds] if isinstance(kinds, str) else kinds))
-
-
-def _is_one(value: Any, kind: str) -> bool:
-    match kind:
-        case "integer":
-            whole = isinstance(value, float) and value.is_integer()
-            return whole or (isinstance(value, int) and not isinstance(value, bool))
-        case "number":
-            return isinstance(value, int | float) and not isinstance(value, bool)
-        case "string" | "boolean" | "array" | "object" | "null":
-            return _type_of(value) == kind
-    raise UnsupportedSchema(f"the type {kind!r} is not understood")
+    own = _type_of(value)
+    for kind in [kinds] if isinstance(kinds, str) else kinds:
+        if kind not in _TYPES:
+            raise UnsupportedSchema(f"the type {kind!r} is not understood")
+        if kind == own:
+            return True
+        if kind == "integer" and own == "number" and (isinstance(value, int) or value.is_integer()):
+            return True
+    return False
 
 
 def _type_of(value: Any) -> str:

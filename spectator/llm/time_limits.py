@@ -20,10 +20,6 @@ class TimeLimits:
         self._timer: asyncio.Handle | None = None
         self._set_for = math.inf
 
-    def within(self, seconds: float) -> TimeLimit:
-        """A limit for the task that enters it, from now on; ``with`` it."""
-        return TimeLimit(self, asyncio.get_running_loop().time() + seconds)
-
     def begin(self, limit: TimeLimit) -> None:
         """Keep to ``limit``."""
         loop = asyncio.get_running_loop()
@@ -64,16 +60,17 @@ class TimeLimit:
 
     Args:
         limits: Keeps to it.
-        ends_at: When it is reached, by the time of the event loop.
+        seconds: When it is reached, from now on.
     """
 
     __slots__ = ("_cancelling", "_limits", "_task", "ends_at", "expired")
 
-    def __init__(self, limits: TimeLimits, ends_at: float) -> None:
+    def __init__(self, limits: TimeLimits, seconds: float) -> None:
         self._limits = limits
         self._task: asyncio.Task[object] | None = None
         self._cancelling = 0
-        self.ends_at = ends_at
+        self.ends_at = asyncio.get_running_loop().time() + seconds
+        """By the time of the event loop."""
         self.expired = False
 
     def __enter__(self) -> TimeLimit:

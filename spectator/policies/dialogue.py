@@ -15,7 +15,7 @@ from typing import Any, Final
 from spectator.events import encode_json
 from spectator.llm.chat import Conversation, Message, SettledBeginning, SettledMessage
 from spectator.llm.parsing import REASON, ParsedCall
-from spectator.policies.history import TokenEstimate, Turn, answer_message, tool_messages
+from spectator.policies.history import TokenEstimate, Turn, answer_message
 from spectator.policies.prompting import Style
 
 DECISIONS_KEPT: Final = 12
@@ -82,8 +82,8 @@ class Dialogue:
         if self._too_long(len(system) + beside, len(shown)):
             self._begin_anew()
             shown = self._question(opening, lines, note, in_full)
-        asked: list[Message] = [{"role": "user", "content": shown}] if self._last is None else []
-        self._asked = asked or _reply(self._last, shown)
+        alone: list[Message] = [{"role": "user", "content": shown}]
+        self._asked = alone if self._last is None else self._last.reply(shown)
         self._lines = lines
         self.characters = len(system) + beside + sum(self._sizes) + sum(map(_size, self._asked))
         return Conversation(self._said + self._asked, len(self._said), self._beginning)
@@ -151,13 +151,6 @@ class Dialogue:
         if len(text) > ANSWER_KEPT and turn.made:
             text = "\n".join([f"{text[:ANSWER_KEPT]}…", *(_written(call, self._style) for call in turn.made)])
         return answer_message(text, (), turn.verbatim)
-
-
-def _reply(turn: Turn | None, shown: str) -> list[Message]:
-    """What follows an answer: what became of its calls, and the next question."""
-    if turn is None or not turn.calls:
-        return [{"role": "user", "content": shown}]
-    return tool_messages(turn.calls, turn.outcomes, shown)
 
 
 def _reasoned(call: ParsedCall) -> dict[str, Any]:

@@ -62,6 +62,10 @@ class LinePrompts:
         self._edit = edit
         room = max(1, settings.context_tokens - settings.max_tokens)
         self._dialogue = Dialogue(room, settings.history_tokens, self.estimate, settings.style)
+        self.characters = 0
+        """Characters of the last prompt."""
+        self.add = self._dialogue.add
+        """Remembers a decision that the model made."""
         self._texts = TextCache()
         self._catalogue: ActionCatalogue | None = None
         self._opening: str | None = None
@@ -69,15 +73,6 @@ class LinePrompts:
         self._lines: dict[str, None] = {}
         self._parted: set[str] = set()
         self._later: dict[str, str] = {}
-
-    @property
-    def characters(self) -> int:
-        """Characters of the last prompt."""
-        return self._dialogue.characters
-
-    def add(self, turn: Turn) -> None:
-        """Remember a decision that the model made."""
-        self._dialogue.add(turn)
 
     def messages(self, asking: DecisionInProgress) -> list[Message]:
         """The conversation that asks for a decision; what it shows is noted in ``asking``."""
@@ -118,7 +113,7 @@ class LinePrompts:
             lines |= {**self._later, **self._catalogue.lines(legal)}
         refused = observation.refused
         told = "" if refused is None else f"Refused, by the rule {refused.rule}: {refused.message}"
-        return self._dialogue.messages(
+        messages = self._dialogue.messages(
             self._system,
             self._opening or "",
             lines,
@@ -126,6 +121,8 @@ class LinePrompts:
             beside=beside,
             in_full=rendering.in_full,
         )
+        self.characters = self._dialogue.characters
+        return messages
 
     def _situation(self, observation: Observation) -> Mapping[str, str]:
         lines = self._briefing.rendering.lines

@@ -33,11 +33,12 @@ def succeed(breaker: Breaker) -> None:
 def resting(breaker: Breaker) -> bool:
     """Whether the next request would be turned away; asks as a request does that is then cancelled."""
     try:
-        probe = breaker.admit()
+        with breaker.request():
+            raise asyncio.CancelledError
     except EndpointResting:
         return True
-    breaker.judge(asyncio.CancelledError(), probe)
-    return False
+    except asyncio.CancelledError:
+        return False
 
 
 @pytest.fixture
@@ -145,7 +146,7 @@ def test_who_is_turned_away_learns_whether_waiting_can_help() -> None:
         failure = (
             EndpointRefused("key", status=status) if hopeless else EndpointUnavailable("x", status=status)
         )
-        breaker.judge(failure, probe=False)
+        fail(breaker, failure)
         with pytest.raises(EndpointResting) as turned_away:
-            breaker.admit()
+            succeed(breaker)
         assert turned_away.value.status == hopeless

@@ -17,7 +17,7 @@ from spectator.errors import (
     EndpointTimeout,
     EndpointUnavailable,
 )
-from spectator.llm.retry import FOREVER, RetryPolicy, parse_retry_after
+from spectator.llm.retry import FOREVER, Attempts, RetryPolicy, parse_retry_after
 
 NOW = datetime(2026, 11, 21, 5, tzinfo=UTC)
 
@@ -26,7 +26,7 @@ def test_waits_are_drawn_evenly_below_a_growing_bound() -> None:
     policy = RetryPolicy(busy=0, unavailable=6, base_s=1.0, longest_s=5.0)
     drawn: list[list[float]] = [[] for _ in range(6)]
     for seed in range(2_000):
-        attempts = policy.begin(random.Random(seed))
+        attempts = Attempts(policy, random.Random(seed))
         for waits in drawn:
             wait = attempts.wait_after(EndpointUnavailable("x"))
             assert wait is not None
@@ -39,7 +39,7 @@ def test_waits_are_drawn_evenly_below_a_growing_bound() -> None:
 
 
 def test_rate_limits_and_the_rest_have_budgets_of_their_own() -> None:
-    attempts = RetryPolicy(busy=2, unavailable=1).begin(random.Random(1))
+    attempts = Attempts(RetryPolicy(busy=2, unavailable=1), random.Random(1))
     assert attempts.wait_after(EndpointBusy("x")) is not None
     assert attempts.wait_after(EndpointTimeout("x")) is not None
     assert attempts.wait_after(EndpointBusy("x")) is not None
@@ -50,12 +50,12 @@ def test_rate_limits_and_the_rest_have_budgets_of_their_own() -> None:
 
 @pytest.mark.parametrize("error", [EndpointRefused("x"), EndpointResting("x")])
 def test_what_cannot_pass_is_not_tried_again(error: EndpointRefused) -> None:
-    assert RetryPolicy.patient().begin(random.Random(1)).wait_after(error) is None
+    assert Attempts(RetryPolicy.patient(), random.Random(1)).wait_after(error) is None
 
 
 def test_the_endpoints_wish_is_kept_and_spread() -> None:
     waits = [
-        RetryPolicy(base_s=0.5).begin(random.Random(seed)).wait_after(EndpointBusy("x", retry_after_s=7))
+        Attempts(RetryPolicy(base_s=0.5), random.Random(seed)).wait_after(EndpointBusy("x", retry_after_s=7))
         for seed in range(50)
     ]
     assert all(wait is not None and 7.0 <= wait <= 7.5 for wait in waits)
@@ -64,7 +64,7 @@ def test_the_endpoints_wish_is_kept_and_spread() -> None:
 
 def test_patience_has_no_end_and_no_overflow() -> None:
     policy = RetryPolicy.patient()
-    attempts = policy.begin(random.Random(1))
+    attempts = Attempts(policy, random.Random(1))
     waits = [attempts.wait_after(EndpointUnavailable("x")) for _ in range(5_000)]
     assert all(wait is not None and wait <= policy.longest_s for wait in waits)
 

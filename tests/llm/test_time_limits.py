@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from spectator.llm.time_limits import TimeLimits
+from spectator.llm.time_limits import TimeLimit, TimeLimits
 
 SOON_S, LATER_S, NEVER_S = 0.01, 0.03, 600.0
 
 
 async def stay(limits: TimeLimits, seconds: float) -> str:
     try:
-        with limits.within(seconds) as limit:
+        with TimeLimit(limits, seconds) as limit:
             await asyncio.Event().wait()
     except TimeoutError:
         assert limit.expired
@@ -46,7 +46,7 @@ def test_each_ends_at_its_own_limit_whatever_the_order() -> None:
 def test_what_ends_in_time_is_left_alone_afterwards() -> None:
     async def run() -> None:
         limits = TimeLimits()
-        with limits.within(SOON_S) as limit:
+        with TimeLimit(limits, SOON_S) as limit:
             await asyncio.sleep(0)
         assert await stay(limits, LATER_S) == "late"
         assert not limit.expired
@@ -66,7 +66,7 @@ def test_many_limits_of_a_length_take_one_timer() -> None:
         limits = TimeLimits()
         loop.call_at = counting  # type: ignore[method-assign, assignment]
         for _ in range(100):
-            with limits.within(NEVER_S):
+            with TimeLimit(limits, NEVER_S):
                 await asyncio.sleep(0)
         assert len(timers) == 1
 
@@ -87,7 +87,7 @@ def test_a_cancellation_from_outside_stays_one(seconds: float) -> None:
 
 def test_an_error_of_the_task_is_not_hidden_by_its_limit() -> None:
     async def run() -> None:
-        with pytest.raises(KeyError), TimeLimits().within(0.0):
+        with pytest.raises(KeyError), TimeLimit(TimeLimits(), 0.0):
             try:
                 await asyncio.Event().wait()
             finally:
@@ -101,7 +101,7 @@ def test_an_error_of_the_task_is_not_hidden_by_its_limit() -> None:
 def test_an_inner_limit_leaves_the_outer_one_in_force() -> None:
     async def run() -> None:
         limits = TimeLimits()
-        with pytest.raises(TimeoutError), limits.within(LATER_S) as outer:
+        with pytest.raises(TimeoutError), TimeLimit(limits, LATER_S) as outer:
             assert await stay(limits, SOON_S) == "late"
             assert not outer.expired
             await asyncio.Event().wait()

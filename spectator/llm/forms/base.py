@@ -68,9 +68,7 @@ class OpenAIForm:
         """See :meth:`WireForm.key_header`."""
         return "Authorization", key.header()
 
-    def encode(self, request: ChatRequest) -> bytes:
-        """See :meth:`WireForm.encode`."""
-        return encode_request(request)
+    encode = staticmethod(encode_request)
 
     def translation(self) -> Translation | None:
         """Nothing is to be translated."""

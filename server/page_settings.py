@@ -8,6 +8,12 @@ from pydantic import BaseModel, Field
 class PageSettings(BaseModel):
     """How pages are sent; part of ``server.settings.Settings``."""
 
+    exhibition: bool = Field(
+        default=False,
+        description="Whether scripted captains play a match while nobody else plays and somebody looks at "
+        "the lobby or the wall. It gives its slot to whoever wants one, counts in no limit and no standings, "
+        "and keeps 3 records",
+    )
     join_assets: bool = Field(
         default=True,
         description="Whether each page's scripts and styles are sent as one file each, without comments; "

@@ -19,6 +19,7 @@ from spectator.journal.base import Journal
 from spectator.policies.spending import SpendLedger
 
 from .background.deletions import Deletions
+from .background.exhibition import Exhibition
 from .background.housekeeping import Housekeeper
 from .background.narration import Narration
 from .background.readiness import Readiness
@@ -65,6 +66,7 @@ class Services:
         offer: What they may have played.
         orders: The operator's orders.
         deletions: Deletes single episodes.
+        exhibition: Plays while nobody else does.
         loop_lag: How late the event loop is.
         unended: Keeps what has not ended within its room.
         finals: Snapshots of recorded episodes.
@@ -97,6 +99,7 @@ class Services:
     offer: Offer
     orders: OperatorOrders
     deletions: Deletions
+    exhibition: Exhibition
     loop_lag: LoopLag
     unended: UnendedRoom
     finals: FinalStates

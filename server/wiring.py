@@ -38,6 +38,7 @@ from spectator.policies.model_presets import preload
 from spectator.policies.spending import SpendLedger
 
 from .background.deletions import Deletions
+from .background.exhibition import Exhibition
 from .background.housekeeping import Housekeeper
 from .background.narration import open_narration
 from .background.readiness import Readiness
@@ -110,6 +111,10 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
         keepalive = Keepalive(clock)
         housekeeper = Housekeeper(journal, _keep(settings), clock)
         unended = UnendedRoom(journal, settings.keep_mb, supervisor, clock)
+        environment = settings.environment if settings.exhibition else None
+        exhibition = Exhibition(
+            environment, supervisor, journal, queue, orders, playing.readiness.over.is_set, clock
+        )
         for name, work in {
             "scorekeeper": scorekeeper.run(),
             "narration": narration.attend(playing.signals, supervisor, playing.audience),
@@ -118,6 +123,7 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
             "unended room": unended.run(),
             "loop lag": loop_lag.run(),
             "queue for slots": queue.run(),
+            "exhibition": exhibition.run(),
         }.items():
             stack.callback(playing.tasks.create_task(work, name=name).cancel)
         load = playing.cast.load
@@ -133,6 +139,7 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
             readiness=playing.readiness, audience=playing.audience, feeds=feeds,
             transport=TransportPorts(playing.audience, keepalive, clock), guard=guard, budget=budget,
             queue=queue, orders=orders, deletions=Deletions(journal, settings.data_dir, clock),
+            exhibition=exhibition,
             loop_lag=loop_lag, unended=unended, offer=Offer.of(settings), finals=feeds.finals,
             wall=Wall(supervisor, clock, playing.tasks, orders), cast=playing.cast, ledger=playing.ledger,
             narration=narration, scorekeeper=scorekeeper, housekeeper=housekeeper, timings=playing.timings,

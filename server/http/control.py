@@ -188,6 +188,7 @@ async def _started(
     services: Services,
 ) -> StartedEpisode:
     whose = OPERATOR if services.guard.is_operator(request) else address_of(request)
+    await services.exhibition.make_way()
     try:
         live = await start()
     except EpisodeBusy:
@@ -278,6 +279,7 @@ async def pace(
 @router.get("/status")
 async def status(services: ServicesDep) -> Status:
     """What runs here, oldest first."""
+    services.exhibition.note_visit()
     return Status(
         running=_running(services),
         slots=services.supervisor.slots,
@@ -291,6 +293,7 @@ async def _played_on(over: EpisodeOver, request: Request, services: Services) ->
     """Play a suspended episode on; whoever may not start it may not do that either."""
     services.readiness.need()
     with services.budget.spend(Costly.STARTS, request):
+        await services.exhibition.make_way()
         live = await services.suspended.play_on(
             over.episode_id, lambda plan: _may_play(plan, request, services)
         )

@@ -156,6 +156,7 @@ def pages_router(templates: Templates) -> APIRouter:
     @router.get("/")
     @router.get("/web")
     def lobby(request: Request) -> Response:
+        services_of(request).exhibition.note_visit()
         deep_link = _deep_link(request.query_params)
         if deep_link is not None:
             return RedirectResponse(deep_link, status_code=303)
@@ -170,6 +171,7 @@ def pages_router(templates: Templates) -> APIRouter:
 
     @router.get("/wall")
     def wall(request: Request) -> Response:
+        services_of(request).exhibition.note_visit()
         return _script_page(request, templates, "wall", "The wall")
 
     @router.get("/compare")

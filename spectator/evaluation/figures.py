@@ -21,6 +21,9 @@ FIGURES_VERSION: Final = 5
 EVALUATION: Final = "evaluation:"
 """How the names of the runs of evaluations begin; nobody can start an episode of one over HTTP."""
 
+EXHIBITION: Final = "exhibition"
+"""Name of the run of matches that a server plays for whoever looks; they count for nobody."""
+
 
 @dataclass(frozen=True, slots=True)
 class SeatFigures:

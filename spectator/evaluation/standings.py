@@ -16,7 +16,7 @@ from typing import Final, Literal, NamedTuple
 
 from spectator.environments.base import DECISION_VALUE, OUTCOME
 from spectator.evaluation.exact_intervals import Interval, student_interval, wilson
-from spectator.evaluation.figures import EpisodeFigures, SeatFigures
+from spectator.evaluation.figures import EXHIBITION, EpisodeFigures, SeatFigures
 from spectator.evaluation.measures import RANKED_SHARE
 
 RECENT: Final = 3
@@ -207,10 +207,11 @@ class Standings:
     def add(self, figures: EpisodeFigures) -> None:
         """Add one episode, for everybody who played in it; once for who played against itself.
 
-        One that was forked counts for nobody: others made its first decisions. A match of an evaluation that
-        was played before, by the same captains in the same seats on the same seed, is only counted.
+        One that was forked counts for nobody: others made its first decisions; nor does an exhibition. A
+        match of an evaluation that was played before, by the same captains in the same seats on the same
+        seed, is only counted.
         """
-        if figures.forked:
+        if figures.forked or figures.run_id == EXHIBITION:
             return
         self.episodes += 1
         place = _place(figures)

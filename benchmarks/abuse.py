@@ -1,11 +1,11 @@
 """The measurement of what strangers can do to a match: each attack of a review, and what the match felt.
 
-``python -m benchmarks abuse`` takes a minute and a half; ``python -m benchmarks.abuse --seconds 600`` is the
-long run. One server in the public profile, on loopback only, behind one trusted hop, so that every attacker
-has an address of its own. A match is stepped ten times a second and watched all the while; its gaps are those
-between the times at which its steps were recorded. A third of the time nobody attacks; then everybody does at
-once, again and again. Attackers, viewers and server share this machine's cores, so that an attack is felt by
-what its own computing takes from the match, too.
+``python -m benchmarks abuse`` takes three minutes; ``python -m benchmarks.abuse --seconds 600`` is the long
+run. One server in the public profile, on loopback only, behind one trusted hop, so that every attacker has an
+address of its own. A match is stepped ten times a second and watched; its gaps are those between
+the times at which its steps were recorded. Twice nobody attacks for a sixth of the time, and then everybody
+does at once, again and again, for a third of it. The attackers run on the same cores at the lowest priority,
+since others bring machines of their own; how much they used is stated.
 
 The review measured by other means at commit 510f4b3, which has no public profile to attack. What is called
 "the review" in the rows is what it says; it was not measured again.
@@ -16,13 +16,12 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
-import itertools
-import json
+import os
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, fields
-from datetime import datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final, TypeGuard
@@ -63,6 +62,9 @@ STEP_S: Final = 0.1
 SLOW_EVERY: Final = 4
 """One reader in so many takes 64 KB a second and no more."""
 
+ROUNDS: Final = 2
+"""How often the match is left alone and attacked in turn."""
+
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
@@ -73,12 +75,16 @@ class Sizes:
         mb: Of the record that is read, million bytes.
         readers: Who read it at once, each from an address of its own.
         viewers: Who watch the match.
+        storm: 1: all attacks are made beside the readers; 0: they only read.
+        nice: By how much the attackers' priority is lower than that of server and viewers.
     """
 
     seconds: float = 60.0
     mb: float = 300.0
     readers: int = 200
     viewers: int = 200
+    storm: int = 1
+    nice: int = 19
 
 
 def measure(sizes: Sizes | None = None) -> Iterator[Figure]:
@@ -109,16 +115,19 @@ async def _big_record(server: ServerUnderTest, sizes: Sizes) -> str:
 async def _attacked(server: ServerUnderTest, record: str, sizes: Sizes) -> list[Figure]:
     async with client_of(server, "192.0.2.1", OPERATOR) as operator:
         _, started = await post(operator, START, MATCH)
-        match = AttackedMatch(operator, str(started["episode_id"]))
         await asyncio.sleep(2.0)  # what is loaded late is loaded
         storm = attacks(server, record, 2 * round(sizes.mb * 1e6 / PAYLOAD))
-        async with ViewersApart(server.base, match.episode_id, sizes.viewers) as viewers:
-            began = time.time()
-            alone = await match.gaps(sizes.seconds / 3)
-            turned = time.time()
-            figures = await _readers(server, match, record, sizes, alone, storm)
-            ended = time.time()
-        figures += _watched(viewers.seen, began, turned, ended, sizes.viewers)
+        calm, attacked, crowd = Phase(server), Phase(server), _Crowd(server, record, sizes, storm)
+        viewers = ViewersApart(server.base, str(started["episode_id"]), max(1, sizes.viewers))
+        async with viewers:
+            os.nice(sizes.nice)
+            for _ in range(ROUNDS):
+                async with calm.window():
+                    await asyncio.sleep(sizes.seconds / 3 / ROUNDS)
+                async with attacked.window():
+                    await crowd.attack(sizes.seconds * 2 / 3 / ROUNDS)
+        figures = _felt(viewers.seen, calm, attacked, sizes)
+        figures += crowd.figures()
         slow = asyncio.create_task(slow_body(server))
         await asyncio.sleep(60.0)  # the limits of a minute have passed
         for attack in storm:
@@ -128,98 +137,150 @@ async def _attacked(server: ServerUnderTest, record: str, sizes: Sizes) -> list[
         return figures
 
 
+class Phase:
+    """The parts of the run in which the match is attacked, or those in which it is not.
+
+    Args:
+        server: Where it is played.
+    """
+
+    def __init__(self, server: ServerUnderTest) -> None:
+        self._server = server
+        self.windows: list[tuple[float, float]] = []
+        """When they began and ended, wall-clock seconds."""
+        self.server_s = 0.0
+        """CPU seconds of the server."""
+        self.attackers_s = 0.0
+        """Those of the process that attacks."""
+        self.peak_mb = 0.0
+        """Most resident memory of the server, million bytes."""
+
+    @asynccontextmanager
+    async def window(self) -> AsyncIterator[None]:
+        """One of the parts."""
+        watching = asyncio.create_task(self._watch_memory())
+        began, server_s, own_s = time.time(), _cpu_s(self._server), time.process_time()
+        yield
+        self.windows.append((began, time.time()))
+        self.server_s += _cpu_s(self._server) - server_s
+        self.attackers_s += time.process_time() - own_s
+        watching.cancel()
+
+    @property
+    def seconds(self) -> float:
+        """How long they took together."""
+        return sum(ended - began for began, ended in self.windows)
+
+    def gaps(self, seen: SeenMatch) -> list[float]:
+        """How much later than its pace asks each step was recorded, seconds."""
+        return [gap - STEP_S for began, ended in self.windows for gap in seen.gaps(began, ended)]
+
+    def late(self, seen: SeenMatch) -> list[float]:
+        """How late steps reached viewers, seconds."""
+        return [late for began, ended in self.windows for late in seen.between(began, ended)]
+
+    async def _watch_memory(self) -> None:
+        while True:
+            self.peak_mb = max(self.peak_mb, rss_mb(self._server))
+            await asyncio.sleep(0.25)
+
+
+def _felt(seen: SeenMatch, calm: Phase, attacked: Phase, sizes: Sizes) -> list[Figure]:
+    """What the match and its viewers felt, both parts of the run side by side."""
+    who = f"{'all attacks and ' if sizes.storm else ''}{sizes.readers} readers of {sizes.mb:g} MB"
+    gaps, calm_gaps = attacked.gaps(seen), calm.gaps(seen)
+    late, calm_late = attacked.late(seen), calm.late(seen)
+    figures = [
+        _beside(f"step gap beyond its pace, {name}, {who}", gaps, calm_gaps, share, target)
+        for name, share, target in (("median", 0.5, "-"), ("p99", 0.99, "+5 ms"), ("longest", 1.0, "-"))
+    ]
+    figures += [
+        _beside(
+            f"a step, from its record to one of {sizes.viewers} viewers, {name}", late, calm_late, share, "-"
+        )
+        for name, share in (("median", 0.5), ("p99", 0.99), ("longest", 1.0))
+    ]
+    lost = f"{seen.missed} events missed, {seen.closed} of {sizes.viewers} viewers sent away"
+    memory = f"{attacked.peak_mb:.0f} MB at the peak"
+    return [
+        *figures,
+        Figure("what the viewers missed", lost, "nothing", "-"),
+        Figure("processor of the server, the process that reads aside", _cores(attacked, "server_s"), "-",
+               f"nobody attacks: {_cores(calm, 'server_s')}"),
+        Figure(f"processor of the attackers, nice {sizes.nice}", _cores(attacked, "attackers_s"), "-", "-"),
+        Figure("resident memory", memory, "flat", f"nobody attacks: {calm.peak_mb:.0f} MB"),
+    ]  # fmt: skip
+
+
+def _beside(name: str, attacked: Sequence[float], calm: Sequence[float], share: float, target: str) -> Figure:
+    value = f"{ms(percentile(attacked, share))} of {len(attacked):,}"
+    return Figure(name, value, target, f"nobody attacks: {ms(percentile(calm, share))} of {len(calm):,}")
+
+
+def _cores(phase: Phase, of: str) -> str:
+    return f"{getattr(phase, of) / phase.seconds:.2f} cores"
+
+
+def _cpu_s(server: ServerUnderTest) -> float:
+    """CPU seconds that the server has used."""
+    fields_after_name = Path(f"/proc/{server.process_id}/stat").read_text().rpartition(")")[2].split()
+    ticks = int(fields_after_name[11]) + int(fields_after_name[12])
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+class _Crowd:
+    """All attackers.
+
+    Args:
+        server: What they attack.
+        record: The long record that is read.
+        sizes: How many they are.
+        storm: The attacks that are made again and again beside the readers.
+    """
+
+    def __init__(self, server: ServerUnderTest, record: str, sizes: Sizes, storm: Sequence[Attack]) -> None:
+        self._server = server
+        self._record = record
+        self._sizes = sizes
+        self._storm = storm if sizes.storm else ()
+        self._tally, self._rounds = Counter[str](), Counter[str]()
+
+    async def attack(self, seconds: float) -> None:
+        """Attack for so long.
+
+        Raises:
+            RuntimeError: An attack broke off.
+        """
+        attackers: list[asyncio.Task[Any]] = [
+            asyncio.create_task(_read(self._server, number, self._record, self._tally))
+            for number in range(self._sizes.readers)
+        ]
+        if self._storm:
+            attackers.append(asyncio.create_task(slow_body(self._server, seconds)))
+        attackers += [asyncio.create_task(_again(attack, self._rounds)) for attack in self._storm]
+        await asyncio.sleep(seconds)
+        for attacker in attackers:
+            attacker.cancel()
+        failures = [one for one in await asyncio.gather(*attackers, return_exceptions=True) if _failed(one)]
+        if failures:
+            raise RuntimeError(f"attacks broke off: {failures}") from failures[0]
+
+    def figures(self) -> list[Figure]:
+        """What they did."""
+        read = f"{self._tally['bytes'] / 1e6:,.0f} MB read, {self._tally['refused']:,} refusals"
+        rounds = f"{self._rounds.total()}, of each at least {min(self._rounds.values(), default=0)}"
+        return [
+            Figure(f"what {self._sizes.readers} readers were given", read, "-", "-"),
+            Figure("rounds of the attacks below", rounds, "-", "-"),
+        ]
+
+
 async def _again(attack: Attack, tally: Counter[str]) -> None:
     """Attack again and again."""
     while True:
         name, _, _, _ = await attack()
         tally[name] += 1
         await asyncio.sleep(0.2)
-
-
-def _watched(seen: SeenMatch, began: float, turned: float, ended: float, viewers: int) -> list[Figure]:
-    if not viewers:
-        return []
-    alone, attacked = seen.between(began, turned), seen.between(turned, ended)
-    note = f"nobody attacks: {ms(percentile(alone, 0.99))} ({len(alone):,} arrivals)"
-    value = f"{ms(percentile(attacked, 0.99))} ({len(attacked):,} arrivals)"
-    lost = f"{seen.missed} events missed, {seen.closed} of {viewers} viewers sent away"
-    return [
-        Figure(f"a step to its viewers, p99, {viewers} of them", value, "-", note),
-        Figure("what the viewers missed", lost, "nothing", "-"),
-    ]
-
-
-class AttackedMatch:
-    """The match that everybody came for.
-
-    Args:
-        client: Asks for its record.
-        episode_id: Its id.
-    """
-
-    def __init__(self, client: aiohttp.ClientSession, episode_id: str) -> None:
-        self._client = client
-        self.episode_id = episode_id
-        self._url = f"/api/episodes/{episode_id}"
-
-    async def head(self) -> int:
-        """Number of its last event."""
-        return int((await get(self._client, self._url))["head_seq"])
-
-    async def gaps(self, seconds: float) -> list[float]:
-        """Watch for so long; how much later than its pace asks each step came, in seconds."""
-        first = await self.head()
-        await asyncio.sleep(seconds)
-        async with self._client.get(f"{self._url}/events?after_seq={first}") as answer:
-            events = [json.loads(line) for line in (await answer.text()).splitlines()]
-        times = [
-            datetime.fromisoformat(one["at"]).timestamp() for one in events if one["type"] == "step.taken"
-        ]
-        return [later - earlier - STEP_S for earlier, later in itertools.pairwise(times)]
-
-
-async def _readers(
-    server: ServerUnderTest,
-    match: AttackedMatch,
-    record: str,
-    sizes: Sizes,
-    alone: Sequence[float],
-    storm: Sequence[Attack],
-) -> list[Figure]:
-    before, peak, tally, rounds = rss_mb(server), 0.0, Counter[str](), Counter[str]()
-
-    async def watch_memory() -> None:
-        nonlocal peak
-        while True:
-            peak = max(peak, rss_mb(server))
-            await asyncio.sleep(0.1)
-
-    readers: list[asyncio.Task[Any]] = [
-        asyncio.create_task(_read(server, number, record, tally)) for number in range(sizes.readers)
-    ]
-    readers.append(asyncio.create_task(watch_memory()))
-    readers.append(asyncio.create_task(slow_body(server, sizes.seconds)))
-    readers += [asyncio.create_task(_again(attack, rounds)) for attack in storm]
-    crowded = await match.gaps(sizes.seconds * 2 / 3)
-    for reader in readers:
-        reader.cancel()
-    failures = [one for one in await asyncio.gather(*readers, return_exceptions=True) if _failed(one)]
-    if failures:
-        raise RuntimeError(f"attacks broke off: {failures}") from failures[0]
-    read = f"{tally['bytes'] / 1e6:,.0f} MB read, {tally['refused']:,} refusals"
-    who = f"all attacks, {sizes.readers} readers of {sizes.mb:g} MB"
-    least = min(rounds.values(), default=0)
-    return [
-        Figure(
-            f"step gap, p99, {who}",
-            f"{ms(percentile(crowded, 0.99))} ({len(crowded)} steps; {read})",
-            "+5 ms",
-            f"nobody attacks: {ms(percentile(alone, 0.99))} ({len(alone)} steps)",
-        ),
-        Figure(f"step gap, longest, {who}", ms(max(crowded)), "-", f"nobody attacks: {ms(max(alone))}"),
-        Figure("rounds of the attacks below", f"{rounds.total()}, of each at least {least}", "-", "-"),
-        Figure(f"resident memory, {who}", f"{peak:.0f} MB at the peak", "flat", f"{before:.0f} MB before"),
-    ]
 
 
 async def _read(server: ServerUnderTest, number: int, record: str, tally: Counter[str]) -> None:

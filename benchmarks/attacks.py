@@ -128,10 +128,11 @@ async def _forecasts(server: ServerUnderTest) -> Row:
 async def _waiting(server: ServerUnderTest) -> Row:
     """Ten starts of one address that wait, while another address asks how it would stand."""
     async with client_of(server, "203.0.113.8") as client, client_of(server, "203.0.113.9") as other:
-        waiting = [asyncio.create_task(post(client, START, PATIENT)) for _ in range(10)]
-        await asyncio.sleep(1.0)
-        _, visitor = await post(other, START, {**PATIENT, "wait_s": 0})
-        answers = await asyncio.gather(*waiting)
+        async with asyncio.TaskGroup() as group:  # which end with the attack
+            waiting = [group.create_task(post(client, START, PATIENT)) for _ in range(10)]
+            await asyncio.sleep(1.0)
+            _, visitor = await post(other, START, {**PATIENT, "wait_s": 0})
+        answers = [one.result() for one in waiting]
         for status, answer in (*answers, (0, visitor)):
             if status == 202 or "episode_id" in answer:
                 await _stop(server, str(answer["episode_id"]))

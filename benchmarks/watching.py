@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import multiprocessing
 import re
 import time
@@ -31,16 +32,23 @@ class SeenMatch:
         late: How much later than it was recorded, seconds; beside ``arrived``.
         missed: Events that a viewer was not sent, of all viewers.
         closed: Viewers that were sent away.
+        recorded: When each step was recorded, wall-clock seconds, by its number.
     """
 
     arrived: array[float] = field(default_factory=lambda: array("d"))
     late: array[float] = field(default_factory=lambda: array("d"))
     missed: int = 0
     closed: int = 0
+    recorded: dict[int, float] = field(default_factory=dict)
 
     def between(self, began: float, ended: float) -> list[float]:
         """How late the steps were that arrived in that time."""
         return [late for at, late in zip(self.arrived, self.late, strict=True) if began <= at < ended]
+
+    def gaps(self, began: float, ended: float) -> list[float]:
+        """Seconds from each step that was recorded in that time to the next one."""
+        times = [at for _, at in sorted(self.recorded.items()) if began <= at < ended]
+        return [later - earlier for earlier, later in itertools.pairwise(times)]
 
 
 class ViewersApart:
@@ -113,6 +121,8 @@ async def _view(
                 seen.missed += max(0, seq - last - 1) if last else 0
                 last = seq
                 if STEP in text:
+                    if (at := seen.recorded.get(seq)) is None:
+                        at = seen.recorded[seq] = datetime.fromisoformat(found[2]).timestamp()
                     seen.arrived.append(now)
-                    seen.late.append(now - datetime.fromisoformat(found[2]).timestamp())
+                    seen.late.append(now - at)
     seen.closed += 1

@@ -42,6 +42,7 @@ from .openenv import register_openenv
 from .process.logs import configure_logging
 from .process.serving import Server, listen, raise_open_files, server_of
 from .process.welcome import welcome
+from .security.admission import Admission
 from .security.bodies import Body
 from .security.client_address import ForwardedAddress
 from .security.faults import Problem, install_faults
@@ -82,6 +83,8 @@ def create_app(settings: Settings) -> FastAPI:
     app.add_middleware(Compression)
     app.add_middleware(BodyLimit)
     app.add_middleware(OriginShield, settings=settings)
+    if settings.requests_per_minute:
+        app.add_middleware(Admission)
     app.add_middleware(SecurityHeaders, settings=settings)
     if settings.trusted_hops:
         app.add_middleware(ForwardedAddress, hops=settings.trusted_hops)

@@ -11,6 +11,7 @@ PUBLIC: Final[Mapping[str, Any]] = {
     "max_episodes": 3,
     "max_waiting_per_address": 4,
     "slot_hold_s": 15 * 60.0,
+    "requests_per_minute": 6000,
     "starts_per_minute": 6,
     "starts_per_hour": 200,
     "episode_timeout_s": 45 * 60.0,

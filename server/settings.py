@@ -113,6 +113,12 @@ class Settings(CapSettings, PageSettings, BaseSettings):
         description="Seconds after which an episode is ended (`timeout`) to make room, if an address that "
         "holds fewer slots waits for one; 0 = never",
     )
+    requests_per_minute: int = Field(
+        default=0,
+        ge=0,
+        description="Requests that one address may send in a minute, OpenEnv messages included; "
+        "while something is played they begin one after the other; 0 = no limit, all at once",
+    )
     starts_per_minute: int = Field(
         default=30, ge=0, description="Episodes that one address may start in a minute; 0 = no limit"
     )

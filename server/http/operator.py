@@ -186,9 +186,12 @@ def _budgets(services: Services) -> list[TakenBudget]:
     words, most = "million characters recorded by one address in an hour", max(recorded.values(), default=0.0)
     limit = settings.recorded_mb_per_hour
     found.append(_budget("recorded_mb_per_hour", words, round(most, 1), limit, recorded))
-    owed = budget.compute.owed()
-    words = "addresses whose environments computed too long; seconds to wait"
-    found.append(_budget("openenv_compute_s_per_minute", words, len(owed), 0, owed))
+    for name, words, allowance in (
+        ("openenv_compute_s_per_minute", "addresses whose environments computed too long", budget.compute),
+        ("requests_per_minute", "addresses that sent too many requests", budget.requests),
+    ):
+        owed = allowance.owed()
+        found.append(_budget(name, f"{words}; seconds to wait", len(owed), 0, owed))
     return found
 
 

@@ -149,6 +149,7 @@ async def perform(call: RpcCall, wire: WireWorld, borrow: Borrow) -> str:
         return "{}"
     if call.method not in ("tools/list", "tools/call"):
         raise RpcError(METHOD_NOT_FOUND, f"there is no method {call.method[:80]!r}")
+    session: Session | None = None
     try:
         async with borrow() as session:
             if call.method == "tools/list":
@@ -159,6 +160,8 @@ async def perform(call: RpcCall, wire: WireWorld, borrow: Borrow) -> str:
     except SessionsFull as error:
         raise full(error) from error
     except Refused as error:
+        if session is not None and session.account is not None:
+            session.account.note_refused()
         raise RpcError(SERVER_ERROR, error.detail) from error
     except EpisodeError as error:
         raise RpcError(INTERNAL_ERROR, str(error)) from error

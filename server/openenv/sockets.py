@@ -71,6 +71,8 @@ async def answer_frame(text: str | None, session: Session) -> str:
     except InvalidRequest as error:
         return wire.invalid(error).frame()
     except Refused as error:
+        if session.account is not None:
+            session.account.note_refused()
         return WireError(Code.CAPACITY_REACHED, error.detail).frame()
     except EpisodeError as error:
         return WireError(Code.EXECUTION_ERROR, str(error)).frame()
@@ -150,6 +152,8 @@ async def _exchange(websocket: WebSocket, session: Session, idle_s: float, answe
         WebSocketDisconnect: The client is gone.
     """
     text = await _receive(websocket, idle_s)
+    if session.account is not None:
+        await session.account.admit_message()
     answer = await answering(text, session)
     if session.given_up:
         raise Ended(NORMAL, answer)

@@ -21,7 +21,7 @@ from spectator.policies.spending import SpendLedger
 
 from ..setting_types import PREFIX
 from ..settings import Settings
-from .compute_time import ComputeTime
+from .address_allowance import AddressAllowance
 from .faults import CROWDED, PAUSED, SPENT, TOO_MANY, Refused, too_many
 from .guard import Guard, address_of
 from .orders import OperatorOrders
@@ -29,6 +29,7 @@ from .places import NoPlace, Places
 from .rate_limit import MAX_TRACKED, RateLimit
 from .read_turns import ReadTurns
 from .recorded_size import RecordedSize
+from .request_turns import RequestTurns
 
 AGAIN_S: Final = 5
 """When whoever found no place may ask again at the earliest, seconds."""
@@ -38,6 +39,9 @@ SPREAD_S: Final = 20
 
 PAUSED_S: Final = "300"
 """The same of whoever wanted to start while starts are paused."""
+
+REFUSED_MESSAGE: Final = 20.0
+"""How many messages to a private environment one counts as that is refused: the next ones wait longer."""
 
 CLIPS_AT_ONCE: Final = 8
 """Clips of recorded lines that may be made at once."""
@@ -121,7 +125,12 @@ class Budget:
         """In which the pieces of records are read."""
         self.recorded = RecordedSize(settings.recorded_mb_per_hour * 1e6, self.starters, clock)
         """What addresses recorded lately."""
-        self.compute = ComputeTime(settings.openenv_compute_s_per_minute, clock)
+        self.compute = AddressAllowance(settings.openenv_compute_s_per_minute, clock)
+        self.requests = AddressAllowance(settings.requests_per_minute, clock)
+        """Requests, and messages to private environments, that addresses may send."""
+        self.turns = RequestTurns(lambda: settings.requests_per_minute > 0 and playing())
+        """In which both are begun."""
+        self._clock = clock
         self._guard = guard
         self._orders = orders
 
@@ -200,6 +209,20 @@ class Budget:
         return self.refuse(
             limit, Refused(kind, f"{detail}; try again in {again} s.", headers={"Retry-After": again})
         )
+
+    def refuse_request(self, address: str) -> Refused | None:
+        """The refusal of a request of an address that sent too many lately; else it is counted."""
+        if (wait_s := self.requests.wait_s(address)) > 0:
+            return self.too_often("requests_per_minute", wait_s, "requests from this address")
+        self.requests.charge(address, 1.0)
+        return None
+
+    async def admit_message(self, address: str) -> None:
+        """Return once a message of this address to a private environment may be carried out."""
+        while (wait_s := self.requests.wait_s(address)) > 0:
+            await self._clock.sleep(wait_s)
+        self.requests.charge(address, 1.0)
+        await self.turns.take(address)
 
     def account(self, connection: HTTPConnection) -> ClientAccount:
         """What the private environments of the client behind ``connection`` draw on."""
@@ -282,6 +305,16 @@ class ClientAccount:
         if self.address is not None and (wait_s := self.budget.compute.wait_s(self.address)) > 0:
             what = "seconds of computing by the environments of this address"
             raise self.budget.too_often("openenv_compute_s_per_minute", wait_s, what)
+
+    async def admit_message(self) -> None:
+        """See :meth:`Budget.admit_message`."""
+        if self.address is not None:
+            await self.budget.admit_message(self.address)
+
+    def note_refused(self) -> None:
+        """Let the next messages wait longer, for one was refused."""
+        if self.address is not None:
+            self.budget.requests.charge(self.address, REFUSED_MESSAGE)
 
     def charge(self, seconds: float) -> None:
         """Count ``seconds`` of computing."""

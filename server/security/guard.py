@@ -37,14 +37,18 @@ class Guard:
         Raises:
             Refused: It carries another one.
         """
-        scheme, _, sent = connection.headers.get("authorization", "").partition(" ")
-        if self._token is None or scheme.lower() != "bearer":
+        if self._token is None or _bearer(connection) is None:
             return False
-        if hmac.compare_digest(sent.strip().encode(), self._token):
+        if self.holds_token(connection):
             return True
         if (wait_s := self._failures.take(address_of(connection))) > 0:
             raise too_many(wait_s, "wrong tokens")
         raise _unauthenticated("This is not the operator's token.", 'Bearer error="invalid_token"')
+
+    def holds_token(self, connection: HTTPConnection) -> bool:
+        """Whether the request carries the operator's token; another one is no matter here."""
+        sent = _bearer(connection)
+        return self._token is not None and sent is not None and hmac.compare_digest(sent, self._token)
 
     def require_operator(self, connection: HTTPConnection) -> str:
         """Let whoever may stop or slow an episode through.
@@ -153,6 +157,12 @@ def masked(address: str) -> str:
     if address.count(".") == 3:
         return f"{address.rpartition('.')[0]}.x"
     return f"{':'.join(address.split(':')[:2])}:x" if ":" in address else address
+
+
+def _bearer(connection: HTTPConnection) -> bytes | None:
+    """The token that a request carries."""
+    scheme, _, sent = connection.headers.get("authorization", "").partition(" ")
+    return sent.strip().encode() if scheme.lower() == "bearer" else None
 
 
 def _unauthenticated(detail: str, challenge: str) -> Refused:

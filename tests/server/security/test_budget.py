@@ -16,8 +16,8 @@ import pytest
 from starlette.requests import HTTPConnection
 
 from server.http import downloads
+from server.security.address_allowance import AddressAllowance
 from server.security.budget import Budget, Costly, Held
-from server.security.compute_time import ComputeTime
 from server.security.faults import Refused
 from server.security.guard import Guard
 from server.security.places import MAX_WAITING, NoPlace, Places
@@ -85,13 +85,13 @@ def test_money_is_refused_until_tomorrow_and_counted() -> None:
 
 def test_computing_is_paid_for_afterwards() -> None:
     clock = ManualClock()
-    time = ComputeTime(30.0, clock)
+    time = AddressAllowance(30.0, clock)
     time.charge("a", 45.0)
     assert time.wait_s("a") == pytest.approx(30.0) and time.wait_s("b") == 0.0
     assert time.owed() == {"a": pytest.approx(30.0)}
     clock.advance(30.5)
     assert time.wait_s("a") == 0.0
-    free = ComputeTime(0.0, clock)
+    free = AddressAllowance(0.0, clock)
     free.charge("a", 1e9)
     assert free.wait_s("a") == 0.0
 

@@ -1,4 +1,4 @@
-"""How long the private environments of one address may compute."""
+"""So much a minute of something for each address: seconds of computing, requests."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from .token_bucket import TokenBucket
 MINUTE_S: Final = 60.0
 
 
-class ComputeTime:
-    """Seconds of computing, by address, paid after the fact: who owes some waits until they are there.
+class AddressAllowance:
+    """What each address may use of something, paid after the fact: who owes some waits until it is there.
 
     Args:
-        per_minute: Seconds that each address gets in a minute, and has at first; 0 means no limit.
+        per_minute: What each address gets in a minute, and has at first; 0 means no limit.
         clock: Measures.
 
     >>> from spectator.clock import SystemClock
-    >>> time = ComputeTime(30.0, SystemClock())
-    >>> time.charge("here", 31.0)
-    >>> 1.0 < time.wait_s("here") <= 2.0
+    >>> seconds = AddressAllowance(30.0, SystemClock())
+    >>> seconds.charge("here", 31.0)
+    >>> 1.0 < seconds.wait_s("here") <= 2.0
     True
     """
 
@@ -31,22 +31,22 @@ class ComputeTime:
         self._clock = clock
         self._left: dict[str, TokenBucket] = {}
 
-    def charge(self, address: str, seconds: float) -> None:
-        """Let ``address`` pay for what it computed."""
+    def charge(self, address: str, amount: float) -> None:
+        """Let ``address`` pay for what it used."""
         if self._per_minute:
             left = self._left.pop(address, None) or self._full()
-            left.spend(seconds)
+            left.spend(amount)
             self._left[address] = left
             if len(self._left) > MAX_TRACKED:
                 del self._left[next(iter(self._left))]
 
     def wait_s(self, address: str) -> float:
-        """Seconds until ``address`` may compute again; 0.0 when it may now."""
+        """Seconds until ``address`` may use more; 0.0 when it may now."""
         left = self._left.get(address)
         return 0.0 if left is None else left.wait_s()
 
     def owed(self) -> dict[str, float]:
-        """Seconds that each address has to wait, those who may compute left out."""
+        """Seconds that each address has to wait, those who may go on left out."""
         return {address: wait_s for address, left in self._left.items() if (wait_s := left.wait_s())}
 
     def _full(self) -> TokenBucket:

@@ -52,6 +52,11 @@ class ActionCatalogue:
         return told
 
     @property
+    def known(self) -> list[LegalAction]:
+        """All actions in the order in which they were taken in; made of them, another one is the same."""
+        return [{"tool": name, "arguments": arguments} for name, arguments in self._known.items()]
+
+    @property
     def listed(self) -> str:
         """All that is known, an action a line, with the JSON schemas of its arguments."""
         return "\n".join(self._listed)

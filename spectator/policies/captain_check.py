@@ -20,7 +20,7 @@ from spectator.policies.history import answer_message, tool_messages
 if TYPE_CHECKING:
     from spectator.llm.transport import Reply, Transport
     from spectator.policies.captain_table import ModelCaptain
-    from spectator.policies.model import ChatEndpoint
+    from spectator.policies.model_ports import ChatEndpoint
 
 WORD: Final = "marigold"
 """What the model is asked to say again."""

@@ -102,6 +102,36 @@ class Dialogue:
         self._told |= self._lines
         self._asked, self._last = [], turn
 
+    @property
+    def last(self) -> Turn | None:
+        """The turn that the next question answers; ``None`` where the conversation begins with it."""
+        return self._last
+
+    def snapshot(self) -> dict[str, Any]:
+        """All that its next prompts depend on, as plain JSON; as large as its room at most."""
+        return {
+            "rules": dict(self._rules),
+            "said": list(self._said),
+            "sizes": list(self._sizes),
+            "last": None if self._last is None else self._last.snapshot(),
+            "asked": list(self._asked),
+            "lines": dict(self._lines),
+            "told": dict(self._told),
+            "decided": list(self._decided),
+            "decisions": self._decisions,
+            "characters": self.characters,
+        }
+
+    def restore(self, kept: Mapping[str, Any]) -> None:
+        """Go on from there."""
+        self._rules = SettledMessage(kept["rules"])
+        self._said, self._beginning = [SettledMessage(one) for one in kept["said"]], SettledBeginning()
+        self._sizes, self._asked = list(kept["sizes"]), list(kept["asked"])
+        self._last = None if kept["last"] is None else Turn.of_snapshot(kept["last"])
+        self._lines, self._told = dict(kept["lines"]), dict(kept["told"])
+        self._decided = deque(kept["decided"], maxlen=DECISIONS_KEPT)
+        self._decisions, self.characters = kept["decisions"], kept["characters"]
+
     def _begin_anew(self) -> None:
         self._said, self._beginning, self._sizes = [self._rules], SettledBeginning(), [0, 0]
         self._told, self._last, self._asked = {}, None, []

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from itertools import islice
 from typing import Any, Final
 
@@ -34,17 +34,18 @@ class TokenEstimate:
     """
 
     def __init__(self, per_character: float = 0.34, least: float = 0.1) -> None:
-        self._per_character = per_character
+        self.per_character = per_character
+        """Tokens a character, by what was counted last."""
         self._least = least
 
     def of(self, characters: int) -> int:
         """Tokens of so many characters."""
-        return int(characters * self._per_character) + 4
+        return int(characters * self.per_character) + 4
 
     def learn(self, characters: int, tokens: int) -> None:
         """Take in that a prompt of ``characters`` had ``tokens``."""
         if characters > 0 and tokens > 0:
-            self._per_character = min(2.0, max(self._least, tokens / characters))
+            self.per_character = min(2.0, max(self._least, tokens / characters))
 
 
 @dataclass(slots=True)
@@ -76,6 +77,23 @@ class Turn:
     answer: Message = field(default_factory=dict)
     weight: int = 0
     verbatim: Mapping[str, Any] = field(default_factory=dict)
+
+    def snapshot(self) -> dict[str, Any]:
+        """What a conversation goes on from after this turn, as plain JSON."""
+        calls = {"calls": self.calls, "made": self.made}
+        return {
+            **{name: [asdict(call) for call in of] for name, of in calls.items()},
+            "text": self.text,
+            "outcomes": list(self.outcomes),
+            "verbatim": dict(self.verbatim),
+        }
+
+    @classmethod
+    def of_snapshot(cls, kept: Mapping[str, Any]) -> Turn:
+        """The turn whose :meth:`snapshot` it is, without the situation that it was shown."""
+        calls, made = ([ParsedCall(**call) for call in kept[name]] for name in ("calls", "made"))
+        outcomes, verbatim = list(kept["outcomes"]), kept["verbatim"]
+        return cls({}, "", kept["text"], calls, outcomes, made, verbatim=verbatim)
 
     def reply(self, shown: str) -> list[Message]:
         """The messages that follow: what became of it, with ``shown``, the next situation."""

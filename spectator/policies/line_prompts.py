@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
+from spectator.errors import PolicyError
 from spectator.llm.chat import Message
 from spectator.llm.parsing import ParsedCall
 from spectator.observations import Observation
@@ -90,6 +91,40 @@ class LinePrompts:
         turn = Turn(seen={}, shown="", text=text, outcomes=["carried out"], made=made)
         self.add(turn)
         return turn
+
+    @property
+    def last(self) -> Turn | None:
+        """See :attr:`Dialogue.last`."""
+        return self._dialogue.last
+
+    def snapshot(self) -> dict[str, Any]:
+        """All that its next prompts depend on, as plain JSON.
+
+        Raises:
+            PolicyError: Somebody else changes them, and may remember anything.
+        """
+        if self._edit is not None:
+            raise PolicyError("what changes its prompts may remember more than can be kept")
+        return {
+            "note": self.note,
+            "per_character": self.estimate.per_character,
+            "dialogue": self._dialogue.snapshot(),
+            "actions": None if self._catalogue is None else self._catalogue.known,
+            "opening": self._opening,
+            "system": self._system,
+            "lines": list(self._lines),
+            "parted": sorted(self._parted),
+            "later": dict(self._later),
+        }
+
+    def restore(self, kept: Mapping[str, Any]) -> None:
+        """Go on from there."""
+        self.note, self.estimate.per_character = kept["note"], kept["per_character"]
+        self._dialogue.restore(kept["dialogue"])
+        self._catalogue = None if kept["actions"] is None else ActionCatalogue(kept["actions"])
+        self._opening, self._system = kept["opening"], kept["system"]
+        self._lines, self._parted = dict.fromkeys(kept["lines"]), set(kept["parted"])
+        self._later = dict(kept["later"])
 
     def _own(self, asking: DecisionInProgress) -> list[Message]:
         observation, rendering = asking.observation, self._briefing.rendering

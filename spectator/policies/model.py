@@ -6,7 +6,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from spectator.clock import Clock
 from spectator.errors import EndpointError, EndpointResting, FailureClass
@@ -32,6 +32,8 @@ from spectator.policies.decision_in_progress import (
 )
 from spectator.policies.history import Turn
 from spectator.policies.line_prompts import LinePrompts
+from spectator.policies.model_memory import ModelMemory, kept_memory, restored_memory
+from spectator.policies.model_ports import ChatEndpoint, FallbackPolicy
 from spectator.policies.model_settings import ModelSettings
 from spectator.policies.prompt_builder import PromptBuilder
 from spectator.policies.prompting import Briefing, Edition
@@ -57,33 +59,6 @@ NAME_LIMIT: Final = 120
 
 REASON_LIMIT: Final = 500
 """Characters of the reason for a fallback."""
-
-
-class FallbackPolicy(Protocol):
-    """Who decides where the model does not, as far as the policy needs one."""
-
-    def choose(self, observation: Observation) -> Decision:
-        """See :meth:`ScriptedPolicy.choose`."""
-        ...
-
-
-class ChatEndpoint(Protocol):
-    """A client, as far as the policy needs one."""
-
-    async def complete(
-        self,
-        request: ChatRequest,
-        *,
-        deadline: float,
-        session: str | None = None,
-        on_delta: OnDelta | None = None,
-    ) -> ChatAnswer:
-        """See :meth:`spectator.llm.client.ChatClient.complete`."""
-        ...
-
-    async def aclose(self) -> None:
-        """Let go of its connections."""
-        ...
 
 
 class ModelPolicy:
@@ -202,6 +177,18 @@ class ModelPolicy:
         if decided["source"] == "model" and not recorded.decided_alike:
             self._remember_text(observation, decided)
         return recorded
+
+    def snapshot(self) -> dict[str, Any]:
+        """See :class:`Restorable`; raises :class:`PolicyError` where :func:`kept_memory` does."""
+        memory = ModelMemory(self._planned, self._turn, self._refused, self._decisions)
+        return kept_memory(memory, self._prompts, self._scripted)
+
+    def restore(self, snapshot: Mapping[str, Any]) -> None:
+        """See :class:`Restorable`; raises :class:`PolicyError` where the fallback keeps no memory now."""
+        self._prompts = self._builder(2)
+        memory = restored_memory(snapshot, self._prompts, self._scripted)
+        self._planned, self._turn = memory.planned, memory.turn
+        self._refused, self._decisions = memory.refused, memory.decisions
 
     def _remember_text(self, observation: Observation, decided: Mapping[str, Any]) -> None:
         """Remember a decision of which no more is known than what was written and what was done."""

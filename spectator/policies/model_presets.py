@@ -19,7 +19,8 @@ from spectator.llm.shared_limits import SharedLimits
 from spectator.policies.base import Policy, Preset, ScriptedPolicy
 from spectator.policies.captain_client import captain_client
 from spectator.policies.captain_table import ModelCaptain
-from spectator.policies.model import ChatEndpoint, ModelPolicy
+from spectator.policies.model import ModelPolicy
+from spectator.policies.model_ports import ChatEndpoint
 from spectator.policies.prompting import Briefing
 
 _NEEDS: Final = ("aiohttp", "orjson")

@@ -8,6 +8,7 @@ import shutil
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
+from dataclasses import replace
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
@@ -28,6 +29,9 @@ from spectator.journal.stores.sqlite import SqlJournal
 from spectator.policies.base import Decision, Policy, ScriptedPolicy
 from tests.episodes.harness import end_of, no_environment_threads, supervising
 from tests.episodes.test_playing_on import played, step_ends, told, url_of
+from tests.llm.brains import counter
+from tests.llm.endpoints import endpoint
+from tests.policies.seats import endpoint_preset
 
 COUNT = {"environment": "counting", "options": {"turns": 14, "payload_bytes": 300}}
 
@@ -311,3 +315,37 @@ def test_what_a_checkpoint_says_is_what_was_there(tmp_path: Path) -> None:
         await journal.aclose()
 
     asyncio.run(scenario())
+
+
+def test_a_model_goes_on_from_a_checkpoint_and_is_asked_as_without_a_death(
+    tmp_path: Path, compared: list[int]
+) -> None:
+    async def scenario(base_url: str) -> None:
+        model = endpoint_preset(COUNTING, base_url)
+        world = replace(COUNTING, captains={**COUNTING.captains, model.name: model})
+        (tmp_path / "whole").mkdir()
+        journal = await SqlJournal.open(url_of(tmp_path / "whole"))
+        async with supervising(world, journal=journal) as stage:
+            await (await stage.start(captain=model.name, options=COUNT["options"])).wait()
+        whole = await journal.read("ep-0001")
+        await journal.aclose()
+        newest, older = kept(tmp_path / "whole")
+        for cut in (older, newest, len(whole) - 1):
+            compared.clear()
+            cut = max(one for one in step_ends(whole) if one <= cut)
+            stood = next((seq for seq in (newest, older) if seq <= cut), 0)
+            journal = await SqlJournal.open(url_of(died_after(tmp_path, cut)))
+            async with supervising(world, journal=journal) as stage:
+                stage.supervisor.load = lambda name: world
+                assert await recover(journal, SystemClock(), stage.supervisor) == Recovered(
+                    playing=["ep-0001"]
+                )
+                await stage.supervisor.running()[0].wait()
+            events = await journal.read("ep-0001")
+            await journal.aclose()
+            assert stood and compared == list(range(stood + 1, cut + 1)), "only what follows the checkpoint"
+            assert told(events) == told(whole), "prompts are told by their fingerprints"
+        await no_environment_threads()
+
+    with endpoint(counter) as fake:
+        asyncio.run(scenario(fake.base_url))

@@ -1,0 +1,88 @@
+"""What a model policy remembers, as plain JSON, so that it goes on without its past.
+
+That is the conversation as far as its next prompt shows it, which its room bounds, and what its fallback
+remembers: much less than the record, which has every prompt of every decision.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from spectator.errors import PolicyError
+from spectator.llm.parsing import WrittenCall
+from spectator.policies.base import Restorable, ScriptedPolicy
+from spectator.policies.history import Turn
+from spectator.policies.line_prompts import LinePrompts
+from spectator.policies.prompt_builder import PromptBuilder
+
+
+@dataclass(frozen=True, slots=True)
+class ModelMemory:
+    """What a model policy remembers itself.
+
+    Args:
+        planned: Calls of its last answer that are still to be carried out.
+        turn: Its last decision, of which the outcome is to be told.
+        refused: Actions in a row that the world refused.
+        decisions: How many it made.
+    """
+
+    planned: deque[WrittenCall]
+    turn: Turn | None
+    refused: int
+    decisions: int
+
+
+def kept_memory(
+    memory: ModelMemory, prompts: PromptBuilder | LinePrompts, fallback: ScriptedPolicy
+) -> dict[str, Any]:
+    """All of it as plain JSON.
+
+    Args:
+        memory: Its own.
+        prompts: The conversation.
+        fallback: Who decides where the model does not.
+
+    Raises:
+        PolicyError: The prompts are of the first edition, somebody else changes them, or the fallback does
+            not offer its memory; the policy is brought through its record then.
+    """
+    lines, scripted = _restorable(prompts, fallback)
+    turn = memory.turn
+    return {
+        "prompts": lines.snapshot(),
+        "planned": [asdict(call) for call in memory.planned],
+        "turn": None if turn is None else turn.snapshot(),
+        "is_last": turn is not None and turn is lines.last,
+        "refused": memory.refused,
+        "decisions": memory.decisions,
+        "fallback": scripted.snapshot(),
+    }
+
+
+def restored_memory(
+    kept: Mapping[str, Any], prompts: PromptBuilder | LinePrompts, fallback: ScriptedPolicy
+) -> ModelMemory:
+    """The memory that :func:`kept_memory` kept; new ``prompts`` and ``fallback`` take theirs back.
+
+    Raises:
+        PolicyError: They cannot.
+    """
+    lines, scripted = _restorable(prompts, fallback)
+    lines.restore(kept["prompts"])
+    scripted.restore(kept["fallback"])
+    own = None if kept["turn"] is None else Turn.of_snapshot(kept["turn"])
+    turn = lines.last if kept["is_last"] else own  # the one whose outcomes the conversation tells
+    planned = deque(WrittenCall(**call) for call in kept["planned"])
+    return ModelMemory(planned, turn, kept["refused"], kept["decisions"])
+
+
+def _restorable(
+    prompts: PromptBuilder | LinePrompts, fallback: ScriptedPolicy
+) -> tuple[LinePrompts, Restorable]:
+    if not isinstance(prompts, LinePrompts) or not isinstance(fallback, Restorable):
+        raise PolicyError("what it remembers cannot be kept")
+    return prompts, fallback

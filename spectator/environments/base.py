@@ -279,6 +279,8 @@ class World:
             their descriptions.
         measures: What its meter measures, beside :data:`OUTCOME`.
         meter: Makes a :class:`Meter` for one episode; ``None`` when the world measures nothing of its own.
+        told_before: Whether a recorded event (type, its data, the data due now) is as an earlier release of
+            this version told it, so that its record verifies; ``None`` where all releases told alike.
     """
 
     name: str
@@ -315,6 +317,7 @@ class World:
     remote: Callable[[str], Stepper] | None = None
     conversation: Conversation | None = None
     rendering: Rendering | None = None
+    told_before: Callable[[str, Mapping[str, Any], Mapping[str, Any]], bool] | None = None
 
     @property
     def briefing(self) -> Briefing:

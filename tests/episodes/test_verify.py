@@ -14,8 +14,11 @@ from click.testing import CliRunner
 
 from spectator.cli import main
 from spectator.environments.counting import WORLD as COUNTING
+from spectator.environments.cricket import WORLD as CRICKET
+from spectator.episodes.record.view import State, with_patch
 from spectator.episodes.replay.verify import Discrepancy, verify
 from spectator.events import RecordedEvent, decode, record
+from spectator.merge_patch import apply_patch
 from tests.episodes.harness import drive
 
 Forge = Callable[[list[RecordedEvent]], list[RecordedEvent]]
@@ -115,6 +118,33 @@ def early_end(events: list[RecordedEvent]) -> list[RecordedEvent]:
 )
 def test_a_forged_record_is_found_out(episode: list[RecordedEvent], forge: Forge) -> None:
     assert check(forge(episode))
+
+
+def refolded(events: list[RecordedEvent]) -> list[RecordedEvent]:
+    """The same events with the patches that their data give."""
+    state: State = {}
+    folded = []
+    for one in events:
+        event = with_patch(state, replace(one.event, patch={}), CRICKET.projection)
+        state = apply_patch(state, event.patch)
+        folded.append(record(event))
+    return folded
+
+
+@pytest.mark.parametrize(("bowlers", "verifies"), [([], True), (["Nobody Nowhere"], False), (None, False)])
+def test_an_order_as_earlier_releases_recorded_it_verifies(bowlers: list[str] | None, verifies: bool) -> None:
+    """They left out who bowled within the step of the order, and nothing else."""
+    asked = ["play", "cricket", "--seed", "3", "--option", "decisions=session", "--option", "max_overs=1"]
+    events = [decode(line) for line in CliRunner().invoke(main, asked).stdout.splitlines()]
+    at = next(
+        index
+        for index, one in enumerate(events)
+        if one.event.type == "cricket.plan_changed" and one.event.data["plan"].get("bowlers")
+    )
+    plan = {**events[at].event.data["plan"], "bowlers": bowlers}
+    old = refolded([*events[:at], with_data(events[at], plan=plan), *events[at + 1 :]])
+    assert check(events) == []
+    assert (check(old) == []) is verifies
 
 
 def test_the_command_says_so_and_exits_with_1_on_a_forgery(tmp_path: Path) -> None:

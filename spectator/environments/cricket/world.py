@@ -7,6 +7,7 @@ from typing import Final
 
 from spectator.environments.base import World
 from spectator.environments.cricket.captaincy.captains import CAPTAINS, OPPONENTS
+from spectator.environments.cricket.captaincy.ordering import told_before
 from spectator.environments.cricket.captaincy.planner import MATCH_UPS, PLANNER
 from spectator.environments.cricket.captaincy.weaker import WEAKER
 from spectator.environments.cricket.environment import (
@@ -82,6 +83,7 @@ WORLD = World(
     panel=_PANEL if _PANEL.is_dir() else None,
     measures=MEASURES,
     meter=CricketMeter,
+    told_before=told_before,
     profile=PROFILE,
     profiles=PROFILES,
 )

@@ -71,7 +71,7 @@ def order_bowling(game: Game, side: Side, captain: CaptainState, arguments: Bowl
     plan = {part: getattr(arguments, part) for part in ("length", "line", "pace")}
     captain.orders = {
         **_orders(match, arguments.attack, arguments.ask.model_dump()),
-        "bowlers": bowlers,
+        "bowlers": [*bowlers],  # they are struck off as they bowl; what is told of the order stays
         "delivery": list(plan.values()) if any(plan.values()) else None,
     }
     captain.attack = arguments.attack
@@ -104,6 +104,26 @@ def _announce(
     captain.retold = []
     told = {name: value for name, value in {**plan, "ask": ask}.items() if value not in (None, [], {})}
     game.emit("plan_changed", {"side": side, "part": part, "plan": {**told, "note": note}})
+
+
+def told_before(kind: str, recorded: Mapping[str, Any], due: Mapping[str, Any]) -> bool:
+    """Whether a recorded event is as earlier releases told it: an order without those who bowled at once.
+
+    Where the other captain's orders still stood, balls followed in the same step, and who bowled them was no
+    longer named in the order when it was recorded.
+
+    Args:
+        kind: Type of the event.
+        recorded: Its data.
+        due: The data that is due in its place now.
+    """
+    if kind != "cricket.plan_changed" or due["part"] != "bowling":
+        return False
+    named, plan = due["plan"].get("bowlers", []), recorded.get("plan")
+    left = plan.get("bowlers") if isinstance(plan, Mapping) else None
+    if not isinstance(left, list) or len(left) >= len(named) or named[len(named) - len(left) :] != left:
+        return False
+    return recorded == {**due, "plan": {**due["plan"], "bowlers": left}}
 
 
 def _named(team: Team, name: str, able: Iterable[int], rule: str, verb: str) -> str:

@@ -111,10 +111,11 @@ class PlannerCaptain(StyledCaptain):
         return [names[at] for at in best_order(fresh, left, resting, strain)]
 
     def _remember(self, view: Mapping[str, Any]) -> None:
-        """Overs that everybody has left: as told, and of who may not bowl now as last told."""
+        """Overs that everybody has left: as told of who may bowl now, and on the card of who has bowled."""
         if view["innings"] != self._innings:
             self._innings, self.left = view["innings"], {}
-        self.left |= {one["name"]: one["overs_left"] for one in view["choices"]["bowlers"]}
+        for told in (view["choices"]["bowlers"], (view.get("card") or {}).get("bowling", ())):
+            self.left |= {one["name"]: one["overs_left"] for one in told}
 
     def _order_bowling_ahead(self, view: Mapping[str, Any], legal: list[str]) -> Choice | None:
         """Orders for an over or a session: who bowls it, and how."""

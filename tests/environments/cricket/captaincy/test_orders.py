@@ -277,6 +277,17 @@ def test_the_planner_gives_orders_of_its_own_that_are_never_refused(covers: str)
     assert {data["preset"] for data in told.of("field_set")} - {"standard"}
 
 
+@pytest.mark.parametrize("seed", [5, 7])
+def test_the_planner_orders_nobody_who_has_no_overs_left(seed: int) -> None:
+    """Sessions of ten overs, where several are bowled between two orders; and what is told of them stays."""
+    told = play(seed, "planner", "heuristic", decisions="session", max_overs=10)
+    assert all(one.refused is None for one in told.observations)
+    assert told.of("match_ended")
+    orders = [data["plan"] for data in told.of("plan_changed") if data["part"] == "bowling"]
+    assert any(len(plan.get("bowlers", ())) > 1 for plan in orders)
+    assert all(plan.get("bowlers", ["as usual"]) for plan in orders), "who has bowled is still named"
+
+
 @pytest.mark.parametrize("covers", ["over", "session"])
 def test_the_planner_s_orders_are_worth_something(covers: str) -> None:
     """By the value of decisions, which is 0 for the percentage captain; the table is in cricket-game.md."""

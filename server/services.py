@@ -31,6 +31,7 @@ from .security.budget import Budget
 from .security.guard import Guard
 from .security.offer import Offer
 from .security.orders import OperatorOrders
+from .security.seat_keys import SeatKeys
 from .security.slot_queue import SlotQueue
 from .settings import Settings
 from .transport import TransportPorts
@@ -65,6 +66,7 @@ class Services:
         queue: Who waits for a slot.
         offer: What they may have played.
         orders: The operator's orders.
+        seat_keys: Keys of the seats that people play.
         deletions: Deletes single episodes.
         exhibition: Plays while nobody else does.
         loop_lag: How late the event loop is.
@@ -98,6 +100,7 @@ class Services:
     queue: SlotQueue
     offer: Offer
     orders: OperatorOrders
+    seat_keys: SeatKeys
     deletions: Deletions
     exhibition: Exhibition
     loop_lag: LoopLag

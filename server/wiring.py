@@ -52,6 +52,7 @@ from .security.budget import Budget
 from .security.guard import Guard
 from .security.offer import Offer
 from .security.orders import OperatorOrders
+from .security.seat_keys import SeatKeys
 from .security.slot_queue import SlotQueue
 from .security.slot_tickets import QueueLimits
 from .services import Services
@@ -139,7 +140,7 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
             readiness=playing.readiness, audience=playing.audience, feeds=feeds,
             transport=TransportPorts(playing.audience, keepalive, clock), guard=guard, budget=budget,
             queue=queue, orders=orders, deletions=Deletions(journal, settings.data_dir, clock),
-            exhibition=exhibition,
+            exhibition=exhibition, seat_keys=SeatKeys(settings.data_dir),
             loop_lag=loop_lag, unended=unended, offer=Offer.of(settings), finals=feeds.finals,
             wall=Wall(supervisor, clock, playing.tasks, orders), cast=playing.cast, ledger=playing.ledger,
             narration=narration, scorekeeper=scorekeeper, housekeeper=housekeeper, timings=playing.timings,

@@ -51,11 +51,13 @@ class Serving:
         base_url: Where it listens, such as ``http://127.0.0.1:40123``.
         server: The server itself.
         client: An HTTP client for it.
+        seats: Keys of the seats that people play, by episode and actor, as starts told them.
     """
 
     base_url: str
     server: Server
     client: httpx.Client
+    seats: dict[str, dict[str, str]] = field(default_factory=dict)
 
     @property
     def ws_url(self) -> str:
@@ -66,7 +68,14 @@ class Serving:
         """Start an episode, as fast as can be unless ``body`` says otherwise; returns its id."""
         answer = self.client.post("/custom/start_episode", json={"pace": "max", **body})
         assert answer.status_code == 202, answer.text
-        return str(answer.json()["episode_id"])
+        started = answer.json()
+        self.seats[started["episode_id"]] = {name: one["key"] for name, one in started["seats"].items()}
+        return str(started["episode_id"])
+
+    def seat_header(self, episode_id: str, *actors: str) -> dict[str, str]:
+        """The header of whoever has the seats of ``actors``, or of all where none are named."""
+        keys = self.seats[episode_id]
+        return {"X-Seat-Key": ",".join(keys[actor] for actor in actors or keys)}
 
     def events(self, episode_id: str) -> list[dict[str, Any]]:
         """What is recorded of an episode so far."""

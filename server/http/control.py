@@ -53,12 +53,24 @@ class ChoosePace(ChooseEpisode):
     pace: PaceName = Field(default="broadcast", description="How fast to play from now on")
 
 
+class SeatLink(BaseModel):
+    """How one person takes the seat that is theirs, and no other."""
+
+    key: str = Field(description="Opens this seat alone, in the header X-Seat-Key; nobody is told it again")
+    url: str = Field(
+        description="Path of the page that takes the seat; the key is behind #, so it is not sent"
+    )
+
+
 class StartedEpisode(BaseModel):
     """An episode that has begun."""
 
     episode_id: str
     watch_url: str = Field(description="Path of the page that shows it")
     live_url: str = Field(description="Path of the WebSocket that tells it")
+    seats: dict[str, SeatLink] = Field(
+        description="The seats that people play, by actor, each with its own key"
+    )
 
 
 class RunningEpisode(BaseModel):
@@ -202,7 +214,15 @@ async def _started(
         episode_id=live.episode_id,
         watch_url=f"{root}/watch/{live.episode_id}",
         live_url=f"{root}/live/{live.episode_id}",
+        seats=_seat_links(live, root, services),
     )
+
+
+def _seat_links(live: EpisodeHandle, root: str, services: Services) -> dict[str, SeatLink]:
+    people = [actor for actor in live.plan.world.actors if live.plan.preset(actor).source == "human"]
+    keys = {actor: services.seat_keys.key(live.episode_id, actor) for actor in people}
+    page = f"{root}/watch/{live.episode_id}#seat="
+    return {actor: SeatLink(key=key, url=f"{page}{key}") for actor, key in keys.items()}
 
 
 async def _in_turn(

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Final
 
-from fastapi import APIRouter, Depends, Query, Response
+from fastapi import APIRouter, Depends, Header, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from spectator.episodes.host.handle import EpisodeHandle
@@ -17,12 +18,18 @@ from spectator.text import clean_text
 
 from ..security import faults
 from ..security.bodies import Body, body_of, documented_body
-from ..security.faults import documented
-from ..services import ServicesDep
-from .control import CHANGE_PROBLEMS, OperatorDep, find_live
+from ..security.faults import Refused, documented
+from ..security.seat_keys import HEADER, MAX_HEADER
+from ..services import Services, ServicesDep
+from .control import ALWAYS, find_live
 
 MAX_REASON: Final = 1000
 """Characters of a reason that a person may give."""
+
+
+SEAT_PROBLEMS: Final = documented(
+    *ALWAYS, faults.NO_EPISODE, faults.OVER, faults.ELSEWHERE, faults.NOT_YOUR_SEAT
+)
 
 
 class ChosenAction(Body):
@@ -75,6 +82,10 @@ class Seats(BaseModel):
 
     episode_id: str
     seats: list[str] = Field(description="Actors that a person plays")
+    yours: list[str] = Field(
+        description="Those of them for whom this request may ask and decide: by their keys, or all where one "
+        "person plays and no key is sent"
+    )
     deciding: str | None = Field(description="The actor whose decision is waited for now")
     turn: int = Field(ge=0, description="Turns that are over")
     paused: bool
@@ -93,22 +104,44 @@ class Acted(BaseModel):
 router = APIRouter(prefix="/custom", tags=["control"])
 
 
-@router.get("/asked", responses=CHANGE_PROBLEMS)
+def seat_key(
+    request: Request,
+    services: ServicesDep,
+    sent: Annotated[
+        str | None,
+        Header(alias=HEADER, max_length=MAX_HEADER, description="Keys of one's seats, from the start"),
+    ] = None,
+) -> str | None:
+    """The keys that were sent; whoever sends none must be allowed to play every seat."""
+    if sent is None:
+        services.guard.require_operator(request)
+    return sent
+
+
+SeatKeyDep = Annotated[str | None, Depends(seat_key)]
+
+
+@router.get("/asked", responses=SEAT_PROBLEMS)
 async def asked(
     response: Response,
-    by: OperatorDep,
+    key: SeatKeyDep,
     services: ServicesDep,
     episode_id: Annotated[str | None, Query(max_length=64)] = None,
 ) -> Seats:
-    """What is asked of the people who play here; asking says that the seat is taken."""
+    """What is asked of the people who play here; asking says that the seat is taken.
+
+    A seat's key asks for that seat alone. Where two people play, nobody sees what is asked without one.
+    """
     live = await find_live(services, episode_id)
     response.headers["Cache-Control"] = "no-store"
-    people = _people(live)
+    everybody = _people(live)
+    people = _own(live, everybody, key, services)
     for policy in people.values():
         policy.attend()
     return Seats(
         episode_id=live.episode_id,
-        seats=list(people),
+        seats=list(everybody),
+        yours=list(people),
         deciding=live.deciding,
         turn=live.turn,
         paused=live.paused,
@@ -118,15 +151,15 @@ async def asked(
 
 @router.post(
     "/act",
-    responses=CHANGE_PROBLEMS | documented(faults.NOT_ASKED, faults.OVER),
+    responses=SEAT_PROBLEMS | documented(faults.NOT_ASKED, faults.OVER),
     openapi_extra=documented_body(Act),
 )
-async def act(sent: Annotated[Act, Depends(body_of(Act))], by: OperatorDep, services: ServicesDep) -> Acted:
-    """Decide for a seat; each turn is decided once, whoever comes first."""
+async def act(sent: Annotated[Act, Depends(body_of(Act))], key: SeatKeyDep, services: ServicesDep) -> Acted:
+    """Decide for a seat; each turn is decided once, whoever comes first. A key decides for its seat alone."""
     if wrong := _missing(sent):
         raise InvalidRequest(wrong)
     live = await find_live(services, sent.episode_id)
-    actor, policy = _seat(live, sent.actor)
+    actor, policy = _seat(live, sent.actor, key, services)
     if sent.turn != live.turn + 1 or policy.asked is None:
         raise NotAsked(_whose_turn(live, actor, sent.turn))
     action = WrittenCall(sent.action.tool, sent.action.arguments, clean_text(sent.reason, MAX_REASON))
@@ -140,6 +173,22 @@ async def act(sent: Annotated[Act, Depends(body_of(Act))], by: OperatorDep, serv
 def _people(live: EpisodeHandle) -> dict[str, HumanPolicy]:
     seats = {actor: live.policy(actor) for actor in live.plan.world.actors}
     return {actor: policy for actor, policy in seats.items() if isinstance(policy, HumanPolicy)}
+
+
+def _own(
+    live: EpisodeHandle, people: Mapping[str, HumanPolicy], key: str | None, services: Services
+) -> dict[str, HumanPolicy]:
+    """The seats that whoever sends these keys may play; without any, the only one.
+
+    Raises:
+        Refused: Keys were sent that are of none of them.
+    """
+    if key is None:
+        return dict(people) if len(people) == 1 else {}
+    seats = services.seat_keys.seats(key, live.episode_id, people)
+    if not seats:
+        raise Refused(faults.NOT_YOUR_SEAT, "This is the key of no seat that a person plays in this episode.")
+    return {actor: people[actor] for actor in seats}
 
 
 def _asked(live: EpisodeHandle, actor: str, policy: HumanPolicy) -> AskedSeat | None:
@@ -176,20 +225,30 @@ def _missing(sent: Act) -> list[FieldError]:
     return wrong
 
 
-def _seat(live: EpisodeHandle, wanted: str | None) -> tuple[str, HumanPolicy]:
+def _seat(
+    live: EpisodeHandle, wanted: str | None, key: str | None, services: Services
+) -> tuple[str, HumanPolicy]:
     """The seat that is meant.
 
     Raises:
         InvalidRequest: No person plays it.
+        Refused: It is another person's.
     """
     people = _people(live)
     if not people:
         raise InvalidRequest([FieldError("episode_id", "nobody in this episode is played by a person")])
-    actor = wanted or (live.deciding if live.deciding in people else next(iter(people)))
-    if actor not in people:
-        rule = f"no person plays {actor!r}; people play {', '.join(people)}"
+    if wanted is not None and wanted not in people:
+        rule = f"no person plays {wanted!r}; people play {', '.join(people)}"
         raise InvalidRequest([FieldError("actor", rule)])
-    return actor, people[actor]
+    own = _own(live, people, key, services)
+    actor = wanted or (live.deciding if live.deciding in own else next(iter(own), ""))
+    if actor not in own:
+        whose = f"the seat {actor!r}" if actor else f"one of the seats {', '.join(people)}"
+        detail = (
+            f"Deciding for {whose} needs its key in the header {HEADER}; the start of the episode told it."
+        )
+        raise Refused(faults.NOT_YOUR_SEAT, detail)
+    return actor, own[actor]
 
 
 def _whose_turn(live: EpisodeHandle, actor: str, turn: int | None) -> str:

@@ -35,18 +35,18 @@ export function recallSeat() {
 /** @param {string} root @param {string} path @returns {Promise<Answer>} */
 export const get = (root, path) => ask(new URL(path, root), {});
 
-/** What only the operator may read. @param {string} root @param {string} path @returns {Promise<Answer>} */
-export const read = (root, path) => ask(new URL(path, root), { headers: authorization() });
+/** What only the operator may read, or whoever has what `more` carries. @param {string} root @param {string} path @param {Record<string, string>} [more] @returns {Promise<Answer>} */
+export const read = (root, path, more = {}) => ask(new URL(path, root), { headers: { ...authorization(), ...more } });
 
 /** The same of an answer of one JSON value a line: its body is the list of them. @param {string} root @param {string} path @returns {Promise<Answer>} */
 export const readLines = (root, path) => ask(new URL(path, root), { headers: authorization() }, (text) => text.split("\n").filter(Boolean).map((line) => JSON.parse(line)));
 
-/** @param {string} root @param {string} path @param {object} fields @param {string} [method] @param {AbortSignal} [signal] gives up @returns {Promise<Answer>} */
-export function call(root, path, fields, method = "POST", signal = undefined) {
+/** @param {string} root @param {string} path @param {object} fields @param {string} [method] @param {AbortSignal} [signal] gives up @param {Record<string, string>} [more] headers @returns {Promise<Answer>} */
+export function call(root, path, fields, method = "POST", signal = undefined, more = {}) {
   return ask(new URL(path, root), {
     method,
     signal,
-    headers: { "Content-Type": "application/json", ...authorization() },
+    headers: { "Content-Type": "application/json", ...authorization(), ...more },
     body: JSON.stringify(fields),
   });
 }

@@ -1,7 +1,8 @@
 // @ts-check
 // What stands over the commentary once an episode has ended: the result, the reward by its parts, what turned it, and what next.
 
-import { call, rememberSeat } from "../live/api.js";
+import { call } from "../live/api.js";
+import { takeStarted } from "../live/seats.js";
 import { momentsOf } from "../live/moments.js";
 import { h, replace, setText } from "./dom.js";
 import { momentLink } from "./go_to.js";
@@ -66,7 +67,7 @@ export function mountEnding(root, { timeline, restart, turns, fork }) {
     const answer = await call(root, "custom/start_episode", wanted);
     rematch.disabled = false;
     if (!answer.ok) return showRefusal(wrong, answer, root, { again: start });
-    if ([wanted.captain_preset, wanted.opponent_choice].includes("human")) rememberSeat(answer.body.episode_id);
+    takeStarted(answer.body);
     location.assign(new URL(`watch/${encodeURIComponent(answer.body.episode_id)}`, root));
   };
   rematch.addEventListener("click", start);

@@ -2,6 +2,7 @@
 // Owns playing on from here with other captains: the question, and the way back to what was forked.
 
 import { call, get } from "../live/api.js";
+import { takeStarted } from "../live/seats.js";
 import { makeDialog } from "./dialog.js";
 import { h, replace, setText } from "./dom.js";
 import { blank, presetOptions } from "./form_parts.js";
@@ -65,6 +66,7 @@ export function mountFork(opener, origin, root, episodeId, { timeline, seq, whol
     const asked = Object.fromEntries(Object.entries(controls).map(([name, control]) => [name, control.value.trim()]).filter(([, value]) => value !== ""));
     const seed = /^\d+$/.test(asked.seed ?? "") ? { seed: Number(asked.seed) } : {};
     const answer = await call(root, "custom/fork", { episode_id: episodeId, seq: at, ...asked, ...seed });
+    if (answer.ok) takeStarted(answer.body);
     if (answer.ok) return location.assign(new URL(`watch/${encodeURIComponent(answer.body.episode_id)}`, root));
     go.disabled = false;
     setText(go, "Play on from here");

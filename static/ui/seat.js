@@ -2,19 +2,17 @@
 // Owns the seat that a person plays: whether this tab has it, what is asked, how long is left, what was answered.
 
 import { call, read, recallSeat, rememberSeat } from "../live/api.js";
+import { seatHeaders, takeFromAddress } from "../live/seats.js";
 import { h, replace, setAttribute, setText } from "./dom.js";
 import { makeSeatForm } from "./seat_form.js";
 import { listenToKeys } from "./seat_keys.js";
 import { clockText, factsOf, waitingWords } from "./seat_words.js";
+import { makeInvitation } from "./seat_invite.js";
 import { makeTokenForm } from "./seat_token.js";
 import { clip, plain, words } from "./text.js";
 
-const SOON_MS = 400;
-const ASKED_MS = 5_000;
-const TICK_MS = 250;
-const HURRY_S = 10;
-const FEW = 6;
-const PROMPT = 40_000;
+const [SOON_MS, ASKED_MS, TICK_MS] = [400, 5_000, 250];
+const [HURRY_S, FEW, PROMPT] = [10, 6, 40_000];
 
 /** @typedef {{actor: string, turn: number, limit_s: number, left_s: number, legal_actions: any[], situation: Record<string, any>, refused: any, prompt: string}} Asked */
 
@@ -28,20 +26,20 @@ export function mountSeat(place, root, episodeId, changed) {
   const take = h("button", { class: "chip", type: "button" }, "Take the seat");
   const leave = h("button", { class: "more", type: "button" }, "leave the seat");
   const token = makeTokenForm(() => poll());
-  const task = h("p", { class: "seat__task" });
-  const facts = h("dl", { class: "seat__facts" });
+  const invitation = makeInvitation(root, episodeId, () => poll());
+  const [task, facts] = [h("p", { class: "seat__task" }), h("dl", { class: "seat__facts" })];
   const sight = h("details", {}, h("summary", {}, "What you see"), facts);
   const prompt = h("pre", { dir: "auto", tabindex: "0", "aria-label": "What a language model would be asked" });
   const details = h("details", { class: "mind__raw" }, h("summary", {}, "What a language model would be asked"), prompt);
   const form = makeSeatForm({ onSend: send });
   const board = h("div", { class: "seat__board", hidden: true }, bar, refused, task, form.element, sight, details);
-  replace(place, h("div", { class: "card__head" }, title, h("span", { class: "seat__side" }, clock, " ", take, leave)), say, token.element, board);
+  replace(place, h("div", { class: "card__head" }, title, h("span", { class: "seat__side" }, clock, " ", take, leave)), say, invitation.element, token.element, board);
 
-  let taken = recallSeat() === episodeId;
+  let taken = takeFromAddress(episodeId) || recallSeat() === episodeId;
   /** @type {Asked | null} */ let asked = null;
   /** @type {any} */ let [last, episode] = [null, {}];
   /** @type {Record<string, any>} */ let names = {};
-  /** @type {string[]} */ let people = [];
+  /** @type {string[][]} */ let [people, mine] = [[], []];
   let until = 0;
   let [hurried, reading, atForm, chosenSight, pausedThere] = [false, false, false, false, false];
   /** @type {ReturnType<typeof setTimeout> | null} */ let timer = null;
@@ -58,7 +56,7 @@ export function mountSeat(place, root, episodeId, changed) {
     timer = null;
     if (reading || !taken || episode.status === "ended") return;
     reading = true;
-    const answer = await read(root, `custom/asked?episode_id=${encodeURIComponent(episodeId)}`);
+    const answer = await read(root, `custom/asked?episode_id=${encodeURIComponent(episodeId)}`, seatHeaders(episodeId));
     reading = false;
     if (!taken) return;
     if (answer.status === 401 || answer.status === 403) return needToken(answer.message);
@@ -70,6 +68,8 @@ export function mountSeat(place, root, episodeId, changed) {
 
   function hear(/** @type {any} */ body) {
     const next = body.asked;
+    mine = body.yours;
+    invitation.update(nameOf);
     pausedThere = body.paused === true; // the event that says so may be withheld
     if (!next) {
       rest();
@@ -111,7 +111,7 @@ export function mountSeat(place, root, episodeId, changed) {
     place.classList.remove("seat--asked", "seat--hurry");
     if (was) changed();
     setText(clock, "");
-    setText(title, `You play ${people.map(nameOf).join(" and ")}`);
+    setText(title, `You play ${(mine.length ? mine : people).map(nameOf).join(" and ")}`);
   }
 
   async function send(/** @type {any} */ action, /** @type {string} */ reason) {
@@ -120,7 +120,7 @@ export function mountSeat(place, root, episodeId, changed) {
     atForm = place.contains(document.activeElement);
     form.enable(false);
     setText(say, "Sending…");
-    const answer = await call(root, "custom/act", { episode_id: episodeId, actor, turn, action, reason });
+    const answer = await call(root, "custom/act", { episode_id: episodeId, actor, turn, action, reason }, "POST", undefined, seatHeaders(episodeId));
     if (answer.ok) {
       last = action;
       rest();

@@ -22,6 +22,7 @@ export const clockText = (seconds) => `${Math.floor(Math.ceil(seconds) / 60)}:${
 /** @param {any} body what the server answers @param {(actor: string) => string} nameOf */
 export function waitingWords(body, nameOf) {
   if (body.paused) return "Play stands still.";
-  const other = body.deciding && !body.seats.includes(body.deciding);
+  if (!body.yours.length) return "Two people play here, each by a link of their own.";
+  const other = body.deciding && !body.yours.includes(body.deciding);
   return other ? `${nameOf(body.deciding)} is deciding…` : "Your turn comes when the world has gone on…";
 }

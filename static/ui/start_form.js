@@ -1,7 +1,8 @@
 // @ts-check
 // Owns the sentence that starts an episode.
 
-import { call, get, rememberSeat, rememberToken } from "../live/api.js";
+import { call, get, rememberToken } from "../live/api.js";
+import { takeStarted } from "../live/seats.js";
 import { h, replace, setAttribute, setText } from "./dom.js";
 import { blank, optionControl, presetOptions, readControl } from "./form_parts.js";
 import { showRefusal } from "./refusal.js";
@@ -100,7 +101,7 @@ export function mountStartForm(form, root, onCatalog) {
 
   /** Goes to what was started; whether it was. @param {import("../live/api.js").Answer} answer */
   const started = (answer) => {
-    if (answer.ok && [controls.captain_preset, controls.opponent_choice].some((one) => one?.value === "human")) rememberSeat(answer.body.episode_id);
+    if (answer.ok) takeStarted(answer.body);
     if (answer.ok) location.assign(new URL(`watch/${encodeURIComponent(answer.body.episode_id)}`, root));
     return answer.ok;
   };

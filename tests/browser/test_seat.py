@@ -133,3 +133,44 @@ def test_time_runs_out_for_everybody_to_see_and_the_match_goes_on(tmp_path: Path
         expect(page.locator("#mind .mind__note small")).to_have_text("· timeout")
         app.client.post("/custom/stop_episode", json={})
         expect(page.locator("#seat")).to_be_hidden()
+
+
+def test_two_people_play_by_a_link_each_and_neither_sees_what_the_other_is_asked(
+    table: Serving, open_page: Opener
+) -> None:
+    """The starter leaves one seat to a rival, who needs no token; no address and no page keeps a key."""
+    episode_id = table.start(
+        environment="cricket", captain_preset="human", opponent_choice="human", seed=5, max_overs=1
+    )
+    keys = table.seats[episode_id]
+    page = f"{table.base_url}/watch/{episode_id}"
+    starter = open_page(f"{page}#seat={keys['home']},{keys['away']}")
+    expect(starter.locator(".seat--asked")).to_be_visible()
+    assert "#" not in starter.url
+    starter.locator(".seat__invite").get_by_role("button").nth(1).click()
+    link = starter.locator("#seat-link").input_value()
+    assert link == f"{page}#seat={keys['away']}"
+    rival = open_page(link)
+    tabs = {"home": starter, "away": rival}
+    turns: set[str] = set()
+    turn = 0
+    while turns != {"home", "away"}:
+        told = table.client.get(
+            "/custom/asked", params={"episode_id": episode_id}, headers=table.seat_header(episode_id)
+        ).json()["asked"]
+        if not told or told["turn"] <= turn:
+            continue
+        turn, actor = told["turn"], told["actor"]
+        other = tabs["away" if actor == "home" else "home"]
+        expect(tabs[actor].locator(".seat--asked .seat__go")).to_be_enabled()
+        expect(other.locator(".seat--asked")).to_have_count(0)
+        assert other.request.get(f"{table.base_url}/custom/asked?episode_id={episode_id}").status == 401
+        tabs[actor].locator(".seat__go").click()
+        turns.add(actor)
+    for tab, key in ((starter, keys["away"]), (rival, keys["home"])):
+        assert "#" not in tab.url and key not in str(tab.evaluate("JSON.stringify({...sessionStorage})"))
+    rival.reload()
+    expect(rival.locator("#seat-title")).to_contain_text("You")
+    for tab in tabs.values():
+        tab.close()
+    table.client.post("/custom/stop_episode", json={"episode_id": episode_id})

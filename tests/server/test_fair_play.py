@@ -47,12 +47,14 @@ class People:
 
     def __init__(self, serving: Serving, episode_id: str) -> None:
         self.client, self.episode_id, self.turn = serving.client, episode_id, 0
+        self.header = serving.seat_header(episode_id)
 
     def asked(self) -> dict[str, Any]:
         """What is asked after the last act."""
 
         def look() -> Any:
-            told = self.client.get("/custom/asked", params={"episode_id": self.episode_id}).json()["asked"]
+            where = {"episode_id": self.episode_id}
+            told = self.client.get("/custom/asked", params=where, headers=self.header).json()["asked"]
             return told if told and told["turn"] > self.turn else None
 
         found: dict[str, Any] = wait_for(look)
@@ -63,7 +65,7 @@ class People:
         turn = self.asked()["turn"]
         action = {"tool": tool, "arguments": arguments or {}}
         body = {"episode_id": self.episode_id, "turn": turn, "action": action, "reason": reason}
-        answer = self.client.post("/custom/act", json=body)
+        answer = self.client.post("/custom/act", json=body, headers=self.header)
         assert answer.status_code == 200, answer.text
         self.turn = turn
 
@@ -187,9 +189,10 @@ def test_what_was_withheld_when_the_server_went_stays_so_when_it_comes_back(tmp_
         people.until("bowl")
         people.act("plan_delivery", PLAN, SECRET)
         people.asked()
-        head = app.client.get(f"/api/episodes/{episode_id}").json()["head_seq"]
+        head, seats = app.client.get(f"/api/episodes/{episode_id}").json()["head_seq"], app.seats
     assert recorded(tmp_path, episode_id) > head
     with serve(settings) as app:
+        app.seats = seats
         people = People(app, episode_id)
         people.asked()
         entry = app.client.get(f"/api/episodes/{episode_id}").json()

@@ -42,6 +42,7 @@ def test_an_episode_is_started_and_found_where_the_answer_says(serving: Serving)
         "episode_id": episode_id,
         "watch_url": f"/watch/{episode_id}",
         "live_url": f"/live/{episode_id}",
+        "seats": {},
     }
     entry = serving.client.get(answer.headers["location"]).json()
     assert (entry["episode_id"], entry["seed"], entry["ended_at"]) == (episode_id, 7, None)

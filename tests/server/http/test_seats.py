@@ -44,11 +44,13 @@ def wait_for(look: Callable[[], Any]) -> Any:
     raise AssertionError("it did not come")
 
 
-def asked(client: httpx.Client, episode_id: str, *, after: int = 0) -> dict[str, Any]:
+def asked(
+    client: httpx.Client, episode_id: str, *, after: int = 0, headers: dict[str, str] | None = None
+) -> dict[str, Any]:
     """What is asked after a turn."""
 
     def look() -> Any:
-        seat = client.get("/custom/asked", params={"episode_id": episode_id}).json()["asked"]
+        seat = client.get("/custom/asked", params={"episode_id": episode_id}, headers=headers).json()["asked"]
         return seat if seat and seat["turn"] > after else None
 
     found: dict[str, Any] = wait_for(look)
@@ -56,13 +58,14 @@ def asked(client: httpx.Client, episode_id: str, *, after: int = 0) -> dict[str,
 
 
 def act(client: httpx.Client, episode_id: str, turn: int, tool: str, **more: Any) -> httpx.Response:
+    headers = more.pop("headers", None)
     body = {
         "episode_id": episode_id,
         "turn": turn,
         "action": {"tool": tool, **more.pop("action", {})},
         **more,
     }
-    return client.post("/custom/act", json=body)
+    return client.post("/custom/act", json=body, headers=headers)
 
 
 def say(client: httpx.Client, episode_id: str, turn: int, **more: Any) -> httpx.Response:
@@ -168,11 +171,11 @@ def test_a_person_against_a_captain_and_against_oneself(app: Serving) -> None:
     )
     turn, actors = 0, set()
     for _ in range(6):
-        seat = asked(app.client, both, after=turn)
+        seat = asked(app.client, both, after=turn, headers=app.seat_header(both))
         turn = seat["turn"]
         actors.add(seat["actor"])
         tool = seat["legal_actions"][0]["tool"]
-        answer = act(app.client, both, turn, tool, actor=seat["actor"])
+        answer = act(app.client, both, turn, tool, actor=seat["actor"], headers=app.seat_header(both))
         assert answer.status_code == 200, answer.text
     assert actors == {"home", "away"}
     status = app.client.get("/custom/asked", params={"episode_id": both}).json()

@@ -7,7 +7,6 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
-from pydantic import ValidationError
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -20,7 +19,7 @@ from . import rpc
 from .rpc import RpcCall, RpcError
 from .session import Session
 from .sessions import Sessions, SessionsFull
-from .wire import ResetRequest, WireError, read_json, wrong_fields
+from .wire import WireError, read_json
 from .worlds import WireWorld
 
 SESSION_HEADER: Final = "Mcp-Session-Id"
@@ -96,7 +95,7 @@ class McpHandler:
         self, request: Request, params: Mapping[str, Any], *, reset: Mapping[str, Any] | None
     ) -> Session:
         """Keep an environment, its episode begun when there are parameters of a reset."""
-        wanted = _reset_request(reset) if reset else None
+        wanted = rpc.reset_request(reset) if reset else None
         try:
             session = await self.sessions.open(self.wire, request, kept=True)
         except SessionsFull as error:
@@ -127,13 +126,6 @@ def _parsed(body: bytes) -> Any:
         return read_json(body.decode())
     except (UnicodeDecodeError, WireError) as error:
         raise RpcError(rpc.PARSE_ERROR, str(error)[:200]) from error
-
-
-def _reset_request(params: Mapping[str, Any]) -> ResetRequest:
-    try:
-        return ResetRequest.model_validate(params)
-    except ValidationError as error:
-        raise RpcError(rpc.INVALID_PARAMS, str(wrong_fields(error))[:2000]) from error
 
 
 def _session_id(params: Mapping[str, Any]) -> str | None:

@@ -14,11 +14,10 @@ from starlette.requests import Request
 from spectator.environments.base import World
 from spectator.errors import FieldError, InvalidRequest
 from spectator.events import encode_json
-from spectator.llm.chat import ChatAnswer, Message
-from spectator.llm.parsing import CallRefused, check_call, find_calls
+from spectator.llm.chat import Message
+from spectator.llm.parsing import CallRefused
 from spectator.observations import Observation, Refusal
-from spectator.policies.base import Action
-from spectator.policies.decision_in_progress import free_text, no_call
+from spectator.policies.answers import action_in
 from spectator.policies.history import History, TokenEstimate, Turn
 from spectator.policies.prompting import as_json, correction, instructions, question, situation
 
@@ -111,7 +110,7 @@ class PooledEnvironment:
         before = self._shown
         if before is not None and not before.done:
             try:
-                action = self._action(before, said)
+                action = action_in(said, self._briefing, before)
             except CallRefused as error:
                 self._remember(before, said, correction(str(error)))
                 return _result(0.0, False, None, {"refused": str(error)})
@@ -128,22 +127,6 @@ class PooledEnvironment:
         self._history.add(Turn(seen=situation(before), shown=self._text(before), text=said))
         self._note = note
 
-    def _action(self, shown: Observation, said: str) -> Action:
-        """What ``said`` means.
-
-        Raises:
-            CallRefused: It is no legal action.
-        """
-        legal, answer = self._briefing.legal(shown), ChatAnswer(text=said)
-        if self._briefing.text_field is not None:
-            written = [free_text(answer, legal[0]["tool"], self._briefing.text_field)]
-        else:
-            written = find_calls(answer, legal)
-        if not written:
-            raise no_call(answer)
-        call = check_call(written[-1], legal)
-        return self._briefing.as_action(call.tool, call.arguments)
-
     def _text(self, shown: Observation) -> str:
         render = self._briefing.render
         return as_json(situation(shown)) if render is None else render(shown)
@@ -158,6 +141,8 @@ def read_reset(env_id: str, sent: dict[str, Any]) -> ResetRequest:
     options = sent.get("env_param") or {}
     if not isinstance(options, dict):
         raise InvalidRequest([FieldError("env_param", "must be an object of the world's options")])
+    if "observe" in options:
+        raise InvalidRequest([FieldError("observe", "cannot be chosen here: the prompt tells the situation")])
     try:
         return ResetRequest.model_validate({"seed": sent.get("seed"), "episode_id": env_id, **options})
     except ValidationError as error:

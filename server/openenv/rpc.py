@@ -1,4 +1,4 @@
-"""JSON-RPC as the Model Context Protocol speaks it: a world's legal actions as tools."""
+"""JSON-RPC as the Model Context Protocol speaks it: a world's actions as tools."""
 
 from __future__ import annotations
 
@@ -7,17 +7,24 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Any, Final
 
+from pydantic import ValidationError
+
 from spectator import __version__
+from spectator.episodes.single_agent import brief_of
 from spectator.errors import EpisodeError, InvalidRequest
 from spectator.events import encode_json
 
 from ..security.faults import Refused
-from .session import Session
+from .session import Answer, Session
 from .sessions import SessionsFull
+from .wire import ResetRequest, wrong_fields
 from .worlds import WireWorld
 
 PROTOCOLS: Final = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
 """Versions of the Model Context Protocol that are spoken, the newest first."""
+
+START: Final = "start_episode"
+"""Name of the tool that begins an episode."""
 
 Borrow = Callable[[], AbstractAsyncContextManager[Session]]
 """Lends an environment for the time of a call."""
@@ -113,11 +120,38 @@ def initialize(wire: WireWorld, params: Mapping[str, Any]) -> str:
             "protocolVersion": asked if asked in PROTOCOLS else PROTOCOLS[0],
             "capabilities": {"tools": {"listChanged": False}},
             "serverInfo": {"name": world.name, "title": world.title, "version": __version__},
-            "instructions": f"{world.summary} The tools are what may be done now: list them again after each "
-            "call, or read `legal_actions` in its result. The episode begins with the first use of a tool; "
-            "`done` tells its end, and the rewards add up to its score.",
+            "instructions": instructions(wire),
         }
     )
+
+
+def instructions(wire: WireWorld) -> str:
+    """What an agent is told before it uses a tool."""
+    brief = brief_of(wire.world.briefing)
+    how = (
+        f"`{START}` begins an episode, with a seed and options; without it the first use of another tool "
+        "begins one with all of them left to chance and default. All tools are listed always: one that is "
+        "not legal now is refused, and the refusal says by which rule. `done` tells the end, "
+        "`metadata.value` what the episode is worth so far, and the rewards add up to its score."
+    )
+    return "\n\n".join(part for part in (brief["task"], how, brief["legend"]) if part)
+
+
+def start_tool(wire: WireWorld) -> dict[str, Any]:
+    """The tool that begins an episode."""
+    asked, options = ResetRequest.model_json_schema(), wire.world.options_type.model_json_schema()
+    told = {name: rule for name, rule in asked["properties"].items() if not name.startswith("publish")}
+    schema = {"type": "object", "properties": {**told, **options.get("properties", {})}}
+    if "$defs" in options:
+        schema["$defs"] = options["$defs"]
+    about = "Begin an episode; one under way is given up. Returns what there is to see at first."
+    return {"name": START, "description": about, "inputSchema": {**schema, "additionalProperties": False}}
+
+
+def all_tools(wire: WireWorld, actions: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The actions of a world and the tool that begins an episode, unless an action has its name."""
+    named = any(one["name"] == START for one in actions)
+    return actions if named else [start_tool(wire), *actions]
 
 
 async def answer(value: Any, wire: WireWorld, borrow: Borrow) -> str | None:
@@ -153,7 +187,7 @@ async def perform(call: RpcCall, wire: WireWorld, borrow: Borrow) -> str:
     try:
         async with borrow() as session:
             if call.method == "tools/list":
-                return encode_json({"tools": await session.tools()})
+                return encode_json({"tools": all_tools(session.wire, await session.tools())})
             return await _use_tool(call.params, session)
     except InvalidRequest as error:
         raise RpcError(INVALID_PARAMS, str(error)[:2000]) from error
@@ -171,16 +205,33 @@ async def _use_tool(params: Mapping[str, Any], session: Session) -> str:
     name, arguments = params.get("name"), params.get("arguments")
     if not isinstance(name, str) or not isinstance(arguments, dict | None):
         raise RpcError(INVALID_PARAMS, 'send {"name": text, "arguments": object}')
-    legal = [one["name"] for one in await session.tools()]
-    if session.wire.names_tools:
+    wire = session.wire
+    if name == START and all(one["tool"] != START for one in wire.world.tools):
+        return _result(await session.reset(reset_request(arguments or {})))
+    if wire.names_tools:
         action: dict[str, Any] = {"tool": name, **({} if arguments is None else {"arguments": arguments})}
-    elif name in legal:
+    elif name in (known := [one["name"] for one in await session.tools()]):
         action = dict(arguments or {})
     else:
-        raise RpcError(
-            INVALID_PARAMS, f"there is no tool {name[:80]!r} now; there are {', '.join(legal) or 'none'}"
-        )
-    answer = await session.step(action)
-    content = encode_json([{"type": "text", "text": answer.text}])
+        raise RpcError(INVALID_PARAMS, f"there is no tool {name[:80]!r}; there are {', '.join(known)}")
+    await session.begin()
+    return _result(await session.step(action))
+
+
+def reset_request(params: Mapping[str, Any]) -> ResetRequest:
+    """How an episode begins.
+
+    Raises:
+        RpcError: A parameter is wrong.
+    """
+    try:
+        return ResetRequest.model_validate(params)
+    except ValidationError as error:
+        raise RpcError(INVALID_PARAMS, str(wrong_fields(error))[:2000]) from error
+
+
+def _result(answer: Answer) -> str:
+    """An answer as the result of a tool; its text alone where the agent asked for text."""
+    content = encode_json([{"type": "text", "text": answer.text if answer.said is None else answer.said}])
     refused = encode_json(answer.refused)
     return f'{{"content":{content},"structuredContent":{answer.text},"isError":{refused}}}'

@@ -63,10 +63,12 @@ class Answer:
     Args:
         text: The observation, its reward and whether it is done, as JSON.
         refused: Whether the action was refused.
+        said: The observation alone, where it is shown as text.
     """
 
     text: str
     refused: bool
+    said: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +109,7 @@ class Session:
         self.account: ClientAccount | None = None
         """What it draws on, where its client is known."""
         self._begun = False
+        self._known: dict[str, dict[str, Any]] = {}
         self.publisher: ClientPublisher | None = None
         """Who shows its episodes, where its client may ask for that."""
         self._published: PublishedEpisode | None = None
@@ -175,7 +178,7 @@ class Session:
         except EpisodeError as error:
             self._leave(f"the next episode failed to begin: {error}")
             raise
-        self._begun = True
+        self._begun, self._known = True, {}
         self._leave("its client began another episode")
         if self.publisher is not None and place is not None and "episode_id" in place and played.plan:
             self._published = await self.publisher.show(place["episode_id"], played.plan, request.publish_as)
@@ -191,15 +194,12 @@ class Session:
             limit_s: Seconds that it may take, if fewer than the limit.
 
         Raises:
-            InvalidRequest: It does not have the shape of an action; nothing was done.
             NoEpisode: There is nothing to step.
             EpisodeError: The opponent or the world failed; the next reset begins afresh.
         """
         limit = self._limits.step_s if limit_s is None else min(limit_s, self._limits.step_s)
         try:
-            played = await self._run(limit, _step, self.wire, sent)
-        except InvalidRequest:
-            raise
+            played = await self._run(limit, _step, sent)
         except EpisodeError as error:
             self._leave(str(error))
             raise
@@ -221,12 +221,23 @@ class Session:
         """
         return await self._run(self._limits.step_s, _state)
 
-    async def tools(self) -> list[dict[str, Any]]:
-        """What may be done now, as MCP tools; begins an episode when there is none."""
+    async def begin(self) -> None:
+        """Begin an episode with everything left to the world, when there is none."""
         with nullcontext() if self._begun else self._beginning():
-            tools = await self._run(self._limits.reset_s, _tools)
+            await self._run(self._limits.reset_s, _begin)
         self._begun = True
-        return tools
+
+    async def tools(self) -> list[dict[str, Any]]:
+        """Everything that may be done in an episode, now or later, as MCP tools.
+
+        Where only an episode can tell what there is, one is begun when there is none.
+        """
+        if not self._begun and self.wire.world.tools:
+            return [tool(one) for one in self.wire.world.tools]
+        await self.begin()
+        found = await self._run(self._limits.step_s, _tools)
+        self._known |= {one["name"]: one for one in found}
+        return list(self._known.values())
 
     def close(self) -> None:
         """Let the environment go; a call that is under way ends on its own time."""
@@ -283,14 +294,17 @@ def _reset(agent: SingleAgent, request: ResetRequest, place: Mapping[str, Any] |
         opponent=request.opponent_choice,
         pack=request.eval_pack_id,
         tell=place is not None and "episode_id" in place,
+        observe=request.observe,
     )
     if place is not None:
         observation = replace(observation, metadata={**observation.metadata, "published": dict(place)})
     return replace(_played(agent, observation), plan=agent.plan)
 
 
-def _step(agent: SingleAgent, wire: WireWorld, sent: dict[str, Any]) -> _Played:
-    action, metadata = wire.checked_action(sent), sent.get("metadata")
+def _step(agent: SingleAgent, sent: dict[str, Any]) -> _Played:
+    """Carry out what was sent, whatever it is: the world refuses what is malformed, and counts it."""
+    action = {name: value for name, value in sent.items() if name != "metadata"}
+    metadata = sent.get("metadata")
     said = metadata.get("reasoning") if isinstance(metadata, dict) else None
     return _played(agent, agent.step(action, reasoning=said if isinstance(said, str) else ""))
 
@@ -298,7 +312,9 @@ def _step(agent: SingleAgent, wire: WireWorld, sent: dict[str, Any]) -> _Played:
 def _played(agent: SingleAgent, observation: Observation) -> _Played:
     """The answer to the agent; an observation that cannot be encoded ends the episode."""
     try:
-        answer = Answer(encode_observation(observation), observation.refused is not None)
+        shown = agent.shown
+        said = shown.get("text") if agent.observe == "text" else None
+        answer = Answer(encode_observation(observation, shown), observation.refused is not None, said)
     except EnvironmentFault:
         agent.abandon()
         raise
@@ -309,11 +325,20 @@ def _state(agent: SingleAgent) -> str:
     return encode_answer(agent.state)
 
 
-def _tools(agent: SingleAgent) -> list[dict[str, Any]]:
+def _begin(agent: SingleAgent) -> None:
     try:
-        observation = agent.observation
+        agent.state  # noqa: B018  # it says whether there is one
     except NoEpisode:
-        observation = agent.reset()
-    if observation.done:
-        return []
-    return [tool(legal) for legal in agent.world.standing or observation.legal_actions]
+        agent.reset()
+
+
+def _tools(agent: SingleAgent) -> list[dict[str, Any]]:
+    world, observation = agent.world, agent.observation
+    if world.standing:
+        return [tool(one) for one in world.standing]
+    actions = world.briefing.rendering.actions
+    told = {one["tool"]: one for one in world.tools}
+    told |= {
+        one["tool"]: one for one in (observation.legal_actions if actions is None else actions(observation))
+    }
+    return [tool(one) for one in told.values()]

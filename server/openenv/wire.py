@@ -9,6 +9,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from spectator.environments.base import MAX_SEED
+from spectator.episodes.agent_view import Observe
 from spectator.errors import FieldError, InvalidRequest, SpectatorError, field_errors
 from spectator.events import encode_json
 
@@ -85,6 +86,10 @@ class ResetRequest(BaseModel):
     episode_id: str | None = Field(default=None, max_length=255, description="null has one made")
     opponent_choice: str | None = Field(default=None, description="Who takes the other seats, by name")
     eval_pack_id: str = Field(default="default", description="Evaluation pack")
+    observe: Observe = Field(
+        default="full",
+        description="How observations are shown: each whole, what changed since the last, or as text",
+    )
     publish: bool = Field(
         default=False, description="Whether everybody may watch the episode, see docs/openenv.md"
     )
@@ -142,6 +147,23 @@ class SchemaAnswer(BaseModel):
     reset_observation: dict[str, Any]
 
 
+class Brief(BaseModel):
+    """What an agent must know before it acts."""
+
+    task: str = Field(description="What is played and what for")
+    legend: str = Field(description="What counts, and what the members of an observation are; may be empty")
+
+
+class PackAnswer(BaseModel):
+    """An evaluation pack."""
+
+    name: str = Field(description="What `eval_pack_id` of reset takes")
+    version: str = Field(description="Raised whenever its episodes change")
+    summary: str
+    options: dict[str, Any] = Field(description="Options that it fixes")
+    seeds: list[int] = Field(description="Its seeds; any will do where there are none")
+
+
 class MetadataAnswer(BaseModel):
     """What this environment is."""
 
@@ -151,6 +173,8 @@ class MetadataAnswer(BaseModel):
     readme_content: str
     author: str
     documentation_url: str
+    brief: Brief
+    packs: list[PackAnswer]
 
 
 class EnvironmentsAnswer(BaseModel):

@@ -6,19 +6,39 @@ import asyncio
 import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
-from pydantic import BaseModel, Field, ValidationError, create_model
+from pydantic import BaseModel, Field, create_model
 
 from spectator.catalog import load_world
 from spectator.environments.base import MAX_OBSERVATION_BYTES, World
+from spectator.episodes.single_agent import brief_of
 from spectator.errors import EnvironmentFault
 from spectator.events import encode_json
 from spectator.observations import LegalAction, Observation
 from spectator.profile import Profile
 from spectator.steppers.remote_world import PROFILE_KEY, PROFILES_KEY
 
-from .wire import MetadataAnswer, SchemaAnswer, wrong_fields
+from .wire import Brief, MetadataAnswer, PackAnswer, SchemaAnswer
+
+OBSERVE_KEY: Final = "x-observe"
+"""Member of an observation's schema that tells the shape of the other views of it."""
+
+OTHER_VIEWS: Final[Mapping[str, Any]] = {
+    "delta": {
+        "type": "object",
+        "description": "The first has `whole`, each later one `changed`: a merge patch (RFC 7396)",
+        "properties": {"whole": {"type": "object"}, "changed": {"type": "object"}},
+        "minProperties": 1,
+    },
+    "text": {
+        "type": "object",
+        "description": "All of it as text at first, then the lines that changed",
+        "properties": {"text": {"type": "string"}},
+        "required": ["text"],
+    },
+}
+"""Shapes of an observation that `reset` was asked to show as `delta` or `text`; `metadata` is beside them."""
 
 AUTHOR = "The Spectator authors"
 DOCUMENTATION = "/docs"
@@ -55,21 +75,9 @@ class WireWorld:
             return profile
         return profile.model_copy(update={"reward_min": None, "reward_max": None})
 
-    def checked_action(self, sent: Mapping[str, Any]) -> dict[str, Any]:
-        """The world's own part of an action.
-
-        Raises:
-            InvalidRequest: It does not have the shape of an action; whether it is legal, the world says.
-        """
-        try:
-            self.action.model_validate(sent)
-        except ValidationError as error:
-            raise wrong_fields(error) from error
-        return {name: value for name, value in sent.items() if name != "metadata"}
-
     def schemas(self) -> SchemaAnswer:
         """JSON schemas of everything that travels."""
-        observation = self.observation.model_json_schema()
+        observation = {**self.observation.model_json_schema(), OBSERVE_KEY: OTHER_VIEWS}
         action = {**self.action.model_json_schema(), PROFILE_KEY: self.profile.model_dump()}
         if self.world.profiles:
             action[PROFILES_KEY] = [
@@ -93,6 +101,17 @@ class WireWorld:
             readme_content=readme(world),
             author=AUTHOR,
             documentation_url=DOCUMENTATION,
+            brief=Brief(**brief_of(world.briefing)),
+            packs=[
+                PackAnswer(
+                    name=name,
+                    version=pack.version,
+                    summary=pack.summary,
+                    options=dict(pack.options),
+                    seeds=list(pack.seeds),
+                )
+                for name, pack in world.packs.items()
+            ],
         )
 
 
@@ -151,19 +170,24 @@ def _when(profile: Profile) -> str:
     return "any step may be rewarded"
 
 
-def encode_observation(observation: Observation) -> str:
+def encode_observation(observation: Observation, shown: Mapping[str, Any]) -> str:
     """An observation as the ``data`` of an answer.
+
+    Args:
+        observation: What its reward, its end and its metadata are.
+        shown: The observation as its agent is shown it.
 
     Raises:
         EnvironmentFault: It is not plain finite JSON, or too long.
     """
     metadata = dict(observation.metadata)
     data: dict[str, Any] = {
-        "observation": {**observation.to_json(), "metadata": metadata},
+        "observation": {**shown, "metadata": metadata},
         "reward": observation.reward,
         "done": observation.done,
     }
-    return encode_answer({**data, "metadata": metadata} if metadata else data)
+    beside = {name: value for name, value in metadata.items() if name != "brief"}
+    return encode_answer({**data, "metadata": beside} if beside else data)
 
 
 def encode_answer(data: Mapping[str, Any]) -> str:
@@ -218,5 +242,6 @@ def _table(options: type[BaseModel]) -> str:
         "| `episode_id` | made | echoed by the state |",
         "| `opponent_choice` | the world's | who takes the other seats |",
         "| `eval_pack_id` | `'default'` | evaluation pack |",
+        "| `observe` | `'full'` | how observations are shown: `full`, `delta` or `text` |",
     ]
     return "\n".join([*head, *rows])

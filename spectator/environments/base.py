@@ -277,6 +277,8 @@ class World:
             ``summary`` when empty.
         rendering: How an episode is told to a language model; ``None`` tells the observation's members, with
             their descriptions.
+        tools: Every action that may become legal in any episode, with its widest schema, for agents who ask
+            once what there is; may be empty, then what is legal so far is told.
         measures: What its meter measures, beside :data:`OUTCOME`.
         meter: Makes a :class:`Meter` for one episode; ``None`` when the world measures nothing of its own.
         told_before: Whether a recorded event (type, its data, the data due now) is as an earlier release of
@@ -318,6 +320,7 @@ class World:
     conversation: Conversation | None = None
     rendering: Rendering | None = None
     told_before: Callable[[str, Mapping[str, Any], Mapping[str, Any]], bool] | None = None
+    tools: Sequence[LegalAction] = ()
 
     @property
     def briefing(self) -> Briefing:

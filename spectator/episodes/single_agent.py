@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from spectator.catalog import load_world
 from spectator.environments.base import MAX_SEED, Environment, World
+from spectator.episodes.agent_view import OBSERVE, AgentView, Observe
 from spectator.episodes.record.stream import TurnFacts
 from spectator.episodes.run.contract_checks import check_contract, checked_decision, sealed
 from spectator.episodes.run.pacing import Pace
@@ -22,6 +23,7 @@ from spectator.events import EpisodeEnded, Fact
 from spectator.model_calls import ModelCall
 from spectator.observations import Observation, Refusal
 from spectator.policies.base import Action, Decision, Policy, ScriptedPolicy
+from spectator.policies.prompting import Briefing
 from spectator.profile import Profile
 from spectator.steppers import local
 from spectator.steppers.base import Stepped
@@ -81,6 +83,11 @@ class SingleAgent:
     score; worlds that reward only their end give 0.0 before it. ``done`` is sticky: any later action is
     refused. An episode longer than the world's step cap ends with ``metadata["truncated"]``.
 
+    ``metadata`` of every observation holds ``rubric``, the parts of the score so far, and ``value``: what the
+    episode is worth so far, by ``rubric["score"]`` where the world tells it, else by the rewards; at the end
+    it is the score, and where an episode was truncated what it can be credited with. After ``reset`` it holds
+    ``brief`` as well, the ``task`` and the ``legend`` of what is shown, unless the text begins with them.
+
     Synchronous; every call comes from one thread that runs no event loop. An opponent that has to wait for
     something is run on a private loop.
 
@@ -126,6 +133,8 @@ class SingleAgent:
         self._loop: asyncio.Runner | None = None
         self._game: _Game | None = None
         self._seen: Observation | None = None
+        self._view = AgentView(self.world.briefing)
+        self._shown: Mapping[str, Any] | None = None
         self._facts: list[Fact] = []
 
     def reset(
@@ -137,6 +146,7 @@ class SingleAgent:
         opponent: str | None = None,
         pack: str = "default",
         tell: bool = False,
+        observe: Observe = "full",
     ) -> Observation:
         """Begin a new episode and play on until the agent is asked.
 
@@ -147,11 +157,14 @@ class SingleAgent:
             opponent: Preset that takes every other seat; ``None`` for the world's default.
             pack: Evaluation pack.
             tell: Whether :meth:`take_told` is to have the episode as a record tells it.
+            observe: How :attr:`shown` shows observations; what is returned is always whole.
 
         Raises:
             InvalidRequest: A field is wrong; the episode under way goes on.
             EpisodeError: The opponent or the world failed; nothing is being played any more.
         """
+        if observe not in OBSERVE:
+            raise InvalidRequest([FieldError("observe", f"must be one of {', '.join(OBSERVE)}")])
         name, asked = self.world.name, options or {}
         plan = self._plan(EpisodeRequest(name, None, opponent, pack, seed, Pace.MAX, options=asked))
         environment = self._let_go()
@@ -173,8 +186,10 @@ class SingleAgent:
         begun = {"episode_id": episode_id, "seed": plan.seed, "agent": self.agent}
         if profile != self.world.profile:
             begun["profile"] = profile.model_dump()
-        self._seen = replace(shown, metadata={**shown.metadata, **begun})
-        return self._seen
+        self._view = AgentView(self.world.briefing, observe)
+        if observe != "text":
+            begun["brief"] = brief_of(self.world.briefing)
+        return self._show(game, replace(shown, metadata={**shown.metadata, **begun}))
 
     def step(self, action: Action, *, reasoning: str = "") -> Observation:
         """Carry out the agent's action and play on until it is asked again, or all is over.
@@ -192,7 +207,9 @@ class SingleAgent:
         self._facts = []
         if seen.done:
             game.steps += 1
-            return replace(seen, reward=0.0, refused=OVER, metadata={})
+            late = replace(seen, reward=0.0, refused=OVER, metadata=_lasting(seen.metadata))
+            self._shown = self._view.shown(late)
+            return late
         try:
             decision = Decision(action, "remote", reasoning, latency_s=self._monotonic() - game.shown_at)
             shown = self._play_on(game, self._act(game, seen, decision))
@@ -201,8 +218,7 @@ class SingleAgent:
             raise
         game.shown_at = self._monotonic()
         game.steps += 1
-        self._seen = shown
-        return shown
+        return self._show(game, shown)
 
     @property
     def state(self) -> Mapping[str, Any]:
@@ -222,6 +238,22 @@ class SingleAgent:
             NoEpisode: There is none.
         """
         return self._playing()[1]
+
+    @property
+    def observe(self) -> Observe:
+        """How :attr:`shown` shows observations."""
+        return self._view.observe
+
+    @property
+    def shown(self) -> Mapping[str, Any]:
+        """What the agent saw last, as ``reset`` was asked to show it; see :meth:`AgentView.shown`.
+
+        Raises:
+            NoEpisode: There is none.
+        """
+        self._playing()
+        assert self._shown is not None
+        return self._shown
 
     def facts(self) -> Sequence[Fact]:
         """What happened during the last ``reset`` or ``step``, whoever did it, oldest first."""
@@ -294,6 +326,13 @@ class SingleAgent:
             self._environment = self.world.environment()
         return self._environment
 
+    def _show(self, game: _Game, observation: Observation) -> Observation:
+        """Keep what the agent sees next, and say what the episode is worth so far."""
+        over = observation.done and "truncated" not in observation.metadata
+        self._seen = replace(observation, metadata=_valued(observation.metadata, game.total, over=over))
+        self._shown = self._view.shown(self._seen)
+        return self._seen
+
     def _playing(self) -> tuple[_Game, Observation]:
         if self._game is None or self._seen is None:
             raise NoEpisode
@@ -362,3 +401,21 @@ class SingleAgent:
         if self._loop is None:
             self._loop = asyncio.Runner()
         return self._loop
+
+
+def brief_of(briefing: Briefing) -> dict[str, str]:
+    """What an agent is told once: its ``task``, and the ``legend`` of what it is shown."""
+    return {"task": briefing.task, "legend": briefing.rendering.guide}
+
+
+def _valued(metadata: Mapping[str, Any], total: float, *, over: bool) -> dict[str, Any]:
+    """``metadata`` with the rubric and the value so far."""
+    rubric = metadata.get("rubric")
+    parts = dict(rubric) if isinstance(rubric, Mapping) else {}
+    score = parts.setdefault("score", total)
+    return {**metadata, "rubric": parts, "value": total if over else score}
+
+
+def _lasting(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """What stays true of an episode that is over."""
+    return {name: metadata[name] for name in ("rubric", "value", "truncated") if name in metadata}

@@ -17,6 +17,7 @@ from spectator.llm.chat import Conversation, Message, SettledBeginning, SettledM
 from spectator.llm.parsing import REASON, ParsedCall
 from spectator.policies.history import TokenEstimate, Turn, answer_message
 from spectator.policies.prompting import Style
+from spectator.policies.situation_lines import all_lines, changed_lines
 
 DECISIONS_KEPT: Final = 12
 """Last decisions that are told again when a conversation begins anew."""
@@ -148,20 +149,13 @@ class Dialogue:
     def _question(self, opening: str, lines: Mapping[str, str], note: str, in_full: frozenset[str]) -> str:
         parts = [note] if note else []
         if len(self._said) > 1:
-            changed = {
-                name: text
-                for name, text in lines.items()
-                if self._told.get(name, "") != text and name not in in_full
-            }
-            told = "\n".join(f"{name}: {text or 'none'}" for name, text in changed.items())
-            return "\n\n".join([*parts, f"Changed:\n{told}" if told else "Nothing has changed."])
-        told = "\n".join(f"{name}: {text}" for name, text in lines.items() if text)
+            return "\n\n".join([*parts, changed_lines(self._told, lines, in_full)])
         if self._decided:
             earlier = "\n".join(f"- {words}" for words in self._kept_decisions())
             parts.insert(
                 0, f"Your last decisions, of {self._decisions} in all, each with your reason:\n{earlier}"
             )
-        return "\n\n".join([*([opening] if opening else []), *parts, f"Situation now:\n{told}"])
+        return "\n\n".join([*([opening] if opening else []), *parts, all_lines(lines)])
 
     def _kept_decisions(self) -> list[str]:
         """The last decisions, as many as a quarter of the room holds."""

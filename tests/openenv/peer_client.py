@@ -79,7 +79,6 @@ async def errors(base_url: str) -> list[str]:
             lambda: env.step({"text": "ACTION: 1"}),
             lambda: env.reset(seed=-1),
             lambda: env.reset(bogus=1),
-            lambda: env.step({"nonsense": 1}),
         ]
         for attempt in attempts:
             try:
@@ -87,6 +86,7 @@ async def errors(base_url: str) -> list[str]:
             except RuntimeError as error:
                 told.append(str(error))
         told.append(str((await env.reset(seed=1)).observation["turn"]))
+        told.append((await env.step({"nonsense": 1})).observation["refused"]["rule"])
     return told
 
 

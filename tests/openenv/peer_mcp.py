@@ -26,7 +26,7 @@ async def play(url: str) -> dict[str, Any]:
             "server": begun.serverInfo.name,
             "session_id": session_id(),
             "tools": [tool.name for tool in tools],
-            "schema": tools[0].inputSchema,
+            "schema": tools[1].inputSchema,
             "refused": refused.isError,
             "errors": [answer.isError for answer in answers],
             "last": answers[-1].structuredContent,

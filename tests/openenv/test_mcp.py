@@ -9,6 +9,7 @@ from typing import Any
 
 import httpx
 import pytest
+from jsonschema import Draft202012Validator
 from websockets.sync.client import connect
 
 from tests.openenv.conftest import PATIENCE_S, Client, open_client
@@ -39,6 +40,11 @@ def error(answer: httpx.Response) -> Any:
     return body["error"]
 
 
+def names(answer: httpx.Response) -> list[str]:
+    """Names of the tools that are listed."""
+    return [one["name"] for one in result(answer)["tools"]]
+
+
 def say(number: int) -> dict[str, Any]:
     return {"name": "say", "arguments": {"text": f"ACTION: {number}"}}
 
@@ -65,7 +71,6 @@ def say(number: int) -> dict[str, Any]:
         (b'{"jsonrpc":"2.0","id":1,"method":"tools/call"}', -32602),
         (b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"nope"}}', -32602),
         (b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"say","arguments":[]}}', -32602),
-        (b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"say"}}', -32602),
         (b'{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"session_id":"nope"}}', -32602),
         (b'{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"session_id":1}}', -32602),
         (b'{"jsonrpc":"2.0","id":1,"method":"openenv/session/close"}', -32602),
@@ -110,7 +115,9 @@ def test_a_session_plays_an_episode(shared: Serving) -> None:
     assert [step["structuredContent"]["observation"]["turn"] for step in steps] == [1, 2]
     assert steps[-1]["structuredContent"]["done"] is True
     assert json.loads(steps[-1]["content"][0]["text"]) == steps[-1]["structuredContent"]
-    assert result(rpc(shared, "tools/list", {"session_id": session})) == {"tools": []}
+    late = result(rpc(shared, "tools/call", {**say(3), "session_id": session}))
+    assert late["structuredContent"]["observation"]["refused"]["rule"] == "episode.over"
+    assert names(rpc(shared, "tools/list", {"session_id": session})) == ["start_episode", "say"]
     assert result(rpc(shared, "openenv/session/close", {"session_id": session}))["closed"] is True
     assert error(rpc(shared, "tools/list", {"session_id": session}))["code"] == -32602
 
@@ -202,3 +209,83 @@ def test_a_silent_session_is_let_go(start: Start) -> None:
         assert time.monotonic() < deadline, answer
         time.sleep(0.02)
     assert rpc(serving, "tools/list", session=session).status_code == 404
+
+
+# Tools: all of them always, and one that begins an episode
+
+
+@pytest.mark.parametrize(("world", "some"), [("cricket", "bowl_over"), ("collider", "unblind")])
+def test_all_tools_are_listed_before_during_and_after_an_episode(
+    shared: Serving, world: str, some: str
+) -> None:
+    with connect(f"{shared.ws_url}/envs/{world}/mcp", legacy=True) as plain:
+        client = Client(plain)
+
+        def tools() -> dict[str, Any]:
+            listed = client.send({"jsonrpc": "2.0", "id": 1, "method": "tools/list"})["result"]["tools"]
+            return {one["name"]: one for one in listed}
+
+        before = tools()
+        assert some in before
+        assert "start_episode" in before
+        begun = call(client, "start_episode", {"seed": 5})
+        assert begun["structuredContent"]["observation"]["metadata"]["seed"] == 5
+        assert set(tools()) == set(before)
+        for one in before.values():
+            assert one["description"], one["name"]
+            Draft202012Validator.check_schema(one["inputSchema"])
+        refused = call(client, some, {})
+        assert refused["isError"] is True
+        assert refused["structuredContent"]["observation"]["refused"]["rule"]
+
+
+def call(client: Client, name: str, arguments: Any) -> Any:
+    """Use a tool by a socket."""
+    params = {"name": name, "arguments": arguments}
+    return client.send({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params})["result"]
+
+
+def test_an_episode_begins_with_seed_options_and_a_view_of_it(shared: Serving) -> None:
+    session = rpc(shared, "initialize").headers["mcp-session-id"]
+    arguments = {"seed": 9, "turns": 2, "observe": "text", "episode_id": "mine"}
+    begun = result(
+        rpc(shared, "tools/call", {"name": "start_episode", "arguments": arguments}, session=session)
+    )
+    told = begun["content"][0]["text"]
+    assert told == begun["structuredContent"]["observation"]["text"]
+    assert told.startswith("You decide for 'counter'.")
+    assert "next: 1" in told
+    steps = [result(rpc(shared, "tools/call", say(n), session=session)) for n in (1, 2)]
+    assert steps[0]["content"][0]["text"] == "Changed:\nturn: 1\nnext: 2"
+    assert steps[-1]["structuredContent"]["reward"] == 1.0
+    again = result(
+        rpc(shared, "tools/call", {"name": "start_episode", "arguments": {"turns": 1}}, session=session)
+    )
+    assert again["structuredContent"]["done"] is False
+    shared.client.delete("/mcp", headers={"Mcp-Session-Id": session})
+
+
+@pytest.mark.parametrize(
+    ("arguments", "word"),
+    [
+        ({"seed": -1}, "seed"),
+        ({"turns": 0}, "turns"),
+        ({"nonsense": 1}, "nonsense"),
+        ({"observe": "x"}, "observe"),
+    ],
+)
+def test_an_episode_that_cannot_begin_is_an_error_that_names_the_field(
+    shared: Serving, arguments: Any, word: str
+) -> None:
+    wrong = error(rpc(shared, "tools/call", {"name": "start_episode", "arguments": arguments}))
+    assert wrong["code"] == -32602
+    assert word in wrong["message"]
+
+
+def test_the_instructions_hold_the_brief(shared: Serving) -> None:
+    with connect(f"{shared.ws_url}/envs/cricket/mcp", legacy=True) as plain:
+        told = Client(plain).send({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {}})["result"]
+    brief = shared.client.get("/envs/cricket/metadata").json()["brief"]
+    assert brief["task"] in told["instructions"]
+    assert brief["legend"] in told["instructions"]
+    assert "start_episode" in told["instructions"]

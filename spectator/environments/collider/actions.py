@@ -240,6 +240,21 @@ def schemas_for(
     }
 
 
+def schemas_of_all() -> dict[str, dict[str, Any]]:
+    """The same for any campaign: channels, candles and energies are not named."""
+    return {tool: _described(tool, arguments) for tool, arguments in TOOLS.items()}
+
+
+def _described(tool: str, arguments: type[Arguments]) -> dict[str, Any]:
+    schema = deepcopy(_bare(arguments))
+    musd, days = COSTS[tool]
+    schema["description"] = (
+        f"{SUMMARIES.get(tool) or schema['description']} Costs {musd:g} MUSD, {days:g} days."
+    )
+    schema["additionalProperties"] = False
+    return schema
+
+
 @cache
 def _bare(arguments: type[Arguments]) -> dict[str, Any]:
     schema = arguments.model_json_schema()
@@ -256,12 +271,7 @@ def _schema(
     candles: list[str],
     energies_tev: list[float],
 ) -> dict[str, Any]:
-    schema = deepcopy(_bare(arguments))
-    musd, days = COSTS[tool]
-    schema["description"] = (
-        f"{SUMMARIES.get(tool) or schema['description']} Costs {musd:g} MUSD, {days:g} days."
-    )
-    schema["additionalProperties"] = False
+    schema = _described(tool, arguments)
     properties = schema.setdefault("properties", {})
     if "channel" in properties:
         properties["channel"]["enum"] = channels

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from spectator.environments.collider.actions import schemas_for
+from spectator.environments.collider.actions import schemas_for, schemas_of_all
 from spectator.environments.collider.models import ColliderObservation
 from spectator.environments.collider.reward import EVIDENCE, FALSE_EVIDENCE, HARD_COST, SOFT_COST
 from spectator.observations import LegalAction, Observation
@@ -26,6 +26,12 @@ days, rates of a process in fb and of the trigger in Hz; z in standard deviation
 
 {legend(ColliderObservation)}"""
 """The same in every campaign."""
+
+
+TOOLS: Final[Sequence[LegalAction]] = [
+    LegalAction(tool=tool, arguments=schema) for tool, schema in schemas_of_all().items()
+]
+"""Every action of any campaign."""
 
 
 def actions(observation: Observation) -> Sequence[LegalAction]:

@@ -22,7 +22,7 @@ from spectator.environments.collider.policies.oracle import OraclePhysicist
 from spectator.environments.collider.policies.randomly import RandomPhysicist
 from spectator.environments.collider.policies.reference import ReferencePhysicist
 from spectator.environments.collider.projection import project
-from spectator.environments.collider.prompt import RENDERING
+from spectator.environments.collider.prompt import RENDERING, TOOLS
 from spectator.policies.base import Preset
 
 _PANEL: Final = Path(__file__).parent / "panel"
@@ -121,5 +121,6 @@ WORLD: Final = World(
     step_cap=lambda options: 4 * MAX_STEPS,
     task=TASK,
     rendering=RENDERING,
+    tools=TOOLS,
     panel=_PANEL if _PANEL.is_dir() else None,
 )

@@ -186,6 +186,12 @@ class CountingEnvironment:
     def _score(self) -> float:
         return 1.0 if self._correct == self._turns else 0.0
 
+    @property
+    def _rubric(self) -> dict[str, float]:
+        """Whether all was right so far, how much is said, and the score of as much."""
+        right, said = float(self._correct == self._turn), self._turn / self._turns
+        return {"correct": right, "said": said, "score": right * said}
+
     def _say(self, number: int) -> None:
         expected = self._turn + 1
         self._turn, self._correct = expected, self._correct + (number == expected)
@@ -210,5 +216,5 @@ class CountingEnvironment:
             reward=reward,
             done=self._done,
             refused=refused,
-            metadata={"rubric": {"correct": self._score}} if self._done else {},
+            metadata={"rubric": self._rubric},
         )

@@ -312,16 +312,18 @@ _BY_BALL: Final = ("select_bowler", "bowl_delivery", "plan_delivery", "set_bowli
 _ORDERS: Final = {"over": ("bowl_over", "play_over"), "session": ("bowl_session", "play_session")}
 
 
+EVERY_TOOL: Final[Sequence[LegalAction]] = [
+    LegalAction(tool=name, arguments=argument_schema(name)) for name in TOOLS
+]
+"""Every tool of any match, with the widest schema of its arguments."""
+
+
 def actions(observation: Observation) -> Sequence[LegalAction]:
     """Every tool that may become legal in this match, with the widest schema of its arguments."""
     decisions = (observation.content.get("rules") or {}).get("decisions", "ball")
     other = {name for names in (_BY_BALL, *_ORDERS.values()) for name in names}
     mine = set(_ORDERS.get(decisions, _BY_BALL))
-    return [
-        LegalAction(tool=name, arguments=argument_schema(name))
-        for name in TOOLS
-        if name in mine or name not in other
-    ]
+    return [tool for tool in EVERY_TOOL if tool["tool"] in mine or tool["tool"] not in other]
 
 
 RENDERING: Final = Rendering(

@@ -23,7 +23,7 @@ from spectator.environments.cricket.grading.meter import MEASURES, CricketMeter
 from spectator.environments.cricket.grading.reward import PROFILE, PROFILES
 from spectator.environments.cricket.oracle import ORACLE
 from spectator.environments.cricket.packs import PACKS
-from spectator.environments.cricket.prompt import RENDERING
+from spectator.environments.cricket.prompt import EVERY_TOOL, RENDERING
 from spectator.environments.cricket.show.commentary import comment
 from spectator.environments.cricket.show.projection import project
 from spectator.environments.cricket.show.spoken import spoken
@@ -80,6 +80,7 @@ WORLD = World(
     simulate=simulate,
     task=TASK,
     rendering=RENDERING,
+    tools=EVERY_TOOL,
     panel=_PANEL if _PANEL.is_dir() else None,
     measures=MEASURES,
     meter=CricketMeter,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
 from spectator.errors import PolicyError
 from spectator.llm.chat import Message
@@ -99,8 +99,7 @@ class LinePrompts:
             "actions": None if self._catalogue is None else self._catalogue.known,
             "opening": self._opening,
             "system": self._system,
-            "lines": list(self._lines),
-            "parted": sorted(self._parted),
+            **self._telling.snapshot(),
             "later": dict(self._later),
         }
 
@@ -110,7 +109,7 @@ class LinePrompts:
         self._dialogue.restore(kept["dialogue"])
         self._catalogue = None if kept["actions"] is None else ActionCatalogue(kept["actions"])
         self._opening, self._system = kept["opening"], kept["system"]
-        self._lines, self._parted = dict.fromkeys(kept["lines"]), set(kept["parted"])
+        self._telling.restore(kept)
         self._later = dict(kept["later"])
 
     def _own(self, asking: DecisionInProgress) -> list[Message]:

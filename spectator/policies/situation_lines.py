@@ -42,6 +42,14 @@ class SituationLines:
         self._names |= dict.fromkeys(seen)
         return lines
 
+    def snapshot(self) -> dict[str, Any]:
+        """All that its next lines depend on, as plain JSON."""
+        return {"lines": list(self._names), "parted": sorted(self._parted)}
+
+    def restore(self, kept: Mapping[str, Any]) -> None:
+        """Go on from there."""
+        self._names, self._parted = dict.fromkeys(kept["lines"]), set(kept["parted"])
+
     def _seen(self, observation: Observation) -> Mapping[str, str]:
         lines = self._briefing.rendering.lines
         if lines is not None:

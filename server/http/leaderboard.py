@@ -8,14 +8,15 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Query
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel, Field
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 
 from spectator.catalog import load_world, world_names
 from spectator.environments.base import OUTCOME, Measure
-from spectator.errors import ConfigurationError, InvalidRequest
+from spectator.errors import ConfigurationError
+from spectator.evaluation.bundles.board import VerifiedBundle
 from spectator.evaluation.measures import measures_of
 from spectator.evaluation.standings import CaptainStanding, Sums, Unranked
 from spectator.events import FailedDecisions
@@ -25,7 +26,9 @@ from ..security.budget import Held
 from ..security.faults import documented
 from ..services import Services, ServicesDep, services_of
 from .masked_route import MaskedRoute
+from .option_words import unusual_options
 from .pages import Page, Templates, static_path
+from .verified_board import results_shown, with_options
 
 NAME_LENGTH: Final = 64
 
@@ -118,6 +121,11 @@ class Leaderboard(BaseModel):
     )
     episodes: int = Field(description="Episodes in all of it, whatever was asked for")
     owed: int = Field(description="Ended episodes that are not in it yet")
+    verified: list[VerifiedBundle] = Field(
+        default_factory=list,
+        description="Results of published evaluations that the operator verified, the newest first; their "
+        "matches were played elsewhere and are not in the rows",
+    )
 
 
 NameQuery = Annotated[str | None, Query(max_length=NAME_LENGTH)]
@@ -135,10 +143,10 @@ async def leaderboard(
 ) -> Leaderboard:
     """Captains by what they have shown: of one world, of one pack, against one opponent, or all."""
     async with services.budget.hold(Held.READS, request):
-        return _board(services, environment, pack, opponent)
+        return await _board(services, environment, pack, opponent)
 
 
-def _board(
+async def _board(
     services: Services, environment: str | None, pack: str | None, opponent: str | None
 ) -> Leaderboard:
     keeper = services.scorekeeper
@@ -147,6 +155,14 @@ def _board(
         rows=[_row(standing, services) for standing in found],
         episodes=keeper.standings.episodes,
         owed=keeper.owed,
+        verified=await run_in_threadpool(
+            results_shown,
+            services.settings.data_dir,
+            services.orders.mask.text,
+            environment,
+            pack,
+            opponent,
+        ),
     )
 
 
@@ -246,6 +262,7 @@ class LeaderboardPage(Page):
     Args:
         board: What was found.
         groups: The same, group by group.
+        verified: Verified results, each with the options that are not the default.
         glossary: The measures in it.
         environments: Worlds that can be chosen, with their titles.
         packs: Packs likewise.
@@ -255,6 +272,7 @@ class LeaderboardPage(Page):
 
     board: Leaderboard
     groups: Sequence[BoardGroup]
+    verified: Sequence[tuple[VerifiedBundle, Sequence[str]]]
     glossary: Sequence[Measure]
     environments: Sequence[tuple[str, str]]
     packs: Sequence[tuple[str, str]]
@@ -277,7 +295,7 @@ def leaderboard_page(templates: Templates) -> APIRouter:
     async def whole(
         request: Request, services: Services, environment: str | None, pack: str | None, opponent: str | None
     ) -> Response:
-        board = _board(services, environment, pack, opponent)
+        board = await _board(services, environment, pack, opponent)
         standings = services.scorekeeper.standings
         places = standings.places()
         page = LeaderboardPage(
@@ -286,6 +304,7 @@ def leaderboard_page(templates: Templates) -> APIRouter:
             title="Leaderboard · Spectator",
             board=board,
             groups=await run_in_threadpool(_groups, board.rows),
+            verified=await run_in_threadpool(with_options, board.verified),
             glossary=await run_in_threadpool(_glossary, board.rows),
             environments=sorted({(place.environment, _world(place.environment)[0]) for place in places}),
             packs=sorted({(place.pack, place.pack) for place in places}),
@@ -317,8 +336,7 @@ def _group(rows: Sequence[BoardRow]) -> BoardGroup:
     environment, version, pack, options, failed = _place_of(rows[0])
     title, measures = _world(environment)
     lines = [BoardLine(row, [*_figures(row, measures)]) for row in rows]
-    usual = _usual_options(environment)
-    shown = [f"{name} {_said(value)}" for name, value in options.items() if usual.get(name) != value]
+    shown = unusual_options(environment, options)
     if failed != "fallback":
         shown.append(f"failed decisions: {failed}")
     return BoardGroup(
@@ -330,18 +348,6 @@ def _group(rows: Sequence[BoardRow]) -> BoardGroup:
         [line for line in lines if line.row.ranked],
         [line for line in lines if not line.row.ranked],
     )
-
-
-def _usual_options(environment: str) -> dict[str, Any]:
-    """What a world's options are by default; none of a world that is not here."""
-    try:
-        return load_world(environment).options_type().model_dump(mode="json")
-    except (ConfigurationError, InvalidRequest, ValidationError):
-        return {}
-
-
-def _said(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _world(name: str) -> tuple[str, Sequence[Measure]]:

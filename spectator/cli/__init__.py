@@ -11,6 +11,7 @@ from typing import Any, Final
 import click
 
 from spectator import __version__
+from spectator.cli.board import board
 from spectator.cli.cache import cache
 from spectator.cli.captain import captain
 from spectator.cli.catalog import catalog
@@ -92,6 +93,7 @@ for command in (
     replay,
     verify,
     verify_bundle,
+    board,
     prune,
     watch,
     cache,

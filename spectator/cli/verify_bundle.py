@@ -31,6 +31,12 @@ class _NoBundle(click.ClickException):
     exit_code = NO_BUNDLE
 
 
+max_size = click.option(
+    "--max-gb", type=click.FloatRange(min=0, min_open=True), default=4.0, show_default=True,
+    help="Largest bundle that is read.",
+)  # fmt: skip
+
+
 @click.command("verify-bundle")
 @click.argument("bundle", metavar="DIR|ZIP", type=click.Path(path_type=Path))
 @click.option(
@@ -44,10 +50,7 @@ class _NoBundle(click.ClickException):
     "--commitment",
     help="What the commitment of its sealed seeds has to be, as published before they were played.",
 )
-@click.option(
-    "--max-gb", type=click.FloatRange(min=0, min_open=True), default=4.0, show_default=True,
-    help="Largest bundle that is read.",
-)  # fmt: skip
+@max_size
 def verify_bundle(
     bundle: Path, sample: int | None, digest: str | None, commitment: str | None, max_gb: float
 ) -> None:
@@ -63,6 +66,23 @@ def verify_bundle(
     Example: spectator verify-bundle out/
     Example: spectator verify-bundle result.zip --sample 10
     """
+    manifest, verdict = check_bundle(bundle, sample, max_gb)
+    wrong = [str(one) for one in verdict.wrong]
+    if digest is not None and digest.lower() != verdict.digest:
+        wrong.append(f"the bundle's digest is {verdict.digest}, not the one that was stated")
+    if commitment is not None and commitment.lower() != manifest.seeds.commitment:
+        wrong.append("seeds.commitment: is not the one that was stated before")
+    if wrong:
+        refuse(wrong)
+    _confirm(manifest, verdict)
+
+
+def check_bundle(bundle: Path, sample: int | None, max_gb: float) -> tuple[BundleManifest, Verdict]:
+    """Check a bundle, with a bar.
+
+    Raises:
+        ClickException: It is none, or its files are not those of its manifest.
+    """
     from spectator.clock import SystemClock
     from spectator.evaluation.bundles import verification
     from spectator.evaluation.bundles.unpacking import WrongFiles, opened
@@ -70,21 +90,12 @@ def verify_bundle(
     part = None if sample is None else verification.Sample(sample, random.SystemRandom())
     try:
         with opened(bundle, max_bytes=int(max_gb * 2**30)) as there, _bar() as report:
-            manifest = there.manifest
             checking = verification.verify_bundle(there, clock=SystemClock(), sample=part, report=report)
-            verdict = asyncio.run(checking)
+            return there.manifest, asyncio.run(checking)
     except WrongFiles as error:
-        _refuse(error.told)
+        refuse(error.told)
     except BundleError as error:
         raise _NoBundle(f"{bundle} is no bundle: {error}") from error
-    wrong = [str(one) for one in verdict.wrong]
-    if digest is not None and digest.lower() != verdict.digest:
-        wrong.append(f"the bundle's digest is {verdict.digest}, not the one that was stated")
-    if commitment is not None and commitment.lower() != manifest.seeds.commitment:
-        wrong.append("seeds.commitment: is not the one that was stated before")
-    if wrong:
-        _refuse(wrong)
-    _confirm(manifest, verdict)
 
 
 @contextmanager
@@ -99,7 +110,7 @@ def _bar() -> Iterator[Callable[[int, int], None]]:
         yield report
 
 
-def _refuse(wrong: Sequence[str]) -> NoReturn:
+def refuse(wrong: Sequence[str]) -> NoReturn:
     """Say what is not as claimed.
 
     Raises:

@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
+from typing import Any
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect
 
+from spectator.evaluation.bundles.board import keep_verified
 from tests.browser.conftest import PHONE, WIDE, Opener
 from tests.browser.test_quality import RULES
+from tests.evaluation.verified import a_verified_result
 from tests.serving import Serving
 
 pytestmark = pytest.mark.browser
+
+
+def data_of(app: Serving) -> Path:
+    """The data folder of a server."""
+    served: Any = app.server.config.app
+    folder: Path = served.state.services.settings.data_dir
+    return folder
 
 
 @pytest.fixture
@@ -21,6 +32,7 @@ def board(quiet_app: Serving) -> str:
     quiet_app.finish(
         quiet_app.start(max_overs=1, seed=2, captain_preset="tactician", opponent_choice="anchor")
     )
+    keep_verified(data_of(quiet_app), a_verified_result())
     deadline = time.monotonic() + 30
     while quiet_app.client.get("/api/leaderboard").json()["episodes"] == 0:
         assert time.monotonic() < deadline
@@ -32,6 +44,7 @@ def test_axe_finds_nothing_in_either_look_and_nothing_sticks_out(board: str, ope
     for look, size in (("dark", WIDE), ("light", PHONE)):
         page = open_page(board, viewport=size, color_scheme=look)
         page.get_by_text("What the measures mean").click()
+        expect(page.get_by_role("article", name="Verified result abababababab")).to_contain_text("verified")
         results = Axe().run(page, options=RULES)
         assert results.violations_count == 0, results.generate_report()
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")

@@ -18,7 +18,7 @@ from click.testing import CliRunner
 
 from spectator import catalog
 from spectator.cli import main
-from spectator.evaluation.bundles import verification
+from spectator.evaluation.bundles import board, verification
 from tests.evaluation.forging import database_of, events_of, manifest_of, of_type, rewrite
 from tests.llm.brains import Said, counter, say
 from tests.llm.endpoints import endpoint, write_captains
@@ -544,3 +544,32 @@ def test_forfeits_and_fallbacks_are_checked(
 
     rewrite(tmp_path / "b", episode_id, forfeit)
     refused(tmp_path / "b", f"{episode_id}, event 3")
+
+
+def test_a_verified_bundle_goes_on_a_board_beside_the_journal(bundle: Path, tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    code, told, errors = run("board", "add", bundle, "--data-dir", data)
+    assert code == 0 and "verified, and on the board: " in told, errors
+    digest = told.split()[-1]
+    assert [path.name for path in data.rglob("*") if path.is_file()] == [f"{digest}.json"]
+    (kept,) = board.verified_results(data)
+    assert kept.digest == digest and kept.seeds_made == "sealed" and kept.matches == 9
+    assert {one.name: one.anchor for one in kept.captains} == {
+        "llm:fake": False, "heuristic": True, "random": True
+    }  # fmt: skip
+    assert kept.captains[-1].rank is None and kept.captains[-1].models
+    assert digest[:12] in run("board", "list", "--data-dir", data)[1]
+    (data / "board" / "torn.json").write_text("{")
+    assert len(board.verified_results(data)) == 1
+    assert run("board", "remove", "f" * 12, "--data-dir", data)[0] == 1
+    assert run("board", "remove", digest[:12], "--data-dir", data)[0] == 0
+    assert board.verified_results(data) == []
+
+
+def test_a_bundle_that_is_not_as_claimed_is_kept_off_the_board(bundle: Path, tmp_path: Path) -> None:
+    with manifest_of(bundle) as manifest:
+        change_share(manifest)
+    code, _, errors = run("board", "add", bundle, "--data-dir", tmp_path / "data")
+    assert code == 1 and "share.low: is claimed to be" in errors and not (tmp_path / "data").exists()
+    (tmp_path / "empty").mkdir()
+    assert run("board", "add", tmp_path / "empty", "--data-dir", tmp_path / "data")[0] == 2

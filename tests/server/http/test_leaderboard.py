@@ -12,6 +12,8 @@ import pytest
 from click.testing import CliRunner
 
 from spectator.cli import main
+from spectator.evaluation.bundles.board import keep_verified
+from tests.evaluation.verified import a_verified_result
 from tests.serving import Serving, serve, test_settings
 
 
@@ -173,3 +175,20 @@ def test_evaluations_rank_and_single_matches_stand_apart_with_the_reason(tmp_pat
         assert "Not ranked" in shown and "history: played outside of evaluations" in shown
         assert "max_overs 1" in shown and "failed decisions: random" in shown
         assert "Nobody is ranked here yet" in shown, "where there is only history, it says how to rank"
+
+
+def test_verified_results_stand_apart_and_no_episode_of_theirs_is_in_the_journal(tmp_path: Path) -> None:
+    result = a_verified_result()
+    with serve(test_settings(tmp_path)) as serving:
+        assert serving.client.get("/api/leaderboard").json()["verified"] == []
+        keep_verified(tmp_path, result)
+        found = serving.client.get("/api/leaderboard").json()
+        assert found["verified"] == [result.model_dump(mode="json")]
+        assert found["rows"] == [] and found["episodes"] == 0
+        assert serving.client.get("/api/episodes").json()["episodes"] == []
+        text = Page(serving.client.get("/leaderboard").text).text
+        assert (
+            "Verified results" in text and result.digest in text and "240 matches on 20 sealed seeds" in text
+        )
+        for asked, there in (("environment=counting", 0), ("pack=default", 1), ("opponent=planner", 1)):
+            assert len(serving.client.get(f"/api/leaderboard?{asked}").json()["verified"]) == there

@@ -1,0 +1,170 @@
+"""The verified results of a server's board: what bundles showed, kept as files beside its journal.
+
+No match of a bundle gets into the journal: what is kept is what the bundle's manifest claims, once all of it
+was found to be so.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from pydantic import BaseModel, Field, ValidationError
+
+from spectator.events import FailedDecisions
+from spectator.ordinary_files import need_ordinary
+
+if TYPE_CHECKING:
+    from spectator.evaluation.bundles.manifest import BundleManifest
+
+logger = logging.getLogger(__name__)
+
+FOLDER: Final = "board"
+"""Folder of a data folder in which verified results are."""
+
+MOST: Final = 200
+"""Verified results that a board shows, the newest."""
+
+_FORMAT: Final = 1
+
+
+class VerifiedFigure(BaseModel):
+    """A figure with its 95 % interval, as the evaluation computes it."""
+
+    value: float
+    low: float
+    high: float
+
+
+class VerifiedCaptain(BaseModel):
+    """One captain of a verified result."""
+
+    name: str
+    label: str
+    source: str = Field(description="Kind of decision maker")
+    anchor: bool = Field(description="Whether it is in every bundle of this world")
+    rank: int | None = Field(description="1 is the best; null for whoever is not ranked")
+    own_share: float | None = Field(description="Share of its decisions that it made itself")
+    share: VerifiedFigure = Field(description="Share of matches won, ties half")
+    rating: VerifiedFigure | None = Field(description="Elo points against the mean of the field")
+    fingerprints: list[str] = Field(description="Of a model: digests of how it was asked and what answered")
+    models: list[str] = Field(description="The models that answered, by their own account")
+
+
+class VerifiedBundle(BaseModel):
+    """What a bundle showed that was verified as a whole."""
+
+    format: int = _FORMAT
+    digest: str = Field(pattern=r"^[0-9a-f]{64}$", description="The bundle's: SHA-256 of its manifest")
+    published_at: str = Field(description="RFC 3339, by its publisher")
+    verified_at: str = Field(description="RFC 3339")
+    verified_by: str = Field(description="Version of Spectator that verified it")
+    environment: str
+    environment_version: str
+    title: str
+    pack: str
+    options: dict[str, Any]
+    failed_decisions: FailedDecisions
+    seeds: int
+    seeds_made: Literal["sealed", "pack", "derived"]
+    commitment: str | None = Field(description="Of sealed seeds")
+    matches: int = Field(description="All of them")
+    captains: list[VerifiedCaptain] = Field(description="Best first, then those that are not ranked")
+
+
+def verified_result(
+    manifest: BundleManifest, digest: str, *, verified_at: str, verified_by: str
+) -> VerifiedBundle:
+    """What a board shows of a bundle that was verified.
+
+    Args:
+        manifest: Its manifest.
+        digest: Its digest.
+        verified_at: RFC 3339.
+        verified_by: Version of this software.
+    """
+    stated = {one.name: one for one in manifest.captains}
+    captains = [
+        VerifiedCaptain(
+            name=one.name,
+            label=one.label,
+            source=one.source,
+            anchor=stated[one.name].anchor,
+            rank=one.rank,
+            own_share=one.asked.own_share,
+            share=VerifiedFigure(**one.share.model_dump(exclude={"n"})),
+            rating=None if one.rating is None else VerifiedFigure(**one.rating.model_dump(exclude={"n"})),
+            fingerprints=stated[one.name].entrants,
+            models=stated[one.name].models,
+        )
+        for one in manifest.results.captains
+    ]
+    return VerifiedBundle(
+        digest=digest,
+        published_at=manifest.published_at,
+        verified_at=verified_at,
+        verified_by=verified_by,
+        environment=manifest.environment,
+        environment_version=manifest.environment_version,
+        title=manifest.results.title,
+        pack=manifest.pack.name,
+        options=manifest.options,
+        failed_decisions=manifest.failed_decisions,
+        seeds=manifest.seeds.count,
+        seeds_made=manifest.seeds.made,
+        commitment=manifest.seeds.commitment,
+        matches=len(manifest.results.matches),
+        captains=captains,
+    )
+
+
+def keep_verified(data_dir: Path, result: VerifiedBundle) -> Path:
+    """Put a verified result on the board of the server whose data folder this is; whole, or not at all.
+
+    Raises:
+        ConfigurationError: Something that is no ordinary file is in its place.
+        OSError: It cannot be written.
+    """
+    folder = data_dir / FOLDER
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{result.digest}.json"
+    need_ordinary(path)
+    half = path.with_suffix(".part")
+    half.write_text(result.model_dump_json(indent=1), encoding="utf-8")
+    os.replace(half, path)
+    return path
+
+
+def take_off(data_dir: Path, digest: str) -> VerifiedBundle | None:
+    """Take the one result off the board whose digest begins so; ``None`` where none or several do.
+
+    Args:
+        data_dir: The server's data folder.
+        digest: Its first digits.
+    """
+    found = [one for one in verified_results(data_dir) if one.digest.startswith(digest.lower())]
+    if len(found) != 1:
+        return None
+    (data_dir / FOLDER / f"{found[0].digest}.json").unlink(missing_ok=True)
+    return found[0]
+
+
+def verified_results(data_dir: Path) -> list[VerifiedBundle]:
+    """Everything on the board, what was verified last first; a file that cannot be read is left out.
+
+    Args:
+        data_dir: The server's data folder; it may hold no board.
+    """
+    found = []
+    for path in sorted((data_dir / FOLDER).glob("*.json")):
+        try:
+            result = VerifiedBundle.model_validate(json.loads(path.read_text(encoding="utf-8")))
+        except (OSError, ValueError, ValidationError) as error:
+            logger.warning("%s is left out of the board: %s", path, error)
+            continue
+        if result.digest == path.stem and result.format == _FORMAT:
+            found.append(result)
+    return sorted(found, key=lambda one: (one.verified_at, one.digest), reverse=True)[:MOST]

@@ -23,7 +23,7 @@ LABEL org.opencontainers.image.title="Spectator" \
       openenv=">=0.9,<0.11"
 
 RUN apt-get update \
- && apt-get install --yes --no-install-recommends espeak-ng \
+ && apt-get install --yes --no-install-recommends espeak-ng fonts-dejavu-core \
  && rm -rf /var/lib/apt/lists/*
 
 RUN useradd --uid 1000 --create-home spectator

@@ -28,6 +28,7 @@ from .http import (
     operator,
     publish,
     seats,
+    sharing,
     training,
 )
 from .http.assets import mount_assets
@@ -90,6 +91,7 @@ def create_app(settings: Settings) -> FastAPI:
         app.add_middleware(ForwardedAddress, hops=settings.trusted_hops)
     rooms = (
         health, control, seats, catalogue, archive, training, leaderboard, audio, live, publish, operator,
+        sharing,
     )  # fmt: skip
     for module in rooms:
         app.include_router(module.router)
@@ -97,6 +99,7 @@ def create_app(settings: Settings) -> FastAPI:
     app.include_router(pages_router(templates))
     install_error_pages(app, templates)
     app.include_router(leaderboard.leaderboard_page(templates))
+    app.include_router(sharing.sharing_pages(templates))
     app.include_router(reference_router(templates))
     mount_assets(app, join=settings.join_assets)
     openenv = register_openenv(app, settings)

@@ -32,7 +32,7 @@ MEDIA_TYPES: Final = {".js": "text/javascript", ".css": "text/css", ".svg": "ima
 
 SUFFIXES: Final = frozenset(MEDIA_TYPES)
 
-ENTRIES: Final = ("lobby.js", "watch.js", "wall.js", "compare.js", "operator.js")
+ENTRIES: Final = ("lobby.js", "watch.js", "wall.js", "compare.js", "operator.js", "embed.js")
 """Scripts of the pages."""
 
 IMPORT: Final = re.compile(r"""^(?:import|export) .*?from "(\.{1,2}/[^"]+)";$""", re.MULTILINE)

@@ -30,6 +30,7 @@ from ..identifiers import EPISODE_ID
 from ..security.faults import http_problem
 from ..services import services_of
 from .assets import Panels, folder, sheet_paths
+from .public_address import public_root
 
 SEQ: Final = re.compile(r"\d{1,16}")
 
@@ -102,6 +103,8 @@ class WatchPage(Page):
         chapters: What people call the stretch that each of these event types ends.
         running: Whether it runs here.
         replay: Whether it is shown from the beginning.
+        card: Absolute address of the picture of how it stands.
+        oembed: Absolute address that says how another page shows it.
         modules: What the page's script imports.
         panel_modules: The same of the panel, its entry first.
     """
@@ -113,6 +116,8 @@ class WatchPage(Page):
     chapters: str
     running: bool
     replay: bool
+    card: str
+    oembed: str
     modules: list[str]
     panel_modules: list[str]
 
@@ -255,7 +260,7 @@ def _watch_page(
     running: bool,
     replay: bool,
 ) -> Response:
-    name = preview.environment
+    name, home = preview.environment, public_root(request)
     world = load_world(name) if name in world_names() else None
     page = WatchPage(
         root="../",
@@ -268,6 +273,8 @@ def _watch_page(
         chapters=json.dumps({} if world is None else dict(world.chapters)),
         running=running,
         replay=replay,
+        card=f"{home}/card/{quote(episode_id)}.png",
+        oembed=f"{home}/oembed?{urlencode({'url': f'{home}/watch/{quote(episode_id)}'})}",
         modules=request.app.state.modules["watch.js"],
         panel_modules=[] if world is None else request.app.state.panels.modules(world.name),
     )

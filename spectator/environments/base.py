@@ -273,6 +273,8 @@ class World:
         simulate: Plays ``(matches, seed, options)`` without a driver, as fast as it can, and yields one plain
             JSON object for each thing that happened; ``None`` when it has no such path.
         panel: Folder with ``panel.js`` and ``panel.css`` for the cockpit; ``None`` when it has none.
+        chances: The agent's chances to win in the course of the episode, each in [0, 1], oldest first, read
+            from the world's part of the viewers' state; ``None`` in worlds without them.
         task: What a language model is told of the game and its aim, in a few sentences; ``title`` and
             ``summary`` when empty.
         rendering: How an episode is told to a language model; ``None`` tells the observation's members, with
@@ -310,6 +312,7 @@ class World:
     watched_options: Mapping[str, Any] = field(default_factory=dict)
     simulate: Callable[[int, int, Mapping[str, Any]], Iterator[Mapping[str, Any]]] | None = None
     panel: Path | None = None
+    chances: Callable[[Mapping[str, Any]], Sequence[float]] | None = None
     task: str = ""
     measures: Sequence[Measure] = ()
     meter: Callable[[], Meter] | None = None

@@ -25,6 +25,7 @@ from spectator.environments.cricket.oracle import ORACLE
 from spectator.environments.cricket.packs import PACKS
 from spectator.environments.cricket.prompt import EVERY_TOOL, RENDERING
 from spectator.environments.cricket.show.commentary import comment
+from spectator.environments.cricket.show.glance import chances
 from spectator.environments.cricket.show.projection import project
 from spectator.environments.cricket.show.spoken import spoken
 from spectator.environments.cricket.simulate import simulate
@@ -82,6 +83,7 @@ WORLD = World(
     rendering=RENDERING,
     tools=EVERY_TOOL,
     panel=_PANEL if _PANEL.is_dir() else None,
+    chances=chances,
     measures=MEASURES,
     meter=CricketMeter,
     told_before=told_before,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import html
 import re
 from pathlib import Path
 from urllib.parse import urljoin
@@ -59,7 +60,8 @@ def test_every_file_a_page_names_is_there_and_never_changes(serving: Serving) ->
     serving.finish(episode_id)
     for path in ("/", f"/watch/{episode_id}", f"/replay/{episode_id}"):
         page = serving.client.get(path).text
-        named = re.findall(r"""<(?:link|script)[^>]+(?:href|src)="([^"]+)\"""", page)
+        ours = re.sub(r'<link rel="alternate"[^>]+>', "", page)
+        named = re.findall(r"""<(?:link|script)[^>]+(?:href|src)="([^"]+)\"""", ours)
         assert 5 <= len(named) <= 8
         for name in named:
             answer = serving.client.get(urljoin(f"{serving.base_url}{path}", name))
@@ -185,12 +187,16 @@ def test_a_link_shows_what_it_leads_to(serving: Serving) -> None:
     """Title and description for where it is shared: the result and who played; escaped, like all text."""
     episode_id = serving.start(captain_preset="heuristic")
     serving.finish(episode_id)
-    page = serving.client.get(f"/watch/{episode_id}").text
+    page = html.unescape(serving.client.get(f"/watch/{episode_id}").text)
     summary = serving.client.get(f"/api/episodes/{episode_id}").json()
     told = dict(re.findall(r'<meta (?:property|name)="([a-z:]+)" content="([^"]*)">', page))
     assert told["og:title"] == f"{summary['result']} · {summary['title']}"
     assert summary["captain_label"] in told["og:description"] and "Replay" in told["og:description"]
     assert told["description"] == told["og:description"]
+    assert told["og:image"] == f"{serving.base_url}/card/{episode_id}.png"
+    assert serving.client.get(told["og:image"]).headers["content-type"] == "image/png"
+    (oembed,) = re.findall(r'application/json\+oembed" href="([^"]+)"', page)
+    assert serving.client.get(oembed).json()["title"] == told["og:title"]
     assert f"<title>{told['og:title']} · Spectator</title>" in page
 
 

@@ -61,3 +61,18 @@ def _headline(world: Mapping[str, Any]) -> str:
     if "need" in equation:
         return f"{line}, need {equation['need']} off {equation['balls']}"
     return f"{line} v {teams['away' if batting == 'home' else 'home']['name']}"
+
+
+def chances(world: Mapping[str, Any]) -> list[float]:
+    """The home side's chances to win, oldest first, as the forecast told them; at the end what came of it.
+
+    Empty in a match that is played without a forecast.
+
+    Args:
+        world: The world's part of the viewers' state.
+    """
+    told = world.get("chances", {})
+    line = [told[innings][ball]["home"] for innings in sorted(told) for ball in sorted(told[innings])]
+    if line and "result" in world:
+        line.append({"home": 1.0, "away": 0.0}.get(world.get("winner", ""), 0.5))
+    return line

@@ -1,0 +1,189 @@
+"""The card of an episode: a picture of how it stands, for where its link is shared."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import textwrap
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import Final
+from xml.sax.saxutils import escape
+
+import resvg_py
+
+from spectator.errors import SpectatorError
+
+from .glance import Glance
+
+WIDTH: Final = 1200
+HEIGHT: Final = 630
+"""Pixels, as social networks and messengers show the picture of a link."""
+
+KEPT: Final = 32
+"""Cards that are kept, of about 40 kB each."""
+
+AT_ONCE: Final = 1
+"""Cards that are drawn at once: one takes about 0.1 s of CPU."""
+
+LEFT: Final = 64
+RIGHT: Final = WIDTH - LEFT
+CHART: Final = (372.0, 540.0)
+"""Top and bottom of the chart."""
+
+FONT: Final = "'DejaVu Sans', 'Liberation Sans', 'Noto Sans', Arial, Helvetica, sans-serif"
+GROUND, INK, FAINT, LINE = "#0c120e", "#f3efe4", "#979b89", "#263228"
+GRASS, SKY, WILLOW, CHERRY = "#63b87e", "#79b8e0", "#e2b458", "#f4695f"
+
+
+class NoFont(SpectatorError):
+    """This machine has no font to write with, so that no cards are drawn."""
+
+
+class Cards:
+    """Draws cards and keeps the last few; whoever asks for the same one shares the work."""
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[tuple[str, int], bytes] = OrderedDict()
+        self._turns = asyncio.Semaphore(AT_ONCE)
+
+    async def of(self, glance: Glance) -> bytes:
+        """The card as a PNG.
+
+        Raises:
+            NoFont: There is none.
+        """
+        key = (glance.episode_id, glance.head_seq)
+        if key not in self._kept:
+            async with self._turns:
+                if key not in self._kept:
+                    self._kept[key] = await asyncio.to_thread(draw, glance)
+        self._kept.move_to_end(key)
+        while len(self._kept) > KEPT:
+            self._kept.popitem(last=False)
+        return self._kept[key]
+
+
+def draw(glance: Glance) -> bytes:
+    """The card as a PNG.
+
+    Raises:
+        NoFont: There is none.
+    """
+    if not can_write():
+        raise NoFont("no font is installed; a package such as fonts-dejavu-core has one")
+    return bytes(resvg_py.svg_to_bytes(svg_string=card(glance)))
+
+
+@functools.cache
+def can_write() -> bool:
+    """Whether there is a font: with none, text is left out of pictures silently."""
+    written, empty = (
+        bytes(resvg_py.svg_to_bytes(svg_string=_svg(inside, 64, 64)))
+        for inside in (_text(4, 40, 30, "Aa", INK), "")
+    )
+    return written != empty
+
+
+def card(glance: Glance) -> str:
+    """The card as SVG: world and state, the headline, who plays, the line of the chances."""
+    size, lines = _fitted(glance.headline)
+    top = 168.0
+    said = "".join(
+        _text(LEFT, top + number * size * 1.15, size, line, INK, weight=700)
+        for number, line in enumerate(lines)
+    )
+    state = {"live": "LIVE", "paused": "PAUSED"}.get(glance.status, "RESULT")
+    head = "  ·  ".join(part for part in (glance.title, glance.at) if part)
+    dot = CHERRY if glance.status == "live" else WILLOW
+    return _svg(
+        f'<rect width="{WIDTH}" height="{HEIGHT}" fill="{GROUND}"/>'
+        f'<rect width="{WIDTH}" height="8" fill="{GRASS}"/>'
+        f'<circle cx="{LEFT + 9}" cy="74" r="9" fill="{dot}"/>'
+        + _text(LEFT + 32, 83, 26, state, dot, weight=700)
+        + _text(RIGHT, 83, 26, head, FAINT, anchor="end")
+        + said
+        + _seats(glance.seats)
+        + (
+            _line(glance.chances, over=glance.status == "ended")
+            if len(glance.chances) > 1
+            else _progress(glance)
+        )
+        + _text(LEFT, 602, 24, "Spectator", INK, weight=700)
+        + _text(RIGHT, 602, 24, "every decision beside what it led to", FAINT, anchor="end"),
+        WIDTH,
+        HEIGHT,
+    )
+
+
+def _fitted(headline: str) -> tuple[float, list[str]]:
+    """The largest size at which a headline takes at most two lines, and these."""
+    for size in (68, 56, 46):
+        lines = textwrap.wrap(headline, int((RIGHT - LEFT) / (0.66 * size)))
+        if len(lines) <= 2:
+            return size, lines
+    return 38, textwrap.wrap(headline, 42, max_lines=3, placeholder=" …")
+
+
+def _seats(seats: Sequence[str]) -> str:
+    """Who plays, each in the colour of their half of the chart."""
+    shown = []
+    for number, (seat, colour) in enumerate(zip(seats[:2], (GRASS, SKY), strict=False)):
+        x = LEFT + number * (RIGHT - LEFT) / 2
+        shown.append(f'<rect x="{x}" y="304" width="18" height="18" rx="5" fill="{colour}"/>')
+        shown.append(_text(x + 30, 322, 28, textwrap.shorten(seat, 30, placeholder=" …"), INK))
+    return "".join(shown)
+
+
+def _line(chances: Sequence[float], *, over: bool) -> str:
+    """The chances in the course of the game: above the middle the first one leads, below it the second."""
+    top, bottom = CHART
+    step, height = (RIGHT - LEFT) / (len(chances) - 1), bottom - top
+    places = [(LEFT + number * step, bottom - chance * height) for number, chance in enumerate(chances)]
+    path = " ".join(f"{x:.1f},{y:.1f}" for x, y in places)
+    middle = (top + bottom) / 2
+    filled = f"{LEFT},{middle} {path} {RIGHT},{middle}"
+    halves = "".join(
+        f'<clipPath id="{name}"><rect x="0" y="{y}" width="{WIDTH}" height="{height / 2}"/></clipPath>'
+        f'<polygon points="{filled}" fill="{colour}" fill-opacity="0.28" clip-path="url(#{name})"/>'
+        for name, y, colour in (("above", top, GRASS), ("below", middle, SKY))
+    )
+    edges = "".join(
+        f'<line x1="{LEFT}" y1="{y}" x2="{RIGHT}" y2="{y}" stroke="{LINE}" stroke-width="2"/>'
+        for y in (top, middle, bottom)
+    )
+    x, y = places[-1]
+    leads = chances[-1] >= 0.5
+    best, colour = f"{100 * max(chances[-1], 1 - chances[-1]):.0f} %", GRASS if leads else SKY
+    now = "" if over else _text(RIGHT, top - 12, 24, best, colour, anchor="end", weight=700)
+    return (
+        f'{edges}{halves}<polyline points="{path}" fill="none" stroke="{INK}" stroke-width="4" '
+        f'stroke-linejoin="round"/><circle cx="{x:.1f}" cy="{y:.1f}" r="9" fill="{WILLOW}"/>'
+        + _text(LEFT, top - 12, 20, "chance to win", FAINT)
+        + now
+    )
+
+
+def _progress(glance: Glance) -> str:
+    """How far it has come, where nobody's chances are known."""
+    done = 1.0 if glance.status == "ended" else (glance.progress or 0.0)
+    bar = f'<rect x="{LEFT}" y="430" height="16" rx="8" width="'
+    return (
+        f'{bar}{RIGHT - LEFT}" fill="{LINE}"/>{bar}{max(16.0, done * (RIGHT - LEFT)):.1f}" fill="{GRASS}"/>'
+    )
+
+
+def _svg(inside: str, width: int, height: int) -> str:
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
+        f'viewBox="0 0 {width} {height}">{inside}</svg>'
+    )
+
+
+def _text(
+    x: float, y: float, size: float, text: str, colour: str, *, anchor: str = "start", weight: int = 400
+) -> str:
+    return (
+        f'<text x="{x:.1f}" y="{y:.1f}" font-family="{FONT}" font-size="{size:g}" font-weight="{weight}" '
+        f'text-anchor="{anchor}" fill="{colour}">{escape(text)}</text>'
+    )

@@ -1,0 +1,194 @@
+"""Routes by which episodes are shown elsewhere: their cards, the strip for other pages, oEmbed."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import asdict, dataclass
+from typing import Annotated, Final, Literal
+from urllib.parse import quote, unquote, urlsplit
+
+from fastapi import APIRouter, Query
+from pydantic import BaseModel, Field
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+
+from spectator.errors import EpisodeNotFound
+
+from ..identifiers import EPISODE_ID
+from ..security import faults
+from ..security.budget import Held
+from ..security.faults import documented
+from ..security.shield import content_security_policy
+from ..services import Services, ServicesDep
+from .card import HEIGHT, WIDTH, Cards, NoFont
+from .glance import Glance, glance_of
+from .pages import Page, Templates, static_path
+from .public_address import public_root
+
+STRIP: Final = (560, 132)
+"""Width and height of the strip in pixels, as oEmbed proposes them."""
+
+SMALLEST: Final = (200, 96)
+"""The strip cannot be read in less."""
+
+SHOWN: Final = re.compile(r"/(?:watch|replay|embed)/([^/]+)/?")
+"""Pages that show one episode, below the root."""
+
+router = APIRouter(tags=["sharing"])
+
+
+class GlanceAnswer(BaseModel):
+    """An episode in a few words."""
+
+    episode_id: str
+    title: str = Field(description="Its world's name as shown to people")
+    headline: str = Field(description="The result, or how it stands")
+    seats: list[str] = Field(description="Who plays")
+    status: Literal["live", "paused", "ended"]
+    at: str = Field(description="Where in the game it is; empty where that is not known")
+    progress: float | None = Field(ge=0, le=1, description="How much of it is over; null if not known")
+    chance: float | None = Field(
+        ge=0, le=1, description="The agent's chance to win; null where that is not known"
+    )
+    line: str = Field(description="The newest line of commentary")
+    head_seq: int = Field(description="Number of the last event that is in it")
+
+
+class EmbedAnswer(BaseModel):
+    """What oEmbed 1.0 says of an episode's page."""
+
+    version: Literal["1.0"] = "1.0"
+    type: Literal["rich"] = "rich"
+    title: str
+    provider_name: Literal["Spectator"] = "Spectator"
+    provider_url: str
+    html: str = Field(description="An iframe with the strip")
+    width: int
+    height: int
+    cache_age: int = Field(description="Seconds for which this may be kept")
+    thumbnail_url: str
+    thumbnail_width: int
+    thumbnail_height: int
+
+
+@dataclass(frozen=True, slots=True)
+class EmbedPage(Page):
+    """What ``embed.html`` is given.
+
+    Args:
+        glance: The episode in a few words.
+        chance: The agent's chance to win in percent; empty where that is not known.
+    """
+
+    glance: Glance
+    chance: str
+
+
+@router.get(
+    "/api/episodes/{episode_id}/glance",
+    responses=documented(faults.NO_EPISODE, faults.INVALID, faults.TOO_MANY, faults.CROWDED),
+)
+async def glance(
+    request: Request, response: Response, episode_id: str, services: ServicesDep
+) -> GlanceAnswer:
+    """An episode in a few words, for whoever shows it small."""
+    seen = await _seen(services, request, episode_id)
+    response.headers["Cache-Control"] = "public, max-age=2"
+    response.headers["Access-Control-Allow-Origin"] = "*"
+    known = asdict(seen)
+    chances = known.pop("chances")
+    return GlanceAnswer(**known, chance=chances[-1] if chances else None)
+
+
+@router.get(
+    "/oembed", responses=documented(faults.NO_EPISODE, faults.INVALID, faults.TOO_MANY, faults.CROWDED)
+)
+async def oembed(
+    request: Request,
+    response: Response,
+    services: ServicesDep,
+    url: Annotated[str, Query(max_length=2000, description="Address of an episode's page on this server")],
+    maxwidth: Annotated[int, Query(ge=1, le=10_000, description="Widest strip that fits, pixels")] = STRIP[0],
+    maxheight: Annotated[int, Query(ge=1, le=10_000, description="Its highest")] = STRIP[1],
+    format: Annotated[Literal["json"], Query(description="Only JSON is answered")] = "json",
+) -> EmbedAnswer:
+    """How another page shows an episode, by the oEmbed 1.0 specification."""
+    home = public_root(request)
+    episode_id = _episode_at(url, home)
+    seen = await _seen(services, request, episode_id)
+    width, height = max(SMALLEST[0], min(STRIP[0], maxwidth)), max(SMALLEST[1], min(STRIP[1], maxheight))
+    place = f"{home}/embed/{quote(episode_id)}"
+    response.headers["Access-Control-Allow-Origin"] = "*"
+    return EmbedAnswer(
+        title=f"{seen.headline} · {seen.title}",
+        provider_url=f"{home}/",
+        html=f'<iframe src="{place}" width="{width}" height="{height}" title="An episode on Spectator" '
+        'style="border:0" loading="lazy"></iframe>',
+        width=width,
+        height=height,
+        cache_age=60 if seen.status != "ended" else 86_400,
+        thumbnail_url=f"{home}/card/{quote(episode_id)}.png",
+        thumbnail_width=WIDTH,
+        thumbnail_height=HEIGHT,
+    )
+
+
+def sharing_pages(templates: Templates) -> APIRouter:
+    """Routes ``/card/{id}.png`` and ``/embed/{id}``."""
+    pages = APIRouter(include_in_schema=False)
+    cards = Cards()
+
+    @pages.get("/card/{episode_id}.png")
+    async def card(request: Request, episode_id: str, services: ServicesDep) -> Response:
+        seen = await _seen(services, request, episode_id)
+        try:
+            picture = await cards.of(seen)
+        except NoFont as error:
+            raise HTTPException(404, str(error)) from error
+        kept = "public, max-age=86400" if seen.status == "ended" else "public, max-age=30"
+        return Response(picture, media_type="image/png", headers={"Cache-Control": kept})
+
+    @pages.get("/embed/{episode_id}")
+    async def embed(request: Request, episode_id: str, services: ServicesDep) -> Response:
+        seen = await _seen(services, request, episode_id)
+        page = EmbedPage(
+            root="../",
+            static=f"../{static_path(request)}",
+            title=f"{seen.headline} · {seen.title}",
+            glance=seen,
+            chance=f"{100 * seen.chances[-1]:.0f}" if seen.chances else "",
+        )
+        answer = await run_in_threadpool(templates.render, "embed.html", page)
+        anywhere = services.settings.model_copy(update={"frame_ancestors": ("*",)})
+        answer.headers["Content-Security-Policy"] = content_security_policy(anywhere)
+        return answer
+
+    return pages
+
+
+def _episode_at(url: str, home: str) -> str:
+    """Id of the episode whose page is at ``url``.
+
+    Raises:
+        EpisodeNotFound: It is no page of an episode on this server.
+    """
+    try:
+        asked, own = urlsplit(url), urlsplit(home)
+    except ValueError:
+        raise EpisodeNotFound(url[:64]) from None
+    found = SHOWN.fullmatch(asked.path.removeprefix(own.path))
+    episode_id = unquote(found[1]) if found else ""
+    is_ours = asked.scheme in ("http", "https") and asked.netloc == own.netloc
+    if not is_ours or not asked.path.startswith(own.path) or not EPISODE_ID.fullmatch(episode_id):
+        raise EpisodeNotFound(url[:64])
+    return episode_id
+
+
+async def _seen(services: Services, request: Request, episode_id: str) -> Glance:
+    """The episode in a few words, in turn: an ended one has to be read."""
+    if not EPISODE_ID.fullmatch(episode_id):
+        raise EpisodeNotFound(episode_id[:64])
+    async with services.budget.hold(Held.READS, request):
+        return await glance_of(services, episode_id)

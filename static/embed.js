@@ -1,0 +1,37 @@
+// @ts-check
+// The strip that other pages show: an episode in a few words, asked for again while it goes on and is in sight.
+
+const AGAIN_MS = 4_000;
+const AFTER_A_FAULT_MS = 20_000;
+const WORDS = /** @type {Record<string, string>} */ ({ live: "Live", paused: "Paused", ended: "Ended" });
+
+const { root, episode } = document.body.dataset;
+const at = new URL(`${root}api/episodes/${encodeURIComponent(String(episode))}/glance`, location.href);
+const place = (/** @type {string} */ id) => /** @type {HTMLElement} */ (document.getElementById(id));
+
+/** @param {any} glance */
+function show(glance) {
+  document.body.dataset.status = String(glance.status);
+  place("status").textContent = WORDS[glance.status] ?? "";
+  for (const id of ["title", "at", "headline", "line"]) place(id).textContent = String(glance[id] ?? "");
+  const chance = /** @type {HTMLMeterElement} */ (place("chance"));
+  chance.hidden = typeof glance.chance !== "number";
+  if (!chance.hidden) chance.value = 100 * glance.chance;
+}
+
+async function ask() {
+  let wait = AGAIN_MS;
+  if (!document.hidden) {
+    try {
+      const answer = await fetch(at);
+      if (answer.status === 404) return;
+      if (!answer.ok) throw new Error(String(answer.status));
+      show(await answer.json());
+    } catch {
+      wait = AFTER_A_FAULT_MS; // the server is away: what is shown stays
+    }
+  }
+  if (document.body.dataset.status !== "ended") setTimeout(ask, wait);
+}
+
+if (document.body.dataset.status !== "ended") setTimeout(ask, AGAIN_MS);

@@ -15,11 +15,12 @@ import random
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 
 from benchmarks.cricket_blind import USUAL, BlindCaptain, changed, drawn, named
 from spectator.environments.base import derive_seed
 from spectator.environments.cricket.laws.deliveries import SIDES, Side
+from spectator.environments.cricket.match.circumstances import VARIED
 from spectator.environments.cricket.match.engine import Match
 from spectator.environments.cricket.simulate import open_match
 
@@ -81,7 +82,14 @@ class WinShare:
         return f"| {self.name} | {self.share:.3f} | ± {self.half:.3f} | {2 * self.pairs:,} |"
 
 
-def contest(captain: BlindCaptain, overs: int, pairs: int, seed: int, first: int = 0) -> WinShare:
+def contest(
+    captain: BlindCaptain,
+    overs: int,
+    pairs: int,
+    seed: int,
+    first: int = 0,
+    options: Mapping[str, Any] | None = None,
+) -> WinShare:
     """``captain`` against the usual one, from both seats of every seed.
 
     Args:
@@ -90,6 +98,7 @@ def contest(captain: BlindCaptain, overs: int, pairs: int, seed: int, first: int
         pairs: How many seeds.
         seed: Which seeds.
         first: Number of the first of them.
+        options: Options of ground, form, fatigue and squads; ordinary ones when left out.
     """
     shares = []
     for number in range(first, first + pairs):
@@ -98,7 +107,7 @@ def contest(captain: BlindCaptain, overs: int, pairs: int, seed: int, first: int
         for side, other in (SIDES, SIDES[::-1]):
             elects = {side: captain.elects} if captain.elects else {}
             captains = {side: captain, other: USUAL}
-            share += won(open_match(overs, match_seed, elects=elects), captains)[side] / 2
+            share += won(open_match(overs, match_seed, elects=elects, options=options), captains)[side] / 2
         shares.append(share)
     return WinShare.of(captain.name, shares)
 
@@ -169,20 +178,27 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--finalists", type=int, default=6, help="found and named captains on fresh seeds")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", default="", help="named captains whose name holds this")
+    parser.add_argument(
+        "--varied", action="store_true", help="named captains and finalists in varied situations"
+    )
     chosen = parser.parse_args(argv)
+    options = VARIED if chosen.varied else None
     overs, finalists, words = chosen.overs, list[BlindCaptain](), "named captains only"
     if chosen.draws:
         found, tried = search(overs, chosen.draws, chosen.first, chosen.seed, chosen.generations)
         finalists, words = found[: chosen.finalists], f"the search tried {tried} captains"
     captains = [captain for captain in named() if chosen.only in captain.name]
     first = {
-        captain.name: contest(captain, overs, chosen.named_pairs, derive_seed(chosen.seed, "named"))
+        captain.name: contest(
+            captain, overs, chosen.named_pairs, derive_seed(chosen.seed, "named"), options=options
+        )
         for captain in captains
     }
     captains.sort(key=lambda captain: -first[captain.name].share)
     print(f"named captains\n\n{table(list(first.values()))}\n", flush=True)
     finalists = distinct([*finalists, *captains[: chosen.finalists]])
-    scores = [contest(one, overs, chosen.pairs, derive_seed(chosen.seed, "fresh")) for one in finalists]
+    fresh = derive_seed(chosen.seed, "fresh")
+    scores = [contest(one, overs, chosen.pairs, fresh, options=options) for one in finalists]
     print(f"finalists, on fresh seeds ({words})\n\n{table(scores)}", flush=True)
     for one in finalists:
         print(one, file=sys.stderr)

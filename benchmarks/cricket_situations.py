@@ -25,7 +25,7 @@ from spectator.environments.cricket.environment import CricketEnvironment
 from spectator.environments.cricket.match.circumstances import VARIED
 from spectator.observations import Observation
 from spectator.policies.base import Decision, ScriptedPolicy
-from tools.cricket_model.forecast_matches import misses
+from tools.cricket_model.forecast_matches import changes, misses
 
 SITUATIONS: Final[dict[str, Mapping[str, Any]]] = {
     "ordinary": {},
@@ -140,6 +140,21 @@ def forecast_row(name: str, overs: int, matches: int) -> str:
     return f"| {name} | {' | '.join(told)} |"
 
 
+def ball_row(name: str, overs: int, matches: int) -> str:
+    """How far one ball moves the displayed chance of the side batting first, on average, by innings.
+
+    A chance that is right moves by nothing on average: it is a martingale.
+    """
+    found = list(changes(matches, FUTURES, SITUATIONS[name], overs))
+    moved = [[change.by for match in found for change in match if change.innings == at] for at in (1, 2)]
+    whole = [statistics.fmean(change.by for change in match) for match in found if match]
+    told = (
+        f"{statistics.fmean(one):+.4f} ± {1.96 * statistics.stdev(one) / math.sqrt(len(one)):.4f}"
+        for one in (*moved, whole)
+    )
+    return f"| {name} | {overs} | {' | '.join(told)} | {sum(map(len, moved)):,} |"
+
+
 def main(argv: Sequence[str] | None = None) -> None:
     """Play and print."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.cricket_situations", description=main.__doc__)
@@ -151,7 +166,17 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--forecast", action="store_true", help="the forecast against what came of it instead"
     )
+    parser.add_argument(
+        "--martingale", action="store_true", help="what a ball does to the displayed chance instead"
+    )
     chosen = parser.parse_args(argv)
+    if chosen.martingale:
+        print(
+            "| situation | overs | first innings | second innings | both | balls |\n|---|---|---|---|---|---|"
+        )
+        for name in chosen.only.split(";"):
+            print(ball_row(name, chosen.overs, chosen.matches), flush=True)
+        return
     if chosen.forecast:
         print("| situation | total | chance at the start | chance of the chase |\n|---|---|---|---|")
         for name in chosen.only.split(";"):

@@ -15,7 +15,7 @@ from spectator.environments.cricket.simulate import open_match, play_out, send_i
 
 SEED: Final = 20_27
 OVERS: Final = 20
-"""Length of the matches that chances are followed through."""
+"""Length of the matches that chances are followed through, where no other is asked for."""
 
 
 class Miss(NamedTuple):
@@ -143,12 +143,14 @@ def misses(
         yield Miss(total - watched.match.innings[0].runs, start - won, won - chase)
 
 
-def changes(matches: int, futures: int, options: Mapping[str, Any] | None = None) -> Iterator[list[Change]]:
+def changes(
+    matches: int, futures: int, options: Mapping[str, Any] | None = None, overs: int = OVERS
+) -> Iterator[list[Change]]:
     """What one ball of each innings, drawn before it, did to the chance; a match may be over before."""
     for number in range(matches):
         seed = derive_seed(SEED, "ball", number)
-        watched, draw = _WatchedMatch(OVERS, seed, futures, None, options), random.Random(seed)
-        drawn = {innings: draw.randrange(6 * OVERS) for innings in (1, 2)}
+        watched, draw = _WatchedMatch(overs, seed, futures, None, options), random.Random(seed)
+        drawn = {innings: draw.randrange(6 * overs) for innings in (1, 2)}
         found: list[Change] = []
         before: tuple[int, float] | None = None
         watched.openers()

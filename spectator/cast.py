@@ -12,10 +12,9 @@ from spectator.catalog import load_world
 from spectator.clock import Clock
 from spectator.environments.base import World
 from spectator.errors import ConfigurationError
-from spectator.llm.breaker import Breaker
-from spectator.llm.pacing import Pacing
 from spectator.policies.base import Policy, Preset
 from spectator.policies.cached_captains import CachedCaptain, cached_presets, load_cached
+from spectator.policies.captain_endpoints import CaptainEndpoints
 from spectator.policies.captain_table import ModelCaptain
 from spectator.policies.captains import load_captains, unpriced_captains
 from spectator.policies.human import human_preset
@@ -45,7 +44,7 @@ class Cast:
         rng: Draws waits and the names of sessions; not seeded.
         person_s: Seconds that a person has for a decision; ``None`` where there is no page to decide at.
         cached: Captains that decide from a cache.
-        limits: See :func:`spectator.policies.model_presets.model_presets`.
+        limits: See :class:`~spectator.policies.captain_endpoints.CaptainEndpoints`.
 
     Raises:
         ConfigurationError: ``live`` is not in the catalogue.
@@ -74,9 +73,7 @@ class Cast:
         self._rng = rng
         self._person_s = person_s
         self._cached = cached or {}
-        self._limits = limits
-        self._breakers: dict[str, Breaker] = {}
-        self._pacings: dict[str, Pacing] = {}
+        self._endpoints = CaptainEndpoints(clock, limits)
         self._worlds: dict[str, tuple[World, World]] = {}
         self._included: dict[str, World] = {}
 
@@ -154,7 +151,5 @@ class Cast:
             variables=self._variables,
             clock=self._clock,
             rng=self._rng,
-            breakers=self._breakers,
-            pacings=self._pacings,
-            limits=self._limits,
+            endpoints=self._endpoints,
         ) | cached_presets(self._cached, seat)

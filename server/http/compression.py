@@ -54,10 +54,7 @@ class BrotliResponder(IdentityResponder):
     """One answer that is compressed with Brotli."""
 
     content_encoding = "br"
-
-    def __init__(self, app: ASGIApp, minimum_size: int) -> None:
-        super().__init__(app, minimum_size)
-        self._compressor: brotli.Compressor | None = None
+    _compressor: brotli.Compressor | None = None
 
     async def apply_compression(self, body: bytes, *, more_body: bool) -> bytes:
         """The next piece compressed; whoever reads it has all of it at once."""

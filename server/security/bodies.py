@@ -77,7 +77,7 @@ def _object_in(content: bytes) -> dict[str, Any]:
         raise InvalidRequest([FieldError("body", "must be a JSON object")])
     if (rule := excess(value)) is not None:
         raise InvalidRequest([FieldError("body", rule)])
-    if not encodable(value):
+    if not (content.isascii() and b"\\u" not in content) and not encodable(value):
         raise InvalidRequest([FieldError("body", "must not hold half a surrogate pair")])
     return value
 

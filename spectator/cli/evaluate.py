@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -172,8 +173,9 @@ def _play(
     from spectator.policies.model_presets import preload
     from spectator.policies.spending import Caps
 
-    preload()
-    _warn_of_cost(schedule, max_cost)
+    if paid := schedule.paid:
+        preload()
+        _warn_of_cost(schedule, paid, max_cost)
     ledger = read_caps().ledger(SystemClock(), whole=Caps(max_tokens or 0, max_cost or 0.0))
     results = asyncio.run(_run(schedule, out, jobs, ledger))
     _write(results, out)
@@ -192,13 +194,12 @@ def _estimate(schedule: Schedule, jobs: int) -> None:
         click.echo("\n".join(one.lines(jobs)))
 
 
-def _warn_of_cost(schedule: Schedule, max_cost: float | None) -> None:
-    """Say which captains may cost money.
+def _warn_of_cost(schedule: Schedule, paid: Sequence[str], max_cost: float | None) -> None:
+    """Say that the captains ``paid`` may cost money.
 
     Raises:
         InvalidRequest: A cap of money could not limit one of them.
     """
-    paid = [name for name in schedule.captains if schedule.world.captains[name].costs_money]
     if max_cost:
         refuse_unpriced([schedule.world.captains[name] for name in paid])
     for name in paid:

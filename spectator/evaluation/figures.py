@@ -236,6 +236,8 @@ class Reading:
                 figures["score"] = ended.data["score"]
         if (loser := ended.data.get("forfeited")) is not None:
             figures = _forfeited(figures, lost=actor == loser, alone=len(self._gauges) == 1)
+        asked = seat.get("fingerprint")
+        told = json.dumps([asked, sorted(gauge.prompts), sorted(gauge.models)])
         return SeatFigures(
             actor,
             seat["policy"],
@@ -244,7 +246,7 @@ class Reading:
             figures,
             gauge.decisions,
             dict(gauge.reasons),
-            _fingerprint(seat.get("fingerprint"), gauge),
+            hashlib.sha256(told.encode()).hexdigest()[:12] if asked is not None or gauge.models else "",
             sorted(gauge.models),
         )
 
@@ -264,13 +266,6 @@ def figures_of(recorded: Iterable[RecordedEvent]) -> EpisodeFigures | None:
 def _forfeited(figures: dict[str, float], *, lost: bool, alone: bool) -> dict[str, float]:
     """The figures of a seat in a match that was forfeited: won or lost, and alone worth nothing."""
     return {**figures, "score": 0.0} if alone else {**figures, OUTCOME: 0.0 if lost else 1.0}
-
-
-def _fingerprint(asked: str | None, gauge: Gauge) -> str:
-    if asked is None and not gauge.models:
-        return ""
-    told = json.dumps([asked, sorted(gauge.prompts), sorted(gauge.models)])
-    return hashlib.sha256(told.encode()).hexdigest()[:12]
 
 
 def _meter_failed(episode_id: str, error: Exception) -> EnvironmentFault:

@@ -58,7 +58,8 @@ def results_of(planned: Schedule, found: Found, cut_short: str | None = None) ->
             seats.get(whose or "", []).append(seat)
     asked = {name: asked_of(taken) for name, taken in seats.items()}
     field = tables.among([name for name in schedule.captains if asked[name].ranked])
-    ranked = _ranked(field, rng)
+    places = statistics.rank(field.names, field.points, field.games, rng) if len(field.names) > 1 else []
+    ranked = {one.name: (place, one) for place, one in enumerate(places, 1)}
     unranked = [name for name in schedule.captains if name not in ranked]
     captains = [
         *(_captain(schedule, found, asked[name], field, name, rng, ranked) for name in ranked),
@@ -163,14 +164,6 @@ def _compared(mine: EpisodeFigures, other: EpisodeFigures) -> float | None:
 
 Ranking = Mapping[str, tuple[int, statistics.Ranked]]
 """By captain, the best first: its place from 1, and how sure that is."""
-
-
-def _ranked(field: _Tables, rng: np.random.Generator) -> Ranking:
-    """The ranking of a field; empty where it has fewer than two captains."""
-    if len(field.names) < 2:
-        return {}
-    found = statistics.rank(field.names, field.points, field.games, rng)
-    return {one.name: (place, one) for place, one in enumerate(found, 1)}
 
 
 def _captain(

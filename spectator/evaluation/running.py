@@ -79,7 +79,7 @@ async def run_evaluation(
     halt = Halt(ledger)
     venue = Venue(journal, clock, lambda _: schedule.world, ledger, lambda plan: HaltingRule(plan, halt))
     try:
-        if any(schedule.world.captains[name].costs_money for name in schedule.captains):
+        if schedule.paid:
             before = await spent_on(journal, None) if ledger.limits_whole else Spent()
             ledger.begin(await spent_on(journal, ledger.today), before)
         found = _Found(schedule, FigureStore(folder / FILE), report)
@@ -105,7 +105,7 @@ class _Found:
 
     async def recall(self, over: Mapping[int, str], journal: Journal) -> None:
         """Take the matches that were over before: measured then, or else read again."""
-        known = {one.episode_id: one for one in await asyncio.to_thread(self._store.load)}
+        known = {one.episode_id: one for one in await asyncio.to_thread(self._store.load)} if over else {}
         for number, episode_id in over.items():
             if episode_id in known:
                 self.figures[self._matches[number]] = known[episode_id]

@@ -80,6 +80,11 @@ class Schedule:
     pairs: int
     failed_decisions: FailedDecisions = "fallback"
 
+    @property
+    def paid(self) -> list[str]:
+        """Those of the captains who may cost money."""
+        return [name for name in self.captains if self.world.captains[name].costs_money]
+
     def run(self, began_ms: int, run_id: str | None = None) -> RunPlan:
         """The matches as jobs, in their order; a match keeps its id in every process.
 

@@ -7,17 +7,14 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from importlib import import_module
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Final
 
 from spectator.clock import Clock
 from spectator.errors import ConfigurationError
-from spectator.llm.breaker import Breaker
-from spectator.llm.pacing import Pacing
 from spectator.llm.secret import ApiKey
-from spectator.llm.shared_limits import SharedLimits
 from spectator.policies.base import Policy, Preset, ScriptedPolicy
 from spectator.policies.captain_client import captain_client
+from spectator.policies.captain_endpoints import CaptainEndpoints
 from spectator.policies.captain_table import ModelCaptain
 from spectator.policies.model import ModelPolicy
 from spectator.policies.model_ports import ChatEndpoint
@@ -47,9 +44,7 @@ def model_presets(
     variables: Mapping[str, str],
     clock: Clock,
     rng: random.Random,
-    breakers: dict[str, Breaker] | None = None,
-    pacings: dict[str, Pacing] | None = None,
-    limits: Path | None = None,
+    endpoints: CaptainEndpoints | None = None,
 ) -> dict[str, Preset]:
     """The captains as presets that can be chosen for ``seat``; each says what it lacks here.
 
@@ -62,45 +57,23 @@ def model_presets(
         clock: Time.
         rng: Draws waits and the names of sessions; not seeded, so that no two clients wait alike and no
             session is ever used twice. What a model is asked depends on the episode's seed alone.
-        breakers: Filled with one for each captain; shared by all seats that are given the same, so that not
-            each of them asks a dead endpoint anew.
-        pacings: Filled with one for each captain; shared likewise, so that all of them keep to its limits.
-        limits: Folder in which the processes of this machine keep the limits together; each keeps its own
-            when left out.
+        endpoints: What the policies of a captain share; shared by these seats alone when left out.
     """
     lacking = _lacking(find_spec)
-    shared = {} if breakers is None else breakers
-    paced = {} if pacings is None else pacings
-    for name, captain in captains.items():
-        paced.setdefault(name, _pacing(captain, clock, limits))
-        shared.setdefault(name, Breaker(clock))
+    shared = endpoints or CaptainEndpoints(clock)
     return {
         name: Preset(
             name=name,
             label=captain.label,
             summary=captain.summary or f"{captain.model}, asked by {captain.style}.",
             source="model",
-            build=ModelBuild(captain, seat, variables, clock, rng, shared[name], paced[name]),
+            build=ModelBuild(name, captain, seat, variables, clock, rng, shared),
             missing=_missing(captain, variables, lacking),
             costs_money=True,
             fingerprint=captain.fingerprint,
         )
         for name, captain in captains.items()
     }
-
-
-def _pacing(captain: ModelCaptain, clock: Clock, folder: Path | None) -> Pacing:
-    shared = None
-    if folder is not None and captain.limited:
-        endpoint = f"{captain.base_url.rstrip('/')} {captain.model} {captain.api_key_env}"
-        shared = SharedLimits(folder, endpoint, clock)
-    return Pacing(
-        clock,
-        requests_per_minute=captain.requests_per_minute,
-        tokens_per_minute=captain.tokens_per_minute,
-        concurrency=captain.concurrency,
-        shared=shared,
-    )
 
 
 def longest_wait_s(presets: Iterable[Preset | None]) -> float:
@@ -139,18 +112,18 @@ def _missing(captain: ModelCaptain, variables: Mapping[str, str], lacking: Itera
 class ModelBuild:
     """Makes a policy for one seat of one episode; its ``repr`` holds no key.
 
-    Breaker and pacing are shared by all episodes with this captain, so that not each asks a dead endpoint
-    anew, and all together keep to its limits.
+    Breaker and pacing are shared by all episodes with this captain, see :class:`CaptainEndpoints`.
     """
 
+    name: str
+    """Of the captain's preset."""
     captain: ModelCaptain
     """How the model is asked."""
     seat: ModelSeat
     variables: Mapping[str, str]
     clock: Clock
     rng: random.Random
-    breaker: Breaker
-    pacing: Pacing
+    endpoints: CaptainEndpoints
 
     def __call__(self, seed: int) -> ModelPolicy:
         """A new policy, with connections of its own; raises as :meth:`asking` does, and when its key is gone.
@@ -164,8 +137,8 @@ class ModelBuild:
             self._key(),
             clock=self.clock,
             rng=self.rng,
-            breaker=self.breaker,
-            pacing=self.pacing,
+            breaker=self.endpoints.breaker(self.name),
+            pacing=self.endpoints.pacing(self.name, captain),
         )
         return self.asking(
             client, seed, session=f"s-{self.rng.getrandbits(64):016x}" if captain.by_session else None

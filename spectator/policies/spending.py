@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from typing import Protocol, runtime_checkable
 
@@ -81,7 +81,8 @@ class SpendLedger:
 
     def __init__(self, day: Caps, episode: Caps, clock: Clock, *, whole: Caps | None = None) -> None:
         self._day_caps = day
-        self._episode_caps = episode
+        self.episode_caps = episode
+        """The caps of an episode."""
         self._whole_caps = whole or Caps()
         self.whole = Spent()
         """What was spent in all, as far as the caps of the whole are concerned."""
@@ -92,7 +93,7 @@ class SpendLedger:
     @property
     def caps(self) -> tuple[Caps, Caps, Caps]:
         """The caps of a day, of an episode, and of the whole."""
-        return self._day_caps, self._episode_caps, self._whole_caps
+        return self._day_caps, self.episode_caps, self._whole_caps
 
     @property
     def today(self) -> date:
@@ -145,28 +146,18 @@ class SpendLedger:
         tomorrow = datetime.combine(self.today + timedelta(days=1), datetime.min.time(), UTC)
         return (tomorrow - self._clock.now()).total_seconds()
 
-    def episode_budget(self, spent: Mapping[str, Spent] | None = None) -> EpisodeBudget:
-        """What one episode may spend.
 
-        Args:
-            spent: What each seat spent before; counted in the day's sum already.
-        """
-        return EpisodeBudget(self, self._episode_caps, spent or {})
-
-
+@dataclass(frozen=True, slots=True)
 class EpisodeBudget:
     """What one episode may spend; each of its seats has a purse of its own, with an equal share.
 
     Args:
-        ledger: The day's.
-        caps: The episode's.
-        spent: What each seat spent so far, by actor.
+        ledger: The day's, which has the episode's caps too.
+        spent: What each seat spent before, by actor; counted in the day's sum already.
     """
 
-    def __init__(self, ledger: SpendLedger, caps: Caps, spent: Mapping[str, Spent]) -> None:
-        self._ledger = ledger
-        self._caps = caps
-        self._spent = spent
+    ledger: SpendLedger
+    spent: Mapping[str, Spent] = field(default_factory=dict)
 
     def purse(self, actor: str, among: int) -> Purse:
         """What ``actor`` may spend, so that no seat can take what is another's.
@@ -175,7 +166,8 @@ class EpisodeBudget:
             actor: Whose seat.
             among: How many seats have a purse.
         """
-        return Purse(self._ledger, self._caps.shared_by(among), self._spent.get(actor, Spent()), among)
+        share = self.ledger.episode_caps.shared_by(among)
+        return Purse(self.ledger, share, self.spent.get(actor, Spent()), among)
 
 
 class Purse:

@@ -69,14 +69,6 @@ class Job:
             plan.failed_decisions,
         )
 
-    def key(self, attempt: int) -> list[Any]:
-        """What tells an attempt at it from everything else that a run plays, as JSON."""
-        key: list[Any] = [
-            self.environment, self.version, self.pack, self.pack_version, dict(self.options),
-            self.seed, self.captain, self.opponent, attempt,
-        ]  # fmt: skip
-        return key if self.group is None and not self.member else [*key, self.group, self.member]
-
 
 def job_plan(job: Job, world: World, attempt: int = 1, run_id: str | None = None) -> EpisodePlan:
     """How ``job`` is played, as fast as it goes.
@@ -114,7 +106,7 @@ class RunPlan:
     """Jobs that are done together, in their order.
 
     Args:
-        jobs: The jobs; no two alike, see :meth:`Job.key`.
+        jobs: The jobs; no two alike.
         began_ms: When the run began, Unix time in milliseconds; ids sort by it.
         run_id: Its name, which is part of every id; ``None`` where the journal holds nothing else.
         policy: What becomes of a job whose episode failed.
@@ -144,7 +136,12 @@ class RunPlan:
             job: One of the jobs.
             attempt: 1, and one more for each that was given up for good.
         """
-        key = job.key(attempt)
+        key: list[Any] = [
+            job.environment, job.version, job.pack, job.pack_version, dict(job.options),
+            job.seed, job.captain, job.opponent, attempt,
+        ]  # fmt: skip
+        if job.group is not None or job.member:
+            key += [job.group, job.member]
         return derived_id(self.began_ms, key if self.run_id is None else [*key, self.run_id])
 
 

@@ -193,7 +193,7 @@ def test_captains_with_limits_share_them_beside_their_file_and_others_leave_noth
         cast = Cast.from_file(file, live="llm:hf", variables={}, clock=clock)
         build = cast.load("counting").captains[captain].build
         assert isinstance(build, ModelBuild)
-        return build.pacing
+        return build.endpoints.pacing(build.name, build.captain)
 
     assert [pacing("llm:free").reserve(1, FAR).at for _ in range(2)] == [0.0, 0.0]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["captains.toml"]

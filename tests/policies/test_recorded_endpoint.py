@@ -17,7 +17,7 @@ from spectator.policies.base import Decision, Remembers, ScriptedPolicy
 from spectator.policies.cached import CachedPolicy
 from spectator.policies.model import ModelPolicy
 from spectator.policies.recorded_endpoint import RecordedEndpoint, at_once
-from spectator.policies.spending import Caps, SpendLedger, Spent
+from spectator.policies.spending import Caps, EpisodeBudget, SpendLedger, Spent
 from tests.fakes import ManualClock
 from tests.policies.seats import ScriptedClient, model_policy, observed, said
 from tests.policies.test_cached import SEEN, TASK, cache_of, line
@@ -100,15 +100,15 @@ def test_a_cap_a_refusal_by_the_world_and_an_answer_too_late_are_remembered() ->
     assert [(one.fallback_reason or "-").partition(":")[0] for one in decided] == [
         "-", "unusable", "-", "refused",
     ]  # fmt: skip
-    policy.spend_from(ledger.episode_budget({"home": Spent(tokens=220)}).purse("home", 1))
+    policy.spend_from(EpisodeBudget(ledger, {"home": Spent(tokens=220)}).purse("home", 1))
     sequence.append(seen(3))
     decided.append(made(policy, seen(3)))
     assert (decided[-1].fallback_reason or "").startswith("spent: ")
-    policy.spend_from(ledger.episode_budget().purse("home", 1))
+    policy.spend_from(EpisodeBudget(ledger).purse("home", 1))
     made(policy, seen(4))
     after = ScriptedClient(said(PLAN))
     other = model_policy(after, Numbered(), style="json", clock=ManualClock())
-    budget = ledger.episode_budget().purse("home", 1)
+    budget = EpisodeBudget(ledger).purse("home", 1)
     other.spend_from(budget)
     for observation, decision in zip(sequence, decided, strict=True):
         assert other.remember(observation, fact(decision)).decided_alike

@@ -15,7 +15,7 @@ from spectator.episodes.run.pacing import Pace
 from spectator.episodes.run.partial_decision import Thinking
 from spectator.episodes.run.plan import EpisodePlan
 from spectator.episodes.run.ports import Checkpoints, Past
-from spectator.policies.spending import SpendLedger
+from spectator.policies.spending import EpisodeBudget, SpendLedger
 from spectator.steppers.base import Stepper
 
 
@@ -77,7 +77,7 @@ def prepare(
         limits=limits,
         past=past,
         thinking=thinking,
-        budget=ledger.episode_budget(spent_before(stream.state)),
+        budget=EpisodeBudget(ledger, spent_before(stream.state)),
         rule=rule,
         checkpoints=checkpoints,
     )

@@ -119,7 +119,10 @@ async def fork_off(
     except BaseException:
         await stepper.aclose()
         raise
-    opening = [(0, [core_fact(plan.started())]), *_facts(recorded)]
+    opening: list[TurnFacts] = [(0, [core_fact(plan.started())])]
+    kept = (one.event for one in recorded if one.event.type not in NOT_COPIED)
+    for turn, events in groupby(kept, key=lambda event: event.turn):
+        opening.append((turn, [Fact(event.type, event.data) for event in events]))
     return Forked(plan, past, stepper, opening, attachments_of(recorded, calls) if calls else None)
 
 
@@ -246,14 +249,6 @@ async def _replay(
     if stepped.observation.done:
         raise _wrong("seq", f"the game is over at event {last.seq}: there is nothing left to play")
     return Past(seats, replay.refusals, last.turn, replay.total, replace(stepped, facts=[]))
-
-
-def _facts(recorded: Sequence[RecordedEvent]) -> list[TurnFacts]:
-    kept = [one.event for one in recorded if one.event.type not in NOT_COPIED]
-    return [
-        (turn, [Fact(event.type, event.data) for event in events])
-        for turn, events in groupby(kept, key=lambda event: event.turn)
-    ]
 
 
 def _wrong(field: str, rule: str) -> InvalidRequest:

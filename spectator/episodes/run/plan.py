@@ -136,19 +136,16 @@ class EpisodePlan:
 
     def policy(self, actor: str) -> Policy:
         """A new policy for one actor, with a seed of its own."""
-        return self.build(actor)(self.policy_seed(actor))
+        build, seed = self.making(actor)
+        return build(seed)
 
-    def build(self, actor: str) -> Callable[[int], Policy]:
-        """What makes the policy of one actor from its seed, with the fallback that this episode asks for."""
+    def making(self, actor: str) -> tuple[Callable[[int], Policy], int]:
+        """What makes the policy of one actor, with the fallback that this episode asks for, and its seed."""
+        seed = self.seed if self.parent is None else self.parent.captains_seed
         build = self.preset(actor).build
         if self.failed_decisions == "random" and isinstance(build, FallsBack):
-            return build.falling_back_to(partial(DrawnPolicy, random_captain(self.world)))
-        return build
-
-    def policy_seed(self, actor: str) -> int:
-        """The seed of the policy of one actor."""
-        seed = self.seed if self.parent is None else self.parent.captains_seed
-        return derive_seed(seed, "policy", actor)
+            build = build.falling_back_to(partial(DrawnPolicy, random_captain(self.world)))
+        return build, derive_seed(seed, "policy", actor)
 
     def started(self) -> EpisodeStarted:
         """The episode's first event."""

@@ -108,7 +108,7 @@ def can_be_asked_again(world: World, captain: str) -> bool:
 
 
 def _policy(plan: EpisodePlan, actor: str) -> Policy:
-    build, seed = plan.build(actor), plan.policy_seed(actor)
+    build, seed = plan.making(actor)
     return build.asking(_Unasked(), seed) if isinstance(build, ModelBuild) else build(seed)
 
 

@@ -136,7 +136,11 @@ def open_database(url: str, *, writable: bool, synchronous: Synchronous = "norma
         ConfigurationError: See :meth:`spectator.journal.stores.sqlite.SqlJournal.open`.
         JournalError: See there.
     """
-    location, engine = _engine(url)
+    try:
+        location = make_url(url)
+        engine = create_engine(location)
+    except (ArgumentError, NoSuchModuleError, ModuleNotFoundError) as error:
+        raise ConfigurationError(f"the journal's URL is not one that can be opened here: {error}") from error
     if engine.dialect.name != "sqlite":
         return Database(_prepared(engine, url, writable))
     path = _file_of(location)
@@ -187,14 +191,6 @@ def run_to_its_end(connection: Connection, statement: str) -> None:
 def reason(error: BaseException) -> str:
     """What went wrong, without the statement that went wrong."""
     return str(getattr(error, "orig", None) or error)
-
-
-def _engine(url: str) -> tuple[URL, Engine]:
-    try:
-        location = make_url(url)
-        return location, create_engine(location)
-    except (ArgumentError, NoSuchModuleError, ModuleNotFoundError) as error:
-        raise ConfigurationError(f"the journal's URL is not one that can be opened here: {error}") from error
 
 
 def _file_of(location: URL) -> Path:

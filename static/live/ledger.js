@@ -14,11 +14,12 @@ import { momentsOf } from "./moments.js";
  * @typedef {object} Reading
  * @property {(event: LiveEvent) => string[]} names what it calls an event
  * @property {((event: LiveEvent, before: Record<string, any>) => number) | null} weight how much an event matters, 0 for most; `before` is the state that it changed
+ * @property {(event: LiveEvent, before: Record<string, any>) => any} note what it wants kept of an event; null for nothing
  * @property {(event: LiveEvent) => {actor: string, points: number}[]} worths what it says that the newest decisions were worth
  */
 
 /** @type {Reading} */
-export const SILENT = { names: () => [], weight: null, worths: () => [] };
+export const SILENT = { names: () => [], weight: null, note: () => null, worths: () => [] };
 
 export class Ledger {
   #reading;
@@ -26,6 +27,7 @@ export class Ledger {
   /** @type {Line[]} */ lines;
   /** @type {Decided[]} every decision that is known, in order */ decisions;
   /** @type {[number, number][]} number and weight of every event that has one */ weights = [];
+  /** @type {{seq: number, note: any}[]} what the world wanted kept, in order */ notes = [];
   /** @type {Map<string, number>} number of the newest event of each name */ places = new Map();
   /** @type {Map<string, Decided>} */ #newest = new Map();
 
@@ -46,6 +48,8 @@ export class Ledger {
     for (const name of this.#reading.names(event)) this.places.set(name, event.seq);
     const weight = this.#reading.weight?.(event, before) ?? 0;
     if (weight > 0) this.weights.push([event.seq, weight]);
+    const note = this.#reading.note(event, before);
+    if (note !== null) this.notes.push({ seq: event.seq, note });
     for (const { actor, points } of this.#reading.worths(event)) takeWorth(this.#newest.get(actor), points);
     if (event.type === "decision.made") this.#decided(event);
     if (event.type === "action.refused") this.#refused(event);

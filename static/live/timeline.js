@@ -5,8 +5,7 @@ import { Ledger, SILENT } from "./ledger.js";
 import { applyPatch } from "./merge_patch.js";
 import { heaviest } from "./moments.js";
 
-/** @typedef {import("./protocol.js").LiveEvent} LiveEvent */
-/** @typedef {import("./moments.js").Moment} Moment */
+/** @typedef {import("./protocol.js").LiveEvent} LiveEvent @typedef {import("./moments.js").Moment} Moment */
 
 const KEYFRAME_EVERY = 128;
 
@@ -55,6 +54,8 @@ export class Timeline {
   get lines() { return this.#ledger.lines; }
   /** Every decision that is known, in order. */
   get decisions() { return this.#ledger.decisions; }
+  /** What the world wanted kept of its events, in order. */
+  get notes() { return this.#ledger.notes; }
   /** Numbers of the events at which a chapter ended. */
   get chapters() { return this.#chapters; }
   /** What people call a chapter; empty when there are none. */
@@ -184,7 +185,6 @@ export class Timeline {
 
   /** Whether something to be watched happened at `seq`. @param {number} seq */
   isBeat(seq) { return (this.#beats[this.eventAt(seq)?.type ?? ""] ?? 0) > 0; }
-
   /** @param {LiveEvent} event @param {Record<string, any>} before */
   #note(event, before) {
     const previous = this.eventAt(event.seq - 1);

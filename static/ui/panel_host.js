@@ -16,6 +16,7 @@ import * as text from "./text.js";
  * @property {typeof tools} ui element builders and writers of text
  * @property {typeof charts} charts scales and marks
  * @property {(parts: import("./parts.js").Part[]) => {update(world: any, moves: boolean): void, destroy(): void}} parts draws what is in view at once and the rest when there is time
+ * @property {() => {seq: number, note: any}[]} notes what the panel's own `note` gave for the events that are known, in order
  * @property {() => Promise<any>} truth what was hidden, from the sealed record; null before the end, and where there is none
  * @property {() => boolean} still whether nothing may move: reduced motion, a hidden tab, far behind
  */
@@ -31,6 +32,7 @@ import * as text from "./text.js";
  * @property {(state: any, stateAt: (moment: string) => any) => import("./ending.js").Turn[]} [turns] what turned the play, from its last state; `stateAt` gives null where the moment is not known
  * @property {(event: any) => string[]} [moments] what the world calls an event, for `ui.momentLink` and `data-moment`
  * @property {(event: any, before: any) => number} [weight] how much an event matters, 0 for most: the heaviest are marked on the timeline; `before` is the state that it changed
+ * @property {(event: any, before: any) => any} [note] what it wants kept of an event, for `ctx.notes()`; null for nothing
  * @property {(event: any) => {actor: string, points: number}[]} [worths] what the event says that the newest decisions were worth
  */
 
@@ -41,8 +43,9 @@ const tools = { h, svg, keyed, replace, setText, setAttribute, momentLink, forei
  * @param {{banner: HTMLElement, lead: HTMLElement, body: HTMLElement}} slots
  * @param {() => boolean} still
  * @param {() => Promise<any>} truth
+ * @param {() => {seq: number, note: any}[]} notes
  */
-export async function hostPanel(address, slots, still, truth) {
+export async function hostPanel(address, slots, still, truth, notes) {
   /** @type {Panel | null} */
   let panel = null;
   /** @type {ReturnType<Panel["mount"]> | null} */
@@ -72,7 +75,7 @@ export async function hostPanel(address, slots, still, truth) {
   if (address) {
     try {
       panel = (await import(address)).default;
-      mounted = /** @type {Panel} */ (panel).mount(slots.body, { banner: slots.banner, lead: slots.lead, ui: tools, charts, still, truth, parts: (parts) => drawParts(parts, fail) });
+      mounted = /** @type {Panel} */ (panel).mount(slots.body, { banner: slots.banner, lead: slots.lead, ui: tools, charts, still, truth, notes, parts: (parts) => drawParts(parts, fail) });
     } catch (error) {
       fail(error);
     }
@@ -89,6 +92,7 @@ export async function hostPanel(address, slots, still, truth) {
     reading: {
       names: (event) => (panel?.moments ? attempt(() => panel?.moments?.(event), []) : []),
       weight: panel?.weight ? (event, before) => (panel?.weight ? attempt(() => panel?.weight?.(event, before), 0) : 0) : null,
+      note: (event, before) => (panel?.note ? attempt(() => panel?.note?.(event, before), null) : null),
       worths: (event) => (panel?.worths ? attempt(() => panel?.worths?.(event), []) : []),
     },
     /** @param {any} state @returns {Section[]} */

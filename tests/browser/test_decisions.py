@@ -51,7 +51,7 @@ def match(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Match]:
         captains = write_captains(folder / "captains.toml", home=table)
         settings = test_settings(folder, environment="cricket", captains_file=captains, llm_live="llm:home")
         with serve(settings) as app:
-            options = {"max_overs": 2, "forecast_futures": 100}
+            options = {"max_overs": 2, "forecast_futures": 400}
             episode_id = app.start(seed=5, captain_preset="llm:home", options=options)
             app.finish(episode_id)
             events = app.events(episode_id)
@@ -199,3 +199,19 @@ def violations(page: Page) -> list[str]:
     """What axe finds wrong on a page as it stands."""
     found = Axe().run(page, options=RULES).response["violations"]
     return [f"{one['id']}: {one['nodes'][0]['html']}" for one in found]
+
+
+def test_a_large_swing_is_explained_by_calls_and_luck(match: Match, open_page: Opener) -> None:
+    """On the win line and in the ending: a sentence that leads to its ball; all of them in a list."""
+    page = open_page(match.address)
+    why = page.locator(".chances__why")
+    sentence = re.compile(r"Why it moved: .+ \+\d+: .*how the .+ came out")
+    expect(why).to_have_text(sentence)
+    expect(page.locator(".ending__turns").first).to_contain_text(re.compile(r"\+\d+: .*how the .+ came out"))
+    page.locator(".chances summary").click()
+    every = page.locator(".chances__every li")
+    assert every.count() >= 2
+    every.last.locator("a").click()
+    expect(page.locator("#state")).to_have_text("Replay")
+    expect(why).to_have_text(sentence)
+    expect(page.locator(".chances summary")).to_be_hidden()

@@ -12,6 +12,7 @@ import { mountPlans } from "./plans.js";
 import { mountScore } from "./score.js";
 import { sections } from "./sections.js";
 import { weight, worths } from "./weights.js";
+import { swingOf, whyWords } from "./why.js";
 import { mountWheel } from "./wheel.js";
 import { momentNames, moments, names } from "./words.js";
 
@@ -49,6 +50,7 @@ export default {
   sections: (/** @type {any} */ state) => sections(state.world ?? {}),
   names: (/** @type {any} */ state) => names(state.world),
   moments,
+  note: swingOf,
   weight,
   worths,
   turns: (/** @type {any} */ state, /** @type {(moment: string) => any} */ stateAt) => turns(state.world ?? {}, stateAt),
@@ -64,7 +66,8 @@ function turns(world, stateAt) {
     const ball = stateAt(moment)?.world?.last_ball;
     const [gains, points] = [world.teams?.[swing.change > 0 ? "home" : "away"]?.name ?? "", Math.abs(Math.round(100 * swing.change))];
     const sides = ball ? /** @type {const} */ (["bowling", "batting"]).map((role) => thought(world, ball, role)) : [];
-    return { moment, title: `${swing.innings > 1 ? "2nd" : "1st"} innings, ${swing.at}: ${swing.mark === "W" ? "wicket" : swing.mark}, ${gains} +${points}`, lines: [ball?.words ?? "", ...sides] };
+    const why = ball ? [whyWords({ ...swing, batting: ball.decisions?.batting?.actor, batted: ball.values?.batting ?? 0, bowled: ball.values?.bowling ?? 0 }, world.teams)] : [];
+    return { moment, title: `${swing.innings > 1 ? "2nd" : "1st"} innings, ${swing.at}: ${swing.mark === "W" ? "wicket" : swing.mark}, ${gains} +${points}`, lines: [ball?.words ?? "", ...why, ...sides] };
   });
 }
 

@@ -8,8 +8,6 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
-from rjsmin import jsmin
-
 from spectator.errors import SpectatorError
 
 IMPORT: Final = re.compile(
@@ -38,6 +36,14 @@ LATER: Final = re.compile(r"""\bimport\(["'](?P<target>\.{1,2}/[^"']+)["']\)""")
 
 OWN_ADDRESS: Final = re.compile(r"\bimport\.meta\b")
 """What a module knows of itself."""
+
+COMMENT_LINES: Final = re.compile(r"^[ \t]*(?://.*|/\*(?:(?!\*/)[\s\S])*\*/[ \t]*)\n", re.MULTILINE)
+"""Comments that have their lines for themselves."""
+
+INLINE_TYPE: Final = re.compile(r"/\*\*(?:(?!\*/)[\s\S])*\*/ ?")
+"""A comment within a line, such as a type for the checker."""
+
+INDENT: Final = re.compile(r"^[ \t]+|^\n", re.MULTILINE)
 
 COMMENT: Final = re.compile(r"/\*.*?\*/", re.DOTALL)
 SPACES: Final = re.compile(r"\s+")
@@ -89,6 +95,17 @@ def join_sheets(paths: Iterable[Path]) -> str:
     return AROUND.sub(r"\1", SPACES.sub(" ", text)).strip()
 
 
+def _bare(script: str) -> str:
+    """A script without comments and indentation; whatever stands within strings and templates stays.
+
+    >>> _bare("// Adds.\\n  /** @type {number} */ const a = `${b ? `, ${b} %` : ``}`;\\n")
+    'const a = `${b ? `, ${b} %` : ``}`;\\n'
+    """
+    bare = INLINE_TYPE.sub("", COMMENT_LINES.sub("", script))
+    spans_lines = any(line.count("`") % 2 for line in bare.splitlines())
+    return bare if spans_lines else INDENT.sub("", bare)
+
+
 class _Script:
     """One of the scripts, as it is put together.
 
@@ -121,7 +138,7 @@ class _Script:
             self._exports[path] = [*EXPORT.findall(source), *exported]
             body = EXPORT.sub("", IMPORT.sub("", source))
             _check(path, body, is_entry=path == self._entry)
-            inside = self._with_later(path, jsmin("\n".join((*taken, body))))
+            inside = self._with_later(path, _bare("\n".join((*taken, body))))
             self.names[path] = f"module${len(self._known) + len(self.names)}"
             self.parts[path] = inside if path == self._entry else self._function(path, inside)
         return self.names[path]

@@ -159,3 +159,10 @@ def test_no_sheet_of_ours_holds_a_string_that_joining_would_change() -> None:
     for sheet in sheets:
         for text in re.findall(r""""[^"\n]*"|'[^'\n]*'""", sheet.read_text("utf-8")):
             assert not re.search(r"\s\s|[{};,>]", text), (sheet, text)
+
+
+def test_what_stands_in_a_template_stays_as_it_is(tmp_path: Path) -> None:
+    """Spaces, marks of comments and further templates in it included."""
+    line = "const a = (b) => `${b ? ` // ${b} %` : `, none`} /* of them */ at all`;"
+    (tmp_path / "main.js").write_text(f"// Says.\n  /** @type {{any}} */ {line}\n", encoding="utf-8")
+    assert join_modules(tmp_path, "main.js") == {"main.js": f"{line}\n"}

@@ -27,6 +27,7 @@ from .http import (
     live,
     operator,
     publish,
+    reliability,
     seats,
     sharing,
     training,
@@ -90,8 +91,8 @@ def create_app(settings: Settings) -> FastAPI:
     if settings.trusted_hops:
         app.add_middleware(ForwardedAddress, hops=settings.trusted_hops)
     rooms = (
-        health, control, seats, catalogue, archive, training, leaderboard, audio, live, publish, operator,
-        sharing,
+        health, control, seats, catalogue, archive, training, leaderboard, reliability, audio, live, publish,
+        operator, sharing,
     )  # fmt: skip
     for module in rooms:
         app.include_router(module.router)
@@ -100,6 +101,7 @@ def create_app(settings: Settings) -> FastAPI:
     install_error_pages(app, templates)
     app.include_router(leaderboard.leaderboard_page(templates))
     app.include_router(sharing.sharing_pages(templates))
+    app.include_router(reliability.reliability_page(templates))
     app.include_router(reference_router(templates))
     mount_assets(app, join=settings.join_assets)
     openenv = register_openenv(app, settings)

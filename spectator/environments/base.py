@@ -285,6 +285,8 @@ class World:
         meter: Makes a :class:`Meter` for one episode; ``None`` when the world measures nothing of its own.
         told_before: Whether a recorded event (type, its data, the data due now) is as an earlier release of
             this version told it, so that its record verifies; ``None`` where all releases told alike.
+        promise: The chance that the agent's seat wins, from 0 to 1, where an event tells one; ``None`` of any
+            other. What was told is held against what happened, see :mod:`spectator.evaluation.reliability`.
     """
 
     name: str
@@ -324,6 +326,7 @@ class World:
     rendering: Rendering | None = None
     told_before: Callable[[str, Mapping[str, Any], Mapping[str, Any]], bool] | None = None
     tools: Sequence[LegalAction] = ()
+    promise: Callable[[Event], float | None] | None = None
 
     @property
     def briefing(self) -> Briefing:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import Any, Final, Self
@@ -15,8 +15,11 @@ from spectator.errors import ConfigurationError, EnvironmentFault, InvalidReques
 from spectator.evaluation.measures import Gauge
 from spectator.events import EndReason, Event, FailedDecisions, RecordedEvent
 
-FIGURES_VERSION: Final = 5
+FIGURES_VERSION: Final = 6
 """Raised whenever a measure changes its meaning, so that what was measured before is measured again."""
+
+PROMISES: Final = 10
+"""Parts of the way from 0 to 1 by which told chances are counted."""
 
 EVALUATION: Final = "evaluation:"
 """How the names of the runs of evaluations begin; nobody can start an episode of one over HTTP."""
@@ -82,6 +85,8 @@ class EpisodeFigures:
         run_id: The run that it was played for.
         failed_decisions: What counted where a captain did not decide.
         forfeited: The actor who lost it by not deciding.
+        promised: Of the chances to win that were told for the agent's seat, by tenths from 0: how many there
+            were, their sum and the sum of their squares; empty where none was told.
     """
 
     episode_id: str
@@ -98,6 +103,7 @@ class EpisodeFigures:
     run_id: str | None = None
     failed_decisions: FailedDecisions = "fallback"
     forfeited: str | None = None
+    promised: tuple[tuple[int, float, float], ...] = ()
 
     @property
     def evaluated(self) -> bool:
@@ -138,7 +144,9 @@ class EpisodeFigures:
     def from_json(cls, text: str) -> Self:
         """Inverse of :meth:`to_json`."""
         fields = json.loads(text)
-        return cls(**{**fields, "seats": tuple(SeatFigures(**seat) for seat in fields["seats"])})
+        seats = tuple(SeatFigures(**seat) for seat in fields["seats"])
+        promised = tuple((count, total, squares) for count, total, squares in fields.get("promised", ()))
+        return cls(**{**fields, "seats": seats, "promised": promised})
 
 
 class Reading:
@@ -150,6 +158,8 @@ class Reading:
         self._gauges: dict[str, Gauge] = {}
         self._meter: Meter | None = None
         self._borrowed = 0
+        self._promise: Callable[[Event], float | None] | None = None
+        self._promised: list[tuple[int, float, float]] = []
 
     def take(self, recorded: RecordedEvent) -> None:
         """Take note of the next event.
@@ -174,13 +184,24 @@ class Reading:
             raise JournalError(
                 f"event {event.seq} of {event.episode_id} cannot be measured: {error!r}"
             ) from error
-        if self._meter is not None:
+        if self._meter is not None or self._promise is not None:
             self._measure(event)
 
     def _measure(self, event: Event) -> None:
-        assert self._meter is not None
         with typed_as(partial(_meter_failed, event.episode_id), passing=()):
-            self._meter.take(event)
+            if self._meter is not None:
+                self._meter.take(event)
+            if self._promise is not None and (told := self._promise(event)) is not None:
+                self._hear(told)
+
+    def _hear(self, chance: float) -> None:
+        """Count a told chance."""
+        if not 0.0 <= chance <= 1.0:
+            raise ValueError(f"a chance is from 0 to 1, not {chance}")
+        promised = self._promised = self._promised or [(0, 0.0, 0.0)] * PROMISES
+        tenth = min(PROMISES - 1, int(PROMISES * chance))
+        count, total, squares = promised[tenth]
+        promised[tenth] = count + 1, total + chance, squares + chance**2
 
     def figures(self) -> EpisodeFigures | None:
         """What was found; ``None`` while the record has no end.
@@ -212,6 +233,7 @@ class Reading:
             run_id=started.data.get("run_id"),
             failed_decisions=started.data.get("failed_decisions", "fallback"),
             forfeited=ended.data.get("forfeited"),
+            promised=tuple(self._promised),
         )
 
     def _begin(self, started: Event) -> None:
@@ -223,8 +245,9 @@ class Reading:
         except (InvalidRequest, ConfigurationError):
             return
         # another version's events may mean something else
-        if world.version == started.data["environment_version"] and world.meter is not None:
-            self._meter = world.meter()
+        if world.version == started.data["environment_version"]:
+            self._meter = None if world.meter is None else world.meter()
+            self._promise = world.promise
 
     def _seat(self, actor: str, started: Event, ended: Event, own: Mapping[str, float]) -> SeatFigures:
         seat = started.data["seats"][actor]

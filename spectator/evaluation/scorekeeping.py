@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Final
 
 from spectator.errors import SpectatorError
@@ -44,6 +44,11 @@ class Scorekeeper:
         self._unreadable: set[str] = set()
         self._owed: dict[str, None] = {}
         self._news = asyncio.Event()
+
+    @property
+    def known(self) -> Collection[EpisodeFigures]:
+        """The figures of all episodes that are in the standings."""
+        return self._known.values()
 
     @property
     def owed(self) -> int:

@@ -215,3 +215,14 @@ def test_a_large_swing_is_explained_by_calls_and_luck(match: Match, open_page: O
     expect(page.locator("#state")).to_have_text("Replay")
     expect(why).to_have_text(sentence)
     expect(page.locator(".chances summary")).to_be_hidden()
+
+
+@pytest.mark.parametrize("viewport", [{"width": 1440, "height": 900}, PHONE], ids=["wide", "phone"])
+def test_the_page_of_reliability_has_nothing_wrong(
+    match: Match, open_page: Opener, viewport: dict[str, int]
+) -> None:
+    """Its drawing and its figures, at both sizes."""
+    page = open_page(f"{match.app.base_url}/reliability", viewport=viewport)
+    expect(page.get_by_role("heading", name=re.compile("1 match"))).to_be_visible()
+    assert not violations(page)
+    assert page.evaluate("document.documentElement.scrollWidth") <= viewport["width"]

@@ -28,6 +28,7 @@ from spectator.environments.cricket.show.commentary import comment
 from spectator.environments.cricket.show.glance import chances
 from spectator.environments.cricket.show.projection import project
 from spectator.environments.cricket.show.spoken import spoken
+from spectator.environments.cricket.show.told_chance import told_chance
 from spectator.environments.cricket.simulate import simulate
 
 _PANEL = Path(__file__).parent / "panel"
@@ -85,6 +86,7 @@ WORLD = World(
     panel=_PANEL if _PANEL.is_dir() else None,
     chances=chances,
     measures=MEASURES,
+    promise=told_chance,
     meter=CricketMeter,
     told_before=told_before,
     profile=PROFILE,

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from spectator.catalog import load_world
 from spectator.environments.cricket.show.told_chance import told_chance
 from spectator.errors import EnvironmentFault
-from spectator.evaluation import figures as reading
 from spectator.evaluation.figures import PROMISES, EpisodeFigures, figures_of
 from spectator.evaluation.reliability import EVEN, Reliability, reliability_of
 from spectator.events import Event
@@ -90,7 +90,7 @@ def test_what_is_decided_is_no_promise() -> None:
 
 
 def test_a_chance_beyond_its_range_is_the_worlds_fault(monkeypatch: pytest.MonkeyPatch) -> None:
-    world = reading.load_world("counting")
-    monkeypatch.setattr(reading, "load_world", lambda name: replace(world, promise=lambda event: 1.5))
+    world = replace(load_world("counting"), promise=lambda event: 1.5)
+    monkeypatch.setattr("spectator.evaluation.figures.load_world", lambda name: world)
     with pytest.raises(EnvironmentFault, match=r"from 0 to 1, not 1\.5"):
         figures_of(play())

@@ -85,6 +85,11 @@ class StartEpisode(Body):
         description="What counts where a captain did not decide: its `fallback` decides, a legal action is "
         "drawn at `random`, or the match is a `forfeit`",
     )
+    waits_for_rest: bool = Field(
+        default=False,
+        description="Whether decisions of models wait, while they have time, for an endpoint that is left "
+        "alone after failing; else as each captain's table says",
+    )
     view: View = Field(
         default="live",
         description="`live` records what viewers see; `derived` does not, and derives it for whoever comes",
@@ -188,6 +193,7 @@ async def wanted_episode(
         options=options,
         on_failure=fields.on_failure,
         failed_decisions=fields.failed_decisions,
+        waits_for_rest=fields.waits_for_rest,
         view=fields.view,
     )
     try:

@@ -65,6 +65,10 @@ TOLD_EVERY_S = 15.0
     "world's scripted captain, or the loss of the match.",
 )  # fmt: skip
 @click.option(
+    "--waits-for-rest", is_flag=True,
+    help="Let decisions wait, while they have time, for an endpoint that is left alone after failing.",
+)  # fmt: skip
+@click.option(
     "--publish", type=click.Path(path_type=Path), metavar="DIR",
     help="Write a bundle that anybody can check with `spectator verify-bundle`; the world's anchors join.",
 )  # fmt: skip
@@ -84,6 +88,7 @@ def evaluate(
     jobs: int,
     out: Path,
     failed_decisions: FailedDecisions,
+    waits_for_rest: bool,
     publish: Path | None,
     estimate: bool,
     max_tokens: int | None,
@@ -121,7 +126,7 @@ def evaluate(
         options = {**options, "max_overs": overs}
     asked = {
         "environment": environment, "pack": pack, "matches": matches, "options": options,
-        "failed_decisions": failed_decisions,
+        "failed_decisions": failed_decisions, "waits_for_rest": waits_for_rest,
     }  # fmt: skip
     cast = read_cast()
     request = _request(asked, captains, out, sealed, seed, publish, cast.load)

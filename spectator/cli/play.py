@@ -63,6 +63,10 @@ NOT_ITS_OWN: Final = 3
     show_default=True,
     help="What a decision that failed does: docs/failures.md.",
 )
+@click.option(
+    "--waits-for-rest", is_flag=True,
+    help="Let decisions wait, while they have time, for an endpoint that is left alone after failing.",
+)  # fmt: skip
 @spending_options("the episode")
 def play(
     environment: str | None,
@@ -77,6 +81,7 @@ def play(
     data_dir: Path | None,
     record_decisions: Path | None,
     on_failure: OnFailure,
+    waits_for_rest: bool,
     max_tokens: int | None,
     max_cost: float | None,
 ) -> None:
@@ -113,6 +118,7 @@ def play(
         options=options,
         on_failure=on_failure,
         view="derived" if pace == Pace.MAX else "live",
+        waits_for_rest=waits_for_rest,
     )
     if on_failure == "suspend" and data_dir is None:
         raise click.UsageError("--on-failure suspend needs --data-dir: without it nothing is left to play on")

@@ -29,6 +29,7 @@ class EvaluationRequest:
         phrase: Secret from which sealed seeds are made instead; never written anywhere.
         failed_decisions: What counts where a captain did not decide: a legal action drawn at random, the
             decision of the world's scripted captain (``fallback``), or the loss of the match (``forfeit``).
+        waits_for_rest: Whether decisions of models wait for an endpoint that is left alone after failing.
     """
 
     environment: str
@@ -39,6 +40,7 @@ class EvaluationRequest:
     seed: int = 1
     phrase: str | None = None
     failed_decisions: FailedDecisions = "random"
+    waits_for_rest: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +72,7 @@ class Schedule:
         matches: All matches, seed by seed, so that a run that is cut short has whole seeds.
         pairs: How many seeds.
         failed_decisions: What counts where a captain did not decide; see ``EpisodeStarted``.
+        waits_for_rest: Whether decisions of models wait for an endpoint left alone; see ``EpisodeStarted``.
     """
 
     world: World
@@ -79,6 +82,7 @@ class Schedule:
     matches: tuple[ScheduledMatch, ...]
     pairs: int
     failed_decisions: FailedDecisions = "fallback"
+    waits_for_rest: bool = False
 
     @property
     def paid(self) -> list[str]:
@@ -104,6 +108,7 @@ class Schedule:
                 match.seed,
                 self.options,
                 failed_decisions=self.failed_decisions,
+                waits_for_rest=self.waits_for_rest,
             )
             for match in self.matches
         ]
@@ -152,7 +157,16 @@ def plan_evaluation(request: EvaluationRequest, *, load: LoadWorld = load_world)
         for pair, seed in enumerate(seeds)
         for home, away in of_each_seed
     )
-    return Schedule(world, request.captains, pack, options, matches, len(seeds), request.failed_decisions)
+    return Schedule(
+        world,
+        request.captains,
+        pack,
+        options,
+        matches,
+        len(seeds),
+        request.failed_decisions,
+        request.waits_for_rest,
+    )
 
 
 def _check_captains(captains: Sequence[str], world: World) -> Iterator[FieldError]:

@@ -112,6 +112,11 @@ class EpisodeStarted(EventData):
         "`random`, a legal action is drawn; `forfeit`, the episode ends and is lost",
         default="fallback",
     )
+    waits_for_rest: bool = later_field(
+        "Whether decisions of models wait, while they have time, for an endpoint that is left alone after "
+        "failing; else as the captain's table says",
+        default=False,
+    )
     run_id: str | None = later_field("The run that it is played for", pattern=NAME_PATTERN)
     group_id: str | None = later_field(
         "Its group within the run: episodes of one task that are compared", pattern=NAME_PATTERN

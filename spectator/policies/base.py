@@ -89,6 +89,15 @@ class KeepsTime(Protocol):
 
 
 @runtime_checkable
+class WaitsForRest(Protocol):
+    """What builds a policy that asks an endpoint, and can build it so that it waits for one left alone."""
+
+    def waiting_for_rest(self) -> Callable[[int], Policy]:
+        """The same, with decisions that wait, while they have time, for an endpoint that rests."""
+        ...
+
+
+@runtime_checkable
 class SeesTruth(Protocol):
     """A policy that is shown the world itself, its hidden part and its luck included; its preset says so."""
 

@@ -153,6 +153,10 @@ class ModelBuild:
         """The same with another fallback; see :class:`spectator.policies.drawn.FallsBack`."""
         return replace(self, seat=replace(self.seat, fallback=fallback))
 
+    def waiting_for_rest(self) -> ModelBuild:
+        """The same with decisions that wait for an endpoint that is left alone; see :class:`WaitsForRest`."""
+        return replace(self, captain=self.captain.model_copy(update={"waits_for_rest": True}))
+
     def asking(self, client: ChatEndpoint, seed: int, *, session: str | None = None) -> ModelPolicy:
         """A new policy that asks by ``client``, whatever the captain's own endpoint is.
 

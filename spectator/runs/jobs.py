@@ -34,6 +34,7 @@ class Job:
         on_failure: What a decision that failed does to the episode.
         view: Whether the view is recorded while it is played, or derived by whoever reads the record.
         failed_decisions: What counts where a captain did not decide.
+        waits_for_rest: Whether decisions of models wait for an endpoint that is left alone after failing.
     """
 
     environment: str
@@ -49,6 +50,7 @@ class Job:
     on_failure: OnFailure = "fallback"
     view: View = "derived"
     failed_decisions: FailedDecisions = "fallback"
+    waits_for_rest: bool = False
 
     @classmethod
     def of(cls, plan: EpisodePlan, *, group: str | None = None, member: int = 0) -> Self:
@@ -67,6 +69,7 @@ class Job:
             plan.on_failure,
             plan.view,
             plan.failed_decisions,
+            plan.waits_for_rest,
         )
 
 
@@ -95,6 +98,7 @@ def job_plan(job: Job, world: World, attempt: int = 1, run_id: str | None = None
         on_failure=job.on_failure,
         view=job.view,
         failed_decisions=job.failed_decisions,
+        waits_for_rest=job.waits_for_rest,
         run_id=run_id,
         group_id=job.group,
         attempt=attempt,

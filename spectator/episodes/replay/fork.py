@@ -188,6 +188,7 @@ async def plan_fork(journal: Journal, request: ForkRequest, load: LoadWorld | No
         options=started["options"],
         on_failure=started.get("on_failure", "fallback"),
         failed_decisions=started.get("failed_decisions", "fallback"),
+        waits_for_rest=started.get("waits_for_rest", False),
     )
     plan = plan_episode(asked, draw_seed=lambda: 0, load=load)
     if request.opponent is None and plan.opponent is not None:

@@ -188,6 +188,7 @@ def _plan_again(started: Mapping[str, Any], load: LoadWorld) -> EpisodePlan:
             group_id=started.get("group_id"), attempt=started.get("attempt"),
             view=started.get("view", "live"),
             failed_decisions=started.get("failed_decisions", "fallback"),
+            waits_for_rest=started.get("waits_for_rest", False),
         )  # fmt: skip
     except (InvalidRequest, KeyError, ValidationError, ValueError) as error:
         raise CannotRebuild(f"it cannot be planned any more: {error}") from error

@@ -15,7 +15,7 @@ from spectator.environments.base import MAX_SEED, OptionsModel, Pack, World, der
 from spectator.episodes.run.pacing import Pace
 from spectator.errors import FieldError, InvalidRequest, field_errors
 from spectator.events import EpisodeStarted, FailedDecisions, OnFailure, Parent, Seat, View
-from spectator.policies.base import Policy, Preset, RandomPolicy
+from spectator.policies.base import Policy, Preset, RandomPolicy, WaitsForRest
 from spectator.policies.drawn import DrawnPolicy, FallsBack
 from spectator.policies.model_presets import longest_wait_s
 from spectator.profile import Profile
@@ -45,6 +45,7 @@ class EpisodeRequest:
         on_failure: What a decision that failed does to it; see ``EpisodeStarted.on_failure``.
         view: Whether its view is recorded while it is played, or derived later; see ``EpisodeStarted.view``.
         failed_decisions: What counts where a captain did not decide; see ``EpisodeStarted.failed_decisions``.
+        waits_for_rest: Whether every model waits for an endpoint that is left alone, whatever its table says.
     """
 
     environment: str
@@ -58,6 +59,7 @@ class EpisodeRequest:
     on_failure: OnFailure = "fallback"
     view: View = "live"
     failed_decisions: FailedDecisions = "fallback"
+    waits_for_rest: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +82,7 @@ class EpisodePlan:
         attempt: Which attempt it is at its place in the run, from 1.
         view: Whether its view is recorded while it is played, or derived by whoever reads it later.
         failed_decisions: What counts where a captain did not decide.
+        waits_for_rest: Whether decisions of models wait for an endpoint that is left alone after failing.
     """
 
     world: World
@@ -97,6 +100,7 @@ class EpisodePlan:
     attempt: int | None = None
     view: View = "live"
     failed_decisions: FailedDecisions = "fallback"
+    waits_for_rest: bool = False
 
     @property
     def on_failed_decision(self) -> OnFailure:
@@ -140,9 +144,11 @@ class EpisodePlan:
         return build(seed)
 
     def making(self, actor: str) -> tuple[Callable[[int], Policy], int]:
-        """What makes the policy of one actor, with the fallback that this episode asks for, and its seed."""
+        """What makes the policy of one actor, with the episode's own fallback and patience, and its seed."""
         seed = self.seed if self.parent is None else self.parent.captains_seed
         build = self.preset(actor).build
+        if self.waits_for_rest and isinstance(build, WaitsForRest):
+            build = build.waiting_for_rest()
         if self.failed_decisions == "random" and isinstance(build, FallsBack):
             build = build.falling_back_to(partial(DrawnPolicy, random_captain(self.world)))
         return build, derive_seed(seed, "policy", actor)
@@ -173,6 +179,7 @@ class EpisodePlan:
             parent=self.parent,
             on_failure=self.on_failure,
             failed_decisions=self.failed_decisions,
+            waits_for_rest=self.waits_for_rest,
             run_id=self.run_id,
             group_id=self.group_id,
             attempt=self.attempt,
@@ -239,6 +246,7 @@ def plan_episode(
         on_failure=request.on_failure,
         view=request.view,
         failed_decisions=request.failed_decisions,
+        waits_for_rest=request.waits_for_rest,
     )
 
 

@@ -11,6 +11,7 @@ from benchmarks import (
     abuse,
     corruption,
     fanout,
+    first_score,
     holding,
     journal,
     kills,
@@ -29,6 +30,7 @@ from benchmarks.figures import HEADER, Figure
 PARTS: Final[Mapping[str, Callable[[], Iterable[Figure]]]] = {
     "live": lambda: asyncio.run(live.measure()),
     "fanout": fanout.measure,
+    "first_score": first_score.measure,
     "holding": holding.measure,
     "voice": lambda: asyncio.run(voice.measure()),
     "leaderboard": leaderboard.measure,

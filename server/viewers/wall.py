@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
+from spectator.catalog import load_world, world_names
 from spectator.clock import Clock, timestamp
 from spectator.episodes.host.episode_view import EpisodeView
 from spectator.episodes.host.supervisor import Supervisor
@@ -45,6 +46,8 @@ class _Shown:
     live: EpisodeView
     tile: Tile
     until: float | None = None
+    chance: float | None = None
+    chance_at: int = -1
 
 
 class Wall:
@@ -119,6 +122,8 @@ class Wall:
                 self._shown[live.episode_id] = _Shown(live, {})
         for name, shown in tuple(self._shown.items()):
             tile = _tile(shown.live, self._names.mask)
+            if (chance := _chance(shown)) is not None:
+                tile["chance"] = chance
             if tile != shown.tile:
                 changes[name] = make_patch(shown.tile, tile)
                 shown.tile = tile
@@ -225,6 +230,18 @@ def _tile(live: EpisodeView, mask: NameMask) -> Tile:
     if "reason" in episode:
         tile["reason"] = episode["reason"]
     return tile | _newest_line(feed, mask)
+
+
+def _chance(shown: _Shown) -> float | None:
+    """The agent's chance to win after the last event, read once for it; ``None`` where that is not known."""
+    if shown.chance_at != shown.live.head_seq:
+        shown.chance_at = shown.live.head_seq
+        name = str(shown.live.state["episode"]["environment"])
+        world = load_world(name) if name in world_names() else None
+        if world is not None and world.chances is not None:
+            line = world.chances(shown.live.state.get("world", {}))
+            shown.chance = round(line[-1], 3) if line else None
+    return shown.chance
 
 
 def _newest_line(feed: Mapping[str, Mapping[str, Any]], mask: NameMask) -> Tile:

@@ -19,8 +19,10 @@ export function makeTile(id, root, look = "") {
   const mark = h("b", { class: "tile__mark" });
   const line = h("bdi");
   const bar = h("progress", { class: "tile__bar", max: "1", value: "0", "aria-label": "How far it has come" });
+  const chance = h("progress", { class: "tile__chance", max: "1", value: "0.5", hidden: true });
+  /** The newest line that was shown; null before the first. @type {string | null} */ let shown = null;
   const element = h("a", { class: `card tile ${look}`.trim(), href: new URL(`watch/${encodeURIComponent(id)}`, root).href },
-    h("p", { class: "tile__meta" }, status, world, at, note), h("p", { class: "tile__headline" }, headline), bar, seats,
+    h("p", { class: "tile__meta" }, status, world, at, note), h("p", { class: "tile__headline" }, headline), bar, chance, seats,
     h("p", { class: "tile__line" }, mark, line));
   return {
     element,
@@ -40,9 +42,23 @@ export function makeTile(id, root, look = "") {
       const progress = Number(tile.glance?.progress ?? 0);
       bar.hidden = tile.glance?.progress === undefined;
       if (bar.value !== progress) bar.value = progress;
+      chance.hidden = typeof tile.chance !== "number";
+      if (!chance.hidden) {
+        chance.value = Number(tile.chance);
+        setAttribute(chance, "aria-label", `Chance to win of ${clip(plain(tile.seats?.[0] ?? ""), 40)}: ${Math.round(100 * Number(tile.chance))} %`);
+      }
+      const newest = `${tile.line?.at ?? ""} ${tile.line?.text ?? ""}`;
+      if (shown !== null && newest !== shown && tile.line?.priority === 0) flash(element);
+      shown = newest;
       setAttribute(element, "data-tense", tile.status === "live" && Number(tile.glance?.suspense ?? 0) >= 0.5 ? "yes" : null);
     },
   };
+}
+
+/** Light up once, for a moment that nobody should miss. @param {HTMLElement} element */
+function flash(element) {
+  if (matchMedia("(prefers-reduced-motion: reduce)").matches) return;
+  element.animate([{ boxShadow: "inset 0 0 0 3px var(--bright)" }, { boxShadow: "inset 0 0 0 3px transparent" }], { duration: 1_600, easing: "ease-out" });
 }
 
 /** @param {import("../live/wall.js").Tile} tile @returns {[string, string]} words and tone */

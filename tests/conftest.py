@@ -23,6 +23,7 @@ INSTALL = {
     "chromium": "apt-get install chromium",
     "node": "apt-get install nodejs",
     "openenv": "make openenv-venv",
+    "inspect_ai": "make openenv-venv",
     "both ends of the ranges": "make edges-venv",
     "ray": "make ray-venv",
     "espeak-ng": "apt-get install espeak-ng",
@@ -58,6 +59,13 @@ def openenv_python() -> str:
     """The interpreter of the virtual environment that holds the official ``openenv`` package."""
     python = ROOT / ".venv-openenv" / "bin" / "python"
     return require("openenv", str(python) if python.exists() else None)
+
+
+@pytest.fixture(scope="session")
+def inspect_python(openenv_python: str) -> str:
+    """The same, where it holds inspect_ai too."""
+    there = list((ROOT / ".venv-openenv").glob("lib/python*/site-packages/inspect_ai"))
+    return require("inspect_ai", openenv_python if there else None)
 
 
 @pytest.fixture(scope="session")

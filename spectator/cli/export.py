@@ -51,7 +51,7 @@ def check_form(form: str, out: Path) -> None:
         raise click.UsageError(f"--out {out} is a folder; --format {form} writes a file")
     if form.endswith("parquet") and str(out) == "-":
         raise click.UsageError(f"--format {form} needs --out FILE")
-    if form in ("ndjson", "truth", "traces") and out.suffix == PARQUET:
+    if form in ("ndjson", "truth", "traces", "inspect") and out.suffix == PARQUET:
         raise click.UsageError(f"--format {form} is no table; --format parquet has the events as one")
 
 

@@ -7,6 +7,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mappin
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from shutil import copyfileobj
+from tempfile import TemporaryFile
 from typing import IO, TYPE_CHECKING, Any, Final
 
 import click
@@ -201,6 +203,23 @@ async def _traces(source: ExportSource, chosen: Sequence[EpisodeSummary], out: P
                 click.echo(json_line(line), file=file)
 
 
+async def _inspect(source: ExportSource, chosen: Sequence[EpisodeSummary], out: Path) -> None:
+    """One evaluation log; its head tells of all samples, which therefore wait in a file of their own."""
+    from spectator.journal.json_lines import json_line
+    from spectator.rollouts.exports.inspect_log import InspectLog
+
+    log = InspectLog()
+    with TemporaryFile("w+", encoding="utf-8") as waiting:
+        async for outline, transcript in _transcripts(source, chosen):
+            comma = "," if log.samples else ""
+            waiting.write(comma + json_line(await log.sample(source.journal, outline, transcript)))
+        waiting.seek(0)
+        with _file(out) as file:
+            file.write(json_line(log.head())[:-1] + ',"samples":[')
+            copyfileobj(waiting, file)
+            file.write("]}\n")
+
+
 def _check_folder(out: Path) -> None:
     """Refuse a place that can hold one trace only."""
     if str(out) == "-" or out.is_file():
@@ -266,6 +285,7 @@ def _columns(form: str) -> tuple[Mapping[str, str], Sequence[str], str]:
 
 
 WHOLE: Final[Mapping[str, Callable[[ExportSource, Sequence[EpisodeSummary], Path], Awaitable[None]]]] = {
+    "inspect": _inspect,
     "ndjson": _ndjson,
     "parquet": _parquet,
     "traces": _traces,
@@ -284,7 +304,7 @@ ROWS: Final[Mapping[str, Rows]] = {
 
 FORMS: Final = (
     "ndjson", "parquet", "messages", "messages-parquet", "tokens", "groups", "preferences",
-    "episode-record", "traces", "truth",
+    "episode-record", "traces", "inspect", "truth",
 )  # fmt: skip
 
 

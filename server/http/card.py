@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import functools
+import sys
 import textwrap
+from asyncio.subprocess import DEVNULL, PIPE
 from collections import OrderedDict
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Final
 from xml.sax.saxutils import escape
-
-import resvg_py
 
 from spectator.errors import SpectatorError
 
@@ -24,7 +24,10 @@ KEPT: Final = 32
 """Cards that are kept, of about 40 kB each."""
 
 AT_ONCE: Final = 1
-"""Cards that are drawn at once: one takes about 0.1 s of CPU."""
+"""Cards that are drawn at once: one takes about 0.2 s of CPU, in a process of its own."""
+
+LONGEST_S: Final = 20.0
+"""How long one may take."""
 
 LEFT: Final = 64
 RIGHT: Final = WIDTH - LEFT
@@ -40,49 +43,68 @@ class NoFont(SpectatorError):
     """This machine has no font to write with, so that no cards are drawn."""
 
 
+class CannotDraw(SpectatorError):
+    """The program that draws failed."""
+
+
 class Cards:
-    """Draws cards and keeps the last few; whoever asks for the same one shares the work."""
+    """Draws cards, each by a program of its own, and keeps the last few; who asks for the same shares it."""
 
     def __init__(self) -> None:
         self._kept: OrderedDict[tuple[str, int], bytes] = OrderedDict()
         self._turns = asyncio.Semaphore(AT_ONCE)
+        self._can_write: bool | None = None
 
     async def of(self, glance: Glance) -> bytes:
         """The card as a PNG.
 
         Raises:
             NoFont: There is none.
+            CannotDraw: It could not be drawn.
         """
         key = (glance.episode_id, glance.head_seq)
         if key not in self._kept:
             async with self._turns:
                 if key not in self._kept:
-                    self._kept[key] = await asyncio.to_thread(draw, glance)
+                    await self._need_font()
+                    self._kept[key] = await draw(card(glance))
+        picture = self._kept[key]
         self._kept.move_to_end(key)
         while len(self._kept) > KEPT:
             self._kept.popitem(last=False)
-        return self._kept[key]
+        return picture
+
+    async def _need_font(self) -> None:
+        """See that there is a font, once: with none, text is left out of pictures silently."""
+        if self._can_write is None:
+            written = await draw(_svg(_text(4, 40, 30, "Aa", INK), 64, 64))
+            self._can_write = written != await draw(_svg("", 64, 64))
+        if not self._can_write:
+            raise NoFont("no font is installed; a package such as fonts-dejavu-core has one")
 
 
-def draw(glance: Glance) -> bytes:
-    """The card as a PNG.
+async def draw(svg: str) -> bytes:
+    """A picture as a PNG, by a program of its own.
 
     Raises:
-        NoFont: There is none.
+        CannotDraw: It failed, or took longer than :data:`LONGEST_S`.
     """
-    if not can_write():
-        raise NoFont("no font is installed; a package such as fonts-dejavu-core has one")
-    return bytes(resvg_py.svg_to_bytes(svg_string=card(glance)))
-
-
-@functools.cache
-def can_write() -> bool:
-    """Whether there is a font: with none, text is left out of pictures silently."""
-    written, empty = (
-        bytes(resvg_py.svg_to_bytes(svg_string=_svg(inside, 64, 64)))
-        for inside in (_text(4, 40, 30, "Aa", INK), "")
+    program = Path(__file__).with_name("drawing.py")
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-I", str(program), stdin=PIPE, stdout=PIPE, stderr=DEVNULL
     )
-    return written != empty
+    try:
+        async with asyncio.timeout(LONGEST_S):
+            picture, _ = await process.communicate(svg.encode())
+    except TimeoutError:
+        raise CannotDraw(f"a card took longer than {LONGEST_S:g} s to draw") from None
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    if process.returncode:
+        raise CannotDraw(f"the program that draws cards ended with {process.returncode}")
+    return picture
 
 
 def card(glance: Glance) -> str:

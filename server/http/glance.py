@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -62,7 +63,8 @@ async def glance_of(services: Services, episode_id: str) -> Glance:
     if not summary.head_seq:
         raise EpisodeNotFound(episode_id)
     frame = await services.finals.of(summary)
-    return read_glance(services, episode_id, json.loads(frame.text)["state"], summary.head_seq)
+    state = (await asyncio.to_thread(json.loads, frame.text))["state"]
+    return read_glance(services, episode_id, state, summary.head_seq)
 
 
 def read_glance(services: Services, episode_id: str, state: Mapping[str, Any], head_seq: int) -> Glance:

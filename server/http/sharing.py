@@ -22,7 +22,7 @@ from ..security.budget import Held
 from ..security.faults import documented
 from ..security.shield import content_security_policy
 from ..services import Services, ServicesDep
-from .card import HEIGHT, WIDTH, Cards, NoFont
+from .card import HEIGHT, WIDTH, CannotDraw, Cards, NoFont
 from .glance import Glance, glance_of
 from .pages import Page, Templates, static_path
 from .public_address import public_root
@@ -147,6 +147,8 @@ def sharing_pages(templates: Templates) -> APIRouter:
             picture = await cards.of(seen)
         except NoFont as error:
             raise HTTPException(404, str(error)) from error
+        except CannotDraw as error:
+            raise HTTPException(503, str(error)) from error
         kept = "public, max-age=86400" if seen.status == "ended" else "public, max-age=30"
         return Response(picture, media_type="image/png", headers={"Cache-Control": kept})
 

@@ -12,7 +12,7 @@ import brotli
 import pytest
 
 from server.http import card
-from server.http.card import KEPT, Cards, NoFont
+from server.http.card import KEPT, CannotDraw, Cards, NoFont
 from server.http.glance import Glance
 from tests.serving import Serving, serve, test_settings
 
@@ -77,23 +77,33 @@ async def _cards_of(cards: Cards, glances: list[Glance]) -> list[bytes]:
 
 
 def test_a_card_is_drawn_once_and_only_so_many_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    drawn: list[int] = []
+    drawn: list[str] = []
 
-    def draw(one: Glance) -> bytes:
-        drawn.append(one.head_seq)
-        return b"png"
+    async def draw(svg: str) -> bytes:
+        drawn.append(svg)
+        return svg.encode()
 
     monkeypatch.setattr(card, "draw", draw)
-    cards = Cards()
     wanted = [glance(head_seq=number) for number in [*range(KEPT + 1), KEPT, 0]]
-    asyncio.run(_cards_of(cards, wanted))
-    assert drawn == [*range(KEPT + 1), 0]
+    asyncio.run(_cards_of(Cards(), wanted))
+    assert len(drawn) == 2 + KEPT + 1 + 1, "the look for a font, each once, and the one that was given up"
 
 
 def test_where_there_is_no_font_there_are_no_cards(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(card, "can_write", lambda: False)
+    async def draw(svg: str) -> bytes:
+        return b"nothing"
+
+    monkeypatch.setattr(card, "draw", draw)
     with pytest.raises(NoFont, match="fonts-dejavu-core"):
-        card.draw(glance())
+        asyncio.run(Cards().of(glance()))
+
+
+def test_what_cannot_be_drawn_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(CannotDraw, match="ended with 1"):
+        asyncio.run(card.draw("no picture"))
+    monkeypatch.setattr(card, "LONGEST_S", 0.0)
+    with pytest.raises(CannotDraw, match="longer"):
+        asyncio.run(card.draw(card.card(glance())))
 
 
 def test_an_episode_in_a_few_words(serving: Serving, ended: str) -> None:

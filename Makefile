@@ -56,7 +56,7 @@ endif
 
 .venv-days/.installed: pyproject.toml
 	test -x .venv-days/bin/python || $(PYTHON_3_12) -m venv .venv-days
-	.venv-days/bin/python $(PIP) --editable '.[simulation]'
+	.venv-days/bin/python $(PIP) --editable '.[server,simulation]'
 	touch $@
 
 # Both ends of the ranges of uvicorn and websockets, whose private names viewers' connections use.

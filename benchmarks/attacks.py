@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import time
 from collections import Counter
@@ -40,6 +41,15 @@ GREEDY: Final = {
     "pace": "max",
     "options": {"turns": 1_000_000, "payload_bytes": 65_536},
 }
+FLOODED: Final = (
+    "/",
+    "/api/episodes?limit=200&text=a",
+    "/api/leaderboard",
+    "/leaderboard",
+    "/openapi.json",
+    "/custom/environments",
+    "/nowhere",
+)
 Row = tuple[str, str, str, str]
 """Name, value, target, and what the review found at commit 510f4b3."""
 
@@ -57,6 +67,7 @@ def attacks(server: ServerUnderTest, record: str, seq: int) -> list[Attack]:
         lambda: _publishes(server),
         lambda: _forecasts(server),
         lambda: _waiting(server),
+        lambda: _flood(server),
     ]
 
 
@@ -143,6 +154,34 @@ async def _waiting(server: ServerUnderTest) -> Row:
         "-",
         "no queue",
     )
+
+
+async def _flood(server: ServerUnderTest, seconds: float = 5.0) -> Row:
+    """Twenty connections of an address that ask without a pause, and one visitor beside them."""
+    answers: Counter[int] = Counter()
+    until = time.monotonic() + seconds
+
+    async def ask(client: aiohttp.ClientSession, number: int) -> None:
+        for path in itertools.cycle(FLOODED[number % len(FLOODED) :] + FLOODED[: number % len(FLOODED)]):
+            if time.monotonic() > until:
+                return
+            async with client.get(path) as answer:
+                await answer.read()
+                answers[answer.status] += 1
+
+    async with client_of(server, "203.0.113.10") as client, client_of(server, "203.0.113.11") as other:
+        asking = asyncio.gather(*(ask(client, number) for number in range(20)))
+        waited = []
+        while time.monotonic() < until:
+            began = time.monotonic()
+            async with other.get("/custom/status") as answer:
+                await answer.read()
+            waited.append(time.monotonic() - began)
+            await asyncio.sleep(0.1)
+        await asking
+    counts = ", ".join(f"{count:,} x {status}" for status, count in sorted(answers.items()))
+    value = f"{counts} in {seconds:g} s; a visitor waits {max(waited) * 1000:.0f} ms at most"
+    return "20 connections that ask for everything", value, "-", "not tried"
 
 
 async def _stop(server: ServerUnderTest, episode_id: str) -> None:

@@ -25,12 +25,14 @@ from unittest.mock import patch
 
 from simloom import World as Universe
 
+from server.viewers.episode_signals import EpisodeSignals
 from spectator.bus.base import Overflow
 from spectator.bus.memory import MemoryBus
 from spectator.episodes.host.handle import EpisodeHandle
 from spectator.episodes.host.recovery import recover
 from spectator.episodes.host.supervisor import Supervisor
 from spectator.episodes.record.reader import ViewReader
+from spectator.episodes.record.view import replay_state
 from spectator.episodes.replay.restore import rebuild
 from spectator.episodes.replay.verify import verify
 from spectator.episodes.run.limits import EpisodeLimits
@@ -40,6 +42,7 @@ from spectator.errors import EpisodeError, JournalError
 from spectator.events import NarrationClip, RecordedEvent, View
 from spectator.steppers.opening import inline
 from tests.simulated.disk import LATENCIES_S, Faults, SimulatedJournal
+from tests.simulated.sockets import ViewersSide, Watched
 
 TURNS: Final = 5
 """Turns of an episode."""
@@ -109,12 +112,14 @@ class Told:
     Args:
         started: Episodes whose start was acknowledged, with their view.
         stopped: Episodes whose stop was acknowledged.
-        seen: What was shown, by episode and viewer.
+        seen: What the bus gave, by episode and listener.
+        watched: What came over sockets, by episode and viewer.
     """
 
     started: dict[str, str] = field(default_factory=dict)
     stopped: set[str] = field(default_factory=set)
     seen: dict[tuple[str, int], list[RecordedEvent]] = field(default_factory=dict)
+    watched: dict[tuple[str, int], Watched] = field(default_factory=dict)
 
 
 @dataclass
@@ -123,7 +128,8 @@ class Process:
 
     journal: SimulatedJournal
     supervisor: Supervisor
-    ready: asyncio.Event = field(default_factory=asyncio.Event)
+    viewers: ViewersSide
+    ready: asyncio.Event
 
     def at_rest(self, tasks: Sequence[asyncio.Task[None]]) -> bool:
         """Whether ``tasks`` are over and nothing is played any more."""
@@ -143,7 +149,7 @@ async def live(universe: Universe, script: Script, blank: Path, folder: Path) ->
     shutil.copy(blank, path)
     told, tape = Told(), Random(random.getrandbits(32))
     faults = Faults(script.failing, script.cut_at, script.cut_after)
-    first = await _process(universe, "first", path, faults, script, recovering=False)
+    first = await _process(universe, "first", path, faults, script, tape, recovering=False)
     host = universe.host("first")
     faults.cut = host.crash
     clients = [host.spawn(partial(_client, first, told, tape, number)) for number in range(script.episodes)]
@@ -155,7 +161,7 @@ async def live(universe: Universe, script: Script, blank: Path, folder: Path) ->
         await host.spawn(partial(_all_ended, first, told))
     host.crash()
     first.journal.drop()
-    second = await _process(universe, "second", path, Faults(), script, recovering=True)
+    second = await _process(universe, "second", path, Faults(), script, tape, recovering=True)
     await universe.until(second.ready.is_set, timeout=A_WHILE_S, poll=0.5)
     host = universe.host("second")
     running = [one.episode_id for one in second.supervisor.running()]
@@ -165,6 +171,11 @@ async def live(universe: Universe, script: Script, blank: Path, folder: Path) ->
         host.spawn(partial(_resume, second, one))
     viewers = [
         host.spawn(partial(_follow, second, told, one, viewer))
+        for one in told.started
+        for viewer in range(VIEWERS)
+    ]
+    viewers += [
+        host.spawn(partial(_watch, second, told, tape, one, viewer))
         for one in told.started
         for viewer in range(VIEWERS)
     ]
@@ -184,21 +195,29 @@ async def live(universe: Universe, script: Script, blank: Path, folder: Path) ->
 
 
 async def _process(
-    universe: Universe, name: str, path: Path, faults: Faults, script: Script, *, recovering: bool
+    universe: Universe,
+    name: str,
+    path: Path,
+    faults: Faults,
+    script: Script,
+    tape: Random,
+    *,
+    recovering: bool,
 ) -> Process:
     made: asyncio.Future[Process] = asyncio.get_running_loop().create_future()
 
     async def main() -> None:
         journal = SimulatedJournal.at(path, faults)
-        numbers = count(1)
+        numbers, signals, ready = count(1), EpisodeSignals(MemoryBus()), asyncio.Event()
         async with asyncio.TaskGroup() as tasks:
             supervisor = Supervisor(
-                journal=journal, bus=MemoryBus(), clock=SimulatedClock(), tasks=tasks, slots=8,
+                journal=journal, bus=signals, clock=SimulatedClock(), tasks=tasks, slots=8,
                 limits=EpisodeLimits(), new_id=lambda: f"ep-{name}-{next(numbers):02d}",
                 new_epoch=lambda: "e", draw_seed=lambda: 7, patience_s=script.patience_s,
                 open_stepper=inline,
             )  # fmt: skip
-            process = Process(journal, supervisor)
+            viewers = ViewersSide(journal, supervisor, signals, tasks, SimulatedClock(), ready, tape)
+            process = Process(journal, supervisor, viewers, ready)
             made.set_result(process)
             if recovering:
                 with patch("spectator.episodes.host.recovery.rebuild", partial(rebuild, open_stepper=inline)):
@@ -231,6 +250,7 @@ async def _client(process: Process, told: Told, tape: Random, number: int) -> No
         for viewer in range(VIEWERS):
             late_s, nap_s = viewer * tape.choice((0, 0.01, 1, 4)), tape.choice((0, 0, 0.3))
             others.create_task(_follow(process, told, episode.episode_id, viewer, late_s, nap_s))
+            others.create_task(_watch(process, told, tape, episode.episode_id, viewer, late_s))
         others.create_task(_look(process, episode.episode_id))
         for number in range(MEDDLERS + stops):
             act, late_s = tape.choice(ACTS), tape.choice((0, 0.01, 1, 3))
@@ -354,6 +374,15 @@ async def _follow(
             await asyncio.sleep(nap_s)
 
 
+async def _watch(
+    process: Process, told: Told, tape: Random, episode_id: str, viewer: int, late_s: float = 0.0
+) -> None:
+    """A viewer on a socket, which goes on from where it stood."""
+    await asyncio.sleep(late_s)
+    watched = told.watched.setdefault((episode_id, viewer), Watched())
+    await process.viewers.watch(episode_id, watched, tape)
+
+
 def _plays_only_when_it_may(kinds: Sequence[str]) -> bool:
     """Whether pauses and resumptions take turns, with no step in a pause but the one that was under way."""
     steps, paused = 0, False
@@ -397,7 +426,24 @@ async def judge(process: Process, told: Told) -> None:
         assert _plays_only_when_it_may(kinds), kinds
         shown = await ViewReader(journal).read(episode_id)
         for viewer in range(VIEWERS):
+            _judge_watched(shown, told.watched[episode_id, viewer], f"the socket {viewer} of {episode_id}")
             seen = [one.text for one in told.seen[episode_id, viewer]]
             recorded_too = [one.text for one in shown[: len(seen)]]
             assert seen == recorded_too, f"viewer {viewer} of {episode_id} was shown what is not recorded"
             assert len(seen) == len(shown), f"viewer {viewer} of {episode_id} missed some"
+
+
+def _judge_watched(shown: Sequence[RecordedEvent], watched: Watched, whose: str) -> None:
+    """Hold what came over a viewer's sockets against what is shown.
+
+    Raises:
+        AssertionError: They disagree.
+    """
+    assert watched.ended is not None and watched.position is not None, f"{whose} was not told of the end"
+    stands = f"{whose} stands at {watched.position.seq} of {len(shown)}, {watched.ended}"
+    assert watched.position.seq == len(shown), stands
+    for seq, text in watched.events.items():
+        assert text == shown[seq - 1].text, f"{whose} was sent what is not recorded"
+    for seq, state in watched.states.items():
+        assert state == replay_state(shown[:seq]), f"{whose} was sent another state after {seq}"
+    assert set(range(min(watched.states) + 1, len(shown) + 1)) <= {*watched.events, *watched.states}

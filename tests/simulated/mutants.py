@@ -23,7 +23,7 @@ class Mutant:
     """One planted fault.
 
     Args:
-        where: File, under ``spectator/``.
+        where: File, under ``spectator/``; one of the server's begins with ``server/``.
         was: What stands there, once.
         now: What stands there instead.
     """
@@ -39,6 +39,8 @@ RECORDER, WRITER = "episodes/record/recorder.py", "journal/stores/writer.py"
 HANDLE, SUPERVISOR = "episodes/host/handle.py", "episodes/host/supervisor.py"
 DRIVER, RESTORE = "episodes/run/driver.py", "episodes/replay/restore.py"
 RECOVERY, BUS = "episodes/host/recovery.py", "bus/memory.py"
+FEED, VIEWER = "server/viewers/feed.py", "server/viewers/viewer.py"
+CONNECTION = "server/transport/connection.py"
 
 MUTANTS: Final = (
     Mutant(
@@ -103,15 +105,34 @@ MUTANTS: Final = (
         "            self._waiting.clear()\n                yield batch",
         "            yield batch\n                self._waiting.clear()",
     ),
+    Mutant(FEED, "        viewer.position = head\n", ""),
+    Mutant(FEED, "if frame.seq is None or frame.seq > viewer.position]", "]"),
+    Mutant(
+        FEED, "            await self._send_missing(live.episode_id, asked.seq, head)\n", "            pass\n"
+    ),
+    Mutant(
+        VIEWER, "self.caught_up and (batch.first is None or batch.first > self.position)", "self.caught_up"
+    ),
+    Mutant(
+        VIEWER,
+        "not self.over and not self._evicted and self._transport.writable()",
+        "not self._evicted and self._transport.writable()",
+    ),
+    Mutant(VIEWER, "        self._backlog.extend(batch.frames)\n", ""),
+    Mutant(
+        CONNECTION,
+        "        self._drained = None\n        self.wake()\n",
+        "        self._drained = None\n",
+    ),
 )
 
 
 def dies(mutant: Mutant, days: int) -> bool | None:
     """Whether the days notice; ``None`` if the code is not there any more."""
     with TemporaryDirectory(prefix="spectator-") as kept:
-        for name in ("spectator", "tests/simulated"):
+        for name in ("spectator", "server", "tests/simulated"):
             shutil.copytree(ROOT / name, Path(kept, name), ignore=shutil.ignore_patterns("__pycache__"))
-        path = Path(kept, "spectator", mutant.where)
+        path = Path(kept, "" if mutant.where.startswith("server/") else "spectator", mutant.where)
         text = path.read_text(encoding="utf-8")
         if text.count(mutant.was) != 1:
             return None

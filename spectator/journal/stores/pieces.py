@@ -21,8 +21,8 @@ from spectator.errors import EpisodeDamaged, JournalError, typed_as
 from spectator.journal.stores.database import Database, open_database
 from spectator.journal.stores.event_reading import texts_after
 
-NICENESS: Final = 10
-"""By how much the priority is lower than that of whoever started the program."""
+NICENESS: Final = 19
+"""By how much the priority is lower than that of whoever started the program: as low as it can be."""
 
 LEVEL: Final = 6
 """Of the compression, as other answers have it."""

@@ -24,6 +24,9 @@ from spectator.steppers.opening import inline
 MOST_TOLD = 5
 """Discrepancies of one episode that are told; what follows one is often more of the same."""
 
+_AT_A_DECISION = ("policy_error", "step_cap")
+"""Ends that come where somebody is asked to decide, with nothing left to be told; others come at any time."""
+
 
 @dataclass(frozen=True, slots=True)
 class Misstatement:
@@ -173,7 +176,7 @@ class _PlayedAgain:
         """
         found = []
         stepped = self._replay.stepped
-        if event.type == "episode.ended" and self._replay.due:
+        if event.type == "episode.ended" and event.data["reason"] in _AT_A_DECISION and self._replay.due:
             found.append(f"{self._replay.due[0].type} is due before the end")
         if stepped is not None and not self._replay.due:
             seen = stepped.observation

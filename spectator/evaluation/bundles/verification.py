@@ -236,6 +236,8 @@ async def _check_journal(
         verdict.notes.append(
             f"{again} matches were stopped from outside and played once more; both are in it"
         )
+    if broken := sum(not one.finished for one in found.values()):
+        verdict.notes.append(f"{broken} matches broke down, by their record; their pairs count for nobody")
     if manifest.spectator_version != __version__:
         verdict.notes.append(f"made by Spectator {manifest.spectator_version[:40]}, checked by {__version__}")
 

@@ -43,8 +43,9 @@ class Compression(GZipMiddleware):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on; its answer is compressed on the way back."""
-        taken = encodings_taken(Headers(scope=scope).get("accept-encoding", "")) if "headers" in scope else ()
-        if scope["type"] == "http" and "br" in taken:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+        elif "br" in encodings_taken(Headers(scope=scope).get("accept-encoding", "")):
             await BrotliResponder(self.app, self.minimum_size)(scope, receive, send)
         else:
             await super().__call__(scope, receive, send)

@@ -210,19 +210,15 @@ async def _started(
         services.narration.pay_for(live.episode_id)
     root = request.scope.get("root_path", "")
     response.headers["Location"] = f"{root}/api/episodes/{live.episode_id}"
+    people = [actor for actor in live.plan.world.actors if live.plan.preset(actor).source == "human"]
+    keys = {actor: services.seat_keys.key(live.episode_id, actor) for actor in people}
+    page = f"{root}/watch/{live.episode_id}#seat="
     return StartedEpisode(
         episode_id=live.episode_id,
         watch_url=f"{root}/watch/{live.episode_id}",
         live_url=f"{root}/live/{live.episode_id}",
-        seats=_seat_links(live, root, services),
+        seats={actor: SeatLink(key=key, url=f"{page}{key}") for actor, key in keys.items()},
     )
-
-
-def _seat_links(live: EpisodeHandle, root: str, services: Services) -> dict[str, SeatLink]:
-    people = [actor for actor in live.plan.world.actors if live.plan.preset(actor).source == "human"]
-    keys = {actor: services.seat_keys.key(live.episode_id, actor) for actor in people}
-    page = f"{root}/watch/{live.episode_id}#seat="
-    return {actor: SeatLink(key=key, url=f"{page}{key}") for actor, key in keys.items()}
 
 
 async def _in_turn(

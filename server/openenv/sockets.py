@@ -151,21 +151,6 @@ async def _exchange(websocket: WebSocket, session: Session, idle_s: float, answe
         Ended: The conversation must end.
         WebSocketDisconnect: The client is gone.
     """
-    text = await _receive(websocket, idle_s)
-    if session.account is not None:
-        await session.account.admit_message()
-    answer = await answering(text, session)
-    if session.given_up:
-        raise Ended(NORMAL, answer)
-    if answer is not None:
-        try:
-            async with asyncio.timeout(idle_s):
-                await websocket.send_text(answer)
-        except TimeoutError as error:
-            raise Ended(NORMAL) from error
-
-
-async def _receive(websocket: WebSocket, idle_s: float) -> str | None:
     try:
         async with asyncio.timeout(idle_s):
             message = await websocket.receive()
@@ -177,7 +162,17 @@ async def _receive(websocket: WebSocket, idle_s: float) -> str | None:
     text: str | None = message.get("text")
     if text is not None and len(text) > wire.MAX_MESSAGE_BYTES:
         raise Ended(TOO_BIG)
-    return text
+    if session.account is not None:
+        await session.account.admit_message()
+    answer = await answering(text, session)
+    if session.given_up:
+        raise Ended(NORMAL, answer)
+    if answer is not None:
+        try:
+            async with asyncio.timeout(idle_s):
+                await websocket.send_text(answer)
+        except TimeoutError as error:
+            raise Ended(NORMAL) from error
 
 
 async def _leave(websocket: WebSocket, ended: Ended) -> None:

@@ -130,7 +130,8 @@ class Budget:
         """Requests, and messages to private environments, that addresses may send."""
         self.turns = RequestTurns(lambda: settings.requests_per_minute > 0 and playing())
         """In which both are begun."""
-        self._clock = clock
+        self.clock = clock
+        """Measures."""
         self._guard = guard
         self._orders = orders
 
@@ -217,13 +218,6 @@ class Budget:
         self.requests.charge(address, 1.0)
         return None
 
-    async def admit_message(self, address: str) -> None:
-        """Return once a message of this address to a private environment may be carried out."""
-        while (wait_s := self.requests.wait_s(address)) > 0:
-            await self._clock.sleep(wait_s)
-        self.requests.charge(address, 1.0)
-        await self.turns.take(address)
-
     def account(self, connection: HTTPConnection) -> ClientAccount:
         """What the private environments of the client behind ``connection`` draw on."""
         try:
@@ -307,9 +301,14 @@ class ClientAccount:
             raise self.budget.too_often("openenv_compute_s_per_minute", wait_s, what)
 
     async def admit_message(self) -> None:
-        """See :meth:`Budget.admit_message`."""
-        if self.address is not None:
-            await self.budget.admit_message(self.address)
+        """Return once a message to one of its environments may be carried out."""
+        if self.address is None:
+            return
+        budget = self.budget
+        while (wait_s := budget.requests.wait_s(self.address)) > 0:
+            await budget.clock.sleep(wait_s)
+        budget.requests.charge(self.address, 1.0)
+        await budget.turns.take(self.address)
 
     def note_refused(self) -> None:
         """Let the next messages wait longer, for one was refused."""

@@ -134,6 +134,8 @@ class SingleAgent:
         self._game: _Game | None = None
         self._seen: Observation | None = None
         self._view = AgentView(self.world.briefing)
+        self.observe: Observe = self._view.observe
+        """How :attr:`shown` shows observations."""
         self._shown: Mapping[str, Any] | None = None
         self._facts: list[Fact] = []
 
@@ -186,7 +188,7 @@ class SingleAgent:
         begun = {"episode_id": episode_id, "seed": plan.seed, "agent": self.agent}
         if profile != self.world.profile:
             begun["profile"] = profile.model_dump()
-        self._view = AgentView(self.world.briefing, observe)
+        self._view, self.observe = AgentView(self.world.briefing, observe), observe
         if observe != "text":
             begun["brief"] = brief_of(self.world.briefing)
         return self._show(game, replace(shown, metadata={**shown.metadata, **begun}))
@@ -238,11 +240,6 @@ class SingleAgent:
             NoEpisode: There is none.
         """
         return self._playing()[1]
-
-    @property
-    def observe(self) -> Observe:
-        """How :attr:`shown` shows observations."""
-        return self._view.observe
 
     @property
     def shown(self) -> Mapping[str, Any]:
@@ -329,7 +326,11 @@ class SingleAgent:
     def _show(self, game: _Game, observation: Observation) -> Observation:
         """Keep what the agent sees next, and say what the episode is worth so far."""
         over = observation.done and "truncated" not in observation.metadata
-        self._seen = replace(observation, metadata=_valued(observation.metadata, game.total, over=over))
+        rubric = observation.metadata.get("rubric")
+        parts = dict(rubric) if isinstance(rubric, Mapping) else {}
+        score = parts.setdefault("score", game.total)
+        worth = {"rubric": parts, "value": game.total if over else score}
+        self._seen = replace(observation, metadata={**observation.metadata, **worth})
         self._shown = self._view.shown(self._seen)
         return self._seen
 
@@ -406,14 +407,6 @@ class SingleAgent:
 def brief_of(briefing: Briefing) -> dict[str, str]:
     """What an agent is told once: its ``task``, and the ``legend`` of what it is shown."""
     return {"task": briefing.task, "legend": briefing.rendering.guide}
-
-
-def _valued(metadata: Mapping[str, Any], total: float, *, over: bool) -> dict[str, Any]:
-    """``metadata`` with the rubric and the value so far."""
-    rubric = metadata.get("rubric")
-    parts = dict(rubric) if isinstance(rubric, Mapping) else {}
-    score = parts.setdefault("score", total)
-    return {**metadata, "rubric": parts, "value": total if over else score}
 
 
 def _lasting(metadata: Mapping[str, Any]) -> dict[str, Any]:

@@ -142,7 +142,21 @@ class CountingEnvironment:
             return self._observe(
                 refused=Refusal("action.text", "Write ACTION: <integer> somewhere in the text.")
             )
-        self._say(int(found[1]))
+        number = int(found[1])
+        expected = self._turn + 1
+        self._turn, self._correct = expected, self._correct + (number == expected)
+        payload = (
+            f"{self._random.getrandbits(4 * self._payload_bytes):0{self._payload_bytes}x}"
+            if self._payload_bytes
+            else ""
+        )
+        said = NumberSaid(number=number, expected=expected, correct=number == expected, payload=payload)
+        self._facts.append(Fact("counting.number_said", said.model_dump()))
+        if self._done:
+            finished = CountFinished(
+                correct=self._correct, turns=self._turns, result="right" if self._score else "wrong"
+            )
+            self._facts.append(Fact("counting.finished", finished.model_dump()))
         return self._observe(reward=self._score if self._done else 0.0)
 
     @property
@@ -186,29 +200,9 @@ class CountingEnvironment:
     def _score(self) -> float:
         return 1.0 if self._correct == self._turns else 0.0
 
-    @property
-    def _rubric(self) -> dict[str, float]:
-        """Whether all was right so far, how much is said, and the score of as much."""
-        right, said = float(self._correct == self._turn), self._turn / self._turns
-        return {"correct": right, "said": said, "score": right * said}
-
-    def _say(self, number: int) -> None:
-        expected = self._turn + 1
-        self._turn, self._correct = expected, self._correct + (number == expected)
-        payload = (
-            f"{self._random.getrandbits(4 * self._payload_bytes):0{self._payload_bytes}x}"
-            if self._payload_bytes
-            else ""
-        )
-        said = NumberSaid(number=number, expected=expected, correct=number == expected, payload=payload)
-        self._facts.append(Fact("counting.number_said", said.model_dump()))
-        if self._done:
-            finished = CountFinished(
-                correct=self._correct, turns=self._turns, result="right" if self._score else "wrong"
-            )
-            self._facts.append(Fact("counting.finished", finished.model_dump()))
-
     def _observe(self, *, reward: float = 0.0, refused: Refusal | None = None) -> Observation:
+        """What is seen now; its rubric is what is right so far, what is said, and both together."""
+        right, said = float(self._correct == self._turn), self._turn / self._turns
         return Observation(
             actor=None if self._done else "counter",
             legal_actions=() if self._done else LEGAL,
@@ -216,5 +210,5 @@ class CountingEnvironment:
             reward=reward,
             done=self._done,
             refused=refused,
-            metadata={"rubric": self._rubric},
+            metadata={"rubric": {"correct": right, "said": said, "score": right * said}},
         )

@@ -43,12 +43,14 @@ class PublicReader:
         Raises:
             JournalError: The record cannot be read.
         """
-        limit = _lesser(limit, await self.last_seen(episode_id), after_seq)
+        if (last := await self.last_seen(episode_id)) is not None:
+            limit = _lesser(limit, last, after_seq)
         return [] if limit == 0 else await self._records.read(episode_id, after_seq=after_seq, limit=limit)
 
     async def texts(self, episode_id: str, *, after_seq: int = 0, limit: int | None = None) -> Sequence[str]:
         """The same, not decoded; raises as :meth:`read` does."""
-        limit = _lesser(limit, await self.last_seen(episode_id), after_seq)
+        if (last := await self.last_seen(episode_id)) is not None:
+            limit = _lesser(limit, last, after_seq)
         return [] if limit == 0 else await self._records.texts(episode_id, after_seq=after_seq, limit=limit)
 
     async def episode(self, episode_id: str) -> EpisodeSummary | None:
@@ -126,9 +128,7 @@ class _Seen:
                     self.last = one.seq
 
 
-def _lesser(limit: int | None, last: int | None, after_seq: int) -> int | None:
+def _lesser(limit: int | None, last: int, after_seq: int) -> int:
     """``limit``, lowered so that nothing beyond event ``last`` is read."""
-    if last is None:
-        return limit
     left = max(0, last - after_seq)
     return left if limit is None else min(limit, left)

@@ -10,7 +10,7 @@ from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
 from server.security import admission
-from server.security.budget import REFUSED_MESSAGE, Budget
+from server.security.budget import REFUSED_MESSAGE, Budget, ClientAccount
 from server.security.guard import Guard
 from server.security.request_turns import RequestTurns
 from server.settings import Settings
@@ -79,11 +79,11 @@ def test_messages_wait_for_their_turn_and_refused_ones_make_it_longer() -> None:
         ledger = SpendLedger(Caps(), Caps(), clock)
         budget = Budget(settings, clock, Guard(settings, clock), ledger)
         for _ in range(60):
-            await budget.admit_message("a")
+            await ClientAccount(budget, "a").admit_message()
         budget.requests.charge("a", REFUSED_MESSAGE)
-        late = asyncio.create_task(budget.admit_message("a"))
+        late = asyncio.create_task(ClientAccount(budget, "a").admit_message())
         await until(lambda: clock.sleepers == 1)
-        await budget.admit_message("b")
+        await ClientAccount(budget, "b").admit_message()
         clock.advance(REFUSED_MESSAGE - 1)
         await asyncio.sleep(0)
         assert not late.done()

@@ -5,36 +5,60 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from rich.console import Group, RenderableType
+from rich.console import Console, Group, RenderableType
 from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
+from spectator.catalog import load_world, world_names
+from spectator.failures import failure_of_decision
 from spectator.text import clean_text
 
 LINES: Final = 14
-"""Newest lines of commentary that are shown."""
+"""Newest lines of commentary that are shown where nobody says how much room there is."""
+
+LEAST_LINES: Final = 3
+"""Lines of commentary that are shown however little room there is."""
+
+KEYS: Final = "Ctrl+C leaves; the episode goes on"
+"""What the keyboard does."""
 
 LABEL_STYLES: Final[Mapping[int, str]] = {0: "bold red", 1: "bold yellow", 2: "cyan", 3: "default"}
 """Colour of a line's mark by its priority; the mark itself says the same in letters."""
 
 
-def draw(state: Mapping[str, Any], connection: str) -> RenderableType:
+def draw(state: Mapping[str, Any], connection: str, room: Console | None = None) -> RenderableType:
     """The picture of one moment.
 
     Args:
         state: The viewers' state; ``{}`` before there is one.
         connection: State of the connection, in words.
+        room: Where it is to be drawn; the commentary then takes all the height that is left.
     """
     episode = state.get("episode", {})
-    headline = state.get("world", {}).get("headline", "")
-    parts: list[RenderableType] = [_header(episode, connection)]
-    if headline:
-        parts.append(Panel(Text(_plain(headline, 200), style="bold")))
-    parts += [_decisions(state.get("decisions", {})), _feed(state.get("feed", {}))]
+    above: list[RenderableType] = [_header(episode, connection), *_board(state), _minds(state)]
+    below = [Text(KEYS, style="dim")]
     if "reason" in episode:
-        parts.append(_end(episode))
-    return Group(*parts)
+        below.insert(0, _end(episode))
+    lines = LINES
+    if room is not None:
+        taken = len(room.render_lines(Group(*above, *below), pad=False))
+        lines = max(LEAST_LINES, room.height - taken - 1)
+    return Group(*above, _feed(state.get("feed", {}), lines, cut=room is not None), *below)
+
+
+def _board(state: Mapping[str, Any]) -> Iterator[RenderableType]:
+    """What the world says in lines; where it says none, or is not here, its headline."""
+    world, episode = state.get("world", {}), state.get("episode", {})
+    lines = _lines(episode.get("environment"), world)
+    if "result" in episode or not lines:
+        lines.insert(0, world.get("headline", ""))
+    text = Text("\n").join(
+        Text(_plain(line, 200), no_wrap=True, overflow="ellipsis") for line in lines if line
+    )
+    if text.plain:
+        text.stylize("bold", 0, text.plain.find("\n") if "\n" in text.plain else None)
+        yield Panel(text)
 
 
 class Tale:
@@ -86,28 +110,60 @@ def _header(episode: Mapping[str, Any], connection: str) -> Text:
     return title
 
 
-def _decisions(decisions: Mapping[str, Any]) -> Table:
+def _lines(environment: str | None, world: Mapping[str, Any]) -> list[str]:
+    """What a world says; nothing of a state that another version of it made and this one cannot read."""
+    if environment not in world_names():
+        return []
+    told = load_world(environment).board_lines
+    try:
+        return [] if told is None else list(told(world))
+    except (AttributeError, LookupError, TypeError, ValueError):
+        return []
+
+
+def _minds(state: Mapping[str, Any]) -> Table:
+    """Every seat with its newest decision, the agent's first; where it is not the seat's own, why."""
+    episode, decisions = state.get("episode", {}), state.get("decisions", {})
     table = Table.grid(padding=(0, 1))
-    for actor, decision in decisions.items():
-        action = decision["action"]
-        told = Text(_plain(action.get("tool") or str(action), 60), style="green")
-        if decision.get("reasoning"):
-            told.append(f"  {_plain(decision['reasoning'], 160)}", style="default")
-        if "refused" in decision:
-            told.append(f"  refused: {_plain(decision['refused']['message'], 120)}", style="red")
-        table.add_row(Text(_plain(actor, 20), style="bold"), Text(decision["source"], style="dim"), told)
+    seats = sorted(episode.get("seats") or decisions, key=lambda actor: actor != episode.get("agent"))
+    for actor in seats:
+        decision, seat = decisions.get(actor), episode.get("seats", {}).get(actor, {})
+        who = Text(_plain(actor, 20), style="bold").append(
+            f" {_plain(seat.get('label', ''), 30)}", style="dim"
+        )
+        if decision is None:
+            table.add_row(who, Text("has not decided yet", style="dim"))
+            continue
+        table.add_row(who, _source(decision), _told(decision))
     return table
 
 
-def _feed(feed: Mapping[str, Any]) -> Table:
+def _source(decision: Mapping[str, Any]) -> Text:
+    if decision["source"] != "fallback":
+        return Text(decision["source"], style="dim")
+    return Text(f"fallback: {failure_of_decision(decision)}".replace("_", " "), style="bold red")
+
+
+def _told(decision: Mapping[str, Any]) -> Text:
+    action = decision["action"]
+    told = Text(_plain(action.get("tool") or str(action), 60), style="green")
+    if decision.get("reasoning"):
+        told.append(f"  {_plain(decision['reasoning'], 160)}", style="default")
+    if "refused" in decision:
+        told.append(f"  refused: {_plain(decision['refused']['message'], 120)}", style="red")
+    return told
+
+
+def _feed(feed: Mapping[str, Any], lines: int, *, cut: bool) -> Table:
+    """The newest lines; each on one line of the terminal where they are ``cut``."""
     table = Table.grid(padding=(0, 1))
-    for key in sorted(feed, reverse=True)[:LINES]:
+    for key in sorted(feed, reverse=True)[:lines]:
         line = feed[key]
         style = LABEL_STYLES.get(line["priority"], "default")
         table.add_row(
             Text(_plain(line.get("at", ""), 8), style="dim"),
             Text(_plain(line.get("label", ""), 8), style=style),
-            Text(_plain(line["text"], 300)),
+            Text(_plain(line["text"], 300), no_wrap=cut, overflow="ellipsis" if cut else None),
         )
     return table
 

@@ -245,3 +245,48 @@ def test_text_from_models_cannot_command_the_terminal() -> None:
 
 def test_an_empty_state_says_how_the_connection_is() -> None:
     assert "connected" in rendered({})
+
+
+TEAMS = {"home": {"name": "Lions"}, "away": {"name": "Bears"}}
+BATTER = {"runs": 23, "balls": 17, "fours": 2, "sixes": 1}
+CRICKET: dict[str, Any] = {
+    "episode": {
+        "environment": "cricket", "title": "T20 cricket", "seed": 1, "turn": 9, "status": "live",
+        "agent": "home", "seats": {"away": {"label": "Marlin"}, "home": {"label": "Kestrel"}},
+    },
+    "decisions": {
+        "home": {
+            "source": "fallback", "failure_class": "timeout", "action": {"tool": "play_delivery"},
+        }
+    },
+    "world": {
+        "headline": "Lions 45/2", "teams": TEAMS, "batting": "home",
+        "score": {"home": {"runs": 45, "wickets": 2, "balls": 39, "overs": "6.3"}},
+        "equation": {"need": 75, "balls": 81, "required": 5.56, "current": 6.9},
+        "batters": {"striker": {"name": "A Batter", **BATTER}, "non_striker": {"name": "B Batter", **BATTER}},
+        "bowler": {"name": "C Bowler", "overs": "1.3", "maidens": 0, "runs": 7, "wickets": 0, "left": 2},
+        "over": {"number": 7, "marks": ["1", "4", "W"]}, "partnership": {"runs": 12, "balls": 9},
+        "forecast": {"home": 0.64},
+    },
+    "feed": {f"{n:010}": {"text": f"{n} " + "long " * 40, "priority": 3, "at": "6.3"} for n in range(60)},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("width", "height"), [(80, 24), (120, 50)])
+def test_a_terminal_shows_the_match_both_minds_and_uses_its_height(width: int, height: int) -> None:
+    console = Console(file=io.StringIO(), width=width, height=height)
+    console.print(draw(CRICKET, "connected", console))
+    text: str = console.file.getvalue()  # type: ignore[attr-defined]  # it is the StringIO above
+    for told in (
+        "Lions 45/2 (6.3), need 75 off 81, 5.6 an over", "*A Batter 23 (17)", "stand 12 off 9",
+        "C Bowler 1.3-0-7-0, 2 left", "Over 7  1 4 W", "Lions 64 %", "36 % Bears", "fallback: timeout",
+        "has not decided yet", "Ctrl+C leaves",
+    ):  # fmt: skip
+        assert told in text, told
+    assert height - 2 <= len(text.splitlines()) <= height
+    assert text.index("play_delivery") < text.index("has not decided yet")
+
+
+def test_a_state_of_another_version_falls_back_to_its_headline() -> None:
+    strange = {**CRICKET, "world": {"headline": "Lions 45/2", "teams": {}, "batting": "home"}}
+    assert "Lions 45/2" in rendered(strange)

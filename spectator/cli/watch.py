@@ -39,6 +39,8 @@ def watch(source: str, data_dir: Path, turn_seconds: float) -> None:
     \b
     Example: spectator watch http://localhost:8000
     Example: spectator watch ep-01K9ZQ3V5M0000000000000000 --turn-seconds 0.2
+
+    Keys: Ctrl+C leaves; the episode goes on.
     """
     try:
         from rich.console import Console
@@ -85,7 +87,7 @@ async def _redraw(moments: AsyncIterator[WatchedMoment], console: Console) -> Wa
             await changed.wait()
             changed.clear()
             if last is not None:
-                screen.update(terminal.draw(last.state, last.connection), refresh=True)
+                screen.update(terminal.draw(last.state, last.connection, console), refresh=True)
             await asyncio.sleep(REDRAW_S)
 
     with Live(console=console, auto_refresh=False, vertical_overflow="crop") as screen:
@@ -97,7 +99,7 @@ async def _redraw(moments: AsyncIterator[WatchedMoment], console: Console) -> Wa
         finally:
             drawing.cancel()
             if last is not None:
-                screen.update(terminal.draw(last.state, last.connection))
+                screen.update(terminal.draw(last.state, last.connection, console))
     return last
 
 

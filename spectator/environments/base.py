@@ -285,6 +285,8 @@ class World:
         meter: Makes a :class:`Meter` for one episode; ``None`` when the world measures nothing of its own.
         told_before: Whether a recorded event (type, its data, the data due now) is as an earlier release of
             this version told it, so that its record verifies; ``None`` where all releases told alike.
+        board_lines: Its part of the viewers' state in a few lines of plain text, for terminals; ``None``
+            where its headline says all.
         promise: The chance that the agent's seat wins, from 0 to 1, where an event tells one; ``None`` of any
             other. What was told is held against what happened, see :mod:`spectator.evaluation.reliability`.
     """
@@ -327,6 +329,7 @@ class World:
     told_before: Callable[[str, Mapping[str, Any], Mapping[str, Any]], bool] | None = None
     tools: Sequence[LegalAction] = ()
     promise: Callable[[Event], float | None] | None = None
+    board_lines: Callable[[Mapping[str, Any]], Sequence[str]] | None = None
 
     @property
     def briefing(self) -> Briefing:

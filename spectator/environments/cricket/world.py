@@ -24,6 +24,7 @@ from spectator.environments.cricket.grading.reward import PROFILE, PROFILES
 from spectator.environments.cricket.oracle import ORACLE
 from spectator.environments.cricket.packs import PACKS
 from spectator.environments.cricket.prompt import EVERY_TOOL, RENDERING
+from spectator.environments.cricket.show.board_lines import board_lines
 from spectator.environments.cricket.show.commentary import comment
 from spectator.environments.cricket.show.glance import chances
 from spectator.environments.cricket.show.projection import project
@@ -87,6 +88,7 @@ WORLD = World(
     chances=chances,
     measures=MEASURES,
     promise=told_chance,
+    board_lines=board_lines,
     meter=CricketMeter,
     told_before=told_before,
     profile=PROFILE,

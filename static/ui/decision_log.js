@@ -19,18 +19,17 @@ const QUERY = { seat: "by", tool: "call", source: "source", worth: "worth" };
 
 /**
  * @param {HTMLElement} card of the commentary, whose place the list takes when asked to
+ * @param {HTMLElement} toggle the button that asks for it
  * @param {{timeline: import("../live/timeline.js").Timeline, wholeRecord: () => Promise<void>, schedule: () => void}} wiring
  */
-export function mountDecisionLog(card, { timeline, wholeRecord, schedule }) {
+export function mountDecisionLog(card, toggle, { timeline, wholeRecord, schedule }) {
   const kept = readQuery(["log", ...Object.values(QUERY)]);
   const wish = /** @type {import("../live/decisions.js").Wish} */ (Object.fromEntries(NAMES.map((name) => [name, kept[QUERY[name]]])));
-  const toggle = h("button", { class: "chip log__toggle", type: "button", "aria-pressed": "false", title: "Every decision (D)", on: { click: () => turn() } }, "Decisions");
   const choosers = NAMES.map((name) => h("select", { class: "input log__wish", "aria-label": `By ${name}`, data: { wish: name }, on: { change: (/** @type {Event} */ event) => choose(name, /** @type {HTMLSelectElement} */ (event.currentTarget).value) } }));
   const told = h("p", { class: "log__told quiet", role: "status" });
   const rows = h("ol", { class: "log__rows" });
   const list = h("div", { class: "log__list", tabindex: "0", role: "group", "aria-label": "Decisions, newest first", on: { scroll: () => draw() } }, rows);
   const section = h("div", { class: "log", hidden: true }, h("p", { class: "log__wishes" }, ...choosers), told, list);
-  card.querySelector(".card__head")?.append(toggle);
   card.append(section);
   let open = false;
   let drawn = "";

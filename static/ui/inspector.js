@@ -50,11 +50,6 @@ export function mountInspector(root, episodeId, { timeline, seq, names, wholeRec
   dialog.classList.add("inspect");
   /** @type {Decided | undefined} */ let shown;
 
-  document.addEventListener("click", (event) => {
-    const opener = event.target instanceof Element ? event.target.closest("[data-inspect]") : null;
-    if (opener) void open(Number(opener.getAttribute("data-inspect")));
-  });
-
   /** @param {number} [asked] */
   async function open(asked) {
     const at = asked ?? seq();

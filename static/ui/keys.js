@@ -42,7 +42,7 @@ export function mountKeys({ act, back, isLive, help, chapter, inspect, log }) {
     x: () => document.getElementById("text")?.click(),
     a: () => document.getElementById("about")?.click(),
     d: log,
-    i: inspect,
+    i: () => inspect(),
     c: () => document.getElementById("share")?.click(),
     "?": showHelp,
   };

@@ -1,5 +1,5 @@
 // @ts-check
-// Fetches the sound when its button is first used and the seat when a person plays: few viewers need either.
+// Fetches the sound and what an episode is made of when they are first asked for, and the seat when a person plays: few viewers need any.
 
 /** Rest before what could not be fetched is fetched again, in milliseconds. */
 const AGAIN_MS = 2_000;
@@ -30,6 +30,34 @@ export function soundWhenUsed(button, caption, page) {
   };
   types.forEach((type) => button.addEventListener(type, use));
   return { moved(seq, jumped) { sound?.moved(seq, jumped); } };
+}
+
+/** @param {HTMLElement} button @param {string} root @param {string} episodeId @returns {ReturnType<typeof import("./about.js").mountAbout>} */
+export function aboutWhenAsked(button, root, episodeId) {
+  /** @type {ReturnType<typeof import("./about.js").mountAbout> | null} */ let about = null;
+  /** @type {[any, number]} */ let newest = [{}, 0];
+  let fetching = false;
+  const use = async () => {
+    if (fetching) return;
+    fetching = true;
+    try {
+      const { mountAbout } = await import("./about.js");
+      button.removeEventListener("click", use);
+      about = mountAbout(/** @type {HTMLButtonElement} */ (button), root, episodeId);
+      about.update(...newest);
+      button.click();
+    } catch (error) {
+      fetching = false; // the next use tries again
+      console.warn("what it is made of could not be fetched", error);
+    }
+  };
+  button.addEventListener("click", use);
+  return {
+    update(state, headSeq) {
+      newest = [state, headSeq];
+      about?.update(state, headSeq);
+    },
+  };
 }
 
 /** @param {HTMLElement} place @param {string} root @param {string} episodeId @param {() => void} changed @returns {Seat} */

@@ -148,7 +148,7 @@ def test_every_decision_is_listed_filtered_in_the_address_and_leads_there(
     page.reload()
     expect(told).to_have_text(re.compile(rf"^{len(match.failed)} of "))
     expect(page.locator(".log__row .badge--foreign").first).to_contain_text("made for it")
-    page.locator(".log__go").last.click()
+    page.locator(".log__go").nth(2).click()
     expect(page.locator("#state")).to_have_text("Replay")
     page.keyboard.press("ArrowRight")
     page.get_by_label("By worth").select_option("refused")

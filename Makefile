@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := -m pip install --quiet --disable-pip-version-check --no-compile
 
-.PHONY: install run test check format openenv-venv edges-venv ray-venv days bench clean
+.PHONY: install run test check format openenv-venv edges-venv ray-venv trl-venv training days bench clean
 
 # All that development needs. `make run` makes do with less, so that a first page is soon there.
 install: $(VENV)/.test
@@ -31,6 +31,17 @@ openenv-venv: .venv-openenv/.installed
 	.venv-openenv/bin/python $(PIP) \
 	  $$($(PYTHON) -c 'import tomllib; extras = tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]; print(*extras["openenv"], *extras["consumers"])')
 	touch $@
+
+# TRL and torch take some gigabytes, so what trains with them is a job of its own, not one of `make test`.
+trl-venv: .venv-trl/.installed
+
+.venv-trl/.installed: pyproject.toml
+	test -x .venv-trl/bin/python || $(PYTHON) -m venv .venv-trl
+	.venv-trl/bin/python $(PIP) --editable '.[trl]'
+	touch $@
+
+training: $(VENV)/.test trl-venv
+	$(BIN)/python -m pytest tests/training
 
 # Ray, which starts workers on other machines, is large and has its own ideas of versions.
 ray-venv: .venv-ray/.installed
@@ -86,4 +97,4 @@ bench: install
 	$(BIN)/python -m benchmarks
 
 clean:
-	rm -rf $(VENV) .venv-openenv .venv-edges .venv-ray .venv-days build *.egg-info
+	rm -rf $(VENV) .venv-openenv .venv-edges .venv-ray .venv-trl .venv-days build *.egg-info

@@ -40,7 +40,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("spectator.episodes.host",),
     ("spectator.runs",),
     ("spectator.watchable", "spectator.terminal", "spectator.watching", "spectator.evaluation"),
-    ("spectator.rollouts", "spectator.collector", "server"),
+    ("spectator.rollouts", "spectator.collector", "spectator.training", "server"),
     ("spectator.cli",),
 )
 """Lower floors first. A room imports lower floors and itself; rooms on one floor do not know each other."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -117,6 +118,7 @@ def run_peer(openenv_python: str) -> RunPeer:
             text=True,
             timeout=timeout_s,
             check=False,
+            env={**os.environ, "PYTHONPATH": str(HERE.parents[1])},
         )
         assert done.returncode == 0, f"{script} failed:\n{done.stderr[-4000:]}"
         return json.loads(done.stdout.splitlines()[-1])

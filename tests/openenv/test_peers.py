@@ -170,6 +170,19 @@ def test_the_client_of_the_model_context_protocol_plays(run_peer: RunPeer, servi
     assert told["text"] == told["last"]
 
 
+def test_other_clients_play_whole_matches_and_list_the_tools_once(
+    run_peer: RunPeer, serving: Serving
+) -> None:
+    told = run_peer("peer_clients.py", serving.base_url)
+    mcp, harness = told["fastmcp"], told["harness"]
+    assert mcp["listed"] == ["start_episode", *harness["listed"]]
+    assert (mcp["done"], mcp["refused"], mcp["late_refused"]) == (True, 0, True)
+    assert (harness["done"], harness["refused"]) == (True, 0)
+    assert mcp["calls"] == harness["calls"]
+    assert mcp["reward"] == mcp["value"] == mcp["late"] == harness["reward"] == harness["last"]
+    assert 0.0 < mcp["reward"] <= 1.0
+
+
 # What the files say agrees with what the server does
 
 

@@ -1,0 +1,1 @@
+"""The worlds for trainers: Gymnasium, TRL and OpenEnv's harness, each in a module of its own."""

@@ -1,0 +1,51 @@
+"""The pages of docs/training: every block of Python runs, one after the other."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = ROOT / "docs" / "training"
+
+
+def program(page: str) -> str:
+    """The blocks of a page."""
+    blocks = re.findall(r"^```python\n(.*?)^```$", (PAGES / page).read_text(), re.MULTILINE | re.DOTALL)
+    assert blocks
+    return "\n".join(blocks)
+
+
+def run(python: str, page: str) -> str:
+    """What its blocks print."""
+    done = subprocess.run(
+        [python, "-W", "error::SyntaxWarning", "-c", program(page)],
+        capture_output=True, text=True, timeout=110, check=False,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-4000:]
+    return done.stdout
+
+
+def test_every_page_is_tested_and_listed() -> None:
+    pages = {path.name for path in PAGES.glob("*.md")} - {"README.md"}
+    assert pages == {"gymnasium.md", "trl.md", "harness.md"}
+    listed = (PAGES / "README.md").read_text()
+    assert all(f"({page})" in listed for page in pages)
+
+
+@pytest.mark.parametrize(("page", "said"), [("gymnasium.md", "'tool_validity'"), ("trl.md", "'coherence'")])
+def test_the_blocks_of_a_page_run(page: str, said: str) -> None:
+    assert said in run(sys.executable, page)
+
+
+@pytest.mark.openenv
+def test_the_harness_page_runs(openenv_python: str) -> None:
+    told = run(openenv_python, "harness.md")
+    assert "env_reward=1.0" in told
+    assert "done=True" in told

@@ -1,0 +1,102 @@
+"""The environment class for TRL: methods with schemas, rewards; and GRPO itself where TRL is installed."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from spectator.errors import InvalidRequest
+from spectator.training.rewards import part_reward, score_reward, value_reward
+from spectator.training.trl_env import WorldEnvironment, world_environment
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def tools(environment: type[WorldEnvironment]) -> dict[str, Any]:
+    """The methods that TRL takes for tools."""
+    members = inspect.getmembers(environment, predicate=inspect.isfunction)
+    return {name: one for name, one in members if name[0] != "_" and name not in ("reset", "get_reward")}
+
+
+def test_every_tool_of_a_match_is_a_method_with_types_and_a_docstring() -> None:
+    found = tools(world_environment("cricket"))
+    assert {"call_toss", "select_bowler", "bowl_delivery", "play_delivery", "set_field"} <= set(found)
+    assert "bowl_over" not in found
+    assert "bowl_over" in tools(world_environment("cricket", {"decisions": "over"}))
+    for method in found.values():
+        signature = inspect.signature(method)
+        assert signature.return_annotation is str
+        told = [line for line in method.__doc__.splitlines() if line.startswith("    ")]
+        for name, parameter in list(signature.parameters.items())[1:]:
+            assert parameter.annotation is not inspect.Parameter.empty
+            assert sum(line.startswith(f"    {name}: ") for line in told) == 1
+
+
+def test_an_episode_is_played_by_its_methods_and_its_reward_is_the_score() -> None:
+    environment: Any = world_environment("counting", {"turns": 2})()
+    prompt = environment.reset(seed=1, prompt="not an option")
+    assert "Say the next integer" in prompt
+    assert environment.say("ACTION: 1") == "Changed:\nturn: 1\nnext: 2"
+    assert (environment.get_reward(), environment.finished) == (0.5, False)
+    assert "action.text" in environment.say(text="two")
+    environment.say(text="ACTION: 2")
+    assert (environment.get_reward(), environment.finished) == (1.0, True)
+    with pytest.raises(ValueError, match="over"):
+        environment.say(text="ACTION: 3")
+    with pytest.raises(TypeError):
+        environment.say(nonsense=1)
+
+
+def test_columns_of_the_data_set_are_options_and_seeds() -> None:
+    environment: Any = world_environment("cricket")()
+    one = environment.reset(seed=3, max_overs=1)
+    assert "1 overs a side" in one
+    assert environment.reset(seed=3, max_overs=1) == one
+    assert environment.reset(seed=4, max_overs=1) != one
+    assert "Changed:" in environment.call_toss() or "Refused" in environment.call_toss()
+
+
+def test_reward_functions_tell_a_cut_from_an_end() -> None:
+    kind = world_environment("counting", {"turns": 2})
+    cut: Any
+    whole: Any
+    cut, whole = kind(), kind()
+    for one in (cut, whole):
+        one.reset(seed=1)
+        one.say(text="ACTION: 1")
+    whole.say(text="ACTION: 2")
+    assert value_reward([cut, whole], prompts=[]) == [0.5, 1.0]
+    assert score_reward([cut, whole]) == [None, 1.0]
+    assert part_reward("said")([cut, whole]) == [0.5, 1.0]
+    assert part_reward("absent")([cut]) == [None]
+
+
+def test_an_unknown_world_or_option_is_refused_by_name() -> None:
+    with pytest.raises(InvalidRequest, match="nonsense"):
+        world_environment("nonsense")
+    with pytest.raises(InvalidRequest, match="turnz"):
+        world_environment("counting", {"turnz": 1})
+
+
+def test_trl_trains_a_tiny_model_by_whole_episodes() -> None:
+    """A job of its own, `make training`: torch is too large for the usual run."""
+    python = ROOT / ".venv-trl" / "bin" / "python"
+    if not python.exists():
+        pytest.skip("TRL is not here; install it with: make trl-venv")
+    done = subprocess.run(
+        [str(python), str(ROOT / "tests" / "training" / "peer_trl.py")],
+        capture_output=True, text=True, timeout=110, check=False,
+        env={**os.environ, "TRL_EXPERIMENTAL_SILENCE": "1", "HF_HUB_OFFLINE": "1"},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-4000:]
+    told = json.loads(done.stdout.splitlines()[-1])
+    assert told["tools"] == ["say"]
+    assert told["rewards"] == told["said"] == [0.5, 0.5]
+    assert told["calls"] == [1.0, 1.0]
+    assert told["moved"]

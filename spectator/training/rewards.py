@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 
-class Played(Protocol):
+class TrainedEpisode(Protocol):
     """What a reward function reads of an episode."""
 
     @property
@@ -25,12 +25,12 @@ class Played(Protocol):
         ...
 
 
-def value_reward(environments: Sequence[Played], **_: Any) -> list[float]:
+def value_reward(environments: Sequence[TrainedEpisode], **_: Any) -> list[float]:
     """What each episode is worth: the score of a finished one, what one that was cut short had come to."""
     return [one.value for one in environments]
 
 
-def score_reward(environments: Sequence[Played], **_: Any) -> list[float | None]:
+def score_reward(environments: Sequence[TrainedEpisode], **_: Any) -> list[float | None]:
     """The score of each finished episode; ``None``, which TRL leaves out, where it was cut short."""
     return [one.value if one.finished else None for one in environments]
 
@@ -42,7 +42,7 @@ def part_reward(part: str) -> Any:
     'conduct'
     """
 
-    def reward(environments: Sequence[Played], **_: Any) -> list[float | None]:
+    def reward(environments: Sequence[TrainedEpisode], **_: Any) -> list[float | None]:
         return [one.rubric.get(part) for one in environments]
 
     reward.__name__ = part

@@ -92,7 +92,8 @@ def join_modules(root: Path, entry: str) -> dict[str, str]:
 def join_sheets(paths: Iterable[Path]) -> str:
     """One style sheet that does what these do in their order, without comments and needless spaces."""
     text = COMMENT.sub("", "\n".join(path.read_text("utf-8") for path in paths))
-    return AROUND.sub(r"\1", SPACES.sub(" ", text)).strip()
+    packed = AROUND.sub(r"\1", SPACES.sub(" ", text)).strip()
+    return packed.replace(": ", ":").replace(";}", "}")
 
 
 def _bare(script: str) -> str:

@@ -16,6 +16,9 @@ IMMUTABLE: Final = "public, max-age=31536000, immutable"
 NOTHING: Final = "default-src 'none'"
 """The policy of a script or a sheet that somebody opens by itself; the page's own holds where it is used."""
 
+PICTURE: Final = f"{NOTHING}; style-src 'unsafe-inline'"
+"""The same of a picture, which may hold its own style."""
+
 
 class Packed:
     """What never changes, plain and compressed.
@@ -33,8 +36,7 @@ class Packed:
         """The smallest form that whoever sent ``headers`` takes, never to be asked for again."""
         taken = encodings_taken(headers.get("accept-encoding", ""))
         kept = {"Cache-Control": IMMUTABLE, "Vary": "Accept-Encoding"}
-        if self._media_type in ("text/javascript", "text/css"):
-            kept["Content-Security-Policy"] = NOTHING
+        kept["Content-Security-Policy"] = PICTURE if self._media_type == "image/svg+xml" else NOTHING
         for encoding in ("br", "gzip"):
             if encoding in taken:
                 packed = self._brotli if encoding == "br" else self._gzip

@@ -101,7 +101,8 @@ def test_for_development_every_module_is_sent_as_it_is_written_and_preloaded(tmp
         for name in ("live", "ui", "charts")
         for path in (folder("static") / name).glob("*.js")
     }
-    static, later = folder("static"), ("ui/seat.js", "ui/sound.js")
+    static = folder("static")
+    later = ("ui/seat.js", "ui/sound.js", "ui/about.js", "ui/decision_log.js", "ui/inspector.js")
     used_later = {*later, *(module for name in later for module in modules_of(static, name))}
     assert preloaded | used_later == modules
     assert "ui/seat.js" not in preloaded

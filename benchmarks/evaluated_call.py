@@ -1,7 +1,7 @@
 """What a played and journalled call in an evaluation takes: ``python -m benchmarks.evaluated_call``.
 
-Counted is the processor time of the whole process, start and end of 32 matches and their figures included; the
-endpoint is a process of its own.
+Counted is the processor time of the whole process, start and end of the matches and their figures included;
+the endpoint is a process of its own.
 """
 
 from __future__ import annotations

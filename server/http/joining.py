@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
@@ -54,33 +55,34 @@ class CannotJoin(SpectatorError):
     """Modules are written in a way that the joining does not understand; they work one by one."""
 
 
-def join_modules(root: Path, entry: str) -> dict[str, str]:
+def join_modules(root: Path, entry: str, shared: Iterable[str] = ()) -> dict[str, str]:
     """Scripts that do what the module ``entry`` and all that it imports do, without comments, by their paths.
 
     One is for ``entry``, and one for each module that is imported only when it is used, as in
-    ``import("./ui/seat.js")``; what the first holds, the others take from it. Each module becomes a function
-    that runs once and returns what the module exports, before those that import it, as browsers order them.
-    Of the entry's own exports only a default is kept.
+    ``import("./ui/seat.js")``; what the first holds, the others take from it, and what several of the others
+    need is in the first. Each module becomes a function that runs once and returns what the module exports,
+    before those that import it, as browsers order them. Of the entry's own exports only a default is kept.
 
     Args:
         root: Folder that the modules are below.
         entry: Path of the first of them below ``root``.
+        shared: Modules that the first script holds although the entry does not import them.
 
     Raises:
         CannotJoin: Modules import each other in a circle, or hold statements that are not understood: exports
             of variables that change, addresses that are computed, waiting outside of functions.
     """
     first = _Script(root, entry)
-    first.add(entry)
+    for path in (*shared, entry):
+        first.add(path)
     later = {path: _Script(root, entry, first.names) for path in first.later}
-    seen: set[str] = set()
     for path, script in later.items():
         script.add(path)
         if further := script.later.keys() - later.keys():
             raise CannotJoin(f"{path}: {min(further)} is imported later than what is imported later")
-        if twice := seen & script.parts.keys():
-            raise CannotJoin(f"{path}: {min(twice)} would be there twice; import it in {entry} too")
-        seen |= script.parts.keys()
+    held = Counter(path for script in later.values() for path in script.parts)
+    if several := [path for path, scripts in held.items() if scripts > 1]:
+        return join_modules(root, entry, (*shared, *several))
     lent = sorted({name for script in later.values() for name in script.borrowed})
     ending = f"\nexport{{{','.join(lent)}}};" if lent else ""
     return {

@@ -1,5 +1,5 @@
 // @ts-check
-// Owns playing on from here with other captains: the question, and the way back to what was forked.
+// Owns playing on from here with other captains.
 
 import { call, get } from "../live/api.js";
 import { takeStarted } from "../live/seats.js";
@@ -12,15 +12,17 @@ import { clip, plain } from "./text.js";
 const PACES = [["broadcast", "at broadcast pace"], ["fast", "fast"], ["max", "as fast as it goes"]];
 
 /**
- * @param {HTMLButtonElement} opener @param {HTMLAnchorElement} origin link to the parent @param {string} root @param {string} episodeId
+ * @param {HTMLButtonElement} opener @param {string} root @param {string} episodeId
  * @param {{timeline: import("../live/timeline.js").Timeline, seq: () => number, wholeRecord: () => Promise<void>}} wiring
  */
-export function mountFork(opener, origin, root, episodeId, { timeline, seq, wholeRecord }) {
+export function mountFork(opener, root, episodeId, { timeline, seq, wholeRecord }) {
   const where = h("p", { class: "fork__where" });
   const fields = h("div", { class: "fork__fields" });
   const wrong = h("div", { class: "notice notice--bad", role: "alert", hidden: true });
   const go = h("button", { class: "button button--go" }, "Play on from here");
-  const compare = h("a", { class: "button", href: new URL(`compare?a=${encodeURIComponent(episodeId)}`, root).href }, "Compare with others on this seed");
+  const parent = timeline.headState.episode?.parent?.episode_id;
+  const pair = parent ? `compare?a=${encodeURIComponent(parent)}&b=${encodeURIComponent(episodeId)}` : `compare?a=${encodeURIComponent(episodeId)}`;
+  const compare = h("a", { class: "button", href: new URL(pair, root).href }, parent ? "Compare with what it was forked from" : "Compare with others on this seed");
   const form = h("form", { class: "fork" }, where, fields, wrong, h("div", { class: "dialog__row" }, go, compare));
   const dialog = makeDialog("Play on from here", h("p", { class: "quiet" }, "A new match begins with this one’s past and goes on with the captains that you choose. This one stays as it is."), form);
   /** @type {Record<string, any>} */
@@ -73,18 +75,4 @@ export function mountFork(opener, origin, root, episodeId, { timeline, seq, whol
     showRefusal(wrong, answer, root, { again: () => form.requestSubmit() });
   });
   addEventListener("pageshow", () => { go.disabled = false; setText(go, "Play on from here"); });
-
-  return {
-    /** @param {any} state the newest, wherever the viewer stands */
-    update(state) {
-      const parent = state.episode?.parent;
-      opener.hidden = timeline.headSeq === 0;
-      origin.hidden = !parent;
-      if (!parent || origin.textContent) return;
-      setText(origin, `forked from ${plain(parent.episode_id).slice(-6)} at turn ${parent.turn}`);
-      compare.href = new URL(`compare?a=${encodeURIComponent(parent.episode_id)}&b=${encodeURIComponent(episodeId)}`, root).href;
-      setText(compare, "Compare with what it was forked from");
-      origin.href = new URL(`watch/${encodeURIComponent(parent.episode_id)}?seq=${parent.seq}`, root).href;
-    },
-  };
 }

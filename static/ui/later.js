@@ -1,61 +1,95 @@
 // @ts-check
-// Fetches the sound and what an episode is made of when they are first asked for, and the seat when a person plays: few viewers need any.
+// Fetches parts of the watch page when they are first used, and the seat when a person plays: few viewers need any.
+
+import { setText } from "./dom.js";
+import { plain } from "./text.js";
 
 /** Rest before what could not be fetched is fetched again, in milliseconds. */
 const AGAIN_MS = 2_000;
 
-/** @typedef {ReturnType<typeof import("./sound.js").mountSound>} Sound */
 /** @typedef {ReturnType<typeof import("./seat.js").mountSeat>} Seat */
 
 /**
- * @param {HTMLElement} button @param {HTMLElement} caption @param {Parameters<typeof import("./sound.js").mountSound>[2]} page
- * @returns {Sound}
+ * Mount a part when its button is first used, and hand it that use; what failed is tried again by the next one.
+ * @template T @param {HTMLElement} button @param {() => Promise<T>} mount @param {string[]} uses
+ * @returns {() => T | null} the part, once it is there
  */
-export function soundWhenUsed(button, caption, page) {
-  /** @type {Sound | null} */ let sound = null;
+function mountOnUse(button, mount, uses = ["click"]) {
+  /** @type {T | null} */ let part = null;
   let fetching = false;
-  const types = ["click", "toggle-sound"];
   const use = async (/** @type {Event} */ event) => {
     if (fetching) return;
     fetching = true;
     try {
-      const { mountSound } = await import("./sound.js");
-      types.forEach((type) => button.removeEventListener(type, use));
-      sound = mountSound(button, caption, page);
+      part = await mount();
+      uses.forEach((type) => button.removeEventListener(type, use));
       button.dispatchEvent(new Event(event.type));
     } catch (error) {
-      fetching = false; // the next use tries again
-      console.warn("the sound could not be fetched", error);
+      fetching = false;
+      console.warn("a part of the page could not be fetched", error);
     }
   };
-  types.forEach((type) => button.addEventListener(type, use));
-  return { moved(seq, jumped) { sound?.moved(seq, jumped); } };
+  uses.forEach((type) => button.addEventListener(type, use));
+  return () => part;
 }
 
-/** @param {HTMLElement} button @param {string} root @param {string} episodeId @returns {ReturnType<typeof import("./about.js").mountAbout>} */
+/**
+ * @param {HTMLElement} button @param {HTMLElement} caption @param {Parameters<typeof import("./sound.js").mountSound>[2]} page
+ * @returns {ReturnType<typeof import("./sound.js").mountSound>}
+ */
+export function soundWhenUsed(button, caption, page) {
+  const sound = mountOnUse(button, async () => (await import("./sound.js")).mountSound(button, caption, page), ["click", "toggle-sound"]);
+  return { moved(seq, jumped) { sound()?.moved(seq, jumped); } };
+}
+
+/** @param {HTMLButtonElement} button @param {string} root @param {string} episodeId @returns {ReturnType<typeof import("./about.js").mountAbout>} */
 export function aboutWhenAsked(button, root, episodeId) {
-  /** @type {ReturnType<typeof import("./about.js").mountAbout> | null} */ let about = null;
   /** @type {[any, number]} */ let newest = [{}, 0];
-  let fetching = false;
-  const use = async () => {
-    if (fetching) return;
-    fetching = true;
-    try {
-      const { mountAbout } = await import("./about.js");
-      button.removeEventListener("click", use);
-      about = mountAbout(/** @type {HTMLButtonElement} */ (button), root, episodeId);
-      about.update(...newest);
-      button.click();
-    } catch (error) {
-      fetching = false; // the next use tries again
-      console.warn("what it is made of could not be fetched", error);
-    }
-  };
-  button.addEventListener("click", use);
+  const about = mountOnUse(button, async () => {
+    const part = (await import("./about.js")).mountAbout(button, root, episodeId);
+    part.update(...newest);
+    return part;
+  });
   return {
     update(state, headSeq) {
       newest = [state, headSeq];
-      about?.update(state, headSeq);
+      about()?.update(state, headSeq);
+    },
+  };
+}
+
+/** @param {HTMLButtonElement} opener @param {string} root @param {string} episodeId @returns {ReturnType<typeof import("./operator.js").mountOperator>} */
+export function operatorWhenUsed(opener, root, episodeId) {
+  /** @type {Record<string, any>} */ let newest = {};
+  const operator = mountOnUse(opener, async () => {
+    const part = (await import("./operator.js")).mountOperator(opener, root, episodeId);
+    part.update(newest);
+    return part;
+  });
+  return {
+    update(state) {
+      newest = state;
+      operator()?.update(state);
+    },
+  };
+}
+
+/**
+ * Playing on from here when it is asked for, and the way back to what was forked.
+ * @param {HTMLButtonElement} opener @param {HTMLAnchorElement} origin link to the parent @param {string} root @param {string} episodeId
+ * @param {Parameters<typeof import("./fork.js").mountFork>[3]} page
+ */
+export function forkWhenAsked(opener, origin, root, episodeId, page) {
+  mountOnUse(opener, async () => (await import("./fork.js")).mountFork(opener, root, episodeId, page));
+  return {
+    /** @param {any} state the newest, wherever the viewer stands */
+    update(state) {
+      const parent = state.episode?.parent;
+      opener.hidden = page.timeline.headSeq === 0;
+      origin.hidden = !parent;
+      if (!parent || origin.textContent) return;
+      setText(origin, `forked from ${plain(parent.episode_id).slice(-6)} at turn ${parent.turn}`);
+      origin.href = new URL(`watch/${encodeURIComponent(parent.episode_id)}?seq=${parent.seq}`, root).href;
     },
   };
 }

@@ -89,16 +89,24 @@ export function seat() { return label(count()); }
         assert done.stdout == "seat 2 3\n"
 
 
-def test_a_module_that_two_later_scripts_would_each_have_is_refused(tmp_path: Path) -> None:
+@needs_node
+def test_what_two_later_scripts_need_is_there_once(tmp_path: Path) -> None:
     later = 'import { a } from "./shared.js";\nexport const {NAME} = a;\n'
     files = {
-        "main.js": 'import("./one.js");\nimport("./two.js");\n',
+        "main.js": """Promise.all([import("./one.js"), import("./two.js")])
+  .then(([{ one }, { two }]) => console.log(one === two && one.deep));
+""",
         "one.js": later.replace("{NAME}", "one"),
         "two.js": later.replace("{NAME}", "two"),
-        "shared.js": "export const a = {};\n",
+        "shared.js": 'import { deep } from "./deep.js";\nexport const a = { deep };\n',
+        "deep.js": "export const deep = 7;\n",
+        "package.json": '{"type": "module"}',
     }
-    with pytest.raises(CannotJoin, match=r"shared\.js would be there twice; import it in main\.js too"):
-        join_modules(write(tmp_path, files), "main.js")
+    scripts = join_modules(write(tmp_path / "apart", files), "main.js")
+    assert set(scripts) == {"main.js", "one.js", "two.js"}
+    root = write(tmp_path / "joined", {**scripts, "package.json": files["package.json"]})
+    done = subprocess.run(["node", root / "main.js"], capture_output=True, text=True, check=True)
+    assert done.stdout == "7\n"
 
 
 @pytest.mark.parametrize(

@@ -41,7 +41,7 @@ trl-venv: .venv-trl/.installed
 	touch $@
 
 training: $(VENV)/.test trl-venv
-	$(BIN)/python -m pytest tests/training
+	$(BIN)/python -m pytest tests/training tests/training/grpo_with_trl.py
 
 # Ray, which starts workers on other machines, is large and has its own ideas of versions.
 ray-venv: .venv-ray/.installed

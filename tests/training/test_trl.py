@@ -1,12 +1,8 @@
-"""The environment class for TRL: methods with schemas, rewards; and GRPO itself where TRL is installed."""
+"""The environment class for TRL: methods with schemas, rewards. `grpo_with_trl.py` trains with it."""
 
 from __future__ import annotations
 
 import inspect
-import json
-import os
-import subprocess
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,8 +10,6 @@ import pytest
 from spectator.errors import InvalidRequest
 from spectator.training.rewards import part_reward, score_reward, value_reward
 from spectator.training.trl_env import WorldEnvironment, world_environment
-
-ROOT = Path(__file__).resolve().parents[2]
 
 
 def tools(environment: type[WorldEnvironment]) -> dict[str, Any]:
@@ -82,21 +76,3 @@ def test_an_unknown_world_or_option_is_refused_by_name() -> None:
         world_environment("nonsense")
     with pytest.raises(InvalidRequest, match="turnz"):
         world_environment("counting", {"turnz": 1})
-
-
-def test_trl_trains_a_tiny_model_by_whole_episodes() -> None:
-    """A job of its own, `make training`: torch is too large for the usual run."""
-    python = ROOT / ".venv-trl" / "bin" / "python"
-    if not python.exists():
-        pytest.skip("TRL is not here; install it with: make trl-venv")
-    done = subprocess.run(
-        [str(python), str(ROOT / "tests" / "training" / "peer_trl.py")],
-        capture_output=True, text=True, timeout=110, check=False,
-        env={**os.environ, "TRL_EXPERIMENTAL_SILENCE": "1", "HF_HUB_OFFLINE": "1"},
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr[-4000:]
-    told = json.loads(done.stdout.splitlines()[-1])
-    assert told["tools"] == ["say"]
-    assert told["rewards"] == told["said"] == [0.5, 0.5]
-    assert told["calls"] == [1.0, 1.0]
-    assert told["moved"]

@@ -31,7 +31,7 @@ def test_hostile_text_is_text(strange_app: Serving, open_page: Opener) -> None:
     page.keyboard.press("End")
     expect(page.locator("#state")).to_have_text("Finished")
     expect(page.locator("#mind")).to_contain_text("<b>bold</b>")
-    more = page.locator("#mind button.more:visible").first
+    more = page.locator("#mind button.more[aria-expanded]:visible").first
     more.click()
     expect(more).to_have_attribute("aria-expanded", "true")
     assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]

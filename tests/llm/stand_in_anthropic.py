@@ -134,7 +134,7 @@ class AnthropicStandIn:
     def _message(self, body: Mapping[str, Any], said: Said) -> dict[str, Any]:
         content: list[dict[str, Any]] = []
         if body.get("thinking"):
-            thought = f"{said.thought} (thought {len(self.signed)})"
+            thought = f"{said.thought} (thought {len(body['messages'])})"
             signature = hashlib.sha256(thought.encode()).hexdigest()
             self.signed[signature] = thought
             content.append({"type": "thinking", "thinking": thought, "signature": signature})

@@ -129,7 +129,7 @@ class ChatStandIn:
     ) -> tuple[Any, Iterator[tuple[str, Any]] | None]:
         usage = {"prompt_tokens": tokens, "completion_tokens": 7, "total_tokens": tokens + 7}
         thought = Said(said.text, "", said.calls, said.refusal, said.finish)
-        beside = self._beside(said.thought or "hm")
+        beside = self._beside(f"{said.thought or 'hm'} {len(body['messages'])}")
         if not body.get("stream"):
             whole = whole_answer(thought, body)
             whole["choices"][0]["message"] |= beside
@@ -144,7 +144,7 @@ class ChatStandIn:
         name = self.rules.returned
         if name is None:
             return {}
-        value: Any = f"{thought} {len(self.told)}"
+        value: Any = thought
         if name == "reasoning_details":
             value = [{"type": "reasoning.text", "index": 0, "text": value, "signature": "s"}]
         self.told.append(value)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -142,7 +143,8 @@ class GeminiStandIn:
         return [{**one, "usageMetadata": {**used, **cached}, "modelVersion": self.model} for one in chunks]
 
     def _sign(self, part: dict[str, Any]) -> dict[str, Any]:
-        signature = f"c2ln{len(self.signed)}"
+        """The same part is signed alike, whenever it is sent."""
+        signature = f"c2ln{hashlib.sha256(repr(part).encode()).hexdigest()[:16]}"
         self.signed[signature] = signed = {**part, "thoughtSignature": signature}
         return signed
 

@@ -150,14 +150,22 @@ def captains_file(folder: Path, served: Mapping[str, Served]) -> Path:
     return write_captains(folder / "captains.toml", **tables)
 
 
-def killed_once(folder: Path, captains: Path, met: Callable[[], bool]) -> None:
-    """Run the evaluation as a command of its own and kill it as soon as that is so."""
-    command = [
+def command(folder: Path) -> list[str]:
+    """What evaluates every provider into ``folder``."""
+    return [
         sys.executable, "-m", "spectator.cli", "evaluate", "counting", "--captains", ",".join(NAMES.values()),
         "--matches", str(2 * SEEDS), "--option", f"turns={TURNS}", "--jobs", "8", "--out", str(folder),
     ]  # fmt: skip
-    environ = {**os.environ, "SPECTATOR_CAPTAINS_FILE": str(captains), "STAND_IN_KEY": KEY}
-    process = subprocess.Popen(command, cwd=ROOT, env=environ, stderr=subprocess.PIPE)
+
+
+def environment(captains: Path) -> dict[str, str]:
+    """The variables that the command reads."""
+    return {**os.environ, "SPECTATOR_CAPTAINS_FILE": str(captains), "STAND_IN_KEY": KEY}
+
+
+def killed_once(folder: Path, captains: Path, met: Callable[[], bool]) -> None:
+    """Run the evaluation as a command of its own and kill it as soon as that is so."""
+    process = subprocess.Popen(command(folder), cwd=ROOT, env=environment(captains), stderr=subprocess.PIPE)
     try:
         wait_until(lambda: met() or process.poll() is not None)
         assert process.poll() is None, f"it was over before it could be killed: {process.communicate()[1]!r}"
@@ -230,3 +238,20 @@ def test_limited_and_killed_twice_an_evaluation_of_every_provider_is_the_undistu
     assert len(made) == len(PROVIDERS) * SEEDS
     more = gate.answered - undisturbed.answered
     assert 0 <= more <= 2 * 8, "only what was under way at a kill is asked for again"
+    assert_verified(tmp_path / "bundle", folder, captains)
+
+
+def assert_verified(bundle: Path, folder: Path, captains: Path) -> None:
+    """What was evaluated is published without asking anybody, and holds where there is no key."""
+    published = subprocess.run(
+        [*command(folder), "--publish", str(bundle)],
+        cwd=ROOT, env=environment(captains), capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert published.returncode == 0, published.stderr[-2000:]
+    verified = subprocess.run(
+        [sys.executable, "-m", "spectator.cli", "verify-bundle", str(bundle)],
+        cwd=bundle.parent, env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert verified.returncode == 0, verified.stdout[-2000:] + verified.stderr[-2000:]
+    assert "verified" in verified.stdout.lower()

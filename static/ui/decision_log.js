@@ -46,6 +46,7 @@ export function mountDecisionLog(card, toggle, { timeline, wholeRecord, schedule
     section.hidden = !open;
     card.classList.toggle("feed--log", open);
     setAttribute(toggle, "aria-pressed", String(open));
+    if (open) card.dispatchEvent(new CustomEvent("show-view", { bubbles: true, detail: "commentary" }));
     drawn = "";
   }
 

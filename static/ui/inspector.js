@@ -21,7 +21,7 @@ export const exactCost = (cost) => `$${cost === 0 ? "0" : cost.toFixed(6).replac
  * @param {Record<string, any>} data of its event
  */
 export function tokenWords(data) {
-  if (data.tokens_in === undefined && data.tokens_out === undefined) return "";
+  if (!data.tokens_in && !data.tokens_out) return "";
   const sum = (/** @type {string} */ name) => (data.exchanges ?? []).reduce((/** @type {number} */ total, /** @type {any} */ one) => total + (one.reply?.usage?.[name] ?? 0), 0);
   const [cached, thought, written] = ["cached_in", "thought_out", "cache_written"].map(sum);
   const more = (/** @type {number} */ count, /** @type {string} */ what) => (count ? ` (${count.toLocaleString("en")} ${what})` : "");

@@ -18,5 +18,6 @@ export function mountViews(nav, stage) {
   };
   const buttons = VIEWS.map(([name, label]) => h("button", { class: "views__one", type: "button", data: { shows: name }, on: { click: () => show(name) } }, label));
   nav.append(...buttons);
+  stage.addEventListener("show-view", (event) => show(/** @type {CustomEvent<string>} */ (event).detail));
   choose("live");
 }

@@ -154,6 +154,11 @@ def test_every_decision_is_listed_filtered_in_the_address_and_leads_there(
     page.get_by_label("By worth").select_option("refused")
     expect(told).to_have_text(re.compile(r"^0 of "))
     assert not violations(page)
+    page.set_viewport_size(PHONE)
+    page.get_by_role("button", name="Live", exact=True).first.click()
+    expect(told).to_be_hidden()
+    page.reload()
+    expect(told).to_be_visible()
 
 
 def test_what_was_behind_a_decision_opens_by_a_key(match: Match, open_page: Opener) -> None:

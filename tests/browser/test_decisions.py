@@ -154,7 +154,7 @@ def test_every_decision_is_listed_filtered_in_the_address_and_leads_there(
     page.get_by_label("By worth").select_option("refused")
     expect(told).to_have_text(re.compile(r"^0 of "))
     assert not violations(page)
-    page.set_viewport_size(PHONE)
+    page.set_viewport_size({"width": PHONE["width"], "height": PHONE["height"]})
     page.get_by_role("button", name="Live", exact=True).first.click()
     expect(told).to_be_hidden()
     page.reload()

@@ -186,7 +186,7 @@ class _Model:
         self.asked: Sequence[ChatRequest] = ()
         self.lost = False
         self._seed = seed
-        self._policy: ModelPolicy = build.asking(_Nobody(), seed)
+        self._policy: ModelPolicy = build.asking(UnaskedEndpoint(), seed)
 
     def decide(self, seen: Observation, decided: Mapping[str, Any]) -> bool:
         """Whether the same questions lead to the same action, from this policy or from a new one."""
@@ -194,7 +194,7 @@ class _Model:
             return True
         if decided["source"] == "fallback" and not decided.get("exchanges"):
             return True  # nobody was asked
-        new = self.build.asking(_Nobody(), self._seed)
+        new = self.build.asking(UnaskedEndpoint(), self._seed)
         if not self._decide(new, seen, decided):
             return False
         self._policy = new
@@ -206,7 +206,7 @@ class _Model:
         return again.asked_alike and again.decided_alike
 
 
-class _Nobody:
+class UnaskedEndpoint:
     """A client of policies that only remember."""
 
     async def complete(

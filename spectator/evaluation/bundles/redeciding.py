@@ -7,11 +7,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from spectator.environments.base import World
+from spectator.episodes.replay.prompts import UnaskedEndpoint
 from spectator.episodes.run.contract_checks import checked_decision
 from spectator.episodes.run.plan import EpisodePlan
 from spectator.errors import BundleError, typed_as
 from spectator.events import Event, encode_json
-from spectator.llm.chat import ChatAnswer, ChatRequest, OnDelta
 from spectator.observations import Observation
 from spectator.policies.base import Decision, Policy, ScriptedPolicy, SeesTruth
 from spectator.policies.model import ModelPolicy
@@ -109,7 +109,7 @@ def can_be_asked_again(world: World, captain: str) -> bool:
 
 def _policy(plan: EpisodePlan, actor: str) -> Policy:
     build, seed = plan.making(actor)
-    return build.asking(_Unasked(), seed) if isinstance(build, ModelBuild) else build(seed)
+    return build.asking(UnaskedEndpoint(), seed) if isinstance(build, ModelBuild) else build(seed)
 
 
 def _reread(policy: ModelPolicy, seen: Observation, data: Mapping[str, Any]) -> Iterator[str]:
@@ -151,21 +151,3 @@ def _plain(value: Mapping[str, Any]) -> dict[str, Any]:
 def _short(value: Any) -> str:
     shown = json.dumps(value, ensure_ascii=False)
     return shown if len(shown) <= 120 else shown[:117] + "..."
-
-
-class _Unasked:
-    """The endpoint of a policy that only reads recorded replies."""
-
-    async def complete(
-        self,
-        request: ChatRequest,
-        *,
-        deadline: float,
-        session: str | None = None,
-        on_delta: OnDelta | None = None,
-    ) -> ChatAnswer:
-        """Nobody is asked."""
-        raise AssertionError("recorded replies are read, nobody is asked")
-
-    async def aclose(self) -> None:
-        """Let go of nothing."""

@@ -15,7 +15,6 @@ from typing import Final
 import numpy as np
 
 from benchmarks.figures import HEADER, Figure
-from spectator.environments.base import derive_seed
 from spectator.environments.cricket import WORLD
 from spectator.environments.cricket.environment import CricketEnvironment
 from spectator.environments.cricket.forecast.monte_carlo import ForecastState, forecast
@@ -27,6 +26,7 @@ from spectator.environments.cricket.simulate import (
     simulate_match,
     simulate_matches,
 )
+from spectator.environments.seeds import derive_seed
 from spectator.policies.base import ScriptedPolicy
 
 ROUNDS: Final = 7

@@ -16,10 +16,10 @@ from functools import partial
 from typing import Final
 
 from benchmarks.cricket_search import WinShare
-from spectator.environments.base import derive_seed
 from spectator.environments.cricket import WORLD
 from spectator.environments.cricket.environment import CricketEnvironment
 from spectator.environments.cricket.oracle import OracleCaptain
+from spectator.environments.seeds import derive_seed
 from spectator.observations import Observation
 from spectator.policies.base import Action, ScriptedPolicy
 

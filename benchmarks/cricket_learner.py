@@ -29,11 +29,11 @@ from benchmarks.cricket_policy import (
     candidates,
     features,
 )
-from spectator.environments.base import derive_seed
 from spectator.environments.cricket import WORLD
 from spectator.environments.cricket.captaincy.captains import STYLES, StyledCaptain
 from spectator.environments.cricket.environment import CricketEnvironment
 from spectator.environments.cricket.match.field import PRESET_NAMES
+from spectator.environments.seeds import derive_seed
 from spectator.observations import Observation
 from tools.collider_validation.drawing import Chart, Layer, draw
 

@@ -18,11 +18,11 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from benchmarks.cricket_blind import USUAL, BlindCaptain, changed, drawn, named
-from spectator.environments.base import derive_seed
 from spectator.environments.cricket.laws.deliveries import SIDES, Side
 from spectator.environments.cricket.match.circumstances import VARIED
 from spectator.environments.cricket.match.engine import Match
 from spectator.environments.cricket.simulate import open_match
+from spectator.environments.seeds import derive_seed
 
 LIMIT: Final = 0.52
 """Share of wins against the percentage captain that no such captain may pass."""

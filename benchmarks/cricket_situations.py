@@ -16,13 +16,13 @@ from typing import Any, Final
 
 from benchmarks.cricket_search import WinShare
 from benchmarks.cricket_tools import told
-from spectator.environments.base import derive_seed
 from spectator.environments.cricket import WORLD
 from spectator.environments.cricket.ball.grounds import USUAL_M
 from spectator.environments.cricket.captaincy.captains import STYLES, StyledCaptain
 from spectator.environments.cricket.captaincy.planner import PlannerCaptain
 from spectator.environments.cricket.environment import CricketEnvironment
 from spectator.environments.cricket.match.circumstances import VARIED
+from spectator.environments.seeds import derive_seed
 from spectator.observations import Observation
 from spectator.policies.base import Decision, ScriptedPolicy
 from tools.cricket_model.forecast_matches import changes, misses

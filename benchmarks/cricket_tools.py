@@ -14,7 +14,6 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from spectator.environments.base import derive_seed
 from spectator.environments.cricket import WORLD
 from spectator.environments.cricket.captaincy.captains import STYLES, StyledCaptain
 from spectator.environments.cricket.captaincy.planner import TOOLS, PlannerCaptain
@@ -22,6 +21,7 @@ from spectator.environments.cricket.captaincy.toss import TOSS_FIELD_SHARE, bett
 from spectator.environments.cricket.environment import CricketEnvironment
 from spectator.environments.cricket.grading.decision_account import DecisionAccount
 from spectator.environments.cricket.simulate import open_match
+from spectator.environments.seeds import derive_seed
 
 AGENT: Final = "home"
 DECIDED_IN_PLAY: Final = tuple(sorted(TOOLS))

@@ -10,9 +10,9 @@ from __future__ import annotations
 import argparse
 import math
 
-from spectator.environments.base import derive_seed
 from spectator.environments.cricket.ball.matchups import EVENINGS
 from spectator.environments.cricket.simulate import open_match, play_out
+from spectator.environments.seeds import derive_seed
 
 
 def chases(overs: int, matches: int, seed: int) -> dict[str, list[float]]:

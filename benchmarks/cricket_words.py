@@ -12,11 +12,11 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
-from spectator.environments.base import derive_seed
 from spectator.environments.cricket import WORLD
 from spectator.environments.cricket.ball.vocabulary import SHOTS
 from spectator.environments.cricket.environment import CricketEnvironment
 from spectator.environments.cricket.show import phrases
+from spectator.environments.seeds import derive_seed
 from spectator.episodes.record.view import FEED_LENGTH
 from spectator.events import Event
 from spectator.merge_patch import apply_patch

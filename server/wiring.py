@@ -17,7 +17,7 @@ from spectator.bus.memory import MemoryBus
 from spectator.cast import Cast
 from spectator.catalog import world_names
 from spectator.clock import Clock, SystemClock
-from spectator.environments.base import MAX_SEED
+from spectator.environments.seeds import MAX_SEED
 from spectator.episodes.host.recovery import Recovery
 from spectator.episodes.host.resuming import SuspendedEpisodes
 from spectator.episodes.host.stop_requests import FILE as STOPS_FILE

@@ -29,6 +29,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("spectator.policies", "spectator.narration"),
     ("spectator.steppers.base",),
     ("spectator.environments.base", "spectator.environments"),
+    ("spectator.environments.seeds",),
     ("spectator.environments.conformance",),
     ("spectator.environments.*",),
     ("spectator.catalog",),

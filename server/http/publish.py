@@ -11,7 +11,7 @@ from starlette.routing import WebSocketRoute
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from spectator.catalog import world_names
-from spectator.environments.base import MAX_SEED
+from spectator.environments.seeds import MAX_SEED
 from spectator.episodes.host.external import ExternalDriver
 from spectator.episodes.host.external_world import external_plan
 from spectator.episodes.run.contract_checks import checked_decision

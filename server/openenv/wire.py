@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
-from spectator.environments.base import MAX_SEED
+from spectator.environments.seeds import MAX_SEED
 from spectator.episodes.agent_view import Observe
 from spectator.errors import FieldError, InvalidRequest, SpectatorError, field_errors
 from spectator.events import encode_json

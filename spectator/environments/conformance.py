@@ -14,7 +14,8 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
-from spectator.environments.base import MAX_OBSERVATION_BYTES, Environment, World, derive_seed
+from spectator.environments.base import MAX_OBSERVATION_BYTES, Environment, World
+from spectator.environments.seeds import derive_seed
 from spectator.events import CORE_EVENTS, Event, Fact, encode_json
 from spectator.merge_patch import apply_patch
 from spectator.observations import Observation

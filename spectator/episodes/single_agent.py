@@ -11,7 +11,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from spectator.catalog import load_world
-from spectator.environments.base import MAX_SEED, Environment, World
+from spectator.environments.base import Environment, World
+from spectator.environments.seeds import MAX_SEED
 from spectator.episodes.agent_view import OBSERVE, AgentView, Observe
 from spectator.episodes.record.stream import TurnFacts
 from spectator.episodes.run.contract_checks import check_contract, checked_decision, sealed

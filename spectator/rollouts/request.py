@@ -8,7 +8,8 @@ from typing import Any, Final, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from spectator.environments.base import SEALED_BIT, World, derive_seed
+from spectator.environments.base import World
+from spectator.environments.seeds import SEALED_BIT, derive_seed
 from spectator.episodes.run.pacing import Pace
 from spectator.episodes.run.plan import EpisodeRequest, plan_episode
 from spectator.errors import FailureClass

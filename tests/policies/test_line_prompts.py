@@ -7,8 +7,8 @@ import json
 from typing import Any
 
 from spectator.clock import SystemClock
-from spectator.environments.base import derive_seed
 from spectator.environments.counting import WORLD as COUNTING
+from spectator.environments.seeds import derive_seed
 from spectator.evaluation.rehearsal import rehearse
 from spectator.llm.exchange import fingerprint
 from spectator.observations import LegalAction, Observation, Refusal

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from spectator.environments.base import derive_seed
 from spectator.environments.collider.events import PREFIX
+from spectator.environments.seeds import derive_seed
 from spectator.events import Event
 from spectator.narration.base import Line
 

@@ -6,7 +6,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Final
 
-from spectator.environments.base import SEALED_BIT, Pack, World, derive_seed
+from spectator.environments.base import Pack, World
 from spectator.environments.collider.commentary import comment, spoken
 from spectator.environments.collider.environment import MAX_STEPS, ColliderEnvironment
 from spectator.environments.collider.events import BEATS, EVENTS
@@ -23,6 +23,7 @@ from spectator.environments.collider.policies.randomly import RandomPhysicist
 from spectator.environments.collider.policies.reference import ReferencePhysicist
 from spectator.environments.collider.projection import project
 from spectator.environments.collider.prompt import RENDERING, TOOLS
+from spectator.environments.seeds import SEALED_BIT, derive_seed
 from spectator.policies.base import Preset
 
 _PANEL: Final = Path(__file__).parent / "panel"

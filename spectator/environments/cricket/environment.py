@@ -9,7 +9,7 @@ from typing import Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
 
-from spectator.environments.base import ObservationModel, OptionsModel, StateModel, derive_seed
+from spectator.environments.base import ObservationModel, OptionsModel, StateModel
 from spectator.environments.cricket.ball.grounds import GROUND_NAMES, NEUTRAL_GROUND
 from spectator.environments.cricket.captaincy.arguments import TOOLS
 from spectator.environments.cricket.captaincy.card import CaptainsCard
@@ -27,6 +27,7 @@ from spectator.environments.cricket.match.engine import load_model
 from spectator.environments.cricket.match.game import Game
 from spectator.environments.cricket.match.starts import START_NAMES, play_to_start
 from spectator.environments.cricket.people.day import MOST_UNEVEN
+from spectator.environments.seeds import derive_seed
 from spectator.events import Fact, later_field
 from spectator.observations import Observation, Refusal
 from spectator.policies.base import Action

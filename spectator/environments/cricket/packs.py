@@ -1,6 +1,6 @@
 """Evaluation packs: named, versioned sets of matches, with development seeds.
 
-A development seed is below 2**52; a sealed one (``spectator.environments.base.sealed_seeds``) has it set
+A development seed is below 2**52; a sealed one (``spectator.environments.seeds.sealed_seeds``) has it set
 and comes from a phrase that is kept outside this repository, so the two can share none.
 """
 
@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from spectator.environments.base import SEALED_BIT, Pack, derive_seed
+from spectator.environments.base import Pack
 from spectator.environments.cricket.match.circumstances import VARIED
+from spectator.environments.seeds import SEALED_BIT, derive_seed
 
 SEEDS_A_PACK: Final = 40
 

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any
 
-from spectator.environments.base import derive_seed
 from spectator.environments.cricket.ball.sampler import BallModel
 from spectator.environments.cricket.captaincy.captains import STYLES, StyledCaptain
 from spectator.environments.cricket.laws.deliveries import Side
@@ -24,6 +23,7 @@ from spectator.environments.cricket.match.engine import (
     load_model,
 )
 from spectator.environments.cricket.match.field import standard_field
+from spectator.environments.seeds import derive_seed
 from spectator.errors import FieldError, InvalidRequest
 
 

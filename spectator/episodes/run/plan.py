@@ -11,7 +11,8 @@ from pydantic import ValidationError
 
 from spectator import __version__
 from spectator.catalog import LoadWorld, load_world, unknown_name
-from spectator.environments.base import MAX_SEED, OptionsModel, Pack, World, derive_seed
+from spectator.environments.base import OptionsModel, Pack, World
+from spectator.environments.seeds import MAX_SEED, derive_seed
 from spectator.episodes.run.pacing import Pace
 from spectator.errors import FieldError, InvalidRequest, field_errors
 from spectator.events import EpisodeStarted, FailedDecisions, OnFailure, Parent, Seat, View

@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from spectator.environments.base import derive_seed
 from spectator.environments.cricket import WORLD
 from spectator.environments.cricket.environment import CricketEnvironment
+from spectator.environments.seeds import derive_seed
 from spectator.episodes.record.view import FEED_LENGTH
 from spectator.events import Event, Fact
 from spectator.merge_patch import apply_patch

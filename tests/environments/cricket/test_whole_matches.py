@@ -10,11 +10,11 @@ import sys
 
 import pytest
 
-from spectator.environments.base import derive_seed
 from spectator.environments.cricket import WORLD
 from spectator.environments.cricket.environment import CricketEnvironment, CricketObservation, CricketState
 from spectator.environments.cricket.match.scorecard import scorecards
 from spectator.environments.cricket.match.starts import START_NAMES
+from spectator.environments.seeds import derive_seed
 from spectator.events import encode_json
 from tests.environments.cricket.playing import Told, begin, captain, options, play
 

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from spectator.environments.base import derive_seed
 from spectator.environments.collider.experiment import nature as natures
 from spectator.environments.collider.experiment.nature import Exposure, Nature, Recorded
 from spectator.environments.collider.experiment.task import Beam, Candle, ChannelTask, Task
 from spectator.environments.collider.physics import decays, peaks
+from spectator.environments.seeds import derive_seed
 
 Counts = NDArray[np.int64]
 

@@ -14,11 +14,11 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from spectator.environments.base import derive_seed
 from spectator.environments.collider.analysis.open_data import dimuon_spectrum, four_lepton_events
 from spectator.environments.collider.analysis.pdg import PDG
 from spectator.environments.collider.experiment.nature import Nature, Particle, Recorded
 from spectator.environments.collider.experiment.task import Beam, Candle, ChannelTask, Difficulty, Task, six
+from spectator.environments.seeds import derive_seed
 
 OPEN_DATA: Final = ("open_data_dimuon", "open_data_4l")
 

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final, Literal, get_args
 
-from spectator.environments.base import derive_seed
 from spectator.environments.collider.experiment import sensitivity
 from spectator.environments.collider.experiment.nature import (
     Background,
@@ -33,6 +32,7 @@ from spectator.environments.collider.physics.scaling import energy_gain
 from spectator.environments.collider.scenarios.families import FAMILIES, Family
 from spectator.environments.collider.scenarios.open_data import OPEN_DATA, draw_open
 from spectator.environments.collider.scenarios.tiers import TIERS, Tier
+from spectator.environments.seeds import derive_seed
 
 Scenario = Literal[
     "mixed", "higgs_like", "zprime", "graviton", "dark_photon", "dijet_resonance", "two_peaks", "law_shifted",

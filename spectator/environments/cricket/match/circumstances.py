@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from spectator.environments.base import derive_seed
 from spectator.environments.cricket.ball.grounds import GROUNDS, NEUTRAL_GROUND, Ground, draw_ground
 from spectator.environments.cricket.ball.matchups import EVEN, Conditions, draw_conditions
 from spectator.environments.cricket.laws.deliveries import Side
 from spectator.environments.cricket.people.day import apart, draw_difference, in_form
 from spectator.environments.cricket.people.squads import draw_fixture
 from spectator.environments.cricket.people.team import Team, teams_of
+from spectator.environments.seeds import derive_seed
 
 DRAWN: Final = "drawn"
 UNEVEN: Final = "uneven"

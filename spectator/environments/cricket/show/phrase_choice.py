@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final
 
-from spectator.environments.base import derive_seed
+from spectator.environments.seeds import derive_seed
 
 _SLOT: Final = re.compile(r"\{[a-z_]+\}")
 

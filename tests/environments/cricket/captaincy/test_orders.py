@@ -10,11 +10,11 @@ from typing import Any
 import jsonschema
 import pytest
 
-from spectator.environments.base import derive_seed
 from spectator.environments.conformance import check_world
 from spectator.environments.cricket import WORLD
 from spectator.environments.cricket.captaincy.planner import PlannerCaptain
 from spectator.environments.cricket.environment import CricketEnvironment, CricketObservation
+from spectator.environments.seeds import derive_seed
 from spectator.events import encode_json
 from spectator.observations import Observation
 from tests.environments.cricket.playing import (

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from spectator.environments.base import derive_seed
 from spectator.environments.cricket.forecast.resources import runs_to_come
 from spectator.environments.cricket.grading import reward
 from spectator.environments.cricket.laws.deliveries import Ball
 from spectator.environments.cricket.laws.innings import Innings
+from spectator.environments.seeds import derive_seed
 from spectator.observations import Observation
 from tests.environments.cricket.builders import BOWLED, DOT, SIX, bowl, fresh
 from tests.environments.cricket.playing import Chooser, captain, last_of, play, tools_of

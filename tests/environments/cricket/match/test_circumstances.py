@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from spectator.environments.base import derive_seed
 from spectator.environments.cricket import WORLD
 from spectator.environments.cricket.ball.grounds import (
     GROUND_NAMES,
@@ -38,6 +37,7 @@ from spectator.environments.cricket.match.field import inside_the_rope, is_insid
 from spectator.environments.cricket.match.forecasting import forecast_state
 from spectator.environments.cricket.people.players import Player
 from spectator.environments.cricket.simulate import open_match, play_out, send_in_next
+from spectator.environments.seeds import derive_seed
 from tests.environments.cricket.playing import Told, begin, captain, options, play
 from tools.cricket_model.forecast_matches import misses
 

@@ -54,6 +54,7 @@ CRICKET_FLOORS: tuple[tuple[str, ...], ...] = (
     ("forecast",),
     ("match", "events"),
     ("show", "captaincy", "grading"),
+    ("models",),
     ("environment", "simulate", "packs", "prompt"),
     ("oracle",),
     ("world",),

@@ -10,17 +10,16 @@ from spectator.environments.cricket.captaincy.captains import CAPTAINS, OPPONENT
 from spectator.environments.cricket.captaincy.ordering import told_before
 from spectator.environments.cricket.captaincy.planner import MATCH_UPS, PLANNER
 from spectator.environments.cricket.captaincy.weaker import WEAKER
-from spectator.environments.cricket.environment import (
-    CricketAction,
-    CricketEnvironment,
-    CricketObservation,
-    CricketOptions,
-    CricketState,
-    step_cap,
-)
+from spectator.environments.cricket.environment import CricketEnvironment, step_cap
 from spectator.environments.cricket.events import BEATS, EVENTS
 from spectator.environments.cricket.grading.meter import MEASURES, CricketMeter
 from spectator.environments.cricket.grading.reward import PROFILE, PROFILES
+from spectator.environments.cricket.models import (
+    CricketAction,
+    CricketObservation,
+    CricketOptions,
+    CricketState,
+)
 from spectator.environments.cricket.oracle import ORACLE
 from spectator.environments.cricket.packs import PACKS
 from spectator.environments.cricket.prompt import EVERY_TOOL, RENDERING

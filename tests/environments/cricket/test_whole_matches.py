@@ -11,9 +11,10 @@ import sys
 import pytest
 
 from spectator.environments.cricket import WORLD
-from spectator.environments.cricket.environment import CricketEnvironment, CricketObservation, CricketState
+from spectator.environments.cricket.environment import CricketEnvironment
 from spectator.environments.cricket.match.scorecard import scorecards
 from spectator.environments.cricket.match.starts import START_NAMES
+from spectator.environments.cricket.models import CricketObservation, CricketState
 from spectator.environments.seeds import derive_seed
 from spectator.events import encode_json
 from tests.environments.cricket.playing import Told, begin, captain, options, play

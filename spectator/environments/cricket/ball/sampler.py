@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 import random
 from bisect import bisect
-from collections.abc import Sequence
 from typing import Final, NamedTuple
 
+from spectator.environments.cricket.ball.adjustments import fitted, levered, paid_for
 from spectator.environments.cricket.ball.grounds import (
     as_faced,
     ground_factors,
@@ -38,14 +38,11 @@ from spectator.environments.cricket.ball.prices import BallPrices
 from spectator.environments.cricket.ball.situation import Effects, Situation
 from spectator.environments.cricket.ball.tables import (
     DOT,
-    FOUR,
     FULL_OVERS,
     INTENT_STEPS,
-    LEVER_OF,
     SET_LIMITS,
     SIX,
     STYLE_INDEX,
-    WICKET,
     Levers,
     Tables,
     Weights,
@@ -63,8 +60,6 @@ from spectator.environments.cricket.ball.vocabulary import SHOTS
 from spectator.environments.cricket.laws.formats import SUPER_OVER
 
 FULL_BALLS: Final = 6 * FULL_OVERS
-_MOST_MOVED: Final = 0.9
-"""Largest part of the boundaries, or dots, of a ball that a payment takes."""
 NEW_BATTER_BALLS: Final = 6
 """Balls faced until a batter no longer counts as new to the close catchers."""
 
@@ -263,7 +258,7 @@ class BallModel:
         asked = self._intended(at, phase, usual, values)
         levers = self._levers(at, phase, kind)
         if levers:
-            asked = paid_for(_levered(asked, levers), asked, values)
+            asked = paid_for(levered(asked, levers), asked, values)
         fit = self._fit(at, phase, kind)
         return fitted(asked, fit, self._tables) if fit else asked
 
@@ -273,9 +268,9 @@ class BallModel:
         asked, tables = usual, self._tables
         step = _step(at.aggression + LOFT.get(at.shot or "", 0.0))
         if step != INTENT_STEPS:
-            asked = paid_for(_levered(asked, tables.intent[phase][step]), asked, values, least=0.0)
+            asked = paid_for(levered(asked, tables.intent[phase][step]), asked, values, least=0.0)
         if at.attack != 0.5:
-            asked = paid_for(_levered(asked, tables.attack[_step(at.attack)]), asked, values, most=0.0)
+            asked = paid_for(levered(asked, tables.attack[_step(at.attack)]), asked, values, most=0.0)
         return asked
 
     def _fit(self, at: Situation, phase: int, kind: int) -> float:
@@ -338,63 +333,6 @@ class BallModel:
             new = at.striker_balls < NEW_BATTER_BALLS
             parts.append(plans.field_levers(at.field, at.powerplay, phase, kind, habit, at.shot, new))
         return [math.prod(values) for values in zip(*parts, strict=True)]
-
-
-def _levered(chances: list[float], levers: Sequence[float]) -> list[float]:
-    """Probabilities multiplied by levers."""
-    weights = [
-        chance if lever is None else chance * levers[lever]
-        for chance, lever in zip(chances, LEVER_OF, strict=True)
-    ]
-    total = sum(weights)
-    return [weight / total for weight in weights]
-
-
-def paid_for(
-    asked: list[float],
-    usual: list[float],
-    values: Values,
-    *,
-    least: float = -math.inf,
-    most: float = math.inf,
-) -> list[float]:
-    """``asked`` with what it gains on ``usual`` at these values given back: boundaries for dots, or dots for
-    boundaries.
-
-    Args:
-        asked: Probabilities of the categories.
-        usual: The same when nothing is asked for.
-        values: What each category is worth to the batting side.
-        least: Gains of the batting side below this count as this, so that they are not made up for.
-        most: Gains above this likewise.
-    """
-    gain = sum((a - b) * float(value) for a, b, value in zip(asked, usual, values, strict=True))
-    gain = min(max(gain, least), most)
-    hits = asked[FOUR] + asked[SIX]
-    if hits <= 0.0 or gain == 0.0:
-        return asked
-    four = asked[FOUR] / hits
-    price = float(four * values[FOUR] + (1.0 - four) * values[SIX] - values[DOT])
-    if price <= 0.0:
-        return asked
-    moved = min(max(gain / price, -_MOST_MOVED * asked[DOT]), _MOST_MOVED * hits)
-    paid = asked.copy()
-    paid[DOT] += moved
-    paid[FOUR] -= four * moved
-    paid[SIX] -= (1.0 - four) * moved
-    return paid
-
-
-def fitted(chances: list[float], fit: float, tables: Tables) -> list[float]:
-    """Probabilities moved as skill moves them, by a log ratio of runs."""
-    shift = tables.skill_gain * fit
-    moved = chances.copy()
-    moved[DOT] *= math.exp(-tables.dot_share * shift)
-    moved[FOUR] *= math.exp(shift)
-    moved[SIX] *= math.exp(shift)
-    moved[WICKET] *= math.exp(-WICKET_FIT * fit)
-    total = sum(moved)
-    return [chance / total for chance in moved]
 
 
 def _step(intent: float) -> int:

@@ -40,6 +40,13 @@ def test_settings(data_dir: Path, **changes: Any) -> Settings:
     return Settings(**{**base, **changes})
 
 
+def people_settings(data_dir: Path, token: str) -> Settings:
+    """Settings for matches that people play: a token, and time enough to decide on a busy machine."""
+    return test_settings(
+        data_dir, operator_token=token, max_episodes=4, person_decision_s=600, decision_timeout_s=900
+    )
+
+
 test_settings.__test__ = False  # type: ignore[attr-defined]
 
 

@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import PHONE, Opener
-from tests.serving import Serving, serve, test_settings
+from tests.serving import Serving, people_settings, serve, test_settings
 
 pytestmark = pytest.mark.browser
 
@@ -20,14 +20,7 @@ TOKEN = "correct-horse-battery"
 @pytest.fixture(scope="module")
 def table(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
     """A server with a token, and time enough for a busy machine."""
-    settings = test_settings(
-        tmp_path_factory.mktemp("data"),
-        operator_token=TOKEN,
-        max_episodes=4,
-        person_decision_s=600,
-        decision_timeout_s=900,
-    )
-    with serve(settings) as app:
+    with serve(people_settings(tmp_path_factory.mktemp("data"), TOKEN)) as app:
         app.client.headers["Authorization"] = f"Bearer {TOKEN}"
         yield app
 

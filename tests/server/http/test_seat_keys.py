@@ -14,7 +14,7 @@ import pytest
 
 from server.security.seat_keys import FILE, SeatKeys
 from tests.server.watching import watch
-from tests.serving import PATIENCE_S, Serving, serve, test_settings
+from tests.serving import PATIENCE_S, Serving, people_settings, serve
 
 TOKEN = "correct-horse-battery"
 OPERATOR = {"Authorization": f"Bearer {TOKEN}"}
@@ -24,14 +24,7 @@ MATCH = {"environment": "cricket", "max_overs": 1, "seed": 5, "captain_preset": 
 
 @pytest.fixture(scope="module")
 def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
-    settings = test_settings(
-        tmp_path_factory.mktemp("data"),
-        operator_token=TOKEN,
-        max_episodes=4,
-        person_decision_s=600,
-        decision_timeout_s=900,
-    )
-    with serve(settings) as running:
+    with serve(people_settings(tmp_path_factory.mktemp("data"), TOKEN)) as running:
         yield running
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 
@@ -22,6 +24,21 @@ def answer(future: asyncio.Future[Any], result: Any, error: Exception | None = N
     except RuntimeError:
         return False
     return True
+
+
+def answer_all(futures: Sequence[asyncio.Future[None]], error: Exception | None = None) -> None:
+    """The same for many that come to nothing, or to one error; each event loop is woken once."""
+    by_loop: dict[asyncio.AbstractEventLoop, list[asyncio.Future[None]]] = {}
+    for future in futures:
+        by_loop.setdefault(future.get_loop(), []).append(future)
+    for loop, own in by_loop.items():
+        with suppress(RuntimeError):  # it is closed, so that nobody can be answered
+            loop.call_soon_threadsafe(_settle_all, own, error)
+
+
+def _settle_all(futures: Sequence[asyncio.Future[None]], error: Exception | None) -> None:
+    for future in futures:
+        settle(future, None, error)
 
 
 def settle(future: asyncio.Future[Any], result: Any, error: Exception | None = None) -> None:

@@ -14,6 +14,12 @@ from spectator.events import encode_json
 LEAST_COMPRESSED: Final = 200
 """Bytes below which text is not worth compressing."""
 
+SHORT: Final = 4096
+"""Bytes below which text is compressed with little memory: to clear more takes longer than to compress."""
+
+SHORT_MEMORY: Final = 3
+"""zlib's ``memLevel`` for short text; it changes nothing of how the result is read."""
+
 MAX_EXPANDED: Final = 256 * 1024 * 1024
 """Bytes of a text beyond which it is not expanded: a small body may claim any length."""
 
@@ -45,7 +51,11 @@ def compressed(text: bytes) -> bytes:
     """
     if len(text) < LEAST_COMPRESSED:
         return text
-    packed = zlib.compress(text, 1)
+    if len(text) < SHORT:
+        packer = zlib.compressobj(1, zlib.DEFLATED, zlib.MAX_WBITS, SHORT_MEMORY)
+        packed = packer.compress(text) + packer.flush()
+    else:
+        packed = zlib.compress(text, 1)
     return packed if len(packed) < len(text) else text
 
 

@@ -79,6 +79,19 @@ class Conversation(list[Message]):
         self.beginning = beginning
 
 
+def settled_alike(before: Sequence[Message], after: Sequence[Message]) -> int:
+    """How many messages two conversations surely begin with together, without a look at any of them.
+
+    >>> beginning = SettledBeginning()
+    >>> first = Conversation([{"role": "system"}], 1, beginning)
+    >>> settled_alike(first, Conversation([*first, {"role": "user"}], 2, beginning))
+    1
+    """
+    if isinstance(before, Conversation) and isinstance(after, Conversation):
+        return min(before.settled, after.settled) if before.beginning is after.beginning else 0
+    return 0
+
+
 DeltaKind = Literal["thought", "text", "tool", "restart"]
 """Part of the answer that grew; ``restart`` voids all before it, because the request is sent anew."""
 

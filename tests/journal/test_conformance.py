@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import sqlite3
+import threading
 from array import array
 from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
@@ -12,12 +14,14 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from sqlalchemy import event
 
 from spectator.errors import EpisodeNotFound, JournalError, SequenceConflict, TruthSealed
 from spectator.events import Event, RecordedEvent, record
 from spectator.journal.attachments import Attachments, RecordedCall, truth_digest
 from spectator.journal.base import EpisodeFilter, Journal
 from spectator.journal.stores.sqlite import SqlJournal
+from spectator.llm.chat import Conversation, SettledBeginning, SettledMessage
 from tests.journal.calls import TOOLS, call_of, decided, reply, user
 from tests.journal.records import ended, run, said, seqs, started, url_of
 from tests.journal.test_migrations import VERSION_3, make_version
@@ -138,6 +142,67 @@ def test_any_conversation_is_read_as_it_was_shown(
         await journal.aclose()
 
     run(scenario())
+
+
+@each_store
+def test_a_conversation_that_grows_by_settled_messages_is_read_as_it_was_shown(
+    opens: Opens, tmp_path: Path
+) -> None:
+    grown: list[Any] = [SettledMessage(user("rules"))]
+    beginning, made = SettledBeginning(), []
+    for number in range(6):
+        asked = user(f"{number // 2}")  # a question may be asked twice
+        made.append(call_of(Conversation([*grown, asked], len(grown), beginning)))
+        grown = [*grown, SettledMessage(asked), SettledMessage(user("said"))]
+        if number == 3:
+            grown, beginning = grown[:2], SettledBeginning()
+
+    async def scenario() -> None:
+        journal = await opens(tmp_path)
+        await journal.append([started("ep-1")])
+        for seq, call in enumerate(made, 2):
+            await add(journal, seq, call)
+        assert plain(await read_calls(journal)) == plain(made)
+        await journal.aclose()
+
+    run(scenario())
+
+
+def test_calls_of_many_episodes_are_written_by_one_statement_a_table(tmp_path: Path) -> None:
+    written: list[str] = []
+
+    async def scenario() -> None:
+        journal = await SqlJournal.open(url_of(tmp_path))
+        names = [f"ep-{number}" for number in range(9)]
+        await asyncio.gather(*(journal.append([started(name)]) for name in names))
+        busy, free = threading.Event(), threading.Event()
+
+        def hold(connection: Any) -> None:
+            event.listen(connection.engine, "before_cursor_execute", note)
+            busy.set()
+            free.wait()
+
+        def note(connection: Any, cursor: Any, statement: str, *more: Any) -> None:
+            written.append(statement)
+
+        held = asyncio.ensure_future(journal.transact(hold))
+        await asyncio.to_thread(busy.wait)
+        appends = []
+        for name in names:
+            calls = [call_of([user("rules"), user(name)])]
+            made = Attachments(calls=[calls])
+            appends.append(asyncio.ensure_future(journal.append([decided(name, 2, calls)], attachments=made)))
+        await asyncio.sleep(0)
+        free.set()
+        await asyncio.gather(held, *appends)
+        for name in names:
+            (call,) = await read_calls(journal, name)
+            assert call.call.messages[1] == user(name)
+        await journal.aclose()
+
+    run(scenario())
+    tables = [one.split()[2] for one in written if one.startswith("INSERT INTO")]
+    assert sorted(tables) == ["calls", "events", "messages"]
 
 
 def nested(depth: int) -> dict[str, Any]:

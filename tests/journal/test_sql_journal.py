@@ -594,13 +594,13 @@ def _limit_pages(journal: SqlJournal, pages: int) -> None:
     """Let the writer's own connection grow to so many pages, as a full disk would."""
     writer = journal._writer
     assert writer is not None
-    insert = type(writer)._insert.__get__(writer)
+    write = type(writer)._write.__get__(writer)
 
-    def limited(connection: Any, append: Any, heads: Any) -> None:
+    def limited(connection: Any, group: Any, heads: Any) -> None:
         connection.exec_driver_sql(f"PRAGMA max_page_count={pages}").close()
-        insert(connection, append, heads)
+        write(connection, group, heads)
 
-    writer._insert = limited  # type: ignore[method-assign]
+    writer._write = limited  # type: ignore[method-assign]
 
 
 WRITER = """

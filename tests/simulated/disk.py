@@ -97,8 +97,8 @@ class SimulatedWriter(Writer):
         if self.faults.writes in self.faults.failing:
             raise OperationalError("COMMIT", None, sqlite3.OperationalError("disk I/O error"))
 
-    def _insert(self, connection: Connection, append: Any, heads: Any) -> None:
-        super()._insert(connection, append, heads)
+    def _write(self, connection: Connection, group: Any, heads: Any) -> None:
+        super()._write(connection, group, heads)
         self._fail()  # when all is written but for the commit, which takes it back
 
     def _run(self, connection: Connection, job: Any) -> None:

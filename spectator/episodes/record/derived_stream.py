@@ -26,8 +26,8 @@ from spectator.episodes.record.stream import KEPT, LONG, TurnFacts
 from spectator.episodes.record.unrecorded_steps import (
     EncodedStep,
     UnrecordedSteps,
+    attach,
     attachments_of,
-    with_attachments,
 )
 from spectator.episodes.record.view import State, used
 from spectator.episodes.run.plan import Commit
@@ -35,7 +35,6 @@ from spectator.errors import EpisodeError, EpisodeNotFound, EpisodeOver, Journal
 from spectator.events import CALLS_BEHIND, Event, Fact, RecordedEvent, Warned, core_fact
 from spectator.journal.attachments import Attachments
 from spectator.journal.base import EpisodeLog
-from spectator.merge_patch import apply_patch
 
 logger = logging.getLogger(__name__)
 
@@ -199,10 +198,13 @@ class DerivedStream:
         self, steps: Sequence[TurnFacts], *, attachments: Attachments | None = None
     ) -> int | Awaitable[int]:
         """See :meth:`emit_steps`; at once, with what that returns, where nothing has to be waited for."""
-        if len(steps) == 1 and not attachments and self._failure is None and self._waiting.go_on:
+        if len(steps) == 1 and self._failure is None and self._waiting.go_on:
             turn, facts = steps[0]
             if 0 < len(facts) <= LONG and facts[-1].type != "episode.ended":
-                self._take(self._waiting.encode(turn, facts), facts)
+                step = self._waiting.encode(turn, facts)
+                if attachments is not None:
+                    attach(attachments, [step])
+                self._take(step, facts)
                 return self._settled() if self._must_settle else self._recorded_soon()
         return self.emit_steps(steps, attachments=attachments)
 
@@ -241,7 +243,7 @@ class DerivedStream:
         else:
             encoded = self._waiting.encode_all(steps)
         if attachments:
-            encoded = with_attachments(encoded, attachments)
+            attach(attachments, encoded)
         ends = encoded[-1].ends
         if not ends:
             self._raise_failure()
@@ -302,8 +304,10 @@ class DerivedStream:
 
     def _note_usage(self, turn: int, decided: Fact) -> None:
         event = Event(self.episode_id, self.epoch, 0, "", turn, decided.type, decided.data)
-        before = {**self.state, "usage": self._usage}
-        self._usage = apply_patch(self._usage, used(before, event).get("usage", {}))
+        self._begin_view()
+        before = {**self._view.state, "usage": self._usage}
+        more: Mapping[str, Any] = used(before, event).get("usage", {})
+        self._usage = {**self._usage, **more}  # the patch holds whole members, and none that is null
 
     def _raise_failure(self) -> None:
         failure, self._failure = self._failure, None

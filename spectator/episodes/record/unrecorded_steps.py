@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import islice
 
 from spectator.clock import Clock, Timestamps
 from spectator.episodes.record.stream import TurnFacts
 from spectator.errors import EnvironmentFault
-from spectator.events import CALLS_BEHIND, EventEncoder, Fact, RecordedEvent, encode_json
+from spectator.events import CALLS_BEHIND, Event, EventEncoder, Fact, RecordedEvent, encode_json
 from spectator.journal.attachments import Attachments
 from spectator.model_calls import ModelCall
 
@@ -63,6 +63,7 @@ class UnrecordedSteps:
         self._taken_seq = recorded_seq  # the number of the last event that waits
         self._stamp = Timestamps(clock)
         self._encoder = EventEncoder(episode_id, epoch)
+        self._episode_id, self._epoch = episode_id, epoch
 
     @property
     def go_on(self) -> bool:
@@ -87,6 +88,8 @@ class UnrecordedSteps:
             for fact in facts:
                 seq += 1
                 event = encode(seq, at, turn, fact.type, encode_json(fact.data))
+                if fact.type in CALLS_BEHIND and fact.data.get("exchanges"):  # whose rows need it decoded
+                    event.event = Event(self._episode_id, self._epoch, seq, at, turn, fact.type, fact.data)
                 events.append(event)
                 characters += len(event.text)
         except (TypeError, ValueError) as error:
@@ -137,11 +140,12 @@ class UnrecordedSteps:
         self._taken_seq = self.recorded_seq + sum([len(step.events) for step in steps])
 
 
-def with_attachments(steps: Sequence[EncodedStep], attachments: Attachments) -> list[EncodedStep]:
-    """``steps`` with the calls behind their decisions, and with the truth beside the last of them."""
+def attach(attachments: Attachments, steps: Sequence[EncodedStep]) -> None:
+    """Note with ``steps`` the calls behind their decisions, and the truth beside the last of them."""
     calls = iter(attachments.calls)
-    attached = [replace(step, calls=tuple(islice(calls, step.decisions))) for step in steps]
-    return [*attached[:-1], replace(attached[-1], truth=attachments.truth)]
+    for step in steps:
+        step.calls = tuple(islice(calls, step.decisions))
+    steps[-1].truth = attachments.truth
 
 
 def attachments_of(steps: Sequence[EncodedStep]) -> Attachments | None:

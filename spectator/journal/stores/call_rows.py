@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from spectator.events import Event, encode_json
 from spectator.journal.packing import compressed, json_bytes, pack_integers, pack_reals
+from spectator.llm.chat import settled_alike
 from spectator.model_calls import ModelCall
 from spectator.prefix import common_length
 
@@ -38,30 +39,36 @@ class Prompt:
 
 @dataclass(slots=True)
 class CallRows:
-    """Rows to be inserted for the calls of one append.
+    """Rows to be inserted for the calls of one commit.
 
     Args:
-        episode_id: Whose.
-        prompts: By actor, the last prompt; brought up to date with every call.
-        messages: Messages and tools by their digests; those that are there already are to be passed over.
-        calls: The calls.
+        messages: Messages and tools by their episodes and digests; those that are there already are to be
+            passed over.
+        calls: The calls, as the columns of their table have them.
     """
 
-    episode_id: str
-    prompts: dict[str, Prompt]
-    messages: dict[bytes, bytes] = field(default_factory=dict)
-    calls: list[dict[str, Any]] = field(default_factory=list)
+    messages: dict[tuple[str, bytes], bytes] = field(default_factory=dict)
+    calls: list[tuple[Any, ...]] = field(default_factory=list)
 
-    def add(self, decided: Event, calls: Sequence[ModelCall]) -> None:
+    def message_rows(self) -> list[tuple[str, bytes, bytes]]:
+        """The rows of the messages."""
+        return [(episode, digest, compressed(text)) for (episode, digest), text in self.messages.items()]
+
+    def add(
+        self, decided: Event, calls: Sequence[ModelCall], prompts: Mapping[str, Prompt]
+    ) -> Mapping[str, Prompt]:
         """Add the calls behind one decision.
 
         Args:
             decided: Its ``decision.made``, or the event that tells of the failure to make it.
             calls: One for each of its exchanges.
+            prompts: By actor, the last prompt of its episode.
+
+        Returns:
+            By actor, the last prompt after it.
 
         Raises:
-            ValueError: There are more or fewer, or a number in one is not finite.
-            TypeError: Something in one is not JSON.
+            ValueError: They are not one for each.
         """
         stated = decided.data.get("undecided", decided.data)
         exchanges = stated.get("exchanges") or ()
@@ -69,16 +76,22 @@ class CallRows:
             raise ValueError(
                 f"event {decided.seq} has {len(exchanges)} exchanges and {len(calls)} calls beside it"
             )
+        if not calls:
+            return prompts
+        episode_id, seq, actor = decided.episode_id, decided.seq, stated["actor"]
+        prompt = prompts.get(actor) or Prompt()
         for place, exchange, call in zip(count(), exchanges, calls, strict=False):
-            row = self._row(stated["actor"], call, whole=exchange["reply"] is None)
-            self.calls.append({"episode_id": self.episode_id, "seq": decided.seq, "place": place, **row})
+            row, prompt = self._row(episode_id, prompt, call, whole=exchange["reply"] is None)
+            self.calls.append((episode_id, seq, place, *row))
+        return {**prompts, actor: prompt}
 
-    def _row(self, actor: str, call: ModelCall, *, whole: bool) -> dict[str, Any]:
-        before = self.prompts.get(actor, Prompt())
-        refs = self._refs(before, call.messages)
-        kept = common_length(before.refs, refs) // DIGEST_BYTES
+    def _row(
+        self, episode_id: str, before: Prompt, call: ModelCall, *, whole: bool
+    ) -> tuple[tuple[Any, ...], Prompt]:
+        """The columns of a call after its key, and the prompt that the next one is told by."""
+        refs, kept = self._refs(episode_id, before, call.messages)
         tool_refs = before.tool_refs if call.tools is before.tools else None
-        tool_refs = self._stored(call.tools) if tool_refs is None else tool_refs
+        tool_refs = self._stored(episode_id, call.tools) if tool_refs is None else tool_refs
         prompt = call.prompt_token_ids
         known = 0 if prompt is None else common_length(before.tokens, prompt)
         beside = {
@@ -87,33 +100,41 @@ class CallRows:
             "measured": call.measured,
         }
         tokens = before.tokens if prompt is None else prompt + (call.token_ids or array("q"))
-        self.prompts[actor] = Prompt(call.messages, refs, call.tools, tool_refs, tokens)
-        return {
-            "kept": kept,
-            "messages": refs[kept * DIGEST_BYTES :],
-            "tools": None if tool_refs == before.tool_refs else tool_refs,
-            "reply": compressed(json_bytes(call.reply)) if whole and call.reply is not None else None,
-            "prompt_kept": known,
-            "prompt_token_ids": None if prompt is None else pack_integers(prompt[known:]),
-            "token_ids": None if call.token_ids is None else pack_integers(call.token_ids),
-            "logprobs": None if call.logprobs is None else pack_reals(call.logprobs),
-            "beside": encode_json(beside),
-        }
+        row = (
+            kept,
+            refs[kept * DIGEST_BYTES :],
+            None if tool_refs == before.tool_refs else tool_refs,
+            compressed(json_bytes(call.reply)) if whole and call.reply is not None else None,
+            known,
+            None if prompt is None else pack_integers(prompt[known:]),
+            None if call.token_ids is None else pack_integers(call.token_ids),
+            None if call.logprobs is None else pack_reals(call.logprobs),
+            encode_json(beside),
+        )
+        return row, Prompt(call.messages, refs, call.tools, tool_refs, tokens)
 
-    def _refs(self, before: Prompt, messages: Sequence[Mapping[str, Any]]) -> bytes:
-        """Digests of ``messages``; those that the prompt before began with are not made again."""
-        same = 0
-        for old, new in zip(before.messages, messages, strict=False):
+    def _refs(
+        self, episode_id: str, before: Prompt, messages: Sequence[Mapping[str, Any]]
+    ) -> tuple[bytes, int]:
+        """Digests of ``messages``, and how many of them are those that the prompt before began with.
+
+        Those that are the very messages of the prompt before are not hashed again, and a conversation that
+        grew is not even looked through: a long one would cost more with every call.
+        """
+        same = settled_alike(before.messages, messages)
+        for old, new in zip(before.messages[same:], messages[same:], strict=False):
             if old is not new:
                 break
             same += 1
-        return before.refs[: same * DIGEST_BYTES] + self._stored(messages[same:])
+        fresh = self._stored(episode_id, messages[same:])
+        rest = before.refs[same * DIGEST_BYTES :]
+        return before.refs[: same * DIGEST_BYTES] + fresh, same + common_length(rest, fresh) // DIGEST_BYTES
 
-    def _stored(self, items: Sequence[Mapping[str, Any]]) -> bytes:
+    def _stored(self, episode_id: str, items: Sequence[Mapping[str, Any]]) -> bytes:
         refs = []
         for item in items:
             text = json_bytes(item)
             digest = sha256(text).digest()
-            self.messages[digest] = text
+            self.messages[episode_id, digest] = text
             refs.append(digest)
         return b"".join(refs)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import Any, Final
 
@@ -30,6 +31,35 @@ STARTED: Final = tuple(column.name for column in episodes.c if column.name not i
 """What it holds from its start."""
 
 
+@dataclass(slots=True)
+class Rows:
+    """What one commit adds, of any number of appends.
+
+    Args:
+        events: Events, in the order of their numbers.
+        started: Rows of episodes that begin.
+        ended: What the rows of episodes that end hold from then on.
+        calls: Calls, with their messages and tools.
+        truths: Sealed truths, compressed, each with its episode.
+    """
+
+    events: list[EventRow] = field(default_factory=list)
+    started: list[Mapping[str, Any]] = field(default_factory=list)
+    ended: list[Mapping[str, Any]] = field(default_factory=list)
+    calls: CallRows = field(default_factory=CallRows)
+    truths: list[tuple[str, bytes]] = field(default_factory=list)
+
+    def add_truth(self, ended: Event, truth: str) -> None:
+        """Add the sealed truth of an episode.
+
+        Raises:
+            ValueError: ``ended`` is not its end, or states another truth.
+        """
+        if ended.type != "episode.ended" or ended.data.get("truth") != truth_digest(truth):
+            raise ValueError(f"event {ended.seq} is not the end that states this truth")
+        self.truths.append((ended.episode_id, compressed(truth.encode())))
+
+
 class Insertion:
     """Adds rows; what is compiled once costs less than half of what SQLAlchemy's own way does.
 
@@ -49,38 +79,28 @@ class Insertion:
             events.c.episode_id == whose, events.c.seq == newest
         )
         end = update(episodes).where(episodes.c.episode_id == whose)
-        self.events = _Statement(insert(events), dialect, EVENT_COLUMNS)
-        """Adds events; takes each :data:`EventRow` as it is."""
-        self.start = _Statement(insert(episodes), dialect, STARTED)
-        """Adds the row of an episode that begins."""
-        self.end = _Statement(end.values({name: bindparam(name) for name in ENDED}), dialect)
-        """Notes the end of ``episode``."""
+        self._events = _Statement(insert(events), dialect, EVENT_COLUMNS)
+        self._start = _Statement(insert(episodes), dialect, STARTED)
+        self._end = _Statement(end.values({name: bindparam(name) for name in ENDED}), dialect)
         self.last = _Statement(last, dialect)
         """Finds number and digest of the last event of ``episode``."""
-        self._calls = _Statement(insert(calls), dialect, calls.c.keys())
-        self._truths = _Statement(insert(truths), dialect, truths.c.keys())
-        self._messages = _Statement(own(messages).on_conflict_do_nothing(), dialect, messages.c.keys())
+        self._calls = _Statement(insert(calls), dialect, tuple(calls.c.keys()))
+        self._truths = _Statement(insert(truths), dialect, tuple(truths.c.keys()))
+        self._messages = _Statement(own(messages).on_conflict_do_nothing(), dialect, tuple(messages.c.keys()))
 
-    def calls(self, connection: Connection, rows: CallRows) -> None:
-        """Add calls, and those of their messages that are not there yet."""
-        if rows.messages:
-            bodies = [
-                {"episode_id": rows.episode_id, "digest": digest, "body": compressed(text)}
-                for digest, text in rows.messages.items()
-            ]
-            self._messages(connection, bodies)
-        if rows.calls:
-            self._calls(connection, rows.calls)
-
-    def truth(self, connection: Connection, ended: Event, truth: str) -> None:
-        """Add the sealed truth of an episode.
-
-        Raises:
-            ValueError: ``ended`` is not its end, or states another truth.
-        """
-        if ended.type != "episode.ended" or ended.data.get("truth") != truth_digest(truth):
-            raise ValueError(f"event {ended.seq} is not the end that states this truth")
-        self._truths(connection, [{"episode_id": ended.episode_id, "body": compressed(truth.encode())}])
+    def add(self, connection: Connection, rows: Rows) -> None:
+        """Add ``rows``, a statement for each table; messages that are there already are passed over."""
+        self._events.of_tuples(connection, rows.events)
+        if rows.calls.messages:
+            self._messages.of_tuples(connection, rows.calls.message_rows())
+        if rows.calls.calls:
+            self._calls.of_tuples(connection, rows.calls.calls)
+        if rows.truths:
+            self._truths.of_tuples(connection, rows.truths)
+        if rows.started:
+            self._start(connection, rows.started)
+        if rows.ended:
+            self._end(connection, rows.ended)
 
 
 class _Statement:
@@ -107,7 +127,7 @@ class _Statement:
     def of_tuples(self, connection: Connection, rows: Sequence[tuple[Any, ...]]) -> None:
         """Run it for each of ``rows``, whose values are in the order of its columns."""
         if self._order == self._columns:
-            connection.exec_driver_sql(self._text, list(rows))
+            connection.exec_driver_sql(self._text, rows if isinstance(rows, list) else list(rows))
         else:
             self(connection, [dict(zip(self._columns or (), row, strict=True)) for row in rows])
 

@@ -7,7 +7,7 @@ import logging
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any, Final, TypeVar
@@ -24,13 +24,13 @@ from spectator.errors import (
     typed_as,
 )
 from spectator.events import CALLS_BEHIND, RecordedEvent
-from spectator.futures import answer, settle
+from spectator.futures import answer, answer_all, settle
 from spectator.journal.attachments import Attachments
 from spectator.journal.chain import GENESIS, extend
-from spectator.journal.stores.call_rows import CallRows, Prompt
+from spectator.journal.stores.call_rows import Prompt
 from spectator.journal.stores.database import RESTART, Database, is_damage, reason
 from spectator.journal.stores.episode_index import row_of_end, row_of_start
-from spectator.journal.stores.insertion import EventRow, Insertion
+from spectator.journal.stores.insertion import EventRow, Insertion, Rows
 from spectator.journal.stores.leases import NotHeld, let_go, prove_held
 
 logger = logging.getLogger(__name__)
@@ -189,8 +189,7 @@ class Writer:
         try:
             with typed_as(partial(_failed, group[0]), passing=()), connection.begin():
                 self._hold(connection)
-                for append in group:
-                    self._insert(connection, append, heads)
+                self._write(connection, group, heads)
         except SpectatorError as failure:
             if len(group) > 1:
                 for append in group:
@@ -208,55 +207,67 @@ class Writer:
                     logger.info(told, episode_id, head.seq, head.digest.hex())
             while len(self._heads) > KEPT_HEADS:
                 self._heads.popitem(last=False)
-        for append in group:
-            answer(append.done, None, error)
+        answer_all([append.done for append in group], error)
 
-    def _insert(self, connection: Connection, append: _Append, heads: dict[str, _Head]) -> None:
+    def _write(self, connection: Connection, group: Sequence[_Append], heads: dict[str, _Head]) -> None:
+        """Write what the appends of a commit come to, a statement for each table; see :meth:`_take`."""
+        rows = Rows()
+        for append in group:
+            self._take(connection, append, heads, rows)
+        self._insertion.add(connection, rows)
+
+    def _take(self, connection: Connection, append: _Append, heads: dict[str, _Head], rows: Rows) -> None:
+        """Put an append with the others of its commit.
+
+        Args:
+            connection: Within the transaction of the commit.
+            append: The append.
+            heads: Where episodes stand after the appends before it; brought up to date.
+            rows: What those come to; what this one comes to is added.
+        """
         batch = append.events
         episode_id = batch[0].episode_id
         if append.fence is not None:
             prove_held(connection, append.fence, episode_id)
         head = heads.get(episode_id) or self._heads.get(episode_id) or self._read_head(connection, episode_id)
-        rows = _following(head, batch)
-        self._insertion.events.of_tuples(connection, rows)
-        head = _Head(rows[-1][1], rows[-1][3], head.prompts)
+        seq, digest = _follow(rows.events, head, batch)
+        prompts = head.prompts
         if append.attachments is not None:
-            head = self._attach(connection, append, head)
-        heads[episode_id] = head if batch[-1].type != "episode.ended" else replace(head, prompts={})
+            prompts = _attach(rows, append.attachments, batch, prompts)
         for recorded in batch:
             if recorded.type == "episode.started":
-                self._insertion.start(connection, [row_of_start(recorded.event)])
+                rows.started.append(row_of_start(recorded.event))
             elif recorded.type == "episode.ended":
-                self._insertion.end(connection, [row_of_end(recorded.event, head.seq, head.digest)])
+                rows.ended.append(row_of_end(recorded.event, seq, digest))
                 if append.fence is not None:
                     let_go(connection, append.fence)
+        heads[episode_id] = _Head(seq, digest, {} if batch[-1].type == "episode.ended" else prompts)
 
     def _read_head(self, connection: Connection, episode_id: str) -> _Head:
         found = self._insertion.last.found(connection, {"episode": episode_id})
         return _Head() if found is None else _Head(found.seq, found.digest or GENESIS)
 
-    def _attach(self, connection: Connection, append: _Append, head: _Head) -> _Head:
-        """Write what belongs to the events of ``append``; the head with the new prompts.
 
-        Raises:
-            ValueError: It belongs to none of them.
-        """
-        attachments, batch = append.attachments, [recorded.event for recorded in append.events]
-        assert attachments is not None
-        rows = CallRows(batch[0].episode_id, dict(head.prompts))
-        decided = [event for event in batch if event.type in CALLS_BEHIND]
-        if len(attachments.calls) > len(decided):
-            raise ValueError(f"calls of {len(attachments.calls)} decisions beside {len(decided)}")
-        for event, calls in zip(decided, attachments.calls, strict=False):
-            rows.add(event, calls)
-        self._insertion.calls(connection, rows)
-        if attachments.truth is not None:
-            self._insertion.truth(connection, batch[-1], attachments.truth)
-        return replace(head, prompts=rows.prompts)
+def _attach(
+    rows: Rows, attachments: Attachments, batch: Sequence[RecordedEvent], prompts: Mapping[str, Prompt]
+) -> Mapping[str, Prompt]:
+    """Add to ``rows`` what belongs to the events of ``batch``; the last prompts after it.
+
+    Raises:
+        ValueError: It belongs to none of them.
+    """
+    decided = [recorded for recorded in batch if recorded.type in CALLS_BEHIND]
+    if len(attachments.calls) > len(decided):
+        raise ValueError(f"calls of {len(attachments.calls)} decisions beside {len(decided)}")
+    for recorded, calls in zip(decided, attachments.calls, strict=False):
+        prompts = rows.calls.add(recorded.event, calls, prompts)
+    if attachments.truth is not None:
+        rows.add_truth(batch[-1].event, attachments.truth)
+    return prompts
 
 
-def _following(head: _Head, batch: Sequence[RecordedEvent]) -> list[EventRow]:
-    """The rows of ``batch``, which is written after ``head``.
+def _follow(rows: list[EventRow], head: _Head, batch: Sequence[RecordedEvent]) -> tuple[int, bytes]:
+    """Add the rows of ``batch``, which is written after ``head``; its last number, and the digest there.
 
     Raises:
         _Taken: One of the numbers is.
@@ -264,7 +275,6 @@ def _following(head: _Head, batch: Sequence[RecordedEvent]) -> list[EventRow]:
         TypeError: A text is none.
     """
     episode_id, last, digest = batch[0].episode_id, head.seq, head.digest
-    rows: list[EventRow] = []
     for recorded in batch:
         seq, text = recorded.seq, recorded.text
         if recorded.episode_id != episode_id:
@@ -277,7 +287,7 @@ def _following(head: _Head, batch: Sequence[RecordedEvent]) -> list[EventRow]:
             raise TypeError(f"the text of event {seq} is {type(text).__name__}")
         last, digest = seq, extend(digest, text)
         rows.append((episode_id, seq, text, digest))
-    return rows
+    return last, digest
 
 
 class _Taken(ValueError):

@@ -17,6 +17,7 @@ import * as text from "./text.js";
  * @property {typeof charts} charts scales and marks
  * @property {(parts: import("./parts.js").Part[]) => {update(world: any, moves: boolean): void, destroy(): void}} parts draws what is in view at once and the rest when there is time
  * @property {() => {seq: number, note: any}[]} notes what the panel's own `note` gave for the events that are known, in order
+ * @property {() => Promise<void>} whole has every event since the first read, so that `notes` is whole
  * @property {() => Promise<any>} truth what was hidden, from the sealed record; null before the end, and where there is none
  * @property {() => boolean} still whether nothing may move: reduced motion, a hidden tab, far behind
  */
@@ -44,8 +45,9 @@ const tools = { h, svg, keyed, replace, setText, setAttribute, momentLink, forei
  * @param {() => boolean} still
  * @param {() => Promise<any>} truth
  * @param {() => {seq: number, note: any}[]} notes
+ * @param {() => Promise<void>} whole
  */
-export async function hostPanel(address, slots, still, truth, notes) {
+export async function hostPanel(address, slots, still, truth, notes, whole) {
   /** @type {Panel | null} */
   let panel = null;
   /** @type {ReturnType<Panel["mount"]> | null} */
@@ -75,7 +77,7 @@ export async function hostPanel(address, slots, still, truth, notes) {
   if (address) {
     try {
       panel = (await import(address)).default;
-      mounted = /** @type {Panel} */ (panel).mount(slots.body, { banner: slots.banner, lead: slots.lead, ui: tools, charts, still, truth, notes, parts: (parts) => drawParts(parts, fail) });
+      mounted = /** @type {Panel} */ (panel).mount(slots.body, { banner: slots.banner, lead: slots.lead, ui: tools, charts, still, truth, notes, whole, parts: (parts) => drawParts(parts, fail) });
     } catch (error) {
       fail(error);
     }

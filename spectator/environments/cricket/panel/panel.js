@@ -7,6 +7,7 @@ import { mountCards } from "./cards.js";
 import { mountChances, pointsOf, swings } from "./chances.js";
 import { mountChart } from "./chart.js";
 import { mountCrease } from "./crease.js";
+import { deedOf, mountDeeds } from "./deeds_card.js";
 import { mountField } from "./field.js";
 import { mountPlans } from "./plans.js";
 import { mountScore } from "./score.js";
@@ -29,12 +30,13 @@ export default {
     const wheel = mountWheel(ctx);
     const bowlers = mountBowlers(ctx);
     const plans = mountPlans(ctx);
+    const deeds = mountDeeds(ctx);
     const cards = mountCards(ctx);
     ctx.lead.append(h("div", { class: "cricket fold" },
       h("div", { class: "fold__column" }, field.element, chart.element),
       h("div", { class: "fold__column" }, ball.element, chances.element, crease.element, bowlers.element)));
-    root.append(h("div", { class: "cricket rest" }, wheel.element, plans.element, cards.element));
-    const parts = ctx.parts([score, ball, chances, field, crease, chart, bowlers, wheel, plans, cards]);
+    root.append(h("div", { class: "cricket rest" }, wheel.element, plans.element, deeds.element, cards.element));
+    const parts = ctx.parts([score, ball, chances, field, crease, chart, bowlers, wheel, plans, deeds, cards]);
     return {
       /** @param {any} state @param {any} event */
       update(state, event) {
@@ -43,6 +45,7 @@ export default {
       },
       destroy() {
         parts.destroy();
+        deeds.destroy();
         for (const place of [root, ctx.banner, ctx.lead]) place.replaceChildren();
       },
     };
@@ -50,7 +53,7 @@ export default {
   sections: (/** @type {any} */ state) => sections(state.world ?? {}),
   names: (/** @type {any} */ state) => names(state.world),
   moments,
-  note: swingOf,
+  note: (/** @type {any} */ event, /** @type {any} */ before) => swingOf(event, before) ?? deedOf(event),
   weight,
   worths,
   turns: (/** @type {any} */ state, /** @type {(moment: string) => any} */ stateAt) => turns(state.world ?? {}, stateAt),

@@ -5,7 +5,7 @@ const PHASES = ["powerplay", "middle", "death"];
 
 /** @param {any} ctx */
 export function mountPlans({ ui: { h, svg, replace, clip, plain } }) {
-  const element = h("section", { class: "card plans", hidden: true, "aria-label": "Plans" });
+  const element = h("section", { class: "card plans with-minds", hidden: true, "aria-label": "Plans" });
   /** @type {unknown[]} */ let drawn = [NaN];
 
   /** A value from 0 to 1 as a short bar with its figure. @param {unknown} value */

@@ -71,5 +71,5 @@ export function whyWords(swing, teams) {
 
 /** The swings that are explained, until a place, the newest first: large, and beyond the error of the simulation. @param {{seq: number, note: Swing}[]} notes @param {{innings: number, delivery: number}} until */
 export function explained(notes, until) {
-  return notes.map(({ note }) => note).filter((swing) => Math.abs(swing.change) >= LEAST && partsOf(swing).sure && (swing.innings < until.innings || (swing.innings === until.innings && swing.delivery <= until.delivery))).reverse();
+  return notes.map(({ note }) => note).filter((swing) => "change" in swing && Math.abs(swing.change) >= LEAST && partsOf(swing).sure && (swing.innings < until.innings || (swing.innings === until.innings && swing.delivery <= until.delivery))).reverse();
 }

@@ -70,7 +70,8 @@ class Settings(CapSettings, PageSettings, BaseSettings):
     operator_token: OperatorToken | None = Field(
         default=None,
         description="Bearer token, 16 characters or more, of whoever may stop or slow a match or spend "
-        "money; without one, control is open and nothing that costs money runs beyond this machine",
+        "money; without one, control is open (public profile: to the address that started a match alone) and "
+        "nothing that costs money runs beyond this machine",
     )
     allowed_origins: Origins = Field(
         default=(),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
 from math import ceil
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, NamedTuple
 
 from fastapi import APIRouter, Depends, Response
 from pydantic import BaseModel, ConfigDict, Field
@@ -32,7 +32,7 @@ from ..security.faults import Refused, documented
 from ..security.guard import address_of
 from ..security.slot_queue import OPERATOR
 from ..security.slot_tickets import NoSlot
-from ..services import Services, ServicesDep, services_of
+from ..services import Services, ServicesDep
 from .starting import ForkEpisode, PaceName, StartEpisode, wanted_episode, wanted_fork
 from .usage import DayUsage, SeatUsage, usage_in, usage_today
 
@@ -125,7 +125,9 @@ ALWAYS: Final = (
 )
 START_PROBLEMS: Final = documented(*ALWAYS, faults.NOT_HERE, faults.BUSY, faults.SPENT, faults.PAUSED)
 FORK_PROBLEMS: Final = {**START_PROBLEMS, **documented(faults.NO_EPISODE)}
-CHANGE_PROBLEMS: Final = documented(*ALWAYS, faults.NO_EPISODE, faults.OVER, faults.ELSEWHERE)
+CHANGE_PROBLEMS: Final = documented(
+    *ALWAYS, faults.NOT_YOURS, faults.NO_EPISODE, faults.OVER, faults.ELSEWHERE
+)
 RESUME_PROBLEMS: Final = {
     **CHANGE_PROBLEMS,
     **documented(faults.NOT_HERE, faults.BUSY, faults.SPENT, faults.DAMAGED),
@@ -136,12 +138,33 @@ ChosenDep = Annotated[ChooseEpisode, Depends(body_of(ChooseEpisode))]
 router = APIRouter(prefix="/custom", tags=["control"])
 
 
-def operator(connection: HTTPConnection) -> str:
-    """Who asks; whoever may not stop or slow an episode is refused."""
-    return services_of(connection).guard.require_operator(connection)
+class Controlled(NamedTuple):
+    """One who may stop or slow an episode.
+
+    Args:
+        live: The episode.
+        by: Who it is, in a word.
+    """
+
+    live: EpisodeHandle
+    by: str
 
 
-OperatorDep = Annotated[str, Depends(operator)]
+def controller(episode_id: str | None, connection: HTTPConnection, services: Services) -> str:
+    """Who asks to stop or slow the episode, or the newest one that runs; whoever may not is refused."""
+    running = services.supervisor.running()
+    named = episode_id or (running[-1].episode_id if running else "")
+    return services.guard.require_control(connection, services.budget.starter(named))
+
+
+async def controlled(episode_id: str | None, connection: HTTPConnection, services: Services) -> Controlled:
+    """The episode that is meant, for whoever may stop or slow it.
+
+    Raises:
+        Refused: It is somebody else's.
+    """
+    by = controller(episode_id, connection, services)
+    return Controlled(await find_live(services, episode_id), by)
 
 
 @router.post(
@@ -252,9 +275,9 @@ def _busy(error: NoSlot | EpisodeBusy, services: Services) -> Refused:
 
 
 @router.post("/stop_episode", responses=CHANGE_PROBLEMS, openapi_extra=CHOSEN)
-async def stop_episode(chosen: ChosenDep, by: OperatorDep, services: ServicesDep) -> StoppedEpisode:
+async def stop_episode(chosen: ChosenDep, request: Request, services: ServicesDep) -> StoppedEpisode:
     """End an episode; the answer comes once its end is recorded, or 503 with the reason why it is not yet."""
-    live = await find_live(services, chosen.episode_id)
+    live, by = await controlled(chosen.episode_id, request, services)
     try:
         ended = await services.supervisor.stop(live.episode_id, by=by)
     except JournalUnavailable as error:
@@ -263,19 +286,17 @@ async def stop_episode(chosen: ChosenDep, by: OperatorDep, services: ServicesDep
 
 
 @router.post("/pause", responses=CHANGE_PROBLEMS, openapi_extra=CHOSEN)
-async def pause(chosen: ChosenDep, by: OperatorDep, services: ServicesDep) -> RunningEpisode:
+async def pause(chosen: ChosenDep, request: Request, services: ServicesDep) -> RunningEpisode:
     """Let an episode stand still before its next step; twice changes nothing."""
-    live = await find_live(services, chosen.episode_id)
+    live, by = await controlled(chosen.episode_id, request, services)
     return _described(await services.supervisor.pause(live.episode_id, by=by), services)
 
 
 @router.post("/resume", responses=RESUME_PROBLEMS, openapi_extra=CHOSEN)
-async def resume(
-    chosen: ChosenDep, by: OperatorDep, request: Request, services: ServicesDep
-) -> RunningEpisode:
+async def resume(chosen: ChosenDep, request: Request, services: ServicesDep) -> RunningEpisode:
     """Let an episode go on; twice changes nothing. One that is suspended takes a slot, as a start does."""
     try:
-        live = await find_live(services, chosen.episode_id)
+        live, by = await controlled(chosen.episode_id, request, services)
     except EpisodeOver as over:
         return _described(await _played_on(over, request, services), services)
     return _described(await services.supervisor.resume(live.episode_id, by=by), services)
@@ -283,12 +304,12 @@ async def resume(
 
 @router.post("/pace", responses=CHANGE_PROBLEMS, openapi_extra=documented_body(ChoosePace))
 async def pace(
-    chosen: Annotated[ChoosePace, Depends(body_of(ChoosePace))], by: OperatorDep, services: ServicesDep
+    chosen: Annotated[ChoosePace, Depends(body_of(ChoosePace))], request: Request, services: ServicesDep
 ) -> RunningEpisode:
     """Play an episode at another pace, from the current wait on."""
     if "pace" not in chosen.model_fields_set:
         raise InvalidRequest([FieldError("pace", f"is needed: {', '.join(Pace)}")])
-    live = await find_live(services, chosen.episode_id)
+    live, by = await controlled(chosen.episode_id, request, services)
     return _described(await services.supervisor.set_pace(live.episode_id, Pace(chosen.pace), by=by), services)
 
 

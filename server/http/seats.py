@@ -21,14 +21,14 @@ from ..security.bodies import Body, body_of, documented_body
 from ..security.faults import Refused, documented
 from ..security.seat_keys import HEADER, MAX_HEADER
 from ..services import Services, ServicesDep
-from .control import ALWAYS, find_live
+from .control import ALWAYS, controller, find_live
 
 MAX_REASON: Final = 1000
 """Characters of a reason that a person may give."""
 
 
 SEAT_PROBLEMS: Final = documented(
-    *ALWAYS, faults.NO_EPISODE, faults.OVER, faults.ELSEWHERE, faults.NOT_YOUR_SEAT
+    *ALWAYS, faults.NOT_YOURS, faults.NO_EPISODE, faults.OVER, faults.ELSEWHERE, faults.NOT_YOUR_SEAT
 )
 
 
@@ -105,16 +105,12 @@ router = APIRouter(prefix="/custom", tags=["control"])
 
 
 def seat_key(
-    request: Request,
-    services: ServicesDep,
     sent: Annotated[
         str | None,
         Header(alias=HEADER, max_length=MAX_HEADER, description="Keys of one's seats, from the start"),
     ] = None,
 ) -> str | None:
-    """The keys that were sent; whoever sends none must be allowed to play every seat."""
-    if sent is None:
-        services.guard.require_operator(request)
+    """The keys that were sent."""
     return sent
 
 
@@ -124,6 +120,7 @@ SeatKeyDep = Annotated[str | None, Depends(seat_key)]
 @router.get("/asked", responses=SEAT_PROBLEMS)
 async def asked(
     response: Response,
+    request: Request,
     key: SeatKeyDep,
     services: ServicesDep,
     episode_id: Annotated[str | None, Query(max_length=64)] = None,
@@ -132,6 +129,8 @@ async def asked(
 
     A seat's key asks for that seat alone. Where two people play, nobody sees what is asked without one.
     """
+    if key is None:
+        controller(episode_id, request, services)
     live = await find_live(services, episode_id)
     response.headers["Cache-Control"] = "no-store"
     everybody = _people(live)
@@ -154,10 +153,14 @@ async def asked(
     responses=SEAT_PROBLEMS | documented(faults.NOT_ASKED, faults.OVER),
     openapi_extra=documented_body(Act),
 )
-async def act(sent: Annotated[Act, Depends(body_of(Act))], key: SeatKeyDep, services: ServicesDep) -> Acted:
+async def act(
+    sent: Annotated[Act, Depends(body_of(Act))], request: Request, key: SeatKeyDep, services: ServicesDep
+) -> Acted:
     """Decide for a seat; each turn is decided once, whoever comes first. A key decides for its seat alone."""
     if wrong := _missing(sent):
         raise InvalidRequest(wrong)
+    if key is None:  # whoever sends none must be one who may play every seat
+        controller(sent.episode_id, request, services)
     live = await find_live(services, sent.episode_id)
     actor, policy = _seat(live, sent.actor, key, services)
     if sent.turn != live.turn + 1 or policy.asked is None:

@@ -129,7 +129,7 @@ class OutsideLook:
     async def _control(self) -> Finding:
         answer = await self._client.post("custom/stop_episode", json={"episode_id": NOBODY})
         if answer.status_code in (401, 403):
-            return Finding("ok", "control", "stopping and slowing need the token")
+            return Finding("ok", "control", "a stranger may not stop or slow a match")
         if self._local:
             return Finding("ok", "control", "open, to this machine")
         return Finding(

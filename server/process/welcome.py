@@ -21,7 +21,10 @@ def _open_to(settings: Settings) -> str:
     whom = "this machine" if settings.on_loopback else "everybody who reaches it"
     hourly = "" if settings.profile == "open" else f", {settings.starts_per_hour} an hour"
     starts = f"starts ({settings.max_episodes} at once{hourly})"
-    control = "stops and pauses by the operator's token" if token else "stops and pauses by everybody"
+    if settings.profile == "public":
+        control = "stops and pauses by whoever started the episode" + (" and by the token" if token else "")
+    else:
+        control = "stops and pauses by the operator's token" if token else "stops and pauses by everybody"
     if token:
         money = "models and paid voices by the token"
     elif settings.on_loopback:

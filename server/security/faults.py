@@ -121,6 +121,7 @@ class Refused(Exception):
 MALFORMED: Final = Kind("malformed-body", 400, "The body is not JSON")
 UNAUTHENTICATED: Final = Kind("token-needed", 401, "The operator's token is needed")
 NOT_HERE: Final = Kind("not-allowed-here", 403, "This is not allowed here")
+NOT_YOURS: Final = Kind("not-your-episode", 403, "Somebody else started this episode")
 NOT_YOUR_SEAT: Final = Kind("not-your-seat", 403, "This needs the key of the seat")
 FOREIGN_ORIGIN: Final = Kind("foreign-origin", 403, "A page of another site may not do this")
 NOT_FOUND: Final = Kind("not-found", 404, "There is nothing here")

@@ -13,7 +13,7 @@ from spectator.clock import Clock
 
 from ..setting_types import ORIGIN
 from ..settings import Settings, is_loopback
-from .faults import NOT_HERE, UNAUTHENTICATED, Refused, too_many
+from .faults import NOT_HERE, NOT_YOURS, UNAUTHENTICATED, Refused, too_many
 from .rate_limit import RateLimit
 
 
@@ -29,6 +29,7 @@ class Guard:
         token = settings.operator_token
         self._token = None if token is None else token.get_secret_value().encode()
         self._on_loopback = settings.on_loopback
+        self._public = settings.profile == "public"
         self._failures = RateLimit(10, 60.0, clock)
 
     def is_operator(self, connection: HTTPConnection) -> bool:
@@ -64,6 +65,33 @@ class Guard:
         if self._token is not None:
             raise _unauthenticated("Send the operator's token: Authorization: Bearer ...", "Bearer")
         return "visitor"
+
+    def require_control(self, connection: HTTPConnection, starter: str | None) -> str:
+        """Let whoever may stop or slow one episode through.
+
+        In the public profile that is the operator and the address that started it. Elsewhere it is the
+        operator, or everybody where no token is set.
+
+        Args:
+            connection: Who asks.
+            starter: The address that started the episode, see :func:`address_of`; ``None`` where that is
+                not known any more.
+
+        Returns:
+            Who it is, in a word.
+
+        Raises:
+            Refused: It is somebody else.
+        """
+        if not self._public or self.is_operator(connection):
+            return self.require_operator(connection)
+        if starter == address_of(connection) or self._owns_machine(connection):
+            return "visitor"
+        raise Refused(
+            NOT_YOURS,
+            "Only whoever started this episode, and the operator, may stop or slow it: it was started from "
+            "another address, or before this server was.",
+        )
 
     def require_spender(self, connection: HTTPConnection) -> None:
         """Let whoever may spend money through.
@@ -104,8 +132,12 @@ class Guard:
     def _require_owner(self, connection: HTTPConnection, otherwise: str) -> None:
         if self._token is not None:
             self.require_operator(connection)
-        elif not (self._on_loopback and _is_local(connection)):
+        elif not self._owns_machine(connection):
             raise Refused(NOT_HERE, otherwise)
+
+    def _owns_machine(self, connection: HTTPConnection) -> bool:
+        """Whether no token is set and the server is asked from its own machine, which alone reaches it."""
+        return self._token is None and self._on_loopback and _is_local(connection)
 
 
 class Origins:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from websockets.sync.client import connect
 
@@ -118,6 +119,53 @@ def test_a_wrong_limit_is_refused_by_name() -> None:
 def test_the_start_up_line_says_what_is_open_to_whom() -> None:
     said = welcome(Settings.from_environ({"SPACE_ID": "x", "SPECTATOR_HOST": "0.0.0.0"}), "0.0.0.0", 80)
     assert "open to everybody who reaches it: starts (3 at once, 200 an hour)" in said
-    assert "stops and pauses by everybody; no models and no paid voices" in said
+    assert "stops and pauses by whoever started the episode; no models and no paid voices" in said
     said = welcome(Settings(operator_token=TOKEN), "::1", 80)
     assert "http://[::1]:80" in said and "stops and pauses by the operator's token; models" in said
+
+
+@pytest.mark.parametrize("token", [None, TOKEN], ids=["no token", "a token"])
+def test_strangers_neither_stop_nor_slow_what_somebody_else_started(
+    tmp_path: Path, token: str | None
+) -> None:
+    settings = test_settings(
+        tmp_path, profile="public", host="0.0.0.0", operator_token=token, trusted_hops=1, max_episodes=4
+    )
+    mine, stranger = {"X-Forwarded-For": "203.0.113.1"}, {"X-Forwarded-For": "203.0.113.2"}
+    slow = {"environment": "counting", "pace": "broadcast", "options": {"turns": 500}}
+
+    def post(verb: str, headers: dict[str, str], **body: Any) -> httpx.Response:
+        return serving.client.post(f"/custom/{verb}", json=body, headers=headers)
+
+    with serve(settings) as serving:
+        episode_id = post("start_episode", mine, **slow).json()["episode_id"]
+        for verb, more in (("pause", {}), ("resume", {}), ("pace", {"pace": "max"}), ("stop_episode", {})):
+            for chosen in ({"episode_id": episode_id}, {}):
+                refused = post(verb, stranger, **chosen, **more)
+                assert (refused.status_code, refused.json()["type"]) == (403, "/problems/not-your-episode")
+                assert "started from another address" in refused.json()["detail"]
+        (running,) = serving.client.get("/custom/status").json()["running"]
+        assert not running["paused"] and running["pace"] == "broadcast"
+        assert post("pause", mine, episode_id=episode_id).json()["paused"]
+        assert post("stop_episode", mine).json()["reason"] == "stopped"
+        assert post("stop_episode", stranger, episode_id="ep-nobody").status_code == 403
+        if token is not None:
+            operator = {**stranger, "Authorization": f"Bearer {token}"}
+            other = post("start_episode", mine, **slow).json()["episode_id"]
+            assert post("stop_episode", operator, episode_id=other).json()["reason"] == "stopped"
+
+
+def test_strangers_do_not_play_the_only_seat_of_somebody_else(tmp_path: Path) -> None:
+    settings = test_settings(tmp_path, profile="public", host="0.0.0.0", trusted_hops=1)
+    mine, stranger = {"X-Forwarded-For": "203.0.113.1"}, {"X-Forwarded-For": "203.0.113.2"}
+    with serve(settings) as serving:
+        post = serving.client.post
+        started = post("/custom/start_episode", json={"captain_preset": "human"}, headers=mine).json()
+        here = {"episode_id": started["episode_id"]}
+        action = {"turn": 1, "action": {"tool": "count"}}
+        assert serving.client.get("/custom/asked", params=here, headers=stranger).status_code == 403
+        assert post("/custom/act", json={**here, **action}, headers=stranger).status_code == 403
+        assert serving.client.get("/custom/asked", params=here, headers=mine).json()["yours"]
+        (seat,) = started["seats"].values()
+        elsewhere = {**stranger, "X-Seat-Key": seat["key"]}
+        assert serving.client.get("/custom/asked", params=here, headers=elsewhere).json()["yours"]

@@ -1,13 +1,16 @@
 // @ts-check
-// Owns the wall: every running episode as a live tile, one of them looked at closely.
+// Owns the wall: every running episode as a live tile, and one of them large.
 
-import { choose, ORDERS, worthALook } from "./live/sight.js";
+import { Director } from "./live/director.js";
+import { choose, ORDERS } from "./live/sight.js";
 import { WallFeed } from "./live/wall.js";
 import { byId, h, keyed, pageRoot, replace, setAttribute, setText } from "./ui/dom.js";
 import { makeTile } from "./ui/tile.js";
 import { clip, plain, plural, words } from "./ui/text.js";
 import { readQuery, writeQuery } from "./ui/query.js";
 
+/** What `large` in the address says where nothing is to be large. */
+const NONE = "none";
 const REORDER_MS = 2_000;
 
 const root = pageRoot();
@@ -16,17 +19,23 @@ const grid = byId("tiles");
 const empty = byId("empty");
 const count = byId("count");
 const tv = byId("tv");
-const wanted = readQuery(["text", "environment", "order"]);
+const wanted = readQuery(["text", "environment", "order", "large"]);
+const director = new Director();
 
 const text = h("input", { class: "input", type: "search", placeholder: "Team, captain, seed…", "aria-label": "Search what is on", value: wanted.text });
 const environment = h("select", { class: "input", "aria-label": "World" });
 const order = h("select", { class: "input", "aria-label": "Order" }, ...Object.entries(ORDERS).map(([value, label]) =>
   h("option", { value, selected: value === wanted.order }, label)));
-replace(byId("tools"), text, environment, order);
+const large = h("select", { class: "input", "aria-label": "What is shown large" });
+replace(byId("tools"), text, environment, order, large);
+const why = h("span", { role: "status" });
+const stay = h("button", { class: "button", type: "button", "aria-pressed": "false", on: { click: () => showLarge(wanted.large ? "" : looked?.id ?? "") } }, "Stay with this one");
+const place = h("div");
+replace(tv, h("div", { class: "wall__large" }, why, stay), place);
 
 /** @type {Map<string, ReturnType<typeof makeTile>>} */
 const made = new Map();
-/** @type {{id: string, since_ms: number, tile: ReturnType<typeof makeTile>} | null} */
+/** @type {{id: string, tile: ReturnType<typeof makeTile>} | null} */
 let looked = null;
 /** What each tile shows: a change makes a new object. @type {Map<string, any>} */
 const drawn = new Map();
@@ -67,7 +76,8 @@ function draw() {
     made.get(id)?.update(tiles[id]);
     drawn.set(id, tiles[id]);
   }
-  drawLook(found, tiles, now);
+  drawChoices(found);
+  drawLarge(found, tiles, now);
   const running = found.filter(([, tile]) => tile.status !== "ended").length;
   setText(count, `${plural(running, "episode")} on${found.length > running ? `, ${found.length - running} just over` : ""}`);
   const all = Object.keys(tiles).length;
@@ -91,15 +101,38 @@ function arrange(ids) {
 }
 
 /** @param {[string, any][]} found @param {Record<string, any>} tiles @param {number} now */
-function drawLook(found, tiles, now) {
-  const id = found.length > 1 ? worthALook(found, looked, now) : null;
-  if (id !== (looked?.id ?? null)) {
-    looked = id === null ? null : { id, since_ms: now, tile: makeTile(id, root, "tile--look") };
-    replace(tv, looked && looked.tile.element);
+function drawLarge(found, tiles, now) {
+  director.take(tiles, now);
+  const chosen = wanted.large === NONE || (found.length < 2 && !wanted.large) ? null : director.choose(found, now, wanted.large);
+  if (chosen?.id !== looked?.id) {
+    looked = chosen && { id: chosen.id, tile: makeTile(chosen.id, root, "tile--look") };
+    replace(place, looked && looked.tile.element);
   }
   tv.hidden = looked === null;
-  if (looked && tiles[looked.id]) looked.tile.update(tiles[looked.id], "worth a look");
+  if (!looked || !chosen) return;
+  setText(why, `Large because ${chosen.why}`);
+  setAttribute(stay, "aria-pressed", String(wanted.large === looked.id));
+  if (tiles[looked.id]) looked.tile.update(tiles[looked.id]);
 }
+
+/** @param {[string, any][]} found those that may be chosen to be large */
+function drawChoices(found) {
+  const names = found.map(([id]) => id).sort();
+  const key = `${names.join()} ${wanted.large}`;
+  if (large.dataset.names === key || large === document.activeElement && wanted.large === large.value) return;
+  large.dataset.names = key;
+  replace(large, ...[["", "director chooses"], [NONE, "nothing large"], ...found.map(([id, tile]) => [id, clip(`${(tile.seats ?? []).map(plain).join(" v ")} · seed ${tile.seed}`, 60)])]
+    .map(([value, label]) => h("option", { value, selected: value === wanted.large }, label)));
+}
+
+/** @param {string} choice an episode, `NONE`, or nothing for the director's */
+function showLarge(choice) {
+  wanted.large = choice;
+  writeQuery(wanted);
+  large.value = choice;
+  schedule();
+}
+large.addEventListener("change", () => showLarge(large.value));
 
 /** @param {Record<string, any>} tiles */
 function drawWorlds(tiles) {

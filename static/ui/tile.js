@@ -15,7 +15,9 @@ export function makeTile(id, root, look = "") {
   const at = h("span", { class: "tile__at" });
   const note = h("span", { class: "tile__note" });
   const headline = h("bdi");
-  const seats = h("p", { class: "tile__seats" }, h("bdi"));
+  const seats = h("p", { class: "tile__seats" });
+  /** Two seats with their chances, as the ends of the bar above. */
+  const ends = [0, 1].map(() => ({ name: h("bdi"), share: h("b") }));
   const mark = h("b", { class: "tile__mark" });
   const line = h("bdi");
   const bar = h("progress", { class: "tile__bar", max: "1", value: "0", "aria-label": "How far it has come" });
@@ -24,18 +26,31 @@ export function makeTile(id, root, look = "") {
   const element = h("a", { class: `card tile ${look}`.trim(), href: new URL(`watch/${encodeURIComponent(id)}`, root).href },
     h("p", { class: "tile__meta" }, status, world, at, note), h("p", { class: "tile__headline" }, headline), bar, chance, seats,
     h("p", { class: "tile__line" }, mark, line));
+  /** @param {string[]} names @param {unknown} chance of the first of two */
+  function drawSeats(names, chance) {
+    const told = typeof chance === "number" && names.length === 2;
+    if (seats.dataset.told !== String(told)) {
+      seats.dataset.told = String(told);
+      const [first, second] = ends;
+      seats.replaceChildren(...(told ? [h("span", {}, first.share, " ", first.name), h("span", {}, second.name, " ", second.share)] : [ends[0].name]));
+    }
+    if (!told) return setText(ends[0].name, clip(names.join(" v "), 90));
+    const share = Math.round(100 * Number(chance));
+    ends.forEach((end, place) => { setText(end.name, clip(names[place], 40)); setText(end.share, `${place ? 100 - share : share} %`); });
+  }
+
   return {
     element,
-    /** @param {import("../live/wall.js").Tile} tile @param {string} [more] said beside the rest */
-    update(tile, more = "") {
+    /** @param {import("../live/wall.js").Tile} tile */
+    update(tile) {
       const [said, tone] = statusOf(tile);
       setText(status, said);
       setAttribute(status, "data-tone", tone);
       setText(world, clip(plain(tile.title || words(tile.environment)), 30));
       setText(at, clip(plain(tile.glance?.at ?? (tile.turn ? `turn ${tile.turn}` : "")), 40));
-      setText(note, [tile.parent ? "fork" : "", more].filter(Boolean).join(" · "));
+      setText(note, [tile.parent ? "fork" : "", `seed ${tile.seed}`].filter(Boolean).join(" · "));
       setText(headline, clip(plain(tile.headline) || (tile.seats ?? []).map(plain).join(" against "), 140));
-      setText(seats.firstElementChild, clip(`${(tile.seats ?? []).map(plain).join(" v ")} · seed ${tile.seed}`, 90));
+      drawSeats((tile.seats ?? []).map(plain), tile.chance);
       setText(mark, tile.line?.label ? clip(plain(tile.line.label), 8) : "");
       setAttribute(mark, "data-loud", tile.line?.priority === 0 ? "yes" : null);
       setText(line, clip(plain(tile.line?.text ?? ""), 150));

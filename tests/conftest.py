@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from spectator.narration.voices.neural_model import model_folder
+
 settings.register_profile("steady", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("steady")
 """A busy machine must not fail a property that holds; how long drawing takes is no property of ours."""
@@ -27,6 +29,7 @@ INSTALL = {
     "both ends of the ranges": "make edges-venv",
     "ray": "make ray-venv",
     "espeak-ng": "apt-get install espeak-ng",
+    "hibari-tts": "make install",
     "the compiled loop": "apt-get install gcc python3-dev; touch pyproject.toml; make install",
 }
 
@@ -79,3 +82,10 @@ def ray_python() -> str:
 def espeak() -> str:
     """The espeak-ng program."""
     return require("espeak-ng", shutil.which("espeak-ng"))
+
+
+@pytest.fixture(scope="session")
+def neural_model() -> Path:
+    """The folder with the model of the neural voice."""
+    folder = model_folder()
+    return Path(require("hibari-tts", None if folder is None else str(folder)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import partial
 from random import Random
 from typing import Final, Literal
 
@@ -17,8 +18,10 @@ from spectator.events import NarrationClip
 from spectator.narration.clips import ClipStore, StoredClip
 from spectator.narration.narrator import NarrationCounts, Narrator, NarratorPorts
 from spectator.narration.paid_voice import CharacterBudget, PaidVoice
-from spectator.narration.speech import Unspoken, Voice, plain_speech
-from spectator.narration.voices.espeak import EspeakVoice
+from spectator.narration.speech import Speaker, Unspoken, Voice, plain_speech
+from spectator.narration.voices.espeak import espeak_voice
+from spectator.narration.voices.neural import NeuralProcess, NeuralVoice
+from spectator.narration.voices.neural_model import model_folder
 from spectator.narration.voices.selection import Chosen, choose_voices
 from spectator.narration.voices.without_clips import BrowserVoice, SilentVoice
 
@@ -42,11 +45,13 @@ class VoiceState:
     Args:
         voice: Name of the voice that is asked first.
         speaks: Whether there are clips, each browser speaks for itself, or nobody speaks.
+        answers: Whether a second commentator is heard too.
         fault: What is wrong with it now, for people.
     """
 
     voice: str
     speaks: Speaks
+    answers: bool
     fault: str | None
 
 
@@ -75,6 +80,7 @@ class Narration:
         self.tally = NarrationCounts(fault=chosen.missing)
         self.clips = clips
         self._voices = chosen.voices
+        self._answering = chosen.answering
         self.charges = any(voice.costs_money for voice in chosen.voices)
         """Whether one of the voices costs money."""
         self._clock = clock
@@ -89,7 +95,7 @@ class Narration:
         first = self._voices[0]
         silent = isinstance(first, SilentVoice)
         speaks: Speaks = "nobody" if silent else "browser" if isinstance(first, BrowserVoice) else "clips"
-        return VoiceState(first.name, speaks, self.tally.fault)
+        return VoiceState(first.name, speaks, bool(self._answering), self.tally.fault)
 
     def pay_for(self, episode_id: str) -> None:
         """Let paid voices speak at an episode, which somebody started who may spend money."""
@@ -114,19 +120,43 @@ class Narration:
                 self._paid_for &= running
                 await signals.next_start().wait()
 
-    async def ask(self, text: str, spoken: Callable[[str], str]) -> StoredClip | Unspoken:
+    async def ask(
+        self, text: str, spoken: Callable[[str], str], speaker: Speaker = "lead"
+    ) -> StoredClip | Unspoken:
         """The clip of a line for whoever watches a recording: a kept one, or a new one that costs nothing."""
         said = plain_speech(spoken(self._names.mask.text(text)))
-        for voice in self._voices:
+        voices = self._voices if speaker == "lead" else self._answering
+        for voice in voices:
             found = await self.clips.find(voice, said)
             if found is not None:
                 return found
-        free = [voice for voice in self._voices if not voice.costs_money]
-        return await self.clips.clip(free[0], said) if free else Unspoken("silent", "")
+        made: StoredClip | Unspoken = Unspoken("silent", "")
+        for voice in voices:
+            if not voice.costs_money and isinstance(made, Unspoken):
+                made = await self.clips.clip(voice, said)
+        return made
+
+    def voices_that_speak(self) -> list[tuple[str, Speaker]]:
+        """The voices that can be heard at no cost, the best first: name, and whose it is."""
+        voices: list[tuple[Voice, Speaker]] = [(one, "lead") for one in self._voices]
+        voices += [(one, "analyst") for one in self._answering]
+        return [
+            (one.name, speaker)
+            for one, speaker in voices
+            if not one.costs_money and not isinstance(one, BrowserVoice | SilentVoice)
+        ]
+
+    async def sample(self, voice: str, speaker: Speaker, text: str) -> StoredClip | Unspoken:
+        """The clip of ``text`` by one of :meth:`voices_that_speak`."""
+        voices = self._voices if speaker == "lead" else self._answering
+        for one in voices:
+            if one.name == voice and not one.costs_money:
+                return await self.clips.clip(one, text)
+        return Unspoken("silent", "nobody here has that voice")
 
     async def aclose(self) -> None:
         """Let go of the voices."""
-        for voice in self._voices:
+        for voice in (*self._voices, *self._answering):
             await voice.aclose()
 
     async def _narrate(self, live: EpisodeHandle, signals: EpisodeSignals, audience: Audience) -> None:
@@ -143,6 +173,7 @@ class Narration:
                 address=AUDIO.__add__,
             ),
             tally=self.tally,
+            answering=self._answering,
         )
         await narrator.run(signals.subscribe(live.episode_id, Overflow.DROP_OLDEST, capacity=LISTENING))
 
@@ -160,17 +191,28 @@ def open_narration(settings: Settings, clock: Clock, budget: CharacterBudget, na
         budget: What paid voices may be sent.
         names: Says which names are hidden, and so not spoken.
     """
-    chosen = choose_voices(settings.voice, cartesia=_cartesia(settings, clock), espeak=_espeak(settings))
+    chosen = choose_voices(
+        settings.voice,
+        cartesia=_cartesia(settings, clock),
+        neural=_neural(clock),
+        espeak=partial(
+            espeak_voice, accent=settings.voice_accent, words_per_minute=settings.voice_words_per_minute
+        ),
+    )
+    if not settings.voice_answers:
+        chosen = chosen._replace(answering=())
     clips = ClipStore(settings.data_dir / "clips", limit_bytes=settings.clips_mb * 1024 * 1024)
     return Narration(
         chosen, clips=clips, clock=clock, breathing=settings.voice_breathing, budget=budget, names=names
     )
 
 
-def _espeak(settings: Settings) -> Callable[[str], Voice]:
-    return lambda program: EspeakVoice(
-        program, accent=settings.voice_accent, words_per_minute=settings.voice_words_per_minute
-    )
+def _neural(clock: Clock) -> Callable[[Speaker], Voice] | None:
+    """Makes the neural voices, which share a process; ``None`` where the model is not installed."""
+    if model_folder() is None:
+        return None
+    process = NeuralProcess(clock)
+    return lambda speaker: NeuralVoice(process, speaker=speaker)
 
 
 def _cartesia(settings: Settings, clock: Clock) -> Callable[[], Voice] | None:

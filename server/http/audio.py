@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import asdict
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
-from fastapi import APIRouter, Path
+from fastapi import APIRouter, Path, Query
 from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -14,7 +14,7 @@ from starlette.responses import FileResponse
 
 from spectator.catalog import load_world
 from spectator.narration.base import aloud
-from spectator.narration.speech import Unspoken
+from spectator.narration.speech import ANALYST, LEAD, Unspoken
 
 from ..background.narration import AUDIO, Speaks
 from ..identifiers import MAX_SEQ
@@ -38,6 +38,7 @@ class VoiceAnswer(BaseModel):
     speaks: Speaks = Field(
         description="`clips` are served, each `browser` speaks for itself, or `nobody` does"
     )
+    answers: bool = Field(description="Whether a second commentator is heard too")
     fault: str | None = Field(description="What is wrong with the voice now; captions go on")
 
 
@@ -67,15 +68,22 @@ async def line_clip(
     request: Request,
     seq: Annotated[int, Path(ge=1, le=MAX_SEQ, description="Number of the line's event")],
     services: ServicesDep,
+    part: Annotated[
+        Literal["line", "reply"], Query(description="The line itself, or what the second commentator answers")
+    ] = "line",
 ) -> LineClip:
-    """The clip of a recorded line of commentary; it is made if that costs nothing."""
+    """The clip of a recorded line of commentary, or of the answer to it; it is made if that costs nothing."""
     async with services.budget.hold(Held.CLIPS, request):
         summary = await summary_of(services, episode_id)
         found = await services.records.read(summary.episode_id, after_seq=seq - 1, limit=1)
         if not found or found[0].event.seq != seq or found[0].event.type != "narration.line":
             raise HTTPException(404, f"event {seq} is no line of commentary")
         world = await asyncio.to_thread(load_world, summary.environment)
-        clip = await services.narration.ask(aloud(found[0].event.data), world.spoken)
+        data = found[0].event.data
+        if part == "reply" and not data.get("reply"):
+            raise HTTPException(404, f"nobody answered line {seq}")
+        words, speaker = (aloud(data), LEAD) if part == "line" else (data["reply"], ANALYST)
+        clip = await services.narration.ask(words, world.spoken, speaker)
     if isinstance(clip, Unspoken):
         raise Refused(faults.NO_VOICE, clip.detail or "nobody speaks here", headers={"Retry-After": AGAIN_S})
     return LineClip(for_seq=seq, url=f"{AUDIO}{clip.name}", mime=clip.mime, duration_s=clip.duration_s)

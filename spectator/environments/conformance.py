@@ -311,6 +311,8 @@ def _check_projection(world: World, options: Mapping[str, Any], played: Playthro
         for line in world.commentator(event, state):
             if not line.text or len(line.text) > 300 or not 0 <= line.priority <= 3:
                 yield f"the line {line.text[:40]!r} on {fact.type} is empty, too long or has no priority"
+            if line.reply is not None and not 0 < len(line.reply) <= 300:
+                yield f"the reply to the line {line.text[:40]!r} on {fact.type} is empty or too long"
 
 
 def _check_afar(world: Mapping[str, Any]) -> Iterator[str]:

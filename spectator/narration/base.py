@@ -19,6 +19,7 @@ class Line:
         label: A short mark for the margin, such as ``OUT`` or ``4``.
         at: Where in the game, in its own notation, such as ``3.4``.
         radio: How it is said aloud, where that is not how it is written.
+        reply: What the second commentator answers, at most 300 characters.
     """
 
     text: str
@@ -26,6 +27,7 @@ class Line:
     label: str | None = None
     at: str | None = None
     radio: str | None = None
+    reply: str | None = None
 
 
 class Commentator(Protocol):
@@ -56,6 +58,7 @@ def line_fact(line: Line, seq: int) -> Fact:
             label=line.label,
             at=line.at,
             radio=line.radio,
+            reply=line.reply,
         )
     )
 

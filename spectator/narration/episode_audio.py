@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import io
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from html import escape
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,7 +14,7 @@ import soundfile
 from mutagen.id3 import CHAP, CTOC, ID3, TIT2, CTOCFlags
 
 from spectator.narration.clips import ClipStore, StoredClip
-from spectator.narration.speech import Voice, plain_speech
+from spectator.narration.speech import Speaker, Voice, plain_speech
 
 PAUSE_S: Final = 0.35
 """Silence after each line, seconds."""
@@ -31,12 +32,14 @@ class RecordedLine:
         text: What was said.
         at: Where in the game, in its own notation.
         label: Its short mark.
+        speaker: Who says it.
     """
 
     seq: int
     text: str
     at: str | None
     label: str | None
+    speaker: Speaker = "lead"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +65,7 @@ async def recite(
     lines: Iterable[RecordedLine],
     out: Path,
     *,
-    voice: Voice,
+    voices: Mapping[Speaker, Voice],
     clips: ClipStore,
     spoken: Callable[[str], str],
 ) -> AsyncIterator[SpokenLine]:
@@ -73,7 +76,7 @@ async def recite(
     Args:
         lines: What is to be said.
         out: The file; one that exists is overwritten.
-        voice: Who speaks.
+        voices: Each speaker's.
         clips: Where clips lie; those that are there are used.
         spoken: See :attr:`spectator.environments.base.World.spoken`.
     """
@@ -81,7 +84,7 @@ async def recite(
     with _Track(out) as track:
         for line in lines:
             words = plain_speech(spoken(line.text))
-            clip = await clips.clip(voice, words)
+            clip = await clips.clip(voices[line.speaker], words)
             starts_s = track.length_s
             path = clips.path(clip.name) if isinstance(clip, StoredClip) else None
             if path is not None:
@@ -173,13 +176,14 @@ def _title(line: RecordedLine) -> str:
 
 
 def captions(said: Iterable[SpokenLine]) -> str:
-    """The lines that are heard, as WebVTT; each cue is named by the number of its event."""
+    """The lines that are heard, as WebVTT; each cue has the number of its event and says who speaks."""
     return "\n".join(["WEBVTT\n", *(_cue(one) for one in said if one.why_not is None)])
 
 
 def _cue(one: SpokenLine) -> str:
-    words = one.line.text.replace("-->", "→")
-    return f"{one.line.seq}\n{_stamp(one.starts_s)} --> {_stamp(one.ends_s)}\n{words}\n"
+    words = escape(one.line.text.replace("-->", "→"), quote=False)
+    who = one.line.speaker.capitalize()
+    return f"{one.line.seq}\n{_stamp(one.starts_s)} --> {_stamp(one.ends_s)}\n<v {who}>{words}\n"
 
 
 def _stamp(seconds: float) -> str:

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import AsyncIterable, Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from spectator.clock import Clock, first_of
@@ -15,7 +15,7 @@ from spectator.events import NarrationClip, RecordedEvent
 from spectator.narration.base import aloud
 from spectator.narration.clips import ClipStore, StoredClip
 from spectator.narration.queue import LineQueue, Waiting
-from spectator.narration.speech import FOR_GOOD, Unspoken, Voice, plain_speech
+from spectator.narration.speech import FOR_GOOD, Speaker, Unspoken, Voice, plain_speech
 
 logger = logging.getLogger(__name__)
 
@@ -77,6 +77,7 @@ class Narrator:
 
     Args:
         voices: Who may speak, the best first; one that fails for good is not asked again.
+        answering: Who may speak for the second commentator, the same way; with nobody, answers are not heard.
         clips: Where clips lie.
         clock: Time.
         ports: Its connections to the episode.
@@ -91,8 +92,10 @@ class Narrator:
         clock: Clock,
         ports: NarratorPorts,
         tally: NarrationCounts,
+        answering: Sequence[Voice] = (),
     ) -> None:
         self._voices = list(voices)
+        self._answering = list(answering)
         self._best = self._voices[0]
         self._clips = clips
         self._clock = clock
@@ -119,7 +122,7 @@ class Narrator:
         for recorded in batch:
             if recorded.event.type == "narration.line":
                 data = recorded.event.data
-                self._queue.put(recorded.event.seq, aloud(data), data["priority"])
+                self._queue.put(recorded.event.seq, aloud(data), data["priority"], data.get("reply") or "")
                 self._news.set()
 
     async def _speak(self) -> None:
@@ -149,33 +152,45 @@ class Narrator:
 
     async def _say(self, line: Waiting) -> None:
         text = plain_speech(self._ports.spoken(line.text))
-        making = asyncio.get_running_loop().create_task(self._clip(text))
+        clip = await self._made(line, text, self._voices)
+        if clip is None:
+            return
+        if self._queue.stale(line):
+            self._tally.outcomes["stale"] += 1
+            return
+        await self._air(line, text, clip, "lead")
+        if line.reply and self._answering and not self._queue.urgent:
+            reply = plain_speech(self._ports.spoken(line.reply))
+            answer = await self._made(replace(line, priority=INTERRUPTIBLE), reply, self._answering)
+            if answer is not None:
+                await self._air(line, reply, answer, "analyst")
+
+    async def _made(self, line: Waiting, text: str, voices: list[Voice]) -> StoredClip | None:
+        """The clip of ``text``; ``None``, counted, when nobody can say it or a line overtakes it."""
+        making = asyncio.get_running_loop().create_task(self._clip(text, voices))
         try:
             await self._made_or_overtaken(line, making)
         finally:
             making.cancel()
         if not making.done() or making.cancelled():
             self._tally.outcomes["interrupted"] += 1
-            return
+            return None
         clip = making.result()
         if clip is None:
             self._tally.outcomes["unspoken"] += 1
-        elif self._queue.stale(line):
-            self._tally.outcomes["stale"] += 1
-        else:
-            await self._air(line, text, clip)
+        return clip
 
     async def _made_or_overtaken(self, line: Waiting, making: asyncio.Task[StoredClip | None]) -> None:
         while not making.done() and not (line.priority >= INTERRUPTIBLE and self._queue.urgent):
             self._news.clear()
             await first_of(asyncio.wait([making]), self._news.wait())
 
-    async def _air(self, line: Waiting, text: str, clip: StoredClip) -> None:
+    async def _air(self, line: Waiting, text: str, clip: StoredClip, speaker: Speaker) -> None:
         now = self._clock.monotonic()
-        interrupt = line.priority == 0 and now < self._busy_until
+        interrupt = speaker == "lead" and line.priority == 0 and now < self._busy_until
         begins = now if interrupt else max(now, self._busy_until)
         self._busy_until = begins + clip.duration_s + PAUSE_S
-        if line.priority <= BIG:
+        if line.priority <= BIG and speaker == "lead":
             self._ports.breathe(min(LONGEST_BREATH_S, begins - now + clip.duration_s))
         await self._ports.record(
             NarrationClip(
@@ -185,12 +200,13 @@ class Narrator:
                 duration_s=round(clip.duration_s, 3),
                 text=text,
                 interrupt=interrupt,
+                speaker=speaker,
             )
         )
         self._tally.outcomes["spoken"] += 1
 
-    async def _clip(self, text: str) -> StoredClip | None:
-        for voice in tuple(self._voices):
+    async def _clip(self, text: str, voices: list[Voice]) -> StoredClip | None:
+        for voice in tuple(voices):
             if voice.costs_money and not self._ports.may_pay():
                 continue
             made = await self._clips.clip(voice, text)
@@ -199,6 +215,8 @@ class Narrator:
                     self._tally.fault = None
                 return made
             self._note(voice, made)
+            if made.reason in FOR_GOOD:
+                voices.remove(voice)
         return None
 
     def _note(self, voice: Voice, unspoken: Unspoken) -> None:
@@ -206,5 +224,3 @@ class Narrator:
         if unspoken.detail:
             self._tally.fault = f"{voice.name}: {unspoken.detail}"
             logger.warning("%s could not speak: %s", voice.name, unspoken.detail)
-        if unspoken.reason in FOR_GOOD:
-            self._voices.remove(voice)

@@ -25,12 +25,14 @@ class Waiting:
         text: What is to be said.
         priority: 0 must be heard ... 3 may be dropped.
         until: When it is too old, by the clock's ``monotonic``.
+        reply: What the second commentator answers; empty for nothing.
     """
 
     seq: int
     text: str
     priority: int
     until: float
+    reply: str = ""
 
 
 class LineQueue:
@@ -57,14 +59,14 @@ class LineQueue:
         """Whether a line waits that must be heard now."""
         return any(line.priority == 0 for line in self._lines)
 
-    def put(self, seq: int, text: str, priority: int) -> None:
+    def put(self, seq: int, text: str, priority: int, reply: str = "") -> None:
         """Let a line wait; it takes the place of an unspoken one of the least priority.
 
         When there is no room, the least important goes, the oldest of them first.
         """
         if priority == max(LIFE_S):
             self._drop("replaced", lambda line: line.priority == priority)
-        self._lines.append(Waiting(seq, text, priority, self._clock.monotonic() + LIFE_S[priority]))
+        self._lines.append(Waiting(seq, text, priority, self._clock.monotonic() + LIFE_S[priority], reply))
         if len(self._lines) > self._capacity:
             self._remove("overflow", max(self._lines, key=lambda line: (line.priority, -line.seq)))
 

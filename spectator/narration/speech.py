@@ -17,6 +17,12 @@ SUFFIXES: Final = {"audio/mpeg": "mp3", "audio/wav": "wav"}
 _MARKUP: Final = re.compile(r"[\[\]<>{}\\|\x00-\x1f]+")
 _SPACES: Final = re.compile(r"\s+")
 
+Speaker = Literal["lead", "analyst"]
+"""Who speaks: the commentator who tells what happens, or the second one, who answers what it means."""
+
+LEAD: Final[Speaker] = "lead"
+ANALYST: Final[Speaker] = "analyst"
+
 WhyNot = Literal[
     "client_speaks", "silent", "wrong_key", "no_credit", "busy", "slow", "unavailable", "garbage", "no_space"
 ]

@@ -1,7 +1,7 @@
 // @ts-check
 // Lines of commentary: those until a place, and those that mark a moment worth going to; pure.
 
-/** @typedef {{seq: number, text: string, at?: string | null, label?: string, priority?: number, for_seq?: number}} Line */
+/** @typedef {{seq: number, text: string, at?: string | null, label?: string, priority?: number, for_seq?: number, reply?: string}} Line */
 /** @typedef {{seq: number, kind: "turning" | "big", label: string, at: string, text: string}} Moment */
 
 /** Most marks on a timeline: beyond, none of them stands out. */

@@ -1,7 +1,8 @@
 // @ts-check
 // Owns which lines of commentary are said aloud while a viewer moves through an episode, and which give way.
 
-/** @typedef {{seq: number, text: string, priority: number, url: string | null, interrupt: boolean}} Utterance */
+/** @typedef {"lead" | "analyst"} Speaker */
+/** @typedef {{seq: number, text: string, priority: number, url: string | null, interrupt: boolean, speaker: Speaker, reply: Utterance | null}} Utterance `reply` is said right after it */
 /** @typedef {import("./timeline.js").Timeline} Timeline */
 
 /** Milliseconds after which a line is too old to be said, by its priority. */
@@ -9,6 +10,8 @@ export const LIFE_MS = [20_000, 8_000, 6_000, 3_000];
 /** Fastest replay that is spoken at. */
 export const FASTEST = 1.5;
 const NEAR = 60;
+/** Priority of what the second commentator answers: it gives way to what must be heard. */
+const REPLY = 1;
 
 /**
  * The line to begin when the viewer's place moves from `from` to `to`; null when there is none.
@@ -23,7 +26,8 @@ export function lineToSay(timeline, from, to, byClip) {
   let best = null;
   for (let seq = from + 1; seq <= to; seq += 1) {
     const found = byClip ? toldClip(timeline, seq) : toldLine(timeline, seq);
-    if (found && (!best || found.priority <= best.priority)) best = found;
+    if (found && best && found.speaker === "analyst" && found.seq === best.seq) best.reply = found;
+    else if (found && (!best || found.priority <= best.priority)) best = found;
   }
   return best;
 }
@@ -33,26 +37,28 @@ function toldClip(timeline, seq) {
   const clip = timeline.eventAt(seq);
   if (clip?.type !== "narration.clip") return null;
   const line = timeline.eventAt(clip.data.for_seq);
-  const priority = line?.data?.priority ?? 2;
+  const speaker = clip.data.speaker ?? "lead";
+  const priority = speaker === "analyst" ? REPLY : line?.data?.priority ?? 2;
   if (line && Date.parse(clip.at) - Date.parse(line.at) > LIFE_MS[priority]) return null;
-  return { seq: clip.data.for_seq, text: clip.data.text || line?.data?.radio || line?.data?.text || "", priority, url: clip.data.url, interrupt: Boolean(clip.data.interrupt) };
+  return { seq: clip.data.for_seq, text: clip.data.text || line?.data?.radio || line?.data?.text || "", priority, url: clip.data.url, interrupt: Boolean(clip.data.interrupt), speaker, reply: null };
 }
 
 /** @param {Timeline} timeline @param {number} seq @returns {Utterance | null} */
 function toldLine(timeline, seq) {
   const line = timeline.eventAt(seq);
   if (line?.type !== "narration.line") return null;
-  const { text, radio, priority } = line.data;
-  const clip = clipOf(timeline, seq);
-  return { seq, text: clip?.text || radio || text, priority, url: clip?.url ?? null, interrupt: priority === 0 };
+  const { text, radio, priority, reply } = line.data;
+  const [clip, answered] = [clipOf(timeline, seq), clipOf(timeline, seq, "analyst")];
+  return { seq, text: clip?.text || radio || text, priority, url: clip?.url ?? null, interrupt: priority === 0, speaker: "lead",
+    reply: reply ? { seq, text: answered?.text || reply, priority: REPLY, url: answered?.url ?? null, interrupt: false, speaker: "analyst", reply: null } : null };
 }
 
-/** What was told of a line's clip soon after it. @param {Timeline} timeline @param {number} seq @returns {any} */
-export function clipOf(timeline, seq) {
+/** What was told of a line's clip soon after it. @param {Timeline} timeline @param {number} seq @param {Speaker} [speaker] @returns {any} */
+export function clipOf(timeline, seq, speaker = "lead") {
   for (let later = seq + 1; later <= seq + NEAR; later += 1) {
     const event = timeline.eventAt(later);
     if (!event) return null;
-    if (event.type === "narration.clip" && event.data.for_seq === seq) return event.data;
+    if (event.type === "narration.clip" && event.data.for_seq === seq && (event.data.speaker ?? "lead") === speaker) return event.data;
   }
   return null;
 }
@@ -80,6 +86,11 @@ export class Turns {
   /** The line that is being said came to its end. @param {number} now @returns {Utterance | null} the one to say next */
   over(now) {
     const next = this.#waiting;
+    const reply = this.#said?.reply;
+    if (reply && next?.line.priority !== 0) {
+      this.#said = reply;
+      return reply;
+    }
     this.#said = null;
     this.#waiting = null;
     if (!next || now - next.since > LIFE_MS[next.line.priority]) return null;

@@ -5,6 +5,8 @@ const FADE_S = 0.08;
 /** Browsers drop what is spoken right after a cancel. */
 const AFTER_CANCEL_MS = 60;
 const LONGEST_TEXT = 200;
+/** Pitch of the second commentator; 1 is the voice's own. */
+const LOWER = 0.8;
 /** Longest that an utterance may take: a browser may forget to say that it ended. */
 const watchdogMs = (/** @type {string} */ text) => 3_000 + 400 * text.split(/\s+/).length;
 
@@ -108,14 +110,16 @@ export class BrowserVoice {
   choose(name) { this.#name = name; }
   get level() { return this.#speaking ? 0.4 : 0; }
 
-  /** Speak to the end. @param {string} text @returns {Promise<void>} */
-  async play(text) {
+  /** Speak to the end. @param {string} text @param {boolean} other by another voice than the one that was chosen @returns {Promise<void>} */
+  async play(text, other = false) {
     const rest = this.#cancelledAt + AFTER_CANCEL_MS - performance.now();
     if (rest > 0) await new Promise((resolve) => setTimeout(resolve, rest));
     const [first] = BrowserVoice.voices;
     if (!first) throw new Error("this browser has no voice");
     const words = new SpeechSynthesisUtterance(text.slice(0, LONGEST_TEXT));
-    words.voice = BrowserVoice.voices.find((voice) => voice.name === this.#name) ?? first;
+    const own = BrowserVoice.voices.find((voice) => voice.name === this.#name) ?? first;
+    words.voice = other ? BrowserVoice.voices.find((voice) => voice !== own) ?? own : own;
+    if (other) words.pitch = LOWER;
     words.volume = this.#volume;
     this.#speaking = true;
     return new Promise((resolve, reject) => {

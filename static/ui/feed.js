@@ -73,10 +73,12 @@ function lineElement(line, isNew, foreign) {
   const text = said("p", "feed__text", LONGEST);
   text.show(line.text);
   if (foreign) text.element.append(" ", h("span", { class: "badge badge--foreign" }, foreign));
+  const reply = said("p", "feed__reply", LONGEST);
+  reply.show(line.reply ? `Analyst: ${line.reply}` : "");
   const mark = clip(plain(line.label), 12);
   const nameless = !mark && !plain(line.at);
   return h("li", { class: isNew ? "feed__line feed__line--new" : "feed__line", data: { priority: line.priority ?? 3, moment: line.seq } },
     momentLink(line.seq, { class: "feed__go", "aria-label": nameless ? "This moment" : null },
       h("span", { class: "feed__at" }, h("bdi", {}, clip(plain(line.at), 8))),
-      h("span", { class: "feed__label" }, h("bdi", {}, mark))), text.element);
+      h("span", { class: "feed__label" }, h("bdi", {}, mark))), h("div", {}, text.element, line.reply ? reply.element : null));
 }

@@ -11,6 +11,7 @@ import { clip, plain } from "./text.js";
 const KEPT = "spectator.sound";
 const AHEAD = 40;
 const CAPTION = 240;
+const SPEAKERS = { lead: "Lead", analyst: "Analyst" };
 
 /** @typedef {import("../live/timeline.js").Timeline} Timeline */
 /** @typedef {import("../live/player.js").Player} Player */
@@ -26,7 +27,7 @@ export function mountSound(button, caption, { root, episodeId, timeline, player,
   const turns = new Turns();
   const browser = new BrowserVoice();
   /** @type {ClipVoice | null} */ let clips = null;
-  /** @type {{speaks: string, voice: string, fault: string | null}} */ let server = { speaks: "browser", voice: "browser", fault: null };
+  /** @type {{speaks: string, voice: string, answers: boolean, fault: string | null}} */ let server = { speaks: "browser", voice: "browser", answers: false, fault: null };
   let on = false;
   let trouble = "";
   let shown = -1;
@@ -109,10 +110,11 @@ export function mountSound(button, caption, { root, episodeId, timeline, player,
 
   /** @param {Utterance} line */
   async function say(line) {
-    setText(caption, clip(plain(line.text), CAPTION));
+    if (line.reply && byServer() && !server.answers) line.reply = null;
+    setText(caption, `${SPEAKERS[line.speaker]}: ${clip(plain(line.text), CAPTION)}`);
     try {
       if (byServer()) await /** @type {ClipVoice} */ (clips).play(await address(line));
-      else await browser.play(plain(line.text));
+      else await browser.play(plain(line.text), line.speaker === "analyst");
       trouble = "";
     } catch (error) {
       trouble = `${/** @type {Error} */ (error).message}. Captions go on.`;
@@ -126,7 +128,7 @@ export function mountSound(button, caption, { root, episodeId, timeline, player,
   /** @param {Utterance} line @returns {Promise<string>} */
   async function address(line) {
     if (line.url) return absolute(line.url);
-    const answer = await get(root, `api/episodes/${encodeURIComponent(episodeId)}/lines/${line.seq}/clip`);
+    const answer = await get(root, `api/episodes/${encodeURIComponent(episodeId)}/lines/${line.seq}/clip${line.speaker === "analyst" ? "?part=reply" : ""}`);
     if (!answer.ok) throw new Error(answer.message);
     return absolute(answer.body.url);
   }

@@ -27,14 +27,26 @@ def spoken(
 
 @pytest.mark.usefixtures("espeak")
 def test_a_whole_match_is_one_file_with_chapters_and_captions(tmp_path: Path) -> None:
-    played = run("play", "cricket", "--seed", "3", "--option", "max_overs=1", "--data-dir", str(tmp_path))
+    played = run("play", "cricket", "--seed", "9", "--option", "max_overs=1", "--data-dir", str(tmp_path))
     events = [json.loads(line) for line in played.stdout.splitlines()]
     episode_id = events[0]["episode_id"]
     lines = [event for event in events if event["type"] == "narration.line"]
+    told = [
+        (line["seq"], f"<v {who}>{words}")
+        for line in lines
+        for who, words in (
+            ("Lead", line["data"]["radio"] or line["data"]["text"]),
+            ("Analyst", line["data"].get("reply")),
+        )
+        if words
+    ]
+    assert len(told) > len(lines)
     out, words = tmp_path / "match.mp3", tmp_path / "match.vtt"
     command = [
         "narrate",
         episode_id,
+        "--voice",
+        "espeak",
         "--data-dir",
         str(tmp_path),
         "--out",
@@ -44,15 +56,15 @@ def test_a_whole_match_is_one_file_with_chapters_and_captions(tmp_path: Path) ->
     ]
     done = run(*command)
     assert done.exit_code == 0, done.output
-    assert f"{len(lines)} lines" in done.stderr
+    assert f"{len(told)} lines" in done.stderr
 
     sound = soundfile.info(out)
     cues = words.read_text().strip().split("\n\n")[1:]
-    assert len(cues) == len(lines)
-    for cue, line in zip(cues, lines, strict=True):
+    assert len(cues) == len(told)
+    for cue, (seq, words_said) in zip(cues, told, strict=True):
         number, times, text = cue.split("\n")
-        assert int(number) == line["seq"]
-        assert text == (line["data"]["radio"] or line["data"]["text"])
+        assert int(number) == seq
+        assert text == words_said
         assert seconds(times.split(" --> ")[1]) <= sound.duration + 0.2
 
     tags = ID3(out)
@@ -84,6 +96,7 @@ def seconds(stamp: str) -> float:
         (["ep-none", "--out", "match.wav"], "must end in .mp3"),
         (["ep-none"], "--out"),
         (["ep-none", "--out", "match.mp3", "--words-per-minute", "9"], "80"),
+        (["ep-none", "--out", "match.mp3", "--voice", "cartesia"], "neural"),
     ],
 )
 def test_bad_arguments_are_refused_by_name(tmp_path: Path, arguments: list[str], says: str) -> None:
@@ -110,5 +123,5 @@ def test_a_line_without_a_place_belongs_to_the_chapter_before() -> None:
 
 def test_captions_hold_what_is_heard() -> None:
     silent = SpokenLine(RecordedLine(3, "unheard", None, None), "unheard", 2, 2, "slow")
-    text = captions([spoken(2, "0.1", 3661.5, "a --> b"), silent])
-    assert text == "WEBVTT\n\n2\n01:01:01.500 --> 01:01:02.500\na → b\n"
+    text = captions([spoken(2, "0.1", 3661.5, "a --> b & <v C>"), silent])
+    assert text == "WEBVTT\n\n2\n01:01:01.500 --> 01:01:02.500\n<v Lead>a → b &amp; &lt;v C&gt;\n"

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 import soundfile
 
-from spectator.narration.speech import Speech, Unspoken
-from spectator.narration.voices.espeak import EspeakVoice
+from spectator.narration.speech import ANALYST, LEAD, Speech, Unspoken
+from spectator.narration.voices.espeak import EspeakVoice, espeak_voice
 from spectator.narration.voices.sound import as_mp3, as_wav, mend_wav
 
 LINE = "Thornbury to Okafor, driven through the covers for four. Forty-five for three."
@@ -82,3 +82,12 @@ def test_a_program_that_hangs_is_killed(tmp_path: Path) -> None:
 def test_what_is_no_wav_is_refused(raw: bytes) -> None:
     with pytest.raises(ValueError, match=r"WAV|PCM"):
         mend_wav(raw)
+
+
+def test_the_second_commentator_sounds_unlike_the_first(espeak: str) -> None:
+    voices = [espeak_voice(espeak, speaker, accent="en-gb") for speaker in (LEAD, ANALYST)]
+    first, second = (asyncio.run(voice.speak(LINE)) for voice in voices)
+    assert isinstance(first, Speech) and isinstance(second, Speech)
+    assert first.audio != second.audio
+    assert len({voice.fingerprint for voice in voices}) == 2
+    assert voices[0].fingerprint == EspeakVoice(espeak).fingerprint, "clips of before are asked for again"

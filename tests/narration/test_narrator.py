@@ -24,9 +24,11 @@ class Told:
         self._queue: asyncio.Queue[Sequence[RecordedEvent] | None] = asyncio.Queue()
         self._seq = 0
 
-    def line(self, text: str, priority: int) -> int:
+    def line(self, text: str, priority: int, reply: str | None = None) -> int:
         self._seq += 1
         data = {"text": text, "for_seq": 0, "priority": priority, "label": None, "at": None}
+        if reply is not None:
+            data["reply"] = reply
         event = Event("ep-1", "e", self._seq, "2026-11-21T05:00:00.000Z", 1, "narration.line", data)
         self._queue.put_nowait((record(event),))
         return self._seq
@@ -42,7 +44,9 @@ class Told:
 class Scene:
     """A narrator at work, with everything that it touches."""
 
-    def __init__(self, folder: Path, *voices: FakeVoice, **ports: Any) -> None:
+    def __init__(
+        self, folder: Path, *voices: FakeVoice, answering: Sequence[FakeVoice] = (), **ports: Any
+    ) -> None:
         self.clock = ManualClock()
         self.told = Told()
         self.tally = NarrationCounts()
@@ -62,6 +66,7 @@ class Scene:
             clock=self.clock,
             ports=NarratorPorts(**{**ties, **ports}),
             tally=self.tally,
+            answering=answering,
         )
 
     async def _record(self, clip: NarrationClip) -> None:
@@ -273,5 +278,57 @@ def test_two_hundred_lines_at_once_are_a_few_clips(tmp_path: Path) -> None:
             await scene.settled()
         assert len(voice.asked) <= 4
         assert scene.tally.outcomes.total() == 200 - scene.tally.outcomes["spoken"] + len(scene.clips)
+
+    asyncio.run(scenario())
+
+
+def test_a_second_voice_answers_right_after_the_line(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        second = FakeVoice(name="second")
+        scene = Scene(tmp_path, answering=[second], spoken=lambda text: text.replace("9", "nine"))
+        async with scene.on_air():
+            seq = scene.told.line("end of the over", 2, "9 are needed")
+            await scene.hears("end of the over", "nine are needed")
+            scene.told.line("the next one", 2)
+            await scene.settled()
+            assert len(scene.clips) == 2, "the next line waits until both were said"
+            scene.clock.advance(3.3)
+            await scene.hears("end of the over", "nine are needed", "the next one")
+        assert second.asked == ["nine are needed"]
+        assert [(clip.for_seq, clip.speaker) for clip in scene.clips[:2]] == [(seq, "lead"), (seq, "analyst")]
+        assert not scene.clips[1].interrupt
+
+    asyncio.run(scenario())
+
+
+def test_what_must_be_heard_comes_before_an_answer(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        held = asyncio.Event()
+        scene = Scene(tmp_path, answering=[FakeVoice(name="second", hold=held)])
+        async with scene.on_air():
+            scene.told.line("end of the over", 2, "an answer")
+            await scene.hears("end of the over")
+            scene.told.line("a wicket", 0)
+            await scene.hears("end of the over", "a wicket")
+        assert scene.clips[1].interrupt
+        assert scene.tally.outcomes == {"spoken": 2, "interrupted": 1}
+
+    asyncio.run(scenario())
+
+
+def test_nobody_answers_without_a_second_voice_and_a_failing_one_costs_only_the_answer(
+    tmp_path: Path,
+) -> None:
+    async def scenario() -> None:
+        mute = FakeVoice(lambda _: Unspoken("unavailable", "it is gone"), name="mute")
+        for number, answering in enumerate(([], [mute])):
+            scene = Scene(tmp_path / str(number), answering=answering)
+            async with scene.on_air():
+                scene.told.line("first", 2, "an answer")
+                await scene.hears("first")
+                scene.clock.advance(3.0)
+                scene.told.line("second", 2)
+                await scene.hears("first", "second")
+            assert scene.tally.outcomes["unspoken"] == number
 
     asyncio.run(scenario())

@@ -5,38 +5,57 @@ from __future__ import annotations
 import pytest
 
 from spectator.narration.voices import selection
+from spectator.narration.voices.neural_model import NO_MODEL
 from spectator.narration.voices.selection import choose_voices
 from tests.narration.voices import FakeVoice
 
 
 @pytest.mark.parametrize(
-    ("name", "key", "program", "voices", "missing"),
+    ("name", "key", "model", "program", "voices", "answering", "missing"),
     [
-        ("auto", True, True, ["cartesia", "espeak"], None),
-        ("auto", True, False, ["cartesia"], None),
-        ("auto", False, True, ["espeak"], None),
-        ("auto", False, False, ["browser"], None),
-        ("cartesia", True, True, ["cartesia"], None),
-        ("cartesia", False, True, ["browser"], selection.NO_KEY),
-        ("espeak", True, True, ["espeak"], None),
-        ("espeak", True, False, ["browser"], selection.NO_PROGRAM),
-        ("browser", True, True, ["browser"], None),
-        ("silent", True, True, ["silent"], None),
+        ("auto", True, True, True, ["cartesia", "neural", "espeak"], ["neural", "espeak"], None),
+        ("auto", True, False, True, ["cartesia", "espeak"], ["espeak"], None),
+        ("auto", True, False, False, ["cartesia"], [], None),
+        ("auto", False, True, True, ["neural", "espeak"], ["neural", "espeak"], None),
+        ("auto", False, True, False, ["neural"], ["neural"], None),
+        ("auto", False, False, True, ["espeak"], ["espeak"], None),
+        ("auto", False, False, False, ["browser"], [], None),
+        ("cartesia", True, True, True, ["cartesia"], ["neural", "espeak"], None),
+        ("cartesia", False, True, True, ["browser"], [], selection.NO_KEY),
+        ("neural", True, True, True, ["neural", "espeak"], ["neural", "espeak"], None),
+        ("neural", True, False, True, ["browser"], [], NO_MODEL),
+        ("espeak", True, True, True, ["espeak"], ["espeak"], None),
+        ("espeak", True, True, False, ["browser"], [], selection.NO_PROGRAM),
+        ("browser", True, True, True, ["browser"], [], None),
+        ("silent", True, True, True, ["silent"], [], None),
     ],
 )
 def test_the_voices_of_a_setting(
     name: selection.VoiceName,
     key: bool,
+    model: bool,
     program: bool,
     voices: list[str],
+    answering: list[str],
     missing: str | None,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(selection, "espeak_program", lambda: "/usr/bin/espeak-ng" if program else None)
+    speakers: list[str] = []
+
+    def made(kind: str, speaker: str) -> FakeVoice:
+        speakers.append(speaker)
+        return FakeVoice(name=kind)
+
     chosen = choose_voices(
         name,
-        cartesia=(lambda: FakeVoice(name="cartesia")) if key else None,
-        espeak=lambda _: FakeVoice(name="espeak"),
+        cartesia=(lambda: FakeVoice(name="cartesia", costs_money=True)) if key else None,
+        neural=(lambda speaker: made("neural", speaker)) if model else None,
+        espeak=lambda _, speaker: made("espeak", speaker),
     )
     assert [voice.name for voice in chosen.voices] == voices
+    assert [voice.name for voice in chosen.answering] == answering
     assert chosen.missing == missing
+    assert not any(voice.costs_money for voice in chosen.answering)
+    if answering:
+        assert "analyst" in speakers

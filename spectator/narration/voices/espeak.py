@@ -8,12 +8,19 @@ import shutil
 from asyncio.subprocess import DEVNULL, PIPE, Process
 from typing import Final
 
-from spectator.narration.speech import Speech, Unspoken
+from spectator.narration.speech import Speaker, Speech, Unspoken
 from spectator.narration.voices.sound import Encoder, best_encoder, mend_wav
 
 PROGRAM: Final = "espeak-ng"
 LONGEST_S: Final = 2.0
 """Seconds after which the program is killed; a line takes it about 12 ms."""
+
+OWN_PITCH: Final = 50
+"""The program's own pitch, of 0 .. 99."""
+LOWER_PITCH: Final = 30
+"""That of the second commentator."""
+OTHER_ACCENT: Final[dict[str, str]] = {"en-gb": "en-us"}
+"""Accent of the second commentator by that of the first; ``en-gb`` beside any other."""
 
 AT_ONCE: Final = 2
 """Programs that run at once."""
@@ -31,6 +38,7 @@ class EspeakVoice:
         program: Path of the program.
         accent: Its name for the voice, such as ``en-gb``.
         words_per_minute: How fast it speaks, 80 .. 450.
+        pitch: How high, 0 .. 99.
         longest_s: Seconds after which it is killed.
         encoder: What makes the clip small.
     """
@@ -44,14 +52,17 @@ class EspeakVoice:
         *,
         accent: str = "en-gb",
         words_per_minute: int = 170,
+        pitch: int = OWN_PITCH,
         longest_s: float = LONGEST_S,
         encoder: Encoder | None = None,
     ) -> None:
         self._encode = encoder or best_encoder()
         self._longest_s = longest_s
-        self._command = (program, "--stdin", "--stdout", "-v", accent, "-s", str(words_per_minute))
+        speed = ("-s", str(words_per_minute), "-p", str(pitch))
+        self._command = (program, "--stdin", "--stdout", "-v", accent, *speed)
         self._slots = asyncio.Semaphore(AT_ONCE)
-        self.fingerprint = f"espeak/{accent}/{words_per_minute}/{self._encode.__name__}"
+        higher = "" if pitch == OWN_PITCH else f"/{pitch}"
+        self.fingerprint = f"espeak/{accent}/{words_per_minute}{higher}/{self._encode.__name__}"
 
     async def speak(self, text: str) -> Speech | Unspoken:
         """See :meth:`spectator.narration.speech.Voice.speak`."""
@@ -84,6 +95,23 @@ class EspeakVoice:
         finally:
             await _end(process)
         return output
+
+
+def espeak_voice(
+    program: str, speaker: Speaker, *, accent: str = "en-gb", words_per_minute: int = 170
+) -> EspeakVoice:
+    """The espeak-ng voice of a speaker: the second commentator has another accent, and speaks lower.
+
+    Args:
+        program: Path of the program.
+        speaker: Who speaks.
+        accent: That of the first commentator.
+        words_per_minute: How fast both speak.
+    """
+    if speaker == "lead":
+        return EspeakVoice(program, accent=accent, words_per_minute=words_per_minute)
+    other = OTHER_ACCENT.get(accent, "en-gb")
+    return EspeakVoice(program, accent=other, words_per_minute=words_per_minute, pitch=LOWER_PITCH)
 
 
 async def _end(process: Process) -> None:

@@ -70,7 +70,8 @@ class Told:
         feed = self.state["feed"]
         for line in WORLD.commentator(event, self.state):
             self.lines.append((event, line))
-            feed = {**feed, f"{len(self.lines):06d}": {"text": line.text, "radio": line.radio or ""}}
+            said = {"text": line.text, "radio": line.radio or "", "reply": line.reply or ""}
+            feed = {**feed, f"{len(self.lines):06d}": said}
         self.state = {**self.state, "feed": {key: feed[key] for key in sorted(feed)[-FEED_LENGTH:]}}
 
 

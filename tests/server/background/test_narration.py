@@ -29,6 +29,7 @@ def test_live_lines_are_heard_and_clips_are_never_asked_for_again(tmp_path: Path
         assert serving.client.get("/api/voice").json() == {
             "voice": "espeak",
             "speaks": "clips",
+            "answers": True,
             "fault": None,
         }
         episode_id = serving.start(**SLOWLY)
@@ -173,3 +174,27 @@ def test_only_who_may_spend_money_is_spoken_to_by_a_paid_voice(
             serving.finish(episode_id)
     assert bool(dear.asked) is paid
     assert bool(free.asked) is not paid
+
+
+@pytest.mark.usefixtures("espeak")
+def test_what_the_second_commentator_answers_can_be_asked_for(tmp_path: Path) -> None:
+    settings = test_settings(tmp_path, voice="espeak", environment="cricket")
+    with without_errors(), serve(settings) as serving:
+        episode_id = serving.start(seed=9, options={"max_overs": 1})
+        serving.finish(episode_id)
+        lines = [event for event in serving.events(episode_id) if event["type"] == "narration.line"]
+        for answered, status in ((True, 200), (False, 404)):
+            line = next(line for line in lines if bool(line["data"].get("reply")) is answered)
+            path = f"/api/episodes/{episode_id}/lines/{line['seq']}/clip"
+            reply = serving.client.get(path, params={"part": "reply"})
+            assert reply.status_code == status
+            if answered:
+                assert reply.json()["url"] != serving.client.get(path).json()["url"]
+        assert serving.client.get(path, params={"part": "all"}).status_code == 422
+
+
+@pytest.mark.usefixtures("espeak")
+def test_answers_can_be_left_as_text(tmp_path: Path) -> None:
+    settings = test_settings(tmp_path, voice="espeak", voice_answers=False)
+    with serve(settings) as serving:
+        assert serving.client.get("/api/voice").json()["answers"] is False

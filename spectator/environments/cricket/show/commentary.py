@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from spectator.environments.cricket.match.descriptions import plural
 from spectator.environments.cricket.show import phrases
+from spectator.environments.cricket.show.analyst import after_over, after_wicket
 from spectator.environments.cricket.show.calls import call_ball, radio_ball, score_words
 from spectator.environments.cricket.show.circumstances import before_the_toss
 from spectator.environments.cricket.show.phrase_choice import PhrasePicker
@@ -33,8 +34,8 @@ def comment(event: Event, state: Data) -> Sequence[Line]:
     return () if speak is None else speak(event.data, state)
 
 
-def _line(text: str, *, radio: str | None = None, **marks: Any) -> Line:
-    return Line(_cut(text), radio=None if radio is None else _cut(radio), **marks)
+def _line(text: str, *, radio: str | None = None, reply: str = "", **marks: Any) -> Line:
+    return Line(_cut(text), radio=None if radio is None else _cut(radio), reply=_cut(reply) or None, **marks)
 
 
 def _cut(text: str) -> str:
@@ -45,7 +46,10 @@ def _ball(data: Data, state: Data) -> Sequence[Line]:
     picker = PhrasePicker(data, state)
     label = "OUT" if data["dismissal"] else data["mark"]
     text, radio = call_ball(data, state, picker), radio_ball(data, state, picker)
-    lines = [_line(text, radio=radio, priority=_BIG.get(data["kind"], 3), label=label, at=data["at"])]
+    reply = after_wicket(data, state) if data["dismissal"] else ""
+    lines = [
+        _line(text, radio=radio, reply=reply, priority=_BIG.get(data["kind"], 3), label=label, at=data["at"])
+    ]
     if data["powerplay"] and not data["powerplay_next"] and data["balls_left"]:
         over = f"The powerplay is over: {score_words(data['score'])}."
         lines.append(_line(over, priority=2, at=data["at"]))
@@ -159,7 +163,7 @@ def _over(data: Data, state: Data) -> Sequence[Line]:
     if data["need"] is not None and data["need"] > 0 and data["balls_left"]:
         chase = f" {data['need']} needed from {data['balls_left']}."
         text += f" {6 * data['need'] / data['balls_left']:.1f} an over from here."
-    return [_line(text + chase, radio=radio + chase, priority=2, label="end")]
+    return [_line(text + chase, radio=radio + chase, reply=after_over(data, state), priority=2, label="end")]
 
 
 def _innings_ended(data: Data, state: Data) -> Sequence[Line]:

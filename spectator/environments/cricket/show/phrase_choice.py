@@ -18,9 +18,12 @@ class PhrasePicker:
     Args:
         data: The event's data, which decides where the choice begins.
         state: What viewers see; its feed holds what was said.
+        told: Members of a line in the feed that hold what was said.
     """
 
-    def __init__(self, data: Mapping[str, Any], state: Mapping[str, Any]) -> None:
+    def __init__(
+        self, data: Mapping[str, Any], state: Mapping[str, Any], told: Sequence[str] = ("text", "radio")
+    ) -> None:
         score = data.get("score")
         self._seed = score["runs"] if isinstance(score, Mapping) else 0
         self._facts = (
@@ -31,7 +34,7 @@ class PhrasePicker:
         )
         feed = state.get("feed", {})
         self._said = "\n".join(
-            f"{feed[key]['text']} {feed[key].get('radio', '')}" for key in sorted(feed)
+            " ".join(feed[key].get(member, "") for member in told) for key in sorted(feed)
         ).lower()
 
     def pick(self, options: Sequence[str], *salt: str) -> str:

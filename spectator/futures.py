@@ -1,11 +1,26 @@
-"""Answers to a future of an event loop from another thread."""
+"""Answers to a future of an event loop from another thread, and work that outlives whoever waits for it."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from contextlib import suppress
 from typing import Any
+
+
+async def whole(work: Coroutine[Any, Any, None]) -> None:
+    """Carry out ``work`` to its end, also if whoever waits for it is cancelled.
+
+    What it raises goes to whoever waits; once nobody does, it is dropped without a word.
+    """
+    task = asyncio.get_running_loop().create_task(work)
+    task.add_done_callback(_heard)  # a cancelled shield stops looking at what it shields
+    await asyncio.shield(task)
+
+
+def _heard(task: asyncio.Task[None]) -> None:
+    if not task.cancelled():
+        task.exception()
 
 
 def answer(future: asyncio.Future[Any], result: Any, error: Exception | None = None) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -33,6 +33,7 @@ from spectator.events import (
     PaceChanged,
     core_fact,
 )
+from spectator.futures import whole
 from spectator.journal.attachments import Attachments
 from spectator.policies.base import Policy
 
@@ -210,7 +211,7 @@ class EpisodeHandle:
 
     async def pause(self, by: str) -> None:
         """Let play stand still; asking twice changes nothing. Survives cancellation, as every change does."""
-        await _whole(self._pause(by))
+        await whole(self._pause(by))
 
     async def _pause(self, by: str) -> None:
         async with self._order:
@@ -225,7 +226,7 @@ class EpisodeHandle:
 
     async def resume(self, by: str) -> None:
         """Let play go on; asking twice changes nothing."""
-        await _whole(self._resume(by))
+        await whole(self._resume(by))
 
     async def _resume(self, by: str) -> None:
         async with self._order:
@@ -243,7 +244,7 @@ class EpisodeHandle:
 
     async def set_pace(self, pace: Pace, by: str) -> None:
         """Play at another pace; asking for the one that holds changes nothing."""
-        await _whole(self._set_pace(pace, by))
+        await whole(self._set_pace(pace, by))
 
     async def _set_pace(self, pace: Pace, by: str) -> None:
         async with self._order:
@@ -286,10 +287,3 @@ class EpisodeHandle:
         if not self.end_recorded:
             raise JournalUnavailable("it is over, and its end could not be recorded; the log says why")
         return ended
-
-
-async def _whole(change: Coroutine[Any, Any, None]) -> None:
-    """Carry out ``change`` to its end, also if nobody waits for it any more: play and record never part."""
-    changing = asyncio.get_running_loop().create_task(change)
-    changing.add_done_callback(lambda over: over.cancelled() or over.exception())  # nobody may ask for it
-    await asyncio.shield(changing)

@@ -33,6 +33,7 @@ from spectator.episodes.record.view import State, used
 from spectator.episodes.run.plan import Commit
 from spectator.errors import EpisodeError, EpisodeNotFound, EpisodeOver, JournalUnavailable
 from spectator.events import CALLS_BEHIND, Event, Fact, RecordedEvent, Warned, core_fact
+from spectator.futures import whole
 from spectator.journal.attachments import Attachments
 from spectator.journal.base import EpisodeLog
 
@@ -251,8 +252,7 @@ class DerivedStream:
             self._take(step, facts)
         if patient:
             return await self._settled() if ends or self._must_settle else self._recorded_soon()
-        recording = self._record(patient=False, withdrawing=encoded)
-        await asyncio.shield(asyncio.get_running_loop().create_task(recording))
+        await whole(self._record(patient=False, withdrawing=encoded))
         return self._recorder.characters
 
     @property

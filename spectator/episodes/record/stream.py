@@ -16,6 +16,7 @@ from spectator.episodes.record.recorder import Recorder, Trouble
 from spectator.episodes.record.view import State, ViewFold, unchanged
 from spectator.errors import EnvironmentFault, EpisodeNotFound, EpisodeOver, JournalUnavailable, typed_as
 from spectator.events import Event, Fact, RecordedEvent, Warned, core_fact
+from spectator.futures import whole
 from spectator.journal.attachments import Attachments
 from spectator.journal.base import EpisodeLog
 from spectator.narration.base import Commentator, silent
@@ -151,9 +152,7 @@ class EpisodeStream:
             if trouble is not None and not patient:
                 raise JournalUnavailable(trouble.message)
             try:
-                await asyncio.shield(
-                    asyncio.get_running_loop().create_task(self._emit(facts, patient, attachments))
-                )
+                await whole(self._emit(facts, patient, attachments))
             except asyncio.CancelledError:
                 if patient:
                     self.give_up_waiting(for_good=True)

@@ -33,6 +33,7 @@ from .http import (
     operator,
     publish,
     reliability,
+    rollouts,
     seats,
     sharing,
     training,
@@ -100,10 +101,11 @@ def create_app(settings: Settings) -> FastAPI:
         app.add_middleware(ForwardedAddress, hops=settings.trusted_hops)
     rooms = (
         health, control, seats, catalogue, archive, training, leaderboard, reliability, audio, live, publish,
-        operator, sharing,
+        operator, sharing, rollouts,
     )  # fmt: skip
     for module in rooms:
         app.include_router(module.router)
+    app.include_router(rollouts.live_router)
     templates = Templates(join=settings.join_assets)
     app.include_router(pages_router(templates))
     install_error_pages(app, templates)

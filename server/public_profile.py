@@ -8,6 +8,7 @@ from typing import Any, Final, Literal
 from .setting_types import PREFIX
 
 PUBLIC: Final[Mapping[str, Any]] = {
+    "runs_dir": None,
     "max_episodes": 3,
     "max_waiting_per_address": 4,
     "slot_hold_s": 15 * 60.0,

@@ -39,6 +39,7 @@ from .viewers.audience import Audience
 from .viewers.episode_signals import EpisodeSignals
 from .viewers.feed import FeedSources
 from .viewers.finals import FinalStates
+from .viewers.run_boards import RunBoards
 from .viewers.wall import Wall
 
 
@@ -73,6 +74,7 @@ class Services:
         unended: Keeps what has not ended within its room.
         finals: Snapshots of recorded episodes.
         wall: What runs here, as tiles.
+        runs: The runs of rollouts that are watched here.
         cast: The worlds, with everybody who can play in them here.
         ledger: What asking models may cost.
         narration: Speaks.
@@ -107,6 +109,7 @@ class Services:
     unended: UnendedRoom
     finals: FinalStates
     wall: Wall
+    runs: RunBoards
     cast: Cast
     ledger: SpendLedger
     narration: Narration

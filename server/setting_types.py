@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
+from pathlib import Path
 from typing import Annotated, Final
 
 from pydantic import AfterValidator, BeforeValidator, SecretStr, ValidationInfo
@@ -18,6 +19,10 @@ FRAME_SOURCE: Final = re.compile(r"'self'|'none'|https?://[A-Za-z0-9.*\-]+(:\d{1
 
 def _split(value: object) -> object:
     return tuple(value.replace(",", " ").split()) if isinstance(value, str) else value
+
+
+def _none_if_empty(value: object) -> object:
+    return None if value == "" else value
 
 
 def _long_enough(token: SecretStr) -> SecretStr:
@@ -57,6 +62,9 @@ def _option_limits(limits: tuple[str, ...]) -> tuple[str, ...]:
             raise ValueError(f"{limit!r} is not an option and its largest value, such as max_overs=20")
     return limits
 
+
+Folder = Annotated[Path | None, BeforeValidator(_none_if_empty)]
+"""A folder, or none."""
 
 WordList = Annotated[tuple[str, ...], BeforeValidator(_split), NoDecode]
 """Words set apart by commas or spaces."""

@@ -27,6 +27,7 @@ from .page_settings import PageSettings
 from .public_profile import PUBLIC, Profile, profile_of
 from .setting_types import (
     PREFIX,
+    Folder,
     FrameSources,
     OperatorToken,
     OptionLimits,
@@ -62,6 +63,11 @@ class Settings(CapSettings, PageSettings, BaseSettings):
     host: str = Field(default="127.0.0.1", min_length=1, description="Address to listen on")
     port: int = Field(default=8000, ge=0, le=65535, description="Port to listen on; 0 takes a free one")
     data_dir: Path = Field(default=Path("data"), description="Folder for the journal and the clips")
+    runs_dir: Folder = Field(
+        default=Path("runs"),
+        description="Folder whose folders hold runs of rollouts, to be watched at `/rollouts` by everybody "
+        "who reaches this server; empty = none are",
+    )
     environment: str = Field(
         default="cricket",
         pattern=r"^[a-z][a-z0-9_]*$",

@@ -31,6 +31,7 @@ from spectator.errors import ConfigurationError, JournalDamaged, JournalError
 from spectator.evaluation.scorekeeping import Scorekeeper
 from spectator.evaluation.store import FILE as FIGURES_FILE
 from spectator.evaluation.store import FigureStore
+from spectator.following.run_records import RunRecords
 from spectator.journal.base import EpisodeFilter, Journal, Synchronous
 from spectator.journal.stores.damage import set_aside
 from spectator.journal.stores.retention import Keep
@@ -40,13 +41,13 @@ from spectator.policies.spending import SpendLedger
 from .background.deletions import Deletions
 from .background.exhibition import Exhibition
 from .background.housekeeping import Housekeeper
+from .background.joined_journal import JoinedJournal
 from .background.narration import open_narration
 from .background.readiness import Readiness
 from .background.reading_process import ReadingProcess
 from .background.unended_room import UnendedRoom
 from .metrics.exporting import open_tracing
 from .metrics.loop_lag import LoopLag
-from .metrics.timed_journal import TimedJournal
 from .metrics.timings import Timings
 from .security.budget import Budget
 from .security.guard import Guard
@@ -64,6 +65,8 @@ from .viewers.episode_signals import EpisodeSignals
 from .viewers.feed import FeedSources
 from .viewers.finals import FinalStates
 from .viewers.next_episode import Waiters
+from .viewers.run_boards import RunBoards
+from .viewers.shown_episodes import ShownEpisodes
 from .viewers.wall import Wall
 
 logger = logging.getLogger(__name__)
@@ -76,7 +79,7 @@ class _Playing:
     clock: Clock
     cast: Cast
     ledger: SpendLedger
-    journal: TimedJournal
+    journal: JoinedJournal
     tasks: asyncio.TaskGroup
     timings: Timings
     signals: EpisodeSignals
@@ -132,7 +135,8 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
         reading = ReadingProcess(journal_url(settings), journal)
         stack.push_async_callback(reading.aclose)
         records, recorded = PublicReader(views, load), PublicReader(journal, load)
-        feeds = _feeds(playing, records, FinalStates(views))
+        boards = RunBoards(journal.runs, views, records, clock, playing.tasks, orders)
+        feeds = _feeds(playing, records, FinalStates(views), boards)
         yield Services(
             settings=settings, clock=clock, journal=journal, reading=reading, records=records,
             recorded=recorded, views=views, signals=playing.signals, supervisor=supervisor,
@@ -142,7 +146,8 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
             queue=queue, orders=orders, deletions=Deletions(journal, settings.data_dir, clock),
             exhibition=exhibition, seat_keys=SeatKeys(settings.data_dir),
             loop_lag=loop_lag, unended=unended, offer=Offer.of(settings), finals=feeds.finals,
-            wall=Wall(supervisor, clock, playing.tasks, orders), cast=playing.cast, ledger=playing.ledger,
+            wall=Wall(supervisor, clock, playing.tasks, orders), runs=boards,
+            cast=playing.cast, ledger=playing.ledger,
             narration=narration, scorekeeper=scorekeeper, housekeeper=housekeeper, timings=playing.timings,
         )  # fmt: skip
 
@@ -156,6 +161,8 @@ async def _open_playing(settings: Settings) -> AsyncIterator[_Playing]:
         ledger = settings.ledger(clock)
         journal = await _journal(settings, clock)
         stack.push_async_callback(journal.aclose)
+        journal.runs = RunRecords(settings.runs_dir)
+        stack.push_async_callback(journal.runs.aclose)
         tasks = await stack.enter_async_context(asyncio.TaskGroup())
         timings = Timings()
         journal.commit = timings.commit
@@ -176,11 +183,10 @@ async def _open_playing(settings: Settings) -> AsyncIterator[_Playing]:
         )
 
 
-def _feeds(playing: _Playing, records: PublicReader, finals: FinalStates) -> FeedSources:
-    waiters, recovery = Waiters(playing.signals.next_start, playing.tasks), playing.readiness.recovery
-    return FeedSources(
-        playing.supervisor, records, finals, playing.audience, waiters, recovery, playing.orders
-    )
+def _feeds(playing: _Playing, records: PublicReader, finals: FinalStates, boards: RunBoards) -> FeedSources:
+    waiters = Waiters(playing.signals.next_start, playing.tasks)
+    shown = ShownEpisodes(playing.supervisor, playing.readiness.recovery, playing.journal, boards)
+    return FeedSources(shown, records, finals, playing.audience, waiters, shown, playing.orders)
 
 
 async def _loaded_cast(settings: Settings, clock: Clock) -> Cast:
@@ -284,7 +290,7 @@ async def _readiness(
     return Readiness(recovery, count_spending, clock)
 
 
-async def _journal(settings: Settings, clock: Clock) -> TimedJournal:
+async def _journal(settings: Settings, clock: Clock) -> JoinedJournal:
     """The journal; one that is damaged is set aside, and a new one begun."""
     url, synchronous = journal_url(settings), settings.journal_synchronous
     try:
@@ -297,8 +303,8 @@ async def _journal(settings: Settings, clock: Clock) -> TimedJournal:
     return await _read(url, synchronous)
 
 
-async def _read(url: str, synchronous: Synchronous) -> TimedJournal:
-    journal = await TimedJournal.open(url, synchronous=synchronous)
+async def _read(url: str, synchronous: Synchronous) -> JoinedJournal:
+    journal = await JoinedJournal.open(url, synchronous=synchronous)
     try:
         for ended in (False, None):  # what recovery and the lobby read: its index is whole
             await journal.episodes(EpisodeFilter(ended=ended))

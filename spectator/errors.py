@@ -121,6 +121,10 @@ class InvalidRequest(SpectatorError):
         super().__init__("; ".join(f"{wrong.field}: {wrong.rule}" for wrong in self.fields))
 
 
+class RunNotFound(SpectatorError):
+    """There is no such run of rollouts, or none that can be read; the message is a sentence for people."""
+
+
 class BundleError(SpectatorError):
     """A folder or file is no bundle of an evaluation, or not all of one."""
 

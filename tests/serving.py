@@ -36,6 +36,7 @@ def test_settings(data_dir: Path, **changes: Any) -> Settings:
         "starts_per_minute": 0,
         "starts_per_hour": 0,
         "voice": "silent",
+        "runs_dir": None,
     }
     return Settings(**{**base, **changes})
 

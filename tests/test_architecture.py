@@ -40,7 +40,13 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("spectator.episodes.replay", "spectator.episodes.single_agent"),
     ("spectator.episodes.host",),
     ("spectator.runs",),
-    ("spectator.watchable", "spectator.terminal", "spectator.watching", "spectator.evaluation"),
+    (
+        "spectator.watchable",
+        "spectator.terminal",
+        "spectator.watching",
+        "spectator.evaluation",
+        "spectator.following",
+    ),
     ("spectator.rollouts", "spectator.collector", "spectator.training", "server"),
     ("spectator.cli",),
 )

@@ -198,6 +198,8 @@ async def _is_plain(services: Services, summary: EpisodeSummary, *, recorded: bo
     """Whether everybody is given the record byte for byte: it has ended, and nothing is derived or hidden."""
     if summary.ended_at is None or services.orders.mask.names:
         return False
+    if services.runs.records.run_of(summary.episode_id) is not None:
+        return False  # the process that reads long records reads the server's own
     return recorded or not await services.views.derives(summary.episode_id)
 
 

@@ -32,7 +32,10 @@ MEDIA_TYPES: Final = {".js": "text/javascript", ".css": "text/css", ".svg": "ima
 
 SUFFIXES: Final = frozenset(MEDIA_TYPES)
 
-ENTRIES: Final = ("lobby.js", "watch.js", "wall.js", "compare.js", "operator.js", "embed.js")
+ENTRIES: Final = (
+    "lobby.js", "watch.js", "wall.js", "compare.js", "operator.js", "embed.js", "rollouts.js", "run.js",
+    "group.js",
+)  # fmt: skip
 """Scripts of the pages."""
 
 IMPORT: Final = re.compile(r"""^(?:import|export) .*?from "(\.{1,2}/[^"]+)";$""", re.MULTILINE)

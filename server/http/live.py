@@ -17,9 +17,9 @@ from ..services import services_of
 from ..transport import EventStream, serve_viewer
 from ..viewers import wire
 from ..viewers.feed import EpisodeFeed
+from ..viewers.patched_frames import BoardFeed
 from ..viewers.ports import SendFrames
 from ..viewers.viewer import Viewer
-from ..viewers.wall import WallFeed
 from ..viewers.wire import Position
 
 router = APIRouter(tags=["live"])
@@ -42,8 +42,8 @@ async def watch_wall(websocket: WebSocket) -> None:
     """Show everything that runs here, and every change of it, until the viewer or the server goes."""
     services = services_of(websocket)
 
-    def make(viewer: Viewer, send: SendFrames) -> WallFeed:
-        return WallFeed(services.wall, viewer, send)
+    def make(viewer: Viewer, send: SendFrames) -> BoardFeed:
+        return BoardFeed(services.wall, viewer, send)
 
     await serve_viewer(websocket, make, services.transport)
 

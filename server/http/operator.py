@@ -254,7 +254,7 @@ async def _hide(services: Services, hidden: frozenset[str]) -> HiddenNames:
     tags=["history"],
     responses=documented(
         faults.UNAUTHENTICATED, faults.NOT_HERE, faults.FOREIGN_ORIGIN, faults.TOO_MANY, faults.NO_EPISODE,
-        faults.UNENDED, faults.INVALID, faults.NO_JOURNAL,
+        faults.UNENDED, faults.ELSEWHERE, faults.INVALID, faults.NO_JOURNAL,
     ),
 )  # fmt: skip
 async def delete_episode(episode_id: str, services: ServicesDep) -> DeletedEpisode:
@@ -262,6 +262,10 @@ async def delete_episode(episode_id: str, services: ServicesDep) -> DeletedEpiso
     summary = await services.journal.episode(episode_id) if EPISODE_ID.fullmatch(episode_id) else None
     if summary is None:
         raise EpisodeNotFound(episode_id[:64])
+    if (run := services.runs.records.run_of(episode_id)) is not None:
+        raise Refused(
+            faults.ELSEWHERE, f"{episode_id} is in the record of the run {run}, which is only watched here"
+        )
     if summary.ended_at is None:
         raise Refused(faults.UNENDED, f"{episode_id} has not ended; stop it first")
     return await services.deletions.delete(summary)

@@ -65,7 +65,7 @@ class LobbyPage(Page):
 
 @dataclass(frozen=True, slots=True)
 class ScriptPage(Page):
-    """What ``wall.html``, ``compare.html`` and ``operator.html`` are given.
+    """What a page is given that is drawn by its script.
 
     Args:
         modules: What the page's script imports.
@@ -155,7 +155,7 @@ class Templates:
 
 
 def pages_router(templates: Templates) -> APIRouter:
-    """Routes ``/``, ``/web``, ``/wall``, ``/compare``, ``/operator``, ``/watch/{id}``, ``/replay/{id}``."""
+    """Routes of all pages: the lobby, the wall, runs, groups, comparisons, episodes, the operator's."""
     router = APIRouter(include_in_schema=False)
 
     @router.get("/")
@@ -182,6 +182,18 @@ def pages_router(templates: Templates) -> APIRouter:
     @router.get("/compare")
     def compare(request: Request) -> Response:
         return _script_page(request, templates, "compare", "Side by side")
+
+    @router.get("/rollouts")
+    def rollouts(request: Request) -> Response:
+        return _script_page(request, templates, "rollouts", "Runs of rollouts")
+
+    @router.get("/rollouts/{run}")
+    def run(request: Request, run: str) -> Response:
+        return _script_page(request, templates, "run", clean_text(run, 64), deep=True)
+
+    @router.get("/group/{group}")
+    def group(request: Request, group: str) -> Response:
+        return _script_page(request, templates, "group", f"Group {clean_text(group, 64)}", deep=True)
 
     @router.get("/operator")
     def operator(request: Request) -> Response:
@@ -220,10 +232,13 @@ def _error_page(request: Request, title: str, message: str) -> ErrorPage:
     return ErrorPage(root=root, static=static, title=title, status=HTTPStatus.NOT_FOUND, message=message)
 
 
-def _script_page(request: Request, templates: Templates, name: str, title: str) -> Response:
+def _script_page(
+    request: Request, templates: Templates, name: str, title: str, *, deep: bool = False
+) -> Response:
+    root = "../" if deep else "./"
     page = ScriptPage(
-        root="./",
-        static=f"./{static_path(request)}",
+        root=root,
+        static=f"{root}{static_path(request)}",
         title=f"{title} · Spectator",
         modules=request.app.state.modules[f"{name}.js"],
     )
@@ -249,6 +264,7 @@ async def _episode_page(request: Request, templates: Templates, episode_id: str,
         title=mask(preview.title), headline=mask(preview.headline), description=mask(preview.description),
     )  # fmt: skip
     runs = running is not None or services.readiness.recovery.has_to_look_at(episode_id)
+    runs = runs or await services.runs.is_played(episode_id)
     return await run_in_threadpool(_watch_page, request, templates, episode_id, preview, runs, replay)
 
 

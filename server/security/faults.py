@@ -28,6 +28,7 @@ from spectator.errors import (
     NotAsked,
     ProtocolError,
     Recovering,
+    RunNotFound,
     SpectatorError,
     StepTimeout,
     TruthSealed,
@@ -126,6 +127,7 @@ NOT_YOUR_SEAT: Final = Kind("not-your-seat", 403, "This needs the key of the sea
 FOREIGN_ORIGIN: Final = Kind("foreign-origin", 403, "A page of another site may not do this")
 NOT_FOUND: Final = Kind("not-found", 404, "There is nothing here")
 NO_EPISODE: Final = Kind("episode-not-found", 404, "There is no such episode")
+NO_RUN: Final = Kind("run-not-found", 404, "There is no such run")
 NO_TRUTH: Final = Kind("no-truth", 404, "Nothing that was hidden is recorded")
 METHOD: Final = Kind("method-not-allowed", 405, "This method is not allowed here")
 BUSY: Final = Kind("episode-busy", 409, "Every slot is taken")
@@ -167,6 +169,7 @@ def too_many(wait_s: float, what: str, setting: str = "") -> Refused:
 FAULTS: Final[Mapping[type[SpectatorError], Kind]] = {
     InvalidRequest: INVALID,
     EpisodeNotFound: NO_EPISODE,
+    RunNotFound: NO_RUN,
     EpisodeBusy: BUSY,
     EpisodeOver: OVER,
     EpisodeElsewhere: ELSEWHERE,

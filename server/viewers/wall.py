@@ -14,12 +14,11 @@ from spectator.clock import Clock, timestamp
 from spectator.episodes.host.episode_view import EpisodeView
 from spectator.episodes.host.supervisor import Supervisor
 from spectator.errors import EpisodeError
-from spectator.events import encode_json
 from spectator.merge_patch import make_patch
 
 from ..security.masking import NameMask, ShowsNames
 from . import wire
-from .ports import SendFrames
+from .patched_frames import PatchedFrames
 from .relay import in_turns
 from .viewer import Viewer
 from .wire import Frame
@@ -31,9 +30,6 @@ INTERVAL_S: Final = 0.25
 
 RESULT_S: Final = 20.0
 """How long an episode stays on the wall after its end, so that its result is seen."""
-
-UNSEEN: Final = -2
-"""Where a viewer stands that has seen nothing, or wants to see everything again."""
 
 LINE_LENGTH: Final = 160
 """Characters of the newest line of commentary, and of the headline, that a tile shows."""
@@ -68,20 +64,18 @@ class Wall:
         self, supervisor: Supervisor, clock: Clock, tasks: asyncio.TaskGroup, names: ShowsNames
     ) -> None:
         self._names = names
-        self._version = 0
+        self._frames = PatchedFrames("wall", "tiles")
         self._supervisor = supervisor
         self._clock = clock
         self._tasks = tasks
         self._shown: dict[str, _Shown] = {}
-        self._change: Frame | None = None
-        self._whole: Frame | None = None
         self._viewers: dict[Viewer, None] = {}
         self._task: asyncio.Task[None] | None = None
 
     @property
     def version(self) -> int:
         """Raised by every change."""
-        return self._version
+        return self._frames.version
 
     def now(self) -> Frame:
         """The frame with every tile; at most :data:`INTERVAL_S` old."""
@@ -91,14 +85,14 @@ class Wall:
 
     def after(self, version: int) -> Frame:
         """What a viewer of ``version`` needs: the last change where that is enough, else every tile."""
-        change = self._change
-        return change if change is not None and self._version == version + 1 else self._everything()
+        return self._frames.after(version, self._tiles)
 
     def _everything(self) -> Frame:
         """Encoded once for all who ask between two changes."""
-        if self._whole is None:
-            self._whole = self._frame("wall", {name: shown.tile for name, shown in self._shown.items()})
-        return self._whole
+        return self._frames.whole(self._tiles)
+
+    def _tiles(self) -> dict[str, Tile]:
+        return {name: shown.tile for name, shown in self._shown.items()}
 
     def add(self, viewer: Viewer) -> None:
         """Send ``viewer`` every change."""
@@ -131,7 +125,7 @@ class Wall:
                 changes[name] = None
                 del self._shown[name]
         if changes:
-            self._note(changes)
+            self._frames.note(changes)
 
     def _is_gone(self, shown: _Shown) -> bool:
         if self._supervisor.live(shown.live.episode_id) is not None:
@@ -141,22 +135,14 @@ class Wall:
             shown.until = now + (RESULT_S if shown.live.ended else 0.0)
         return now >= shown.until
 
-    def _note(self, changes: Mapping[str, Any]) -> None:
-        self._version += 1
-        self._change, self._whole = self._frame("wall.changed", changes), None
-
-    def _frame(self, name: str, tiles: Mapping[str, Any]) -> Frame:
-        text = encode_json({"frame": name, "version": self._version, "tiles": tiles})
-        return Frame(text, seq=self._version)
-
     async def _keep_refreshing(self) -> None:
         while True:
             await self._clock.sleep(INTERVAL_S)
-            before = self._version
+            before = self.version
             await self._bring_up_to_date()
             self.refresh()
-            if self._change is not None and self._version > before:
-                (change,) = wire.batches([self._change])
+            if self._frames.change is not None and self.version > before:
+                (change,) = wire.batches([self._frames.change])
                 await in_turns(self._viewers, partial(Viewer.send_lossy, batch=change))
 
     async def _bring_up_to_date(self) -> None:
@@ -167,44 +153,6 @@ class Wall:
                 await live.open()
             except EpisodeError:
                 logger.exception("episode %s keeps its tile as it was", live.episode_id)
-
-
-class WallFeed:
-    """Shows the wall to one viewer: at once while it keeps up, else as a whole when it has caught up.
-
-    Args:
-        wall: The wall.
-        viewer: What waits for it.
-        send: Sends to it.
-    """
-
-    __slots__ = ("_send", "_viewer", "_wall")
-
-    def __init__(self, wall: Wall, viewer: Viewer, send: SendFrames) -> None:
-        self._wall = wall
-        self._viewer = viewer
-        self._send = send
-        viewer.position = UNSEEN
-        wall.add(viewer)
-
-    async def drain(self) -> None:
-        """Show what the viewer has not seen; see :class:`server.viewers.ports.Feed`."""
-        viewer = self._viewer
-        while True:
-            if viewer.position != self._wall.version:
-                frame = self._wall.after(viewer.position)
-                await self._send([frame])
-                viewer.position = frame.seq or 0
-            elif (taken := viewer.take()) is None:
-                return
-            else:
-                again, frames = taken
-                await self._send([frame for frame in frames if frame.seq is None])
-                viewer.position = viewer.position if again is None else UNSEEN
-
-    def leave(self) -> None:
-        """Show nothing more; safe to call twice."""
-        self._wall.discard(self._viewer)
 
 
 def _tile(live: EpisodeView, mask: NameMask) -> Tile:

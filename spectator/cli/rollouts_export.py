@@ -28,7 +28,7 @@ def export_rollouts(folder: Path, form: str, out: Path, advantages: bool) -> Non
     from spectator.journal.base import EpisodeFilter
     from spectator.rollouts.exports.groups import GroupRule
     from spectator.rollouts.folder import read_request
-    from spectator.rollouts.request import TRIED_AGAIN
+    from spectator.runs.failure_policy import TRIED_AGAIN
 
     check_form(form, out)
     request, _ = read_request(folder)

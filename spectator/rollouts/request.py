@@ -12,11 +12,10 @@ from spectator.environments.base import World
 from spectator.environments.seeds import SEALED_BIT, derive_seed
 from spectator.episodes.run.pacing import Pace
 from spectator.episodes.run.plan import EpisodeRequest, plan_episode
-from spectator.errors import FailureClass
 from spectator.policies.base import Preset
 from spectator.policies.captain_table import ModelCaptain
 from spectator.rollouts.addresses import EnvironmentAddress
-from spectator.runs.failure_policy import FailurePolicy
+from spectator.runs.failure_policy import TRIED_AGAIN, FailurePolicy
 from spectator.runs.jobs import Job, RunPlan
 
 FORMAT: Final = 1
@@ -24,12 +23,6 @@ FORMAT: Final = 1
 
 ACTOR: Final = "rollout"
 """Name of the preset that takes the agent's seat."""
-
-TRIED_AGAIN: Final = frozenset[FailureClass](
-    {"cancelled", "killed", "env_infra", "model_infra", "model_resting", "rate_limited", "timeout"}
-)
-"""Failures that say nothing about the model, after which an episode is played again from its beginning."""
-
 
 _JOINED_LATER: Final = {"form": "openai", "send_back": True}
 """Fields of a captain that runs of earlier versions do not know, with what those did."""

@@ -20,6 +20,11 @@ SAYS_NOTHING: Final = frozenset[FailureClass]({"cancelled", "killed"})
 CANNOT_RECORD: Final = frozenset[FailureClass]({"journal"})
 """Classes of failure in which nothing else can be played either."""
 
+TRIED_AGAIN: Final = frozenset[FailureClass](
+    {"cancelled", "killed", "env_infra", "model_infra", "model_resting", "rate_limited", "timeout"}
+)
+"""Failures that say nothing about the model, after which an episode is played again from its beginning."""
+
 
 @dataclass(frozen=True, slots=True)
 class FailurePolicy:

@@ -1,5 +1,5 @@
 // @ts-check
-// Owns what runs on this server, as tiles: one socket that brings changes, or polling where no socket gets through.
+// Owns what changes on this server, such as the tiles of the wall or a run: one socket that brings changes, or polling where no socket gets through.
 
 import { applyPatch } from "./merge_patch.js";
 import { backoff, socketAddress } from "./protocol.js";
@@ -19,7 +19,7 @@ export const browserPorts = {
 };
 
 export class WallFeed {
-  #root; #onTiles; #onPhase; #ports;
+  #root; #onTiles; #onPhase; #ports; #what;
   /** @type {Record<string, Tile>} */ #tiles = {};
   /** @type {WebSocket | null} */ #socket = null;
   #version = -1;
@@ -33,9 +33,11 @@ export class WallFeed {
    * @param {(tiles: Record<string, Tile>) => void} wiring.onTiles
    * @param {(phase: Phase) => void} wiring.onPhase
    * @param {typeof browserPorts} [wiring.ports]
+   * @param {{live: string, poll: string, frame: string, field: string}} [wiring.what] addresses of the socket and for polling, name of the frames, and of what they hold
    */
-  constructor({ root, onTiles, onPhase, ports = browserPorts }) {
+  constructor({ root, onTiles, onPhase, ports = browserPorts, what = { live: "live/wall", poll: "live/wall", frame: "wall", field: "tiles" } }) {
     this.#root = root;
+    this.#what = what;
     this.#onTiles = onTiles;
     this.#onPhase = onPhase;
     this.#ports = ports;
@@ -45,7 +47,7 @@ export class WallFeed {
 
   open() {
     this.#version = -1;
-    const socket = this.#ports.open(socketAddress(this.#root, "live/wall"));
+    const socket = this.#ports.open(socketAddress(this.#root, this.#what.live));
     this.#socket = socket;
     socket.onmessage = (message) => socket === this.#socket && this.#hear(String(message.data));
     socket.onclose = () => socket === this.#socket && this.#lost();
@@ -67,10 +69,11 @@ export class WallFeed {
   #hear(text) {
     let frame;
     try { frame = JSON.parse(text); } catch { return this.#again(); }
-    if (frame?.frame === "wall") this.#take(frame.version, frame.tiles);
-    else if (frame?.frame === "wall.changed") {
+    const { frame: name, field } = this.#what;
+    if (frame?.frame === name) this.#take(frame.version, frame[field]);
+    else if (frame?.frame === `${name}.changed`) {
       if (frame.version !== this.#version + 1) return this.#again();
-      this.#take(frame.version, applyPatch(this.#tiles, frame.tiles));
+      this.#take(frame.version, applyPatch(this.#tiles, frame[field]));
     }
   }
 
@@ -104,8 +107,8 @@ export class WallFeed {
     this.#polling = this.#failures > 0 && !this.#closed;
     if (!this.#polling) return;
     try {
-      const { tiles } = await (await this.#ports.fetch(new URL("live/wall", this.#root))).json();
-      if (this.#failures > 0) {
+      const tiles = (await (await this.#ports.fetch(new URL(this.#what.poll, this.#root))).json())[this.#what.field];
+      if (tiles && this.#failures > 0) {
         this.#tiles = tiles;
         this.#onPhase("polling");
         this.#onTiles(tiles);

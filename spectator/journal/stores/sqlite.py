@@ -48,6 +48,7 @@ from spectator.journal.stores.event_reading import (
     texts_after,
 )
 from spectator.journal.stores.leases import Lease, held
+from spectator.journal.stores.news import News, news
 from spectator.journal.stores.retention import Figures, Keep, Surplus
 from spectator.journal.stores.schema import episodes, schema, truths
 from spectator.journal.stores.summaries import summaries, summary
@@ -224,6 +225,14 @@ class SqlJournal:
     async def leases(self) -> list[Lease]:
         """The leases under which episodes are being recorded now; see :class:`.leases.Leases`."""
         return await self._query(held)
+
+    async def news(self, mark: int | None) -> News:
+        """What came since ``mark``, that of the news before; everything without one. For embedded journals.
+
+        Raises:
+            JournalError: It cannot be read.
+        """
+        return await self._query(lambda connection: news(connection, mark))
 
     async def figures(self) -> Figures:
         """How large the journal is."""

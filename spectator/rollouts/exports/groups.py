@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from spectator.journal.base import EpisodeSummary, Journal
 from spectator.journal.chat_form import tools_by_name
 from spectator.journal.outline import EpisodeOutline, outline_of
 from spectator.rollouts.exports.transcript import Transcript, transcript_of
+from spectator.runs.advantages import normalised
 
 COLUMNS: Final[Mapping[str, str]] = {
     "run_id": "string",
@@ -43,10 +43,6 @@ JSON_COLUMNS: Final = ("options", "prompt", "tools", "completions", "failures")
 GroupState = Literal["complete", "partial", "open", "void"]
 """``complete``: every member is usable. ``open``: some are still to come. ``partial``: some will never be.
 ``void``: none is, and none is to come."""
-
-EPSILON: Final = 1e-4
-"""What keeps the advantages of a group of nearly equal rewards finite; that of TRL."""
-
 
 @dataclass(frozen=True, slots=True)
 class GroupRule:
@@ -148,20 +144,6 @@ def _row(
         "fallbacks": [member.outline.fallbacks for member in members],
         "failures": _failures(outlines, members),
     }
-
-
-def normalised(rewards: Sequence[float]) -> list[float]:
-    """Advantages within a group: ``(reward - mean) / (sample standard deviation + 1e-4)``.
-
-    >>> [round(one, 3) for one in normalised([0.0, 1.0, 1.0])]
-    [-1.155, 0.577, 0.577]
-    >>> normalised([0.5])
-    [0.0]
-    """
-    if len(rewards) < 2:
-        return [0.0] * len(rewards)
-    mean, spread = statistics.fmean(rewards), statistics.stdev(rewards)
-    return [(reward - mean) / (spread + EPSILON) for reward in rewards]
 
 
 def _attempt(outline: EpisodeOutline) -> int:

@@ -14,8 +14,9 @@ import pytest
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection, connect
 
+from server.viewers.patched_frames import BoardFeed
 from server.viewers.viewer import Viewer
-from server.viewers.wall import INTERVAL_S, RESULT_S, Wall, WallFeed
+from server.viewers.wall import INTERVAL_S, RESULT_S, Wall
 from server.viewers.wire import Frame
 from spectator.episodes.run.pacing import Pace
 from spectator.journal.stores.sqlite import SqlJournal
@@ -160,7 +161,7 @@ class Looker:
         self.seat = Seat()
         self.told: list[str] = []
         self.viewer = Viewer(self.seat, 65_536)
-        self.show = WallFeed(wall, self.viewer, self._tell)
+        self.show = BoardFeed(wall, self.viewer, self._tell)
 
     async def _tell(self, frames: Sequence[Frame]) -> None:
         self.told += [frame.text for frame in frames]

@@ -1,0 +1,168 @@
+"""Routes of runs of rollouts that are watched here, and of groups: ``/api/rollouts*``, ``/api/groups/*``."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final
+
+from fastapi import APIRouter, Path, Query, Response
+from pydantic import BaseModel, Field
+from starlette.routing import WebSocketRoute
+from starlette.websockets import WebSocket
+
+from spectator.errors import JournalError, RunNotFound
+from spectator.events import encode_json
+from spectator.following.groups import RecordedGroup, group_in_journal, group_in_run
+from spectator.following.run_folder import RUN_NAME
+
+from ..security import faults
+from ..security.faults import documented
+from ..services import Services, ServicesDep, services_of
+from ..transport import serve_viewer
+from ..viewers.patched_frames import BoardFeed
+from ..viewers.ports import SendFrames
+from ..viewers.viewer import Viewer
+from .masked_route import MaskedRoute
+
+COUNTED: Final = 12
+"""Runs of which the list tells figures, those that changed last."""
+
+MOST_LISTED: Final = 200
+"""Runs that are listed."""
+
+SEARCHED: Final = 12
+"""Runs that are searched for a group where none is named."""
+
+
+class RunEntry(BaseModel):
+    """A run in the list."""
+
+    name: str = Field(description="What its folder is called")
+    environment: str | None = Field(default=None, description="Its world")
+    model: str | None = Field(default=None, description="The model that plays")
+    began_at: str | None = Field(default=None, description="RFC 3339")
+    moved_at: str | None = Field(default=None, description="When something was recorded last, RFC 3339")
+    episodes: int | None = Field(default=None, description="Episodes in all, where that is known")
+    over: int | None = Field(default=None, description="Those that need not be played any more")
+    playing: int | None = Field(default=None, description="Episodes without an end")
+    verdicts: int | None = Field(default=None, description="Those with a reward")
+    mean: float | None = Field(default=None, description="Mean reward")
+    problem: str | None = Field(default=None, description="Why it cannot be shown, where it cannot")
+
+
+class RunList(BaseModel):
+    """The runs that are watched here."""
+
+    runs: list[RunEntry]
+    watched: bool = Field(description="Whether this server watches a folder of runs at all")
+
+
+NAME: Final = Path(pattern=f"^{RUN_NAME.pattern}$", description="What the run's folder is called")
+RunName = Annotated[str, NAME]
+
+router = APIRouter(prefix="/api", tags=["runs"], route_class=MaskedRoute)
+live_router = APIRouter()
+
+
+@router.get("/rollouts", responses=documented(faults.NO_JOURNAL))
+async def list_runs(services: ServicesDep) -> RunList:
+    """The runs of rollouts in the folder that is watched, those that changed last first."""
+    names = (await services.runs.records.names())[:MOST_LISTED]
+    told = [await _entry(services, name) for name in names[:COUNTED]]
+    told += [RunEntry(name=name) for name in names[COUNTED:]]
+    return RunList(runs=told, watched=services.runs.records.watched)
+
+
+@router.get(
+    "/rollouts/{run}",
+    response_class=Response,
+    responses={
+        200: {"description": "The run as its page shows it", "content": {"application/json": {}}},
+        **documented(faults.NO_RUN, faults.INVALID, faults.NO_JOURNAL),
+    },
+)
+async def get_run(run: RunName, services: ServicesDep) -> Response:
+    """One run now, as the first frame of the WebSocket at `/live/rollouts/{run}`; for polling."""
+    board = await services.runs.board(run)
+    return _json({"frame": "run", "version": board.version, "run": board.picture})
+
+
+@router.get(
+    "/groups/{group}",
+    response_class=Response,
+    responses={
+        200: {
+            "description": "The siblings, and what was forked from them",
+            "content": {"application/json": {}},
+        },
+        **documented(faults.NO_RUN, faults.INVALID, faults.NO_JOURNAL),
+    },
+)
+async def get_group(
+    group: Annotated[str, Path(min_length=1, max_length=64, description="The group's name within its run")],
+    services: ServicesDep,
+    run: Annotated[
+        str | None, Query(max_length=64, description="Its run; the newest that has such a group if left out")
+    ] = None,
+) -> Response:
+    """The episodes of one prompt: what each has come to, its advantage, and the forks of them."""
+    found = await _group(services, group, run)
+    return _json(await found.told(services.journal))
+
+
+async def _group(services: Services, group: str, run: str | None) -> RecordedGroup:
+    """The group in the run that is named, else in the newest that has one.
+
+    Raises:
+        RunNotFound: There is none.
+    """
+    names = await services.runs.records.names()
+    if run is not None and run in names:
+        names = [run]
+    elif run is not None:
+        names = []
+    for name in names[:SEARCHED]:
+        try:
+            board = await services.runs.board(name)
+            found = group_in_run(await board.tail(), group)
+        except (RunNotFound, JournalError):
+            if run is not None:
+                raise
+            continue
+        if found is not None:
+            return found
+    here = await group_in_journal(services.journal, group, run)
+    if here is None:
+        raise RunNotFound(f"there is no group {group} here" + (f" in run {run}" if run else ""))
+    return here
+
+
+async def _entry(services: Services, name: str) -> RunEntry:
+    try:
+        picture = (await services.runs.board(name)).picture
+    except (RunNotFound, JournalError) as error:
+        return RunEntry(name=name, problem=str(error))
+    return RunEntry(**{field: picture.get(field) for field in RunEntry.model_fields})
+
+
+def _json(shown: dict[str, Any]) -> Response:
+    return Response(encode_json(shown), media_type="application/json", headers={"Cache-Control": "no-store"})
+
+
+async def watch_run(websocket: WebSocket) -> None:
+    """Show one run, and every change of it, until the viewer or the server goes."""
+    services, name = services_of(websocket), websocket.path_params["run"]
+    try:
+        board = await services.runs.board(name)
+    except (RunNotFound, JournalError):
+        await websocket.close()  # the page asks over HTTP, which says why
+        return
+
+    def make(viewer: Viewer, send: SendFrames) -> BoardFeed:
+        feed = BoardFeed(board, viewer, send)
+        services.runs.keep_up(board)
+        return feed
+
+    await serve_viewer(websocket, make, services.transport)
+
+
+live_router.routes.append(WebSocketRoute("/live/rollouts/{run}", watch_run))

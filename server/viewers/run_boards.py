@@ -1,0 +1,235 @@
+"""Runs of rollouts as viewers see them: a record is read once for all of them, and only what is new in it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from functools import partial
+from typing import Any, Final
+
+from spectator.clock import Clock
+from spectator.episodes.host.episode_view import EpisodeView
+from spectator.episodes.record.public_reader import PublicReader
+from spectator.episodes.record.reader import ViewReader
+from spectator.errors import EpisodeError, JournalError, RunNotFound
+from spectator.following.followed_view import FollowedView
+from spectator.following.run_picture import picture_of
+from spectator.following.run_records import RunRecords
+from spectator.following.run_tail import RunTail
+from spectator.merge_patch import make_patch
+
+from ..security.masking import ShowsNames
+from . import wire
+from .patched_frames import PatchedFrames
+from .relay import in_turns
+from .viewer import Viewer
+from .wire import Frame
+
+logger = logging.getLogger(__name__)
+
+INTERVAL_S: Final = 1.0
+"""Least time between two looks at a record."""
+
+SHARE: Final = 0.05
+"""Of a processor, what looking and drawing may take: a look that took long is followed by a longer pause."""
+
+KEPT_S: Final = 15.0
+"""How long an episode that nobody watches any more is followed still."""
+
+
+class RunBoard:
+    """One run, for any number of viewers; it looks at the record only while somebody watches.
+
+    Args:
+        name: The run.
+        records: Where its record is.
+        clock: Time.
+        names: Says which names are hidden.
+    """
+
+    def __init__(self, name: str, records: RunRecords, clock: Clock, names: ShowsNames) -> None:
+        self.name = name
+        self.picture: dict[str, Any] = {"name": name}
+        """What is shown; made anew by every change."""
+        self.views: dict[str, FollowedView] = {}
+        """Its episodes that somebody watches, or did lately."""
+        self._records = records
+        self._clock = clock
+        self._names = names
+        self._frames = PatchedFrames("run", "run")
+        self._viewers: dict[Viewer, None] = {}
+        self._order = asyncio.Lock()
+        self._tail: RunTail | None = None
+        self._looked_s: float | None = None
+        self._pause_s = INTERVAL_S
+
+    @property
+    def version(self) -> int:
+        """Raised by every change."""
+        return self._frames.version
+
+    @property
+    def idle(self) -> bool:
+        """Whether nobody watches it or one of its episodes."""
+        return not self._viewers and not self.views
+
+    @property
+    def pause_s(self) -> float:
+        """Seconds until the next look."""
+        return self._pause_s
+
+    def after(self, version: int) -> Frame:
+        """What a viewer of ``version`` needs: the last change where that is enough, else all."""
+        return wire.masked(self._frames.after(version, lambda: self.picture), self._names.mask)
+
+    def add(self, viewer: Viewer) -> None:
+        """Send ``viewer`` every change."""
+        self._viewers[viewer] = None
+
+    def discard(self, viewer: Viewer) -> None:
+        """Send ``viewer`` nothing more; safe to call twice."""
+        self._viewers.pop(viewer, None)
+
+    async def look(self) -> None:
+        """Take in what came, unless that was done a moment ago, and tell whoever watches."""
+        async with self._order:
+            began = self._clock.monotonic()
+            if self._looked_s is not None and began - self._looked_s < INTERVAL_S / 2:
+                return
+            before = self.version
+            await self._take()
+            self._looked_s = now = self._clock.monotonic()
+            self._pause_s = max(INTERVAL_S, (now - began) / SHARE)
+            change = self._frames.change
+            if change is not None and self.version > before:
+                (batch,) = wire.batches([wire.masked(change, self._names.mask)])
+                await in_turns(self._viewers, partial(Viewer.send_lossy, batch=batch))
+
+    async def tail(self) -> RunTail:
+        """The run's record, looked at not long ago.
+
+        Raises:
+            RunNotFound: It is gone, or of another version.
+            JournalError: Nothing was played yet, or it cannot be read.
+        """
+        await self.look()
+        if self._tail is None or "problem" in self.picture:
+            self._tail = await self._records.tail(self.name)
+        return self._tail
+
+    async def _take(self) -> None:
+        try:
+            tail = await self._records.tail(self.name)
+            changed = await tail.look()
+        except (JournalError, RunNotFound) as error:
+            return self._draw({**self.picture, "problem": str(error)})
+        self._records.note(self.name, changed)
+        if changed or tail is not self._tail or "problem" in self.picture:
+            self._tail = tail
+            episodes = list(tail.episodes.values())
+            self._draw(await asyncio.to_thread(picture_of, tail.folder, episodes))
+        await self._advance(changed)
+
+    def _draw(self, picture: dict[str, Any]) -> None:
+        if picture != self.picture:
+            self._frames.note(make_patch(self.picture, picture))
+            self.picture = picture
+
+    async def _advance(self, changed: list[str]) -> None:
+        """Hand what came to whoever watches one of the episodes."""
+        for episode_id in set(changed) & set(self.views):
+            try:
+                await self.views[episode_id].advance()
+            except EpisodeError:
+                logger.exception("episode %s of run %s is shown no further", episode_id, self.name)
+                self.views[episode_id].close()
+        now = self._clock.monotonic()
+        for episode_id, view in tuple(self.views.items()):
+            if view.ended or (not view.watched and now - view.opened_s > KEPT_S):
+                del self.views[episode_id]
+
+
+class RunBoards:
+    """The runs that are watched here, each by one task for all its viewers.
+
+    Args:
+        records: Where their records are.
+        views: Folds what is recorded of episodes.
+        shown: Reads what their viewers may see.
+        clock: Time.
+        tasks: The group that records are looked at in.
+        names: Says which names are hidden.
+    """
+
+    def __init__(
+        self,
+        records: RunRecords,
+        views: ViewReader,
+        shown: PublicReader,
+        clock: Clock,
+        tasks: asyncio.TaskGroup,
+        names: ShowsNames,
+    ) -> None:
+        self.records = records
+        self._views = views
+        self._shown = shown
+        self._clock = clock
+        self._tasks = tasks
+        self._names = names
+        self._boards: dict[str, RunBoard] = {}
+        self._watching: dict[str, asyncio.Task[None]] = {}
+
+    async def board(self, name: str) -> RunBoard:
+        """A run as it is now.
+
+        Raises:
+            RunNotFound: There is no such run, or it is of another version.
+            JournalError: It cannot be read.
+        """
+        board = self._boards.get(name)
+        if board is None:
+            try:
+                await self.records.tail(name)
+            except JournalError as error:
+                logger.debug("run %s has no record yet: %s", name, error)
+            board = self._boards.setdefault(name, RunBoard(name, self.records, self._clock, self._names))
+        await board.look()
+        return board
+
+    def keep_up(self, board: RunBoard) -> None:
+        """Look at a run from time to time from now on, as long as somebody watches."""
+        if board.name not in self._watching:
+            task = self._tasks.create_task(self._look(board), name=f"run {board.name}")
+            self._watching[board.name] = task
+            task.add_done_callback(lambda _: self._watching.pop(board.name, None))
+
+    def live(self, episode_id: str) -> EpisodeView | None:
+        """An episode that is followed now."""
+        name = self.records.run_of(episode_id)
+        board = None if name is None else self._boards.get(name)
+        return None if board is None else board.views.get(episode_id)
+
+    async def is_played(self, episode_id: str) -> bool:
+        """Whether a run that is watched here has it, and it has not ended."""
+        if self.records.run_of(episode_id) is None:
+            return False
+        summary = await self._shown.episode(episode_id)
+        return summary is not None and summary.ended_at is None
+
+    async def follow(self, episode_id: str) -> None:
+        """Follow an episode from now on, where a run that is watched here has it and it has not ended."""
+        name = await self.records.find(episode_id)
+        if name is None or self.live(episode_id) is not None:
+            return
+        summary = await self._shown.episode(episode_id)
+        if summary is None or summary.ended_at is not None:
+            return
+        board = await self.board(name)
+        view = FollowedView(summary, self._views, self._shown, self._clock)
+        board.views.setdefault(episode_id, view)
+        self.keep_up(board)
+
+    async def _look(self, board: RunBoard) -> None:
+        while not board.idle:
+            await self._clock.sleep(board.pause_s)
+            await board.look()

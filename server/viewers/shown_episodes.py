@@ -1,0 +1,52 @@
+"""The episodes that are shown live here: those that this process plays, and those that it follows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from spectator.episodes.host.episode_view import EpisodeView
+
+from .feed import LeftEpisodes, LiveEpisodes
+from .run_boards import RunBoards
+
+
+class FindsRuns(Protocol):
+    """Knows which episodes are a watched run's."""
+
+    async def run_of(self, episode_id: str) -> str | None:
+        """The run that has this episode; ``None`` where none has."""
+        ...
+
+
+class ShownEpisodes:
+    """The episodes that are shown live here.
+
+    Args:
+        played: Those of this process.
+        left: Those that an earlier process left.
+        finder: Knows which are a watched run's.
+        boards: Follows these.
+    """
+
+    def __init__(
+        self, played: LiveEpisodes, left: LeftEpisodes, finder: FindsRuns, boards: RunBoards
+    ) -> None:
+        self._played = played
+        self._left = left
+        self._finder = finder
+        self._boards = boards
+
+    def live(self, episode_id: str) -> EpisodeView | None:
+        """The episode of this id, if it is live."""
+        return self._played.live(episode_id) or self._boards.live(episode_id)
+
+    def showing(self) -> Sequence[EpisodeView]:
+        """Those that this process plays, oldest first."""
+        return self._played.showing()
+
+    async def settled(self, episode_id: str) -> None:
+        """Wait until it is known what becomes of one, and follow it where it is a watched run's."""
+        await self._left.settled(episode_id)
+        if self._played.live(episode_id) is None and await self._finder.run_of(episode_id) is not None:
+            await self._boards.follow(episode_id)

@@ -1,0 +1,110 @@
+"""An episode that another process plays, followed by its record: its viewers see it as one that runs here."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import datetime
+from typing import Final
+
+from spectator.bus.base import Overflow, Subscription
+from spectator.bus.memory import MemoryBus
+from spectator.clock import Clock
+from spectator.episodes.record.reader import EpisodeReader, ViewReader
+from spectator.episodes.record.recorder import Trouble
+from spectator.episodes.record.view import State, replay_state
+from spectator.episodes.run.partial_decision import Thinking
+from spectator.errors import EpisodeNotFound
+from spectator.events import EpisodeEnded
+from spectator.journal.base import EpisodeSummary
+
+READ_EVENTS: Final = 200
+"""Events that are taken in at once."""
+
+
+class FollowedView:
+    """An episode that another process plays; an :class:`~spectator.episodes.host.episode_view.EpisodeView`.
+
+    Args:
+        summary: Its line of the index.
+        views: Folds what is recorded.
+        records: Reads what its viewers may see.
+        clock: Time.
+    """
+
+    trouble: Trouble | None = None
+    withholds = False
+
+    def __init__(
+        self, summary: EpisodeSummary, views: ViewReader, records: EpisodeReader, clock: Clock
+    ) -> None:
+        self.episode_id = summary.episode_id
+        self.epoch = summary.epoch
+        self.started_at = datetime.fromisoformat(summary.started_at)
+        self.thinking = Thinking(clock)
+        self.head_seq = 0
+        self.state: State = {}
+        self.turn = 0
+        self.ended = False
+        self.opened_s = clock.monotonic()
+        """When somebody wanted to see it, by the clock."""
+        self._views = views
+        self._records = records
+        self._bus = MemoryBus()
+        self._order = asyncio.Lock()
+
+    @property
+    def end_recorded(self) -> bool:
+        """Whether its end is in the record: it is over only once that is read there."""
+        return self.ended
+
+    @property
+    def watched(self) -> bool:
+        """Whether anybody listens."""
+        return self._bus.listeners(self.episode_id) > 0
+
+    async def open(self) -> None:
+        """Bring ``state`` and ``head_seq`` up to what is recorded; returns at once where they were before."""
+        if self.head_seq:
+            return
+        async with self._order:
+            summary = await self._records.episode(self.episode_id)
+            if summary is None:
+                raise EpisodeNotFound(self.episode_id)
+            state = await self._views.state(summary)
+            self.epoch, self.state, self.head_seq = summary.epoch, state, summary.head_seq
+
+    async def advance(self) -> None:
+        """Take in what was recorded since, and hand it to whoever listens.
+
+        Raises:
+            JournalError: The record cannot be read.
+        """
+        await self.open()
+        async with self._order:
+            while not self.ended and (
+                batch := await self._records.read(self.episode_id, after_seq=self.head_seq, limit=READ_EVENTS)
+            ):
+                state = await asyncio.to_thread(replay_state, batch, self.state)
+                self.state, self.head_seq = state, batch[-1].seq
+                self.turn = batch[-1].event.turn
+                self.ended = any(one.type == "episode.ended" for one in batch)
+                self._bus.publish(batch)
+        if self.ended:
+            self.close()
+
+    def close(self) -> None:
+        """Nothing more will come from here."""
+        self._bus.finish(self.episode_id)
+
+    def subscribe(self, overflow: Overflow, *, capacity: int = 256) -> Subscription:
+        """Every event after ``head_seq``, as it is read."""
+        return self._bus.subscribe(self.episode_id, overflow, capacity=capacity)
+
+    async def news(self) -> Trouble | None:
+        """Wait for trouble with its record, of which nothing is known here: for ever."""
+        never: asyncio.Future[Trouble | None] = asyncio.get_running_loop().create_future()
+        return await never
+
+    async def wait(self) -> EpisodeEnded:
+        """Nobody waits here for its end; see :attr:`ended`."""
+        raise EpisodeNotFound(self.episode_id)

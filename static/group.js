@@ -1,0 +1,161 @@
+// @ts-check
+// Owns the page of one group: the siblings of a prompt side by side, in step, and where they part.
+
+import { get } from "./live/api.js";
+import { readRecord } from "./live/record.js";
+import { advantages, alone, company, decisionsOf, firstParting } from "./live/siblings.js";
+import { Timeline } from "./live/timeline.js";
+import { byId, h, pageRoot, replace, setAttribute, setText } from "./ui/dom.js";
+import { readQuery, writeQuery } from "./ui/query.js";
+import { figure } from "./ui/run_words.js";
+import { drawWay, makeSibling } from "./ui/sibling.js";
+import { clip, plain, plural } from "./ui/text.js";
+
+const POLL_MS = 3_000;
+const STEP_MS = 800;
+const MOST = 24;
+const KEYS = "123456789abcdefghijklmnopqrstuvwxyz";
+
+const root = pageRoot();
+const group = decodeURIComponent(location.pathname.split("/").filter(Boolean).at(-1) ?? "");
+const asked = readQuery(["run", "at"]);
+const [say, where, scrub, playKey] = ["say", "where", "scrub", "play"].map(byId);
+
+/** @typedef {{key: string, id: string, events: import("./live/protocol.js").LiveEvent[], timeline: Timeline, decided: import("./live/siblings.js").Decided[], member: any, branch: any, card: ReturnType<typeof makeSibling>, way: ReturnType<typeof drawWay> | null, counts: import("./live/siblings.js").Company[]}} Sibling */
+/** @type {Sibling[]} */ const siblings = [];
+/** @type {any} */ let told = { members: {}, branches: {} };
+let at = Math.max(0, Number(asked.at || "0") - 1) || 0;
+let touched = asked.at !== "";
+let longest = 1;
+let playing = false;
+
+/** @param {string} id @param {any} member @param {any} branch */
+function add(id, member, branch) {
+  const timeline = new Timeline();
+  /** @type {Sibling} */ const one = { key: KEYS[siblings.length] ?? String(siblings.length + 1), id, events: [], timeline, decided: [], member, branch, counts: [], way: null, card: /** @type {any} */ (null) };
+  one.card = makeSibling(one.key, id, root, (opener) => {
+    const mount = async () => {
+      opener.removeEventListener("click", mount);
+      (await import("./ui/fork.js")).mountFork(opener, root, id, { timeline, seq: () => placeOf(one).seq || 1, wholeRecord: async () => undefined });
+      opener.click();
+    };
+    opener.addEventListener("click", mount);
+  });
+  siblings.push(one);
+  byId("siblings").append(one.card.element);
+  return one;
+}
+
+/** Take in what the server says of the group, and read what was recorded since. */
+async function refresh() {
+  const answer = await get(root, `api/groups/${encodeURIComponent(group)}${asked.run ? `?run=${encodeURIComponent(asked.run)}` : ""}`);
+  if (!answer.ok) throw new Error(answer.message);
+  told = answer.body;
+  const wanted = [...Object.entries(told.members).map(([id, member]) => ({ id, member, branch: null })), ...Object.entries(told.branches ?? {}).map(([id, branch]) => ({ id, member: branch, branch }))].slice(0, MOST);
+  const stale = wanted.flatMap(({ id, member, branch }) => {
+    const known = siblings.find((one) => one.id === id);
+    const one = known ?? add(id, member, branch);
+    const moved = !known || known.timeline.headState.episode?.status !== "ended";
+    one.member = member;
+    return moved ? [one] : [];
+  });
+  for (const one of stale) {
+    await readRecord(root, one.id, one.timeline.headSeq, (events) => { for (const event of events) if (one.timeline.push(event) === "added") one.events.push(event); });
+    one.decided = decisionsOf(one.events, one.timeline.headState.episode?.agent ?? "");
+  }
+  if (stale.length) arrange();
+  drawFigures();
+}
+
+function arrange() {
+  const ways = siblings.map((one) => one.decided.map((decision) => decision.essence));
+  const counts = company(ways);
+  longest = Math.max(1, ...ways.map((way) => way.length));
+  for (const [index, one] of siblings.entries()) {
+    one.counts = counts[index];
+    one.way = drawWay(one.key, one.counts, siblings.length, longest, go);
+  }
+  const parted = firstParting(ways);
+  replace(byId("ways"), ...siblings.map((one) => one.way?.element), h("p", { class: "ways__legend" }, ...[["all", "all the same"], ["some", "some the same"], ["one", "alone"]].map(([of, said]) => h("span", {}, h("i", { data: { of }, "aria-hidden": "true" }), said))));
+  replace(byId("part"), ...(parted === null ? ["As far as they go, all decide the same."] : [`At decision ${parted + 1} of ${longest}: `, h("button", { class: "more", type: "button", on: { click: () => go(parted) } }, "go there")]));
+  setAttribute(scrub, "max", Math.max(1, longest - 1));
+  if (!touched) at = parted ?? longest - 1;
+  at = Math.min(at, longest - 1);
+  draw();
+}
+
+/** Where a sibling stands at the decision that is shown. @param {Sibling} one */
+function placeOf(one) {
+  const decision = one.decided[at] ?? null;
+  return { decision, seq: decision?.until ?? one.timeline.headSeq, past: !decision && one.decided.length > 0 };
+}
+
+function draw() {
+  const places = siblings.map(placeOf);
+  const earned = siblings.map((one) => one.decided[Math.min(at, one.decided.length - 1)]?.earned ?? 0);
+  const ahead = earned.some((sum) => sum !== earned[0]) ? advantages(earned) : null;
+  for (const [index, one] of siblings.entries()) {
+    const { decision, seq, past } = places[index];
+    const own = alone(one.counts);
+    one.card.update({ state: one.timeline.stateAt(seq), seq, decision, member: one.member, earned: earned[index], advantage: ahead?.[index] ?? null, alone: own !== null && own <= at, past, branch: one.branch });
+    one.way?.at(at);
+  }
+  if (Number(scrub.value) !== at) scrub.value = String(at);
+  scrub.style.setProperty("--done", String(at / Math.max(1, longest - 1)));
+  setText(where, `Decision ${at + 1} of ${longest}`);
+  setAttribute(scrub, "aria-valuetext", `decision ${at + 1} of ${longest}`);
+  setText(playKey, playing ? "Stand still" : "Play");
+}
+
+function drawFigures() {
+  const live = Object.values(told.members).some((member) => member.standing === "playing");
+  setText(byId("state"), live ? "Following" : "Over");
+  setAttribute(byId("state"), "data-tone", live ? "live" : "over");
+  const figures = [[`${told.over} of ${told.size}`, "over"], [String(told.usable), "usable"], ...(typeof told.mean === "number" ? [[`${figure(told.mean)}${typeof told.spread === "number" ? ` ± ${figure(told.spread)}` : ""}`, "mean reward"]] : []), [String(told.seed), "seed"]];
+  replace(byId("figures"), h("span", {}, h("b", {}, clip(plain(told.environment), 60))), ...figures.map(([value, said]) => h("span", {}, h("b", {}, value), ` ${said}`)), told.again ? h("span", {}, `${plural(told.again, "attempt")} tried again`) : null);
+  const link = byId("run");
+  link.hidden = !told.run;
+  if (told.run) { setText(link, clip(plain(told.run), 40)); setAttribute(link, "href", new URL(`rollouts/${encodeURIComponent(told.run)}`, root).href); }
+}
+
+/** @param {number} step */
+function go(step) {
+  touched = true;
+  at = Math.max(0, Math.min(longest - 1, step));
+  writeQuery({ run: asked.run, at: String(at + 1) });
+  draw();
+}
+
+async function keepUp() {
+  try {
+    if (!document.hidden && (siblings.some((one) => one.timeline.headState.episode?.status !== "ended") || told.over < told.size)) await refresh();
+  } catch { /* the server is away: it is asked again */ }
+  setTimeout(keepUp, POLL_MS);
+}
+
+setText(byId("crumb"), clip(group, 40));
+setText(byId("title"), `Group ${clip(group, 60)}`);
+scrub.addEventListener("input", () => go(Number(scrub.value)));
+playKey.addEventListener("click", () => { playing = !playing; if (playing && at >= longest - 1) at = 0; draw(); });
+byId("back").addEventListener("click", () => go(at - 1));
+byId("on").addEventListener("click", () => go(at + 1));
+document.addEventListener("keydown", (event) => {
+  if (event.ctrlKey || event.metaKey || event.altKey || (event.target instanceof Element && event.target.closest("input, select, dialog"))) return;
+  const to = { ArrowLeft: at - 1, ArrowRight: at + 1, Home: 0, End: longest - 1 }[event.key];
+  if (to !== undefined && siblings.length) { event.preventDefault(); return go(to); }
+  const one = siblings.find(({ key }) => key === event.key.toLowerCase());
+  if (one && event.shiftKey === false) { one.card.element.focus(); one.card.element.scrollIntoView({ block: "nearest" }); }
+  if (event.key === "Enter" && event.target instanceof HTMLElement && event.target.classList.contains("sibling")) siblings.find(({ card }) => card.element === event.target)?.card.open.click();
+});
+addEventListener("pageshow", (event) => { if (event.persisted) void refresh(); });
+setInterval(() => {
+  if (!playing) return;
+  if (at >= longest - 1) { playing = false; return draw(); }
+  go(at + 1);
+}, STEP_MS);
+
+refresh().then(() => { say.hidden = true; byId("tools").hidden = false; void keepUp(); }, (error) => {
+  setAttribute(say, "class", "notice notice--bad");
+  replace(say, `${error.message} `, h("a", { href: new URL("rollouts", root).href }, "To the runs"));
+  setText(byId("state"), "Not shown");
+});

@@ -1,0 +1,181 @@
+// @ts-check
+// Owns the page of one run: how far it is, what it earns, what fails, what stands still, and every episode of it.
+
+import { get } from "./live/api.js";
+import { WallFeed } from "./live/wall.js";
+import { byId, h, keyed, pageRoot, replace, setAttribute, setText } from "./ui/dom.js";
+import { readQuery, writeQuery } from "./ui/query.js";
+import { curve, histogram } from "./ui/run_charts.js";
+import { makeGroup } from "./ui/run_group.js";
+import { chosen, idleWords, ORDERS, progressWords, standingOf } from "./ui/run_words.js";
+import { clip, plain, plural, words } from "./ui/text.js";
+
+const TICK_MS = 1_000;
+const MOST_DRAWN = 120;
+const FEW = 6;
+
+const root = pageRoot();
+const name = decodeURIComponent(location.pathname.split("/").filter(Boolean).at(-1) ?? "");
+const wanted = readQuery(["text", "standing", "order", "class"]);
+const state = byId("state");
+const place = { groups: byId("groups"), empty: byId("empty"), say: byId("say") };
+/** @type {any} */ let run = { name, groups: {}, slowest: {}, failed: {} };
+/** @type {Map<string, ReturnType<typeof makeGroup>>} */ const made = new Map();
+/** What each group shows: a change makes a new object. @type {Map<string, any>} */ const drawn = new Map();
+/** @type {Record<string, any>} */ const charts = {};
+let more = MOST_DRAWN;
+let allFailed = false;
+let scheduled = false;
+/** @type {import("./live/wall.js").Phase} */ let phase = "connecting";
+
+setText(byId("crumb"), clip(name, 40));
+setText(byId("title"), clip(name, 64));
+
+const text = h("input", { class: "input", type: "search", placeholder: "Group or episode…", "aria-label": "Search groups and episodes", value: wanted.text });
+const standing = h("select", { class: "input", "aria-label": "Which groups" }, ...[["", "every group"], ["open", "still open"], ["complete", "complete"], ["partial", "some without a verdict"], ["void", "none with a verdict"], ["same", "all the same reward"]]
+  .map(([value, label]) => h("option", { value, selected: value === wanted.standing }, label)));
+const order = h("select", { class: "input", "aria-label": "Order" }, ...Object.entries(ORDERS).map(([value, label]) => h("option", { value, selected: value === wanted.order }, label)));
+replace(byId("tools"), text, standing, order);
+
+const feed = new WallFeed({
+  root,
+  what: { live: `live/rollouts/${encodeURIComponent(name)}`, poll: `api/rollouts/${encodeURIComponent(name)}`, frame: "run", field: "run" },
+  onTiles(told) { run = { groups: {}, slowest: {}, failed: {}, ...told }; schedule(); },
+  onPhase(next) { phase = next; drawState(); },
+});
+
+function drawState() {
+  const over = run.episodes && run.over >= run.episodes && (phase === "open" || phase === "polling");
+  setText(state, over ? "Over" : { connecting: "Connecting", open: "Following", polling: "Polling", away: "Server away" }[phase]);
+  setAttribute(state, "data-tone", over ? "over" : phase === "open" || phase === "polling" ? "live" : phase === "away" ? "bad" : "wait");
+}
+
+function schedule() {
+  if (scheduled || document.hidden) return;
+  scheduled = true;
+  requestAnimationFrame(draw);
+}
+
+function draw() {
+  scheduled = false;
+  tell(run.problem ? `${clip(plain(run.problem), 300)} What is shown was read before.` : "");
+  setText(byId("what"), [run.environment, run.model, run.group_size > 1 ? `groups of ${run.group_size}` : ""].filter(Boolean).map((one) => clip(plain(one), 80)).join(" · "));
+  const bar = byId("bar");
+  setAttribute(bar, "max", Math.max(1, run.episodes ?? run.begun ?? 1));
+  bar.value = run.over ?? 0;
+  drawCharts();
+  drawFailed();
+  drawGroups();
+  drawState();
+  tick();
+}
+
+function drawCharts() {
+  const parts = {
+    curve: [run.curve, () => curve(run.curve ?? [])],
+    rewards: [run.rewards, () => histogram("Rewards", run.rewards, "episodes earned")],
+    lengths: [run.lengths, () => histogram("Lengths, in turns", run.lengths, "episodes took")],
+  };
+  for (const [key, [shown, make]] of Object.entries(parts)) if (charts[key]?.shown !== shown || !charts[key]) {
+    const element = make();
+    if (charts[key]) charts[key].element.replaceWith(element);
+    else byId("charts").append(element);
+    charts[key] = { shown, element };
+  }
+}
+
+/** What counts by itself, between two changes. */
+function tick() {
+  replace(byId("figures"), ...progressWords(run, Date.now()).map(([figure, said]) => h("span", {}, h("b", {}, figure), ` ${said}`)));
+  const slowest = Object.entries(run.slowest ?? {}).map(([id, one]) => ({ id, ...one, standing: standingOf(one, run, Date.now()) })).sort((a, b) => Date.parse(a.moved_at) - Date.parse(b.moved_at)).slice(0, FEW);
+  setText(byId("usual"), run.usual_turn_s ? `a turn takes ${run.usual_turn_s < 1 ? `${Math.round(run.usual_turn_s * 1000)} ms` : `${run.usual_turn_s.toFixed(1)} s`} as a rule` : "");
+  keyed(byId("slowest"), slowest.length ? slowest : [{ id: "", standing: "", moved_at: "" }], (one) => one.id, (one) => fillSlow(h("li"), one), fillSlow);
+}
+
+/** @param {HTMLElement} element @param {any} one */
+function fillSlow(element, one) {
+  if (!one.id) {
+    if (!element.textContent) element.append("Nothing is being played.");
+    return element;
+  }
+  const why = `waits for ${one.waits_for}, turn ${one.turns}${one.attempt > 1 ? `, attempt ${one.attempt}` : ""}${one.group ? `, ${clip(plain(one.group), 40)}` : ""}`;
+  if (!element.firstElementChild) element.append(link(one.id), h("span", { class: "run__why" }), h("span", { class: "run__when" }, h("span", { class: "badge" }), " ", h("span")));
+  const [, said, when] = element.children;
+  setText(said, why);
+  setText(when.firstElementChild, one.standing);
+  setAttribute(/** @type {Element} */ (when.firstElementChild), "data-tone", one.standing);
+  setText(when.lastElementChild, idleWords(one.moved_at, Date.now()));
+  return element;
+}
+
+/** @param {string} id */
+const link = (id) => h("a", { href: new URL(`watch/${encodeURIComponent(id)}`, root).href }, `…${clip(plain(id).slice(-8), 12)}`);
+
+function drawFailed() {
+  const classes = Object.entries(run.failures ?? {}).sort((a, b) => b[1] - a[1]);
+  keyed(byId("classes"), classes, ([key]) => key, ([key]) => h("button", { class: "chip", type: "button", on: { click: () => choose({ class: wanted.class === key ? "" : key }) } }), () => undefined);
+  for (const [key, count] of classes) {
+    const chip = [...byId("classes").children].find((one) => one.dataset.key === key);
+    setText(chip, `${words(key)} ${count}`);
+    setAttribute(chip, "aria-pressed", String(wanted.class === key));
+  }
+  const every = Object.entries(run.failed ?? {}).filter(([, one]) => !wanted.class || one.class === wanted.class).reverse();
+  const failed = allFailed ? every : every.slice(0, FEW);
+  const rest = byId("rest");
+  rest.hidden = every.length <= FEW;
+  setText(rest, allFailed ? "Show fewer" : `Show the newest ${every.length}`);
+  keyed(byId("failed"), failed.length ? failed : [["", null]], ([id]) => id, ([id, one]) => (one === null ? h("li", {}, "No attempt failed so far.")
+    : h("li", {}, link(id), h("span", { class: "run__why" }, h("bdi", {}, `${words(one.class)}: ${clip(plain(one.detail), 200)}`)), h("span", { class: "run__when" }, `attempt ${one.attempt}, ${one.again ? "tried again" : "kept"}`))));
+}
+
+function drawGroups() {
+  const found = chosen(run.groups ?? {}, wanted);
+  const shown = found.slice(0, more);
+  keyed(place.groups, shown, ([key]) => `g:${key}`, ([key]) => {
+    const group = makeGroup(key, name, root);
+    made.set(key, group);
+    drawn.delete(key);
+    return group.element;
+  });
+  const keys = new Set(shown.map(([key]) => key));
+  for (const key of made.keys()) if (!keys.has(key)) { made.delete(key); drawn.delete(key); }
+  for (const [key, group] of shown) if (drawn.get(key) !== group) {
+    made.get(key)?.update(group);
+    drawn.set(key, group);
+  }
+  const all = Object.keys(run.groups ?? {}).length;
+  replace(byId("shown"), found.length === all ? plural(all, "group") : `${found.length} of ${plural(all, "group")}`, found.length > shown.length ? h("button", { class: "more", type: "button", on: { click: () => { more += MOST_DRAWN; draw(); } } }, `draw ${Math.min(MOST_DRAWN, found.length - shown.length)} more`) : null);
+  place.empty.hidden = found.length > 0;
+  setText(place.empty, all ? "No group matches. Choose others above." : "Nothing was played yet.");
+}
+
+/** @param {Record<string, string>} change */
+function choose(change) {
+  Object.assign(wanted, change);
+  writeQuery(wanted);
+  draw();
+}
+
+/** @param {string} message */
+function tell(message) {
+  place.say.hidden = message === "";
+  setText(place.say, message);
+}
+
+byId("rest").addEventListener("click", () => { allFailed = !allFailed; drawFailed(); });
+for (const control of [text, standing, order]) control.addEventListener("input", () => choose({ text: text.value, standing: standing.value, order: order.value }));
+document.addEventListener("visibilitychange", () => { if (!document.hidden) { feed.wake(); schedule(); } });
+addEventListener("online", () => feed.wake());
+addEventListener("pageshow", (event) => event.persisted && feed.wake());
+setInterval(() => { if (!document.hidden) tick(); }, TICK_MS);
+
+const answer = await get(root, `api/rollouts/${encodeURIComponent(name)}`);
+if (answer.ok) {
+  run = { ...run, ...answer.body.run };
+  draw();
+  feed.open();
+} else {
+  tell(answer.message);
+  setText(state, "Not shown");
+  setAttribute(state, "data-tone", "bad");
+}

@@ -1,0 +1,84 @@
+"""A run that is played elsewhere is watched in the browser, and its groups, to their end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Event
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.browser.conftest import PHONE, Opener
+from tests.following.gated_run import gated_run
+from tests.serving import Serving, serve, test_settings
+
+pytestmark = pytest.mark.browser
+
+
+@dataclass(frozen=True)
+class Watched:
+    """A run under way, the server that watches it, and what lets it go on."""
+
+    serving: Serving
+    gate: Event
+    root: Path
+
+
+@pytest.fixture(scope="module")
+def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
+    root = tmp_path_factory.mktemp("runs")
+    settings = test_settings(tmp_path_factory.mktemp("data"), runs_dir=root, max_episodes=4)
+    with serve(settings) as serving, gated_run(root / "live") as gate:
+        yield Watched(serving, gate, root)
+
+
+def test_a_run_is_watched_live_from_the_list_to_its_end(watched: Watched, open_page: Opener) -> None:
+    page = open_page(f"{watched.serving.base_url}/rollouts")
+    page.locator(".runcard", has_text="live").click()
+    expect(page.locator("#figures")).to_contain_text("0 of 8 episodes over")
+    expect(page.locator("#slowest li").first).to_contain_text("waits for")
+    expect(page.locator(".cell[data-standing=playing]").first).to_be_visible()
+    address = str(page.locator("#slowest a").first.evaluate("link => link.href"))
+    episode = open_page(address)
+    expect(episode.locator("#state")).to_contain_text("Live")
+    watched.gate.set()
+    expect(page.locator("#figures")).to_contain_text("8 of 8 episodes over")
+    expect(page.locator("#state")).to_have_text("Over")
+    expect(page.locator(".cell[data-standing=over]")).to_have_count(8)
+    expect(page.locator(".group .badge").first).to_have_text("complete · 4 of 4")
+    expect(episode.locator("#state")).not_to_contain_text("Live")
+    page.get_by_label("Search groups and episodes").fill("g-000001")
+    expect(page.locator("#groups > *")).to_have_count(1)
+    page.reload()
+    expect(page.locator("#shown")).to_contain_text("1 of 2 groups")
+
+
+def test_siblings_stand_side_by_side_and_part_where_they_part(watched: Watched, open_page: Opener) -> None:
+    watched.gate.set()
+    page = open_page(f"{watched.serving.base_url}/group/g-000000?run=live", viewport=PHONE)
+    expect(page.locator(".sibling")).to_have_count(4)
+    expect(page.locator("#figures")).to_contain_text("4 of 4 over")
+    page.keyboard.press("Home")
+    expect(page.locator("#where")).to_have_text("Decision 1 of 4")
+    page.keyboard.press("ArrowRight")
+    expect(page.locator("#where")).to_have_text("Decision 2 of 4")
+    assert page.url.endswith("at=2")
+    page.keyboard.press("3")
+    expect(page.locator("#sibling-3")).to_be_focused()
+    assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
+    page.locator("#sibling-3").get_by_role("button", name="Play on from here").click()
+    page.get_by_label("Captain", exact=True).select_option("heuristic")
+    page.get_by_role("dialog").get_by_label("Pace").select_option("max")
+    page.get_by_role("dialog").get_by_role("button", name="Play on from here").click()
+    page.wait_for_url("**/watch/**")
+    page.go_back()
+    expect(page.locator(".sibling[data-branch=yes]")).to_have_count(1)
+
+
+def test_what_is_not_there_is_said(watched: Watched, open_page: Opener) -> None:
+    page = open_page(f"{watched.serving.base_url}/rollouts/nothing", forgive=("404",))
+    expect(page.locator("#say")).to_contain_text("there is no run nothing here")
+    page.goto(f"{watched.serving.base_url}/group/g-none")
+    expect(page.locator("#say")).to_contain_text("there is no group g-none here")

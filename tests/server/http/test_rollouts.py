@@ -1,0 +1,167 @@
+"""Runs of rollouts over HTTP and socket: the list, one run live, a group with its branches, their episodes."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from websockets.sync.client import connect
+
+from server.settings import Settings
+from tests.following.gated_run import gated_run
+from tests.rollouts.exported_run import play_run
+from tests.serving import Serving, serve, test_settings
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("runs")
+    play_run(root / "first")
+    (root / "later").mkdir()
+    (root / "later" / "rollouts.json").write_text('{"request": {"format": 7}}')
+    return root
+
+
+@pytest.fixture(scope="module")
+def watching(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
+    settings = test_settings(tmp_path_factory.mktemp("data"), runs_dir=root, max_episodes=4)
+    with serve(settings) as running:
+        yield running
+
+
+def run_of(serving: Serving, name: str = "first") -> dict[str, Any]:
+    answer = serving.client.get(f"/api/rollouts/{name}")
+    assert answer.status_code == 200, answer.text
+    run: dict[str, Any] = answer.json()["run"]
+    return run
+
+
+def test_the_list_tells_what_can_be_shown_and_why_not(watching: Serving) -> None:
+    told = watching.client.get("/api/rollouts").json()
+    runs = {one["name"]: one for one in told["runs"]}
+    assert told["watched"] is True
+    assert runs["first"]["over"] == runs["first"]["episodes"]
+    assert "version 7" in runs["later"]["problem"]
+
+
+@pytest.mark.parametrize("name", ["none", "later", "..%2Ffirst"])
+def test_a_run_that_cannot_be_shown_is_a_problem_in_words(watching: Serving, name: str) -> None:
+    answer = watching.client.get(f"/api/rollouts/{name}")
+    assert answer.status_code in (404, 422)
+    assert answer.json()["title"]
+
+
+def test_every_episode_of_a_run_opens_as_any_other(watching: Serving) -> None:
+    group = next(one for one in run_of(watching)["groups"].values() if one["usable"])
+    episode_id = next(iter(group["members"]))
+    entry = watching.client.get(f"/api/episodes/{episode_id}").json()
+    lines = watching.client.get(f"/api/episodes/{episode_id}/events").text.splitlines()
+    assert [json.loads(line)["seq"] for line in lines] == list(range(1, entry["head_seq"] + 1))
+    assert watching.client.get(f"/watch/{episode_id}").status_code == 200
+    export = watching.client.get(f"/api/episodes/{episode_id}/export", params={"recorded": "true"})
+    assert export.status_code == 200 and json.loads(export.text.splitlines()[0])["seq"] == 1
+    calls = [
+        json.loads(line)
+        for line in watching.client.get(f"/api/episodes/{episode_id}/calls").text.splitlines()
+    ]
+    assert calls and calls[0]["token_ids"]
+    with connect(f"{watching.ws_url}/live/{episode_id}") as socket:
+        assert json.loads(socket.recv())["episode_id"] == episode_id
+        assert json.loads(socket.recv())["state"]["episode"]["status"] == "ended"
+
+
+def test_what_an_episode_of_a_run_is_not(watching: Serving) -> None:
+    """It is not in the server's own history, and cannot be deleted from here."""
+    member = next(iter(run_of(watching)["groups"]["g-000000"]["members"]))
+    assert watching.client.get("/api/episodes").json()["episodes"] == []
+    assert watching.client.request("DELETE", f"/api/episodes/{member}").status_code == 409
+    assert watching.client.get(f"/api/episodes/{member}").status_code == 200
+
+
+def test_a_fork_of_a_sibling_is_a_branch_of_its_group(watching: Serving) -> None:
+    groups = run_of(watching)["groups"]
+    name, parent = next(
+        (name, member) for name, group in groups.items() for member, one in group["members"].items()
+        if one["standing"] == "over"
+    )  # fmt: skip
+    events = [
+        json.loads(line) for line in watching.client.get(f"/api/episodes/{parent}/events").text.splitlines()
+    ]
+    seq = [one["seq"] for one in events if one["turn"] == 1][-1]
+    body = {"episode_id": parent, "seq": seq, "captain_preset": "heuristic", "pace": "max"}
+    answer = watching.client.post("/custom/fork", json=body)
+    assert answer.status_code == 202, answer.text
+    fork = answer.json()["episode_id"]
+    told = watching.client.get(f"/api/groups/{name}", params={"run": "first"}).json()
+    assert (told["branches"][fork]["parent"], told["branches"][fork]["seq"]) == (parent, seq)
+    assert fork not in told["members"]
+    assert run_of(watching)["begun"] == sum(len(one["members"]) + one["again"] for one in groups.values())
+    here = watching.client.get(f"/api/groups/{name}").json()
+    assert here["run"] == "first"
+
+
+def test_a_group_that_nobody_has_is_a_problem_in_words(watching: Serving) -> None:
+    for params in ({}, {"run": "first"}, {"run": "none"}):
+        answer = watching.client.get("/api/groups/g-none", params=params)
+        assert answer.status_code == 404
+        assert "there is no group g-none here" in answer.json()["detail"]
+
+
+def test_a_run_is_live_while_it_is_played_elsewhere(tmp_path: Path) -> None:
+    runs = tmp_path / "runs"
+    settings = test_settings(tmp_path / "data", runs_dir=runs)
+    with serve(settings) as watching, gated_run(runs / "live") as gate:
+        with connect(f"{watching.ws_url}/live/rollouts/live") as socket:
+            first = json.loads(socket.recv())
+            assert (first["frame"], first["run"]["over"]) == ("run", 0)
+            playing = next(iter(first["run"]["slowest"]))
+            with connect(f"{watching.ws_url}/live/{playing}") as episode:
+                hello, snapshot = json.loads(episode.recv()), json.loads(episode.recv())
+                assert snapshot["state"]["episode"]["status"] == "live"
+                gate.set()
+                seqs, over = [hello["head_seq"]], False
+                while not over:
+                    frame = json.loads(episode.recv())
+                    if frame["frame"] == "event":
+                        seqs.append(frame["seq"])
+                        over = frame["type"] == "episode.ended"
+                assert seqs == list(range(seqs[0], seqs[0] + len(seqs)))
+            run, version = first["run"], first["version"]
+            while run["over"] < 8:
+                frame = json.loads(socket.recv())
+                if frame["frame"] == "run.changed":
+                    assert frame["version"] == version + 1
+                    version, run = frame["version"], {**run, **frame["run"]}
+        (entry,) = watching.client.get("/api/rollouts").json()["runs"]
+        assert (entry["over"], entry["playing"]) == (8, 0)
+
+
+def test_a_run_that_vanishes_keeps_what_was_read_and_says_so(root: Path, tmp_path: Path) -> None:
+    shutil.copytree(root / "first", tmp_path / "runs" / "gone")
+    with serve(test_settings(tmp_path / "data", runs_dir=tmp_path / "runs")) as watching:
+        with connect(f"{watching.ws_url}/live/rollouts/gone") as socket:
+            assert "problem" not in json.loads(socket.recv())["run"]
+            shutil.rmtree(tmp_path / "runs" / "gone")
+            frame = json.loads(socket.recv())
+            assert "moved" in frame["run"]["problem"]
+        assert watching.client.get("/api/rollouts").json()["runs"] == []
+
+
+def test_no_runs_are_watched_where_no_folder_is_named(tmp_path: Path) -> None:
+    with serve(test_settings(tmp_path)) as server:
+        assert server.client.get("/api/rollouts").json() == {"runs": [], "watched": False}
+        answer = server.client.get("/api/rollouts/first")
+        assert answer.status_code == 404 and "SPECTATOR_RUNS_DIR" in answer.json()["detail"]
+
+
+def test_a_public_server_offers_nobody_a_folder_of_its_operator() -> None:
+    assert Settings.from_environ({"SPECTATOR_PROFILE": "public"}).runs_dir is None
+    assert Settings.from_environ({"SPACE_ID": "a/b"}).runs_dir is None
+    assert Settings.from_environ({}).runs_dir == Path("runs")
+    assert Settings.from_environ({"SPECTATOR_RUNS_DIR": ""}).runs_dir is None
+    chosen = Settings.from_environ({"SPECTATOR_PROFILE": "public", "SPECTATOR_RUNS_DIR": "mine"})
+    assert chosen.runs_dir == Path("mine")

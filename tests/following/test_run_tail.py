@@ -22,7 +22,6 @@ from spectator.runs.advantages import normalised
 from tests.following.gated_run import gated_run
 from tests.rollouts.exported_run import SIZE, play_run
 
-
 pytestmark = pytest.mark.anyio
 
 

@@ -44,6 +44,7 @@ GroupState = Literal["complete", "partial", "open", "void"]
 """``complete``: every member is usable. ``open``: some are still to come. ``partial``: some will never be.
 ``void``: none is, and none is to come."""
 
+
 @dataclass(frozen=True, slots=True)
 class GroupRule:
     """What is known of every group of a run.

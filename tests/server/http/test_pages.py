@@ -91,7 +91,15 @@ def test_for_development_every_module_is_sent_as_it_is_written_and_preloaded(tmp
         episode_id = serving.start()
         serving.finish(episode_id)
         preloaded: set[str] = set()
-        for path in ("/", "/wall", "/compare", f"/watch/{episode_id}"):
+        for path in (
+            "/",
+            "/wall",
+            "/compare",
+            "/rollouts",
+            "/rollouts/r",
+            "/group/g",
+            f"/watch/{episode_id}",
+        ):
             page = serving.client.get(path).text
             preloaded |= set(re.findall(r'modulepreload" href="[^"]*?/static/[0-9a-f]+/([^"]+)"', page))
             for sheet in re.findall(r'stylesheet" href="([^"]+)"', page):

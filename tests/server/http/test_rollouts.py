@@ -1,4 +1,4 @@
-"""Runs of rollouts over HTTP and socket: the list, one run live, a group with its branches, their episodes."""
+"""Runs of rollouts over HTTP and socket: the list, one run live, a group with its branches, its episodes."""
 
 from __future__ import annotations
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from array import array
 from collections.abc import Mapping, Sequence
@@ -10,7 +9,9 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any, Final
 
-_CANONICAL: Final = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False)
+from spectator.json_encoders import json_encoder
+
+_canonical: Final = json_encoder(ascii_only=True, sorted_keys=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +43,8 @@ class ModelCall:
     measured: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        if self.prompt_token_ids is None and self.token_ids is None and self.logprobs is None:
+            return
         for name, kind in (("prompt_token_ids", "q"), ("token_ids", "q"), ("logprobs", "d")):
             values = getattr(self, name)
             if values is not None and (not isinstance(values, array) or values.typecode != kind):
@@ -66,7 +69,7 @@ class ModelCall:
             "weight_versions": [list(run) for run in self.weight_versions],
             "about": self.about,
         }
-        whole = sha256(_CANONICAL.encode(beside).encode())
+        whole = sha256(_canonical(beside).encode())
         for values in (self.prompt_token_ids, self.token_ids, self.logprobs):
             whole.update(b"-" if values is None else len(values).to_bytes(8, "little") + _bytes(values))
         return whole.hexdigest()

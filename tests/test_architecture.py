@@ -18,6 +18,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
         "spectator.errors",
         "spectator.clock",
         "spectator.futures",
+        "spectator.json_encoders",
         "spectator.merge_patch",
         "spectator.prefix",
         "spectator.text",

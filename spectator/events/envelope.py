@@ -7,14 +7,15 @@ every viewer as the same bytes.
 from __future__ import annotations
 
 import json
-import json.encoder
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from copy import copy
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import Any, Final
 
 from pydantic_core import from_json
+
+from spectator.json_encoders import json_encoder
 
 SCHEMA_VERSION: Final = 1
 """Version of the envelope and of the core event types; a changed meaning raises it."""
@@ -25,23 +26,7 @@ def _refuse_constant(name: str) -> None:
 
 
 _DECODER: Final = json.JSONDecoder(parse_constant=_refuse_constant)
-_ENCODER: Final = json.JSONEncoder(
-    ensure_ascii=False, check_circular=False, allow_nan=False, separators=(",", ":")
-)
-
-
-def _encoding() -> Callable[[Any], str]:
-    """How ``_ENCODER`` encodes, its compiled part made once rather than for every value."""
-    make = getattr(json.encoder, "c_make_encoder", None)
-    if make is None:
-        return _ENCODER.encode
-    compiled = make(
-        None, _ENCODER.default, json.encoder.encode_basestring, None, ":", ",", False, False, False
-    )
-    return lambda value: "".join(compiled(value, 0))
-
-
-_encode: Final = _encoding()
+_encode: Final = json_encoder()
 
 
 @dataclass(frozen=True, slots=True)

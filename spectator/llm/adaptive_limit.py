@@ -68,10 +68,15 @@ class AdaptiveLimit:
         """Whether whoever asks for a place now has to wait."""
         return self._taken >= self.places or bool(self._waiting)
 
+    def take(self) -> bool:
+        """Take a place where one is free and nobody waits; whether there was."""
+        free = self._taken < int(self._places) and not self._waiting
+        self._taken += free
+        return free
+
     async def acquire(self) -> None:
         """Take a place; waits until one is free and all who came before have theirs."""
-        if self._taken < self.places and not self._waiting:
-            self._taken += 1
+        if self.take():
             return
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append(turn)
@@ -92,10 +97,11 @@ class AdaptiveLimit:
 
     def succeeded(self) -> None:
         """A request was answered: a whole round of them adds one place."""
-        if self._taken >= self.places // 2:  # an idle limit proves nothing about a larger one
+        if self._taken >= int(self._places) // 2:  # an idle limit proves nothing about a larger one
             grown = self._places + (1.0 if self._doubling else 1.0 / self._places)
             self._places = min(float(self._highest), grown)
-            self._admit()
+            if self._waiting:
+                self._admit()
 
     def refused(self) -> None:
         """A request was refused for load (429, 503): halve the places, once for each overload."""

@@ -59,11 +59,11 @@ class AnswerReader:
 
     async def whole(self, reply: Reply, begun: bytes = b"") -> None:
         """Read an answer that does not form; ``begun`` was read of it before."""
-        pieces = [begun]
-        while not reply.at_end and (piece := await reply.read()):
-            self._count(piece)
-            pieces.append(piece)
-        self._take([decode_json(b"".join(pieces))])
+        self.take(decode_json(await read_body(reply, self._limit, begun)))
+
+    def take(self, completion: Any) -> None:
+        """Take a whole answer, decoded."""
+        self._take([completion])
 
     def _take(self, pieces: Iterable[Any]) -> None:
         if self._translation is None:
@@ -74,7 +74,31 @@ class AnswerReader:
     def _count(self, piece: bytes) -> None:
         self._read += len(piece)
         if self._read > self._limit:
-            raise EndpointMalformed(f"the endpoint's answer is longer than {self._limit} bytes")
+            raise _too_long(self._limit)
+
+
+async def read_body(reply: Reply, limit: int, begun: bytes = b"") -> bytes:
+    """The whole body of a response.
+
+    Args:
+        reply: The response.
+        limit: The most bytes that are read.
+        begun: What was read of it before.
+
+    Raises:
+        EndpointMalformed: It is longer.
+    """
+    pieces, size = [begun] if begun else [], len(begun)
+    while not reply.at_end and (piece := await reply.read()):
+        size += len(piece)
+        if size > limit:
+            raise _too_long(limit)
+        pieces.append(piece)
+    return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+
+def _too_long(limit: int) -> EndpointMalformed:
+    return EndpointMalformed(f"the endpoint's answer is longer than {limit} bytes")
 
 
 async def _linger(reply: Reply) -> None:

@@ -15,7 +15,7 @@ import orjson
 from spectator.errors import EndpointError, EndpointMalformed
 from spectator.llm.chat import ChatAnswer, DeltaKind, OnDelta, ToolCall, Usage
 from spectator.llm.refusals import error_within
-from spectator.llm.secret import MASK, ApiKey
+from spectator.llm.secret import MASK, ApiKey, cleaner
 from spectator.llm.thought_splitter import ThoughtSplitter, split_thought
 from spectator.llm.verbatim import Clean, VerbatimParts
 
@@ -56,6 +56,7 @@ class Assembly:
 
     def __init__(self, key: ApiKey | None = None, on_delta: OnDelta | None = None) -> None:
         self._key = key
+        self._clean = cleaner(key)
         self._on_delta = on_delta
         self._splitter = None if on_delta is None else ThoughtSplitter()
         self._text: list[str] = []
@@ -131,10 +132,6 @@ class Assembly:
             first_token_s=first_token_s,
             attempts=attempts,
         )
-
-    def _clean(self, text: str) -> str:
-        text = text if self._key is None else self._key.mask(text)
-        return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
     def _about(self, piece: dict[str, Any]) -> None:
         if piece.get("error"):

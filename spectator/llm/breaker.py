@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from types import TracebackType
 from typing import Final
 
 from spectator.clock import Clock
@@ -43,29 +42,37 @@ class Breaker:
         self._why = ""
         self._status: int | None = None
 
-    @contextmanager
-    def request(self) -> Iterator[None]:
+    def request(self) -> BreakerRequest:
         """Around one request.
 
         Raises:
             EndpointResting: On entry: it is turned away.
         """
-        probe = self._until is not None
-        if self._until is not None:
-            left = self._until - self._clock.monotonic()
-            if left > 0 or self._probing:
-                raise EndpointResting(
-                    f"the endpoint is left alone after failing: {self._why}",
-                    status=self._status,
-                    retry_after_s=max(0.0, left),
-                )
-            self._probing = True
-        try:
-            yield
-        except BaseException as error:
+        return BreakerRequest(self)
+
+    def admit(self) -> bool:
+        """Let a request through; whether it is the one that tries the endpoint.
+
+        Raises:
+            EndpointResting: It is turned away.
+        """
+        if self._until is None:
+            return False
+        left = self._until - self._clock.monotonic()
+        if left > 0 or self._probing:
+            raise EndpointResting(
+                f"the endpoint is left alone after failing: {self._why}",
+                status=self._status,
+                retry_after_s=max(0.0, left),
+            )
+        self._probing = True
+        return True
+
+    def settle(self, error: BaseException | None, probe: bool) -> None:
+        """Take in how an admitted request ended; ``probe`` is what :meth:`admit` said."""
+        if error is not None:
             self._judge(error, probe)
-            raise
-        if self._failed or self._until is not None:
+        elif self._failed or self._until is not None:
             self._close()
 
     def _judge(self, error: BaseException, probe: bool) -> None:
@@ -96,3 +103,21 @@ class Breaker:
         self._until = None
         self._probing = False
         self._rest_s = self._first_rest_s
+
+
+class BreakerRequest:
+    """One request that a breaker lets through, or not."""
+
+    __slots__ = ("_breaker", "_probe")
+
+    def __init__(self, breaker: Breaker) -> None:
+        self._breaker = breaker
+        self._probe = False
+
+    def __enter__(self) -> None:
+        self._probe = self._breaker.admit()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._breaker.settle(error, self._probe)

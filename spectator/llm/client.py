@@ -7,7 +7,7 @@ import logging
 import random
 from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import Final, Self
+from typing import Any, Final, Self
 
 from spectator import __version__
 from spectator.clock import Clock
@@ -19,7 +19,7 @@ from spectator.errors import (
 )
 from spectator.llm.adaptive_limit import AdaptiveLimit
 from spectator.llm.address import Address
-from spectator.llm.answer_reader import AnswerReader
+from spectator.llm.answer_reader import AnswerReader, read_body
 from spectator.llm.assembly import Assembly
 from spectator.llm.breaker import Breaker
 from spectator.llm.chat import ChatAnswer, ChatRequest, OnDelta, OnWait
@@ -27,9 +27,11 @@ from spectator.llm.forms.base import OpenAIForm, WireForm
 from spectator.llm.pacing import Pacing
 from spectator.llm.refusals import error_of
 from spectator.llm.retry import Attempts, RetryPolicy, parse_retry_after
-from spectator.llm.secret import ApiKey, mask
+from spectator.llm.secret import ApiKey, cleaner, mask
 from spectator.llm.time_limits import TimeLimit, TimeLimits
 from spectator.llm.transport import HttpTransport, Reply, Transport
+from spectator.llm.usual_answer import usual_answer
+from spectator.llm.wire import decode_json
 
 logger = logging.getLogger(__name__)
 
@@ -144,6 +146,8 @@ class ChatClient:
             self._places = asyncio.Semaphore(limits.concurrency)
         self._time = TimeLimits()
         self._first_asked: float | None = None
+        self._spread_out = False  # whether the time over which first requests are spread is over
+        self._clean = cleaner(key)
         self._form = form or OpenAIForm()
         self._headers = {
             "Content-Type": "application/json",
@@ -180,12 +184,12 @@ class ChatClient:
         url, body = self._form.url(self._address, session, request), self._form.encode(request)
         tokens = len(body) // CHARACTERS_PER_TOKEN + (request.max_tokens or 0)
         pending = _PendingRequest(url, body, request.stream, until, on_delta, on_wait, tokens)
-        attempts = Attempts(self._retry, self._rng)
-        if self._limits.startup_jitter_s:
+        attempts: Attempts | None = None
+        if self._limits.startup_jitter_s and not self._spread_out:
             await self._spread(until)
         while True:
             try:
-                answer = await self._attempt(pending, attempts.failed + 1)
+                answer = await self._attempt(pending, 1 if attempts is None else attempts.failed + 1)
                 if self.adaptive is not None:
                     self.adaptive.succeeded()
                 return answer
@@ -193,6 +197,7 @@ class ChatClient:
                 if isinstance(error, EndpointBusy) and error.status is not None:
                     self._slow_down(error)
                 error.detail = mask(error.detail, self._key)
+                attempts = attempts or Attempts(self._retry, self._rng)
                 wait = attempts.wait_after(error)
                 severity = logging.DEBUG if isinstance(error, EndpointResting) else logging.WARNING
                 logger.log(
@@ -222,7 +227,9 @@ class ChatClient:
         now = self._clock.monotonic()
         if self._first_asked is None:
             self._first_asked = now
-        left = min(self._first_asked + self._limits.startup_jitter_s, until) - now
+        over = self._first_asked + self._limits.startup_jitter_s
+        self._spread_out = now >= over
+        left = min(over, until) - now
         if left > 0:
             await self._clock.sleep(self._rng.uniform(0.0, left))
 
@@ -234,8 +241,15 @@ class ChatClient:
             self._pacing.rest(error.retry_after_s)
 
     async def _attempt(self, pending: _PendingRequest, number: int) -> ChatAnswer:
-        if self._places is not None:
-            await self._take_place(self._places, pending)
+        places = self._places
+        if isinstance(places, AdaptiveLimit):
+            if not places.take():
+                await self._take_place(places, pending)
+        elif places is not None:
+            if places.locked():
+                await self._take_place(places, pending)
+            else:
+                await places.acquire()
         try:
             if self._pacing is None:
                 return await self._ask(pending, number)
@@ -246,8 +260,8 @@ class ChatClient:
                 if place is not None:
                     place.release()
         finally:
-            if self._places is not None:
-                self._places.release()
+            if places is not None:
+                places.release()
 
     async def _paced(self, pacing: Pacing, pending: _PendingRequest, number: int) -> ChatAnswer:
         """Ask when the limits of a minute allow it."""
@@ -280,10 +294,7 @@ class ChatClient:
             raise EndpointTimeout(f"no answer within {max(0.0, limit):.3g} s")
 
     async def _take_place(self, places: asyncio.Semaphore | AdaptiveLimit, pending: _PendingRequest) -> None:
-        """Take one of the places among the requests under way."""
-        if not places.locked():
-            await places.acquire()
-            return
+        """Wait for one of the places among the requests under way."""
         if pending.on_wait is not None:
             pending.on_wait("place", None, "")
         try:
@@ -301,21 +312,30 @@ class ChatClient:
         async with self._transport.post(pending.url, pending.body, headers) as reply:
             if reply.status != 200:
                 raise await self._failure(reply)
-            reading = AnswerReader(
-                Assembly(self._key, pending.on_delta),
-                self._limits.answer_bytes,
-                self._clock,
-                self._form.translation(),
-            )
-            if pending.stream:
-                await reading.stream(reply)
-            else:
-                await reading.whole(reply)
+            if not pending.stream:
+                body = await read_body(reply, self._limits.answer_bytes)
+                return self._whole(decode_json(body), pending, number, self._clock.monotonic() - began)
+            reading = self._reading(pending)
+            await reading.stream(reply)
         return reading.assembly.answer(
             latency_s=self._clock.monotonic() - began,
             first_token_s=None if reading.first_at is None else reading.first_at - began,
             attempts=number,
         )
+
+    def _whole(self, completion: Any, pending: _PendingRequest, number: int, latency_s: float) -> ChatAnswer:
+        """The answer in a whole body; most are of the usual shape, and nobody listens."""
+        if pending.on_delta is None and self._form.translation() is None:
+            usual = usual_answer(completion, self._clean, latency_s=latency_s, attempts=number)
+            if usual is not None:
+                return usual
+        reading = self._reading(pending)
+        reading.take(completion)
+        return reading.assembly.answer(latency_s=latency_s, first_token_s=None, attempts=number)
+
+    def _reading(self, pending: _PendingRequest) -> AnswerReader:
+        assembly = Assembly(self._key, pending.on_delta)
+        return AnswerReader(assembly, self._limits.answer_bytes, self._clock, self._form.translation())
 
     async def _failure(self, reply: Reply) -> EndpointError:
         body = bytearray()

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import Any, Final
 
 from spectator.errors import EndpointError
+from spectator.events import StatedExchange
 from spectator.llm.chat import ChatAnswer, ChatRequest, Message, ToolCall, Usage
+from spectator.llm.secret import encodable
 from spectator.model_calls import ModelCall
 
 MAX_REPLY: Final = 32_768
@@ -20,9 +23,14 @@ def fingerprint(messages: Sequence[Message], tools: Sequence[Mapping[str, Any]] 
 
     Model, sampling and streaming are no part of it, so that any client may ask the same question.
     """
+    return _hasher()(messages, tools)
+
+
+@cache
+def _hasher() -> Callable[[Sequence[Message], Sequence[Mapping[str, Any]]], str]:
     from spectator.llm.fingerprint import hash_question  # it needs orjson, of the extra `models`
 
-    return hash_question(messages, tools)
+    return hash_question
 
 
 def call_answered(request: ChatRequest, answer: ChatAnswer) -> ModelCall:
@@ -53,11 +61,17 @@ def answered(request: ChatRequest, call: ModelCall) -> dict[str, Any]:
     """What the event holds of a call that was answered; no ``reply`` where it is too long for an event."""
     asked = fingerprint(request.messages, request.tools)
     reply = call.reply or {}
-    texts = [reply[name] for name in _TEXTS]
-    texts += [made[name] for made in reply["tool_calls"] for name in ("id", "name", "arguments")]
-    beside = [held["verbatim"] for held in (reply, *reply["tool_calls"]) if "verbatim" in held]
-    fits = sum(len(text) for text in texts if text) + sum(map(_size, beside)) <= MAX_REPLY
-    return {"request": asked, "reply": call.reply if fits else None, "digest": call.digest(asked)}
+    size = sum([len(reply[name]) for name in _TEXTS if reply[name]])
+    for made in reply["tool_calls"]:
+        size += len(made["id"]) + len(made["name"]) + len(made["arguments"])
+    plain = True  # but for what nobody here knows
+    for held in (reply, *reply["tool_calls"]):
+        if "verbatim" in held:
+            plain, size = False, size + _size(held["verbatim"])
+    stated, digest = call.reply if size <= MAX_REPLY else None, call.digest(asked)
+    if plain:
+        return StatedExchange(asked, stated, digest)
+    return {"request": asked, "reply": stated, "digest": digest}
 
 
 def _sampling(request: ChatRequest) -> dict[str, Any]:
@@ -75,25 +89,26 @@ def _sampling(request: ChatRequest) -> dict[str, Any]:
 
 
 def _reply(answer: ChatAnswer) -> dict[str, Any]:
-    calls = [
-        {
-            "id": _encodable(call.id),
-            "name": _encodable(call.name),
-            "arguments": _encodable(call.arguments),
-            **({"verbatim": call.verbatim} if call.verbatim else {}),
+    calls: list[dict[str, Any]] = []
+    for call in answer.tool_calls:
+        made = {
+            "id": encodable(call.id),
+            "name": encodable(call.name),
+            "arguments": encodable(call.arguments),
         }
-        for call in answer.tool_calls
-    ]
-    return {
-        "content": _encodable(answer.text),
-        "thought": _encodable(answer.thought),
-        "refusal": _encodable(answer.refusal),
+        calls.append({**made, "verbatim": call.verbatim} if call.verbatim else made)
+    reply: dict[str, Any] = {
+        "content": encodable(answer.text),
+        "thought": answer.thought and encodable(answer.thought),
+        "refusal": answer.refusal and encodable(answer.refusal),
         "tool_calls": calls,
-        "finish_reason": _encodable(answer.finish_reason),
-        "model": _encodable(answer.model),
+        "finish_reason": answer.finish_reason and encodable(answer.finish_reason),
+        "model": answer.model and encodable(answer.model),
         "usage": None if answer.usage is None else _tokens(answer.usage),
-        **({"verbatim": answer.verbatim} if answer.verbatim else {}),
     }
+    if answer.verbatim:
+        reply["verbatim"] = answer.verbatim
+    return reply
 
 
 def _size(value: Any) -> int:
@@ -106,19 +121,15 @@ def _size(value: Any) -> int:
 
 
 def _tokens(usage: Usage) -> dict[str, int]:
-    written = {"cache_written": usage.cache_written} if usage.cache_written else {}
-    return {
+    tokens = {
         "tokens_in": usage.tokens_in,
         "tokens_out": usage.tokens_out,
         "cached_in": usage.cached_in,
         "thought_out": usage.thought_out,
-        **written,
     }
-
-
-def _encodable(text: str | None) -> str | None:
-    """``text`` with a question mark for every half of a surrogate pair, which has no UTF-8."""
-    return text if text is None or text.isascii() else text.encode("utf-8", "replace").decode()
+    if usage.cache_written:
+        tokens["cache_written"] = usage.cache_written
+    return tokens
 
 
 def failed(request: ChatRequest, call: ModelCall, error: EndpointError) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -11,7 +10,9 @@ from typing import Any, Final
 
 from spectator.errors import FailureClass
 from spectator.events import encode_json
+from spectator.json_encoders import json_encoder
 from spectator.llm.chat import ChatAnswer
+from spectator.llm.flat_arguments import flat_arguments
 from spectator.llm.loose_json import MAX_TEXT, find_mended, find_objects, parse_object, shorten
 from spectator.llm.schema import MAX_DEPTH, coerce, first_violation
 from spectator.observations import LegalAction
@@ -23,7 +24,7 @@ MAX_ARGUMENTS: Final = 32_768
 REASON: Final = "reason"
 """Member in which a model is asked to say why."""
 
-_WRITTEN: Final = json.JSONEncoder(ensure_ascii=False)
+_written: Final = json_encoder(item=", ", member=": ")
 _REASONS: Final = (REASON, "reasoning", "rationale", "thought", "explanation")
 _NAMES: Final = ("tool", "name", "tool_name", "action", "function")
 _ARGUMENTS: Final = ("arguments", "args", "parameters", "params", "input")
@@ -133,6 +134,9 @@ def check_call(written: WrittenCall, legal: Sequence[LegalAction]) -> ParsedCall
         rule = f"the arguments of {action['tool']} are not a JSON object"
         raise CallRefused(rule, failure_class="unparsable")
     schema = action["arguments"]
+    if (flat := flat_arguments(written.arguments, schema, REASON)) is not None:
+        kept, told = flat
+        return ParsedCall(action["tool"], kept, written.reason or told, written.id, written.verbatim)
     arguments = coerce(dict(written.arguments), schema)
     reason, arguments = _take_reason(_plain(arguments), schema)
     if not _surely_short(arguments) and len(encode_json(arguments)) > MAX_ARGUMENTS:
@@ -181,9 +185,12 @@ def _plain(value: Any, depth: int = 0) -> Any:
 
 
 def _legal(name: str, legal: Sequence[LegalAction]) -> LegalAction | None:
+    for action in legal:
+        if name == action["tool"]:
+            return action
     plain = name.strip().strip("`\"'").rpartition(".")[2].casefold().replace("-", "_")
     for action in legal:
-        if name == action["tool"] or plain == action["tool"].casefold():
+        if plain == action["tool"].casefold():
             return action
     return None
 
@@ -285,5 +292,5 @@ def _bare_name(text: str, names: Iterable[str]) -> Iterator[WrittenCall]:
 
 def written_form(answer: ChatAnswer) -> str:
     """Everything the model wrote but its thoughts, as one text for people and for the record."""
-    calls = [_WRITTEN.encode({"tool": call.name, "arguments": call.arguments}) for call in answer.tool_calls]
-    return "\n".join(part for part in (answer.text, answer.refusal or "", *calls) if part)
+    calls = [_written({"tool": call.name, "arguments": call.arguments}) for call in answer.tool_calls]
+    return "\n".join([part for part in (answer.text, answer.refusal or "", *calls) if part])

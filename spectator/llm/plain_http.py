@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from types import TracebackType
 from typing import Final, cast
 from urllib.parse import urlsplit
 
@@ -95,11 +95,10 @@ class PlainConnections:
         self._open: set[PlainConnection] = set()
         self.unspoken: set[tuple[str, int]] = set()
         """Places that answered in a way that has to be left to aiohttp."""
+        self._named = ""  # the lines of the headers that were sent last
+        self._named_of: Mapping[str, str] | None = None
 
-    @asynccontextmanager
-    async def post(
-        self, destination: Destination, body: bytes, headers: Mapping[str, str]
-    ) -> AsyncIterator[PlainConnection]:
+    def post(self, destination: Destination, body: bytes, headers: Mapping[str, str]) -> PlainRequest:
         """A request; gives the connection once the head of the answer is here.
 
         Leaving it before the body is read closes the connection.
@@ -107,21 +106,13 @@ class PlainConnections:
         Raises:
             EndpointError: On entry or while the body is read.
         """
-        named = "".join([f"{name}: {value}\r\n" for name, value in headers.items()])
-        head = (
-            destination.head
-            + f"{named}Accept-Encoding: identity\r\nContent-Length: {len(body)}\r\n\r\n".encode("latin-1")
-        )
-        connection = await self._take(destination.place)
-        try:
-            connection.send(head + body)
-            while not connection.status:
-                await connection.wait()
-            yield connection
-        finally:
-            self._give_back(connection, destination.place)
+        if headers is not self._named_of:
+            self._named = "".join([f"{name}: {value}\r\n" for name, value in headers.items()])
+            self._named_of = headers
+        about = f"{self._named}Accept-Encoding: identity\r\nContent-Length: {len(body)}\r\n\r\n"
+        return PlainRequest(self, destination.place, destination.head + about.encode("latin-1") + body)
 
-    async def _take(self, place: tuple[str, int]) -> PlainConnection:
+    async def take(self, place: tuple[str, int]) -> PlainConnection:
         """A connection for one request.
 
         Raises:
@@ -143,7 +134,7 @@ class PlainConnections:
             self._places.release()
             raise
 
-    def _give_back(self, connection: PlainConnection, place: tuple[str, int]) -> None:
+    def give_back(self, connection: PlainConnection, place: tuple[str, int]) -> None:
         """End the use of a connection; one whose answer was not read to its end is closed."""
         self._places.release()
         if connection.unspoken:
@@ -182,6 +173,41 @@ class PlainConnections:
                 self._open.add(connection)
             return connection
         raise failure
+
+
+class PlainRequest:
+    """A request on one of the connections; see :meth:`PlainConnections.post`.
+
+    Args:
+        connections: Those.
+        place: Where it goes.
+        request: Its bytes.
+    """
+
+    __slots__ = ("_connection", "_connections", "_place", "_request")
+
+    def __init__(self, connections: PlainConnections, place: tuple[str, int], request: bytes) -> None:
+        self._connections = connections
+        self._place = place
+        self._request = request
+        self._connection: PlainConnection | None = None
+
+    async def __aenter__(self) -> PlainConnection:
+        self._connection = connection = await self._connections.take(self._place)
+        try:
+            connection.send(self._request)
+            while not connection.status:
+                await connection.wait()
+        except BaseException:
+            self._connections.give_back(connection, self._place)
+            raise
+        return connection
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert self._connection is not None
+        self._connections.give_back(self._connection, self._place)
 
 
 class PlainConnection(asyncio.Protocol):

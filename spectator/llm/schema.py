@@ -108,7 +108,7 @@ def resolve(reference: Any, root: Schema) -> Any:
 
 
 def _of_number(value: float, schema: Schema, where: str) -> Iterator[str]:
-    if not math.isfinite(value):
+    if isinstance(value, float) and not math.isfinite(value):
         yield f"{where}: must be finite"
         return
     if "minimum" in schema and value < schema["minimum"]:
@@ -119,8 +119,17 @@ def _of_number(value: float, schema: Schema, where: str) -> Iterator[str]:
         yield f"{where}: must be more than {schema['exclusiveMinimum']}, not {_shown(value)}"
     if "exclusiveMaximum" in schema and value >= schema["exclusiveMaximum"]:
         yield f"{where}: must be less than {schema['exclusiveMaximum']}, not {_shown(value)}"
-    if "multipleOf" in schema and not float(value / schema["multipleOf"]).is_integer():
+    if "multipleOf" in schema and not _is_multiple(value, schema["multipleOf"]):
         yield f"{where}: must be a multiple of {schema['multipleOf']}, not {_shown(value)}"
+
+
+def _is_multiple(value: float, unit: float) -> bool:
+    if isinstance(value, int) and isinstance(unit, int):
+        return value % unit == 0
+    try:
+        return float(value / unit).is_integer()
+    except OverflowError:  # an integer beyond every float
+        return False
 
 
 def _of_string(value: str, schema: Schema, where: str) -> Iterator[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Final
 
 from spectator.errors import ConfigurationError
@@ -63,6 +64,20 @@ class ApiKey:
 
     def __reduce__(self) -> tuple[object, ...]:
         raise TypeError("a key is not pickled")
+
+
+def cleaner(key: ApiKey | None) -> Callable[[str], str]:
+    """What makes a text of an endpoint fit to be kept: without ``key``, and encodable.
+
+    >>> cleaner(ApiKey("sk-123456"))("refused: sk-123456 \ud800")
+    'refused: [key] ?'
+    """
+    return encodable if key is None else lambda text: encodable(key.mask(text))
+
+
+def encodable(text: str) -> str:
+    """``text`` with a question mark for every half of a surrogate pair, which has no UTF-8."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
 def mask(text: str, key: ApiKey | None) -> str:

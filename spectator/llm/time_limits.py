@@ -22,10 +22,9 @@ class TimeLimits:
 
     def begin(self, limit: TimeLimit) -> None:
         """Keep to ``limit``."""
-        loop = asyncio.get_running_loop()
-        if loop is not self._loop:
+        if limit.loop is not self._loop:
             self.running.clear()
-            self._loop, self._timer, self._set_for = loop, None, math.inf
+            self._loop, self._timer, self._set_for = limit.loop, None, math.inf
         self.running.add(limit)
         if limit.ends_at < self._set_for:
             self._set(limit.ends_at)
@@ -63,18 +62,20 @@ class TimeLimit:
         seconds: When it is reached, from now on.
     """
 
-    __slots__ = ("_cancelling", "_limits", "_task", "ends_at", "expired")
+    __slots__ = ("_cancelling", "_limits", "_task", "ends_at", "expired", "loop")
 
     def __init__(self, limits: TimeLimits, seconds: float) -> None:
         self._limits = limits
         self._task: asyncio.Task[object] | None = None
         self._cancelling = 0
-        self.ends_at = asyncio.get_running_loop().time() + seconds
+        self.loop = asyncio.get_running_loop()
+        """Where the task runs."""
+        self.ends_at = self.loop.time() + seconds
         """By the time of the event loop."""
         self.expired = False
 
     def __enter__(self) -> TimeLimit:
-        self._task = task = asyncio.current_task()
+        self._task = task = asyncio.current_task(self.loop)
         assert task is not None
         self._cancelling = task.cancelling()
         self._limits.begin(self)

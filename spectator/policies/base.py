@@ -88,6 +88,15 @@ class KeepsTime(Protocol):
         ...
 
 
+class EndsWhenCancelled:
+    """Base of policies whose ``decide`` ends as soon as it is cancelled, whatever it waits for.
+
+    They are asked in the task of the episode; others in one of their own, which can be given up.
+    """
+
+    __slots__ = ()
+
+
 @runtime_checkable
 class WaitsForRest(Protocol):
     """What builds a policy that asks an endpoint, and can build it so that it waits for one left alone."""

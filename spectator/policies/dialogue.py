@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any, Final
 
 from spectator.events import encode_json
@@ -50,6 +49,7 @@ class Dialogue:
         self._sizes = [0, 0]
         self._last: Turn | None = None
         self._asked: list[Message] = []
+        self._asked_size = 0
         self._lines: Mapping[str, str] = {}
         self._told: dict[str, str] = {}
         self._decided: deque[str] = deque(maxlen=DECISIONS_KEPT)
@@ -83,10 +83,11 @@ class Dialogue:
         if self._too_long(len(system) + beside, len(shown)):
             self._begin_anew()
             shown = self._question(opening, lines, note, in_full)
-        alone: list[Message] = [{"role": "user", "content": shown}]
-        self._asked = alone if self._last is None else self._last.reply(shown)
+        asked = [{"role": "user", "content": shown}] if self._last is None else self._last.reply(shown)
+        self._asked = list(map(SettledMessage, asked))
+        self._asked_size = sum(map(_size, self._asked))
         self._lines = lines
-        self.characters = len(system) + beside + sum(self._sizes) + sum(map(_size, self._asked))
+        self.characters = len(system) + beside + sum(self._sizes) + self._asked_size
         return Conversation(self._said + self._asked, len(self._said), self._beginning)
 
     def add(self, turn: Turn) -> None:
@@ -96,10 +97,10 @@ class Dialogue:
             self._decided += [_in_words(call) for call in turn.made[:1]]
         if not self._asked:
             return
-        answer = self._answer(turn)
-        self._sizes[len(self._said) > 1] += sum(map(_size, self._asked))
+        answer = SettledMessage(self._answer(turn))
+        self._sizes[len(self._said) > 1] += self._asked_size
         self._sizes[1] += _size(answer)
-        self._said += [*map(SettledMessage, self._asked), SettledMessage(answer)]
+        self._said += [*self._asked, answer]
         self._told |= self._lines
         self._asked, self._last = [], turn
 
@@ -127,7 +128,8 @@ class Dialogue:
         """Go on from there."""
         self._rules = SettledMessage(kept["rules"])
         self._said, self._beginning = [SettledMessage(one) for one in kept["said"]], SettledBeginning()
-        self._sizes, self._asked = list(kept["sizes"]), list(kept["asked"])
+        self._sizes, self._asked = list(kept["sizes"]), [SettledMessage(one) for one in kept["asked"]]
+        self._asked_size = sum(map(_size, self._asked))
         self._last = None if kept["last"] is None else Turn.of_snapshot(kept["last"])
         self._lines, self._told = dict(kept["lines"]), dict(kept["told"])
         self._decided = deque(kept["decided"], maxlen=DECISIONS_KEPT)
@@ -169,7 +171,10 @@ class Dialogue:
     def _answer(self, turn: Turn) -> Message:
         """The model's message as it is shown again: its calls with their reasons, or what it wrote."""
         if turn.calls:
-            calls = [replace(call, arguments=_reasoned(call)) for call in turn.calls]
+            calls = [
+                ParsedCall(call.tool, _reasoned(call), call.reason, call.id, call.verbatim)
+                for call in turn.calls
+            ]
             return answer_message(turn.text[:ANSWER_KEPT], calls, turn.verbatim)
         text = turn.text
         if len(text) > ANSWER_KEPT and turn.made:
@@ -196,5 +201,8 @@ def _written(call: ParsedCall, style: Style) -> str:
 
 def _size(message: Message) -> int:
     """Characters of a message that a model reads."""
+    content = len(message["content"])
+    if len(message) == 2:
+        return content
     beside = {name: value for name, value in message.items() if name not in ("role", "content")}
-    return len(message["content"]) + (len(encode_json(beside)) if beside else 0)
+    return content + (len(encode_json(beside)) if beside else 0)

@@ -22,7 +22,7 @@ from spectator.llm.parsing import (
 )
 from spectator.llm.schema import UnsupportedSchema
 from spectator.observations import Observation
-from spectator.policies.base import Decision, ScriptedPolicy
+from spectator.policies.base import Decision, EndsWhenCancelled, ScriptedPolicy
 from spectator.policies.decision_in_progress import (
     DecisionInProgress,
     read_calls,
@@ -61,7 +61,7 @@ REASON_LIMIT: Final = 500
 """Characters of the reason for a fallback."""
 
 
-class ModelPolicy:
+class ModelPolicy(EndsWhenCancelled):
     """Asks a language model for every decision; a scripted policy decides where it cannot, and is named.
 
     One failure of form is forgiven: the model is told the rule that it broke and asked once more.
@@ -308,6 +308,8 @@ class ModelPolicy:
 
     def _used(self, answer: ChatAnswer) -> tuple[Usage, bool]:
         """Tokens of an answer, and whether some had to be estimated: a count of 0 for a text is none."""
+        if answer.usage is not None and answer.usage.tokens_in and answer.usage.tokens_out:
+            return answer.usage, False
         counted, written = answer.usage or Usage(), len(written_form(answer)) + len(answer.thought)
         if counted.tokens_in and (counted.tokens_out or not written):
             return counted, False
@@ -324,7 +326,7 @@ class ModelPolicy:
         """Count what a request took, for the decision and from the budget."""
         cost = 0.0
         if used is not None:
-            asking.used = (asking.used or Usage()) + used
+            asking.used = used if asking.used is None else asking.used + used
             asking.estimated |= guessed
             if (price := self._settings.priced) is not None:
                 cost = price.cost(used)
@@ -348,9 +350,9 @@ class ModelPolicy:
 
     def _decided(self, asking: DecisionInProgress, calls: Sequence[ParsedCall]) -> Decision:
         first, answer = calls[0], asking.answers[-1]
-        self._planned = deque(
-            WrittenCall(call.tool, call.arguments, call.reason, call.id) for call in calls[1:]
-        )
+        self._planned.clear()
+        for call in calls[1:]:
+            self._planned.append(WrittenCall(call.tool, call.arguments, call.reason, call.id))
         self._turn = Turn(
             seen=asking.seen,
             shown=asking.shown,

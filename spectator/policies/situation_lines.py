@@ -38,8 +38,10 @@ class SituationLines:
     def lines(self, observation: Observation) -> dict[str, str]:
         """The situation in lines; one that was told before and is no more is empty."""
         seen = self._seen(observation)
-        lines = {**seen, **{name: "" for name in self._names if name not in seen}}
-        self._names |= dict.fromkeys(seen)
+        lines = dict(seen)
+        if self._names.keys() != seen.keys():
+            lines |= {name: "" for name in self._names if name not in seen}
+            self._names |= dict.fromkeys(seen)
         return lines
 
     def snapshot(self) -> dict[str, Any]:
@@ -63,6 +65,9 @@ class SituationLines:
 
     def _part(self, name: str, value: Any, lines: dict[str, str], deep: int) -> None:
         """A member as lines: one, or one for each of its own members where it is large, from then on."""
+        if type(value) is int:
+            lines[name] = str(value)
+            return
         if not isinstance(value, Mapping) or not deep:
             lines[name] = self._texts.text(name, value)
             return

@@ -86,6 +86,7 @@ class SpendLedger:
         self._whole_caps = whole or Caps()
         self.whole = Spent()
         """What was spent in all, as far as the caps of the whole are concerned."""
+        self._capped = day != Caps(), self._whole_caps != Caps()
         self._clock = clock
         self._day = clock.now().date()
         self._spent = Spent()
@@ -103,7 +104,8 @@ class SpendLedger:
     @property
     def spent(self) -> Spent:
         """What was spent today."""
-        today = self._clock.now().astimezone(UTC).date()
+        moment = self._clock.now()
+        today = (moment if moment.tzinfo is UTC else moment.astimezone(UTC)).date()
         if self._day != today:
             self._day, self._spent = today, Spent()
         return self._spent
@@ -129,9 +131,10 @@ class SpendLedger:
 
     def refusal(self) -> str | None:
         """Why nothing more may be spent; ``None`` when something may."""
-        if (reached := self._day_caps.reached(self.spent)) is not None:
+        of_day, of_whole = self._capped
+        if of_day and (reached := self._day_caps.reached(self.spent)) is not None:
             return f"the day's cap of {reached} is reached"
-        if (reached := self._whole_caps.reached(self.whole)) is not None:
+        if of_whole and (reached := self._whole_caps.reached(self.whole)) is not None:
             return f"the cap of {reached} for all of it is reached"
         return None
 

@@ -19,7 +19,7 @@ from spectator.episodes.run.pacing import Pace
 from spectator.errors import JournalError
 from spectator.events import Fact
 from spectator.observations import Observation, Refusal
-from spectator.policies.base import Decision, Preset
+from spectator.policies.base import Decision, EndsWhenCancelled, Preset
 from spectator.steppers.opening import OpenStepper, inline, on_a_thread
 from tests.episodes.harness import Played, drive, no_environment_threads
 from tests.fakes import (
@@ -39,9 +39,20 @@ pytestmark = pytest.mark.usefixtures("nothing_blocks")
 STOP = EndRequest("stopped", "stopped by a test")
 
 
-def decides(answer: Callable[..., Any], closing: Callable[..., Any] = lambda: None) -> tuple[Any, FakePolicy]:
+class AskedHere(EndsWhenCancelled, FakePolicy):
+    """One that is asked in the task of the episode."""
+
+
+either_way = pytest.mark.parametrize("kind", [FakePolicy, AskedHere])
+
+
+def decides(
+    answer: Callable[..., Any],
+    closing: Callable[..., Any] = lambda: None,
+    kind: type[FakePolicy] = FakePolicy,
+) -> tuple[Any, FakePolicy]:
     """A world whose captain answers so, and the captain."""
-    policy = FakePolicy(answer, closing)
+    policy = kind(answer, closing)
     return world_with(policy=lambda seed: policy), policy
 
 
@@ -109,6 +120,7 @@ for _ in range(100):
     NESTED = {"x": NESTED}
 
 
+@either_way
 @pytest.mark.parametrize(
     ("answer", "said"),
     [
@@ -126,14 +138,20 @@ for _ in range(100):
         (lambda seen: Decision({"text": "1"}, "model", None), "no decision"),  # type: ignore[arg-type]
         (lambda seen: Decision({"text": "1"}, "model", tokens_in=-1), "tokens_in"),
         (lambda seen: Decision({"text": "1"}, "model", latency_s=math.inf), "latency_s"),
+        (lambda seen: Decision({"text": "1"}, "model", latency_s=math.nan), "latency_s"),
+        (lambda seen: Decision({"text": "1"}, "model", cost=-1.0), "cost"),
+        (lambda seen: Decision({"text": "1"}, "model", model=0), "model"),  # type: ignore[arg-type]
+        (lambda seen: Decision({"text": "1"}, "model", prompt="two"), "prompt"),  # type: ignore[arg-type]
+        (lambda seen: Decision({"text": "1"}, "model", parse="so"), "parse"),  # type: ignore[arg-type]
+        (lambda seen: Decision({"text": "1"}, "model", exchanges=[{}]), "request"),
     ],
 )
-def test_a_policy_that_fails(answer: Callable[..., Any], said: str) -> None:
+def test_a_policy_that_fails(answer: Callable[..., Any], said: str, kind: type[FakePolicy]) -> None:
     async def decide(observation: Observation) -> Decision:
         decision: Decision = answer(observation)
         return decision
 
-    world, policy = decides(lambda observation: decide(observation))
+    world, policy = decides(lambda observation: decide(observation), kind=kind)
     played = play(world, turns=2)
     assert played.end["reason"] == "policy_error"
     assert said in played.end["detail"]
@@ -354,8 +372,9 @@ def test_an_action_that_the_world_changes_is_recorded_as_it_was_decided() -> Non
 # nobody waits for ever
 
 
-def test_a_decision_that_never_comes() -> None:
-    world, policy = decides(forever)
+@either_way
+def test_a_decision_that_never_comes(kind: type[FakePolicy]) -> None:
+    world, policy = decides(forever, kind=kind)
     played = play(world, limits=EpisodeLimits(decision_s=0.03))
     assert (played.end["reason"], played.end["detail"]) == ("timeout", "counter did not decide within 0.03 s")
     assert policy.closed == 1
@@ -423,8 +442,9 @@ def test_stopped_before_the_first_step() -> None:
     assert (policy.asked, policy.closed) == (0, 1)
 
 
-def test_stopped_during_a_decision_that_hangs() -> None:
-    world, policy = decides(forever)
+@either_way
+def test_stopped_during_a_decision_that_hangs(kind: type[FakePolicy]) -> None:
+    world, policy = decides(forever, kind=kind)
 
     async def stop(played: Played) -> None:
         await until(lambda: policy.asked == 1)
@@ -503,10 +523,11 @@ def test_asked_to_end_in_the_moment_when_a_deadline_passes() -> None:
 # cancelled from outside
 
 
-@pytest.mark.parametrize("where", ["decision", "pause", "pace", "journal"])
+@pytest.mark.parametrize("where", ["decision", "decision, asked here", "pause", "pace", "journal"])
 def test_cancelled(where: str) -> None:
     clock, hold = ManualClock(), asyncio.Event()
-    policy = FakePolicy(forever if where == "decision" else counted)
+    kind = AskedHere if where == "decision, asked here" else FakePolicy
+    policy = kind(forever if where.startswith("decision") else counted)
     journal = RecordingJournal(hold=hold, hold_from=3 if where == "journal" else 10_000)
 
     async def reach(played: Played) -> None:

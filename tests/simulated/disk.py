@@ -19,7 +19,7 @@ from sqlalchemy import Connection
 from sqlalchemy.exc import OperationalError
 
 from spectator.errors import JournalError
-from spectator.futures import answer, settle
+from spectator.futures import answer, answer_all, settle
 from spectator.journal.stores import writer as writing
 from spectator.journal.stores.database import open_database
 from spectator.journal.stores.sqlite import SqlJournal
@@ -124,7 +124,10 @@ class SimulatedWriter(Writer):
         if cut and not self.faults.cut_after:
             self.faults.go()
             return
-        with patch("spectator.journal.stores.writer.answer", (lambda *told: True) if cut else answer):
+        with (
+            patch("spectator.journal.stores.writer.answer", (lambda *told: True) if cut else answer),
+            patch("spectator.journal.stores.writer.answer_all", (lambda *told: None) if cut else answer_all),
+        ):
             self._commit(self._connection, [one for one in group if isinstance(one, writing._Append)])
             for job in group:
                 if isinstance(job, writing._Job):

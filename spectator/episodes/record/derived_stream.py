@@ -97,6 +97,7 @@ class DerivedStream:
         self._waiting = UnrecordedSteps(episode_id, epoch, clock, head_seq)
         self._view = DerivedView(world, epoch, state=state, seq=view_seq, recorded_seq=head_seq)
         self._usage: Mapping[str, Any] = self._view.state.get("usage", {})
+        self._begun: Mapping[str, Any] = self._view.state.get("episode", {})  # as far as usage depends on it
         self._first: RecordedEvent | None = None  # until somebody looks at the view
         self._recording: asyncio.Task[None] | None = None
         self._failure: EpisodeError | None = None
@@ -299,15 +300,16 @@ class DerivedStream:
         """Let ``step``, which ``facts`` came to, wait to be recorded."""
         self._waiting.add(step)
         for fact in facts:
+            if fact.type == "episode.started":
+                self._begun = {"parent": fact.data.get("parent") or {}}
             if fact.type in CALLS_BEHIND and fact.data.get("undecided", fact.data).get("model") is not None:
                 self._note_usage(step.turn, fact)
 
     def _note_usage(self, turn: int, decided: Fact) -> None:
         event = Event(self.episode_id, self.epoch, 0, "", turn, decided.type, decided.data)
-        self._begin_view()
-        before = {**self._view.state, "usage": self._usage}
-        more: Mapping[str, Any] = used(before, event).get("usage", {})
-        self._usage = {**self._usage, **more}  # the patch holds whole members, and none that is null
+        more = used({"episode": self._begun, "usage": self._usage}, event)
+        if more:
+            self._usage = {**self._usage, **more["usage"]}  # whole members, and none that is null
 
     def _raise_failure(self) -> None:
         failure, self._failure = self._failure, None

@@ -153,15 +153,15 @@ def used(state: State, event: Event) -> dict[str, Any]:
         return {}
     actor = data["actor"]
     known = state.get("usage", {}).get(actor, {})
-    more = {
-        "decisions": int(undecided is None),
-        "fallbacks": int(data.get("source") == "fallback"),
-        "tokens_in": data["tokens_in"] or 0,
-        "tokens_out": data["tokens_out"] or 0,
-        "cost": data.get("cost") or 0.0,
-        "latency_s": data["latency_s"],
+    counted = {
+        "decisions": known.get("decisions", 0) + (undecided is None),
+        "fallbacks": known.get("fallbacks", 0) + (data.get("source") == "fallback"),
+        "tokens_in": known.get("tokens_in", 0) + (data["tokens_in"] or 0),
+        "tokens_out": known.get("tokens_out", 0) + (data["tokens_out"] or 0),
+        "cost": round(known.get("cost", 0) + (data.get("cost") or 0.0), 6),
+        "latency_s": round(known.get("latency_s", 0) + data["latency_s"], 6),
     }
-    return {"usage": {actor: {name: round(known.get(name, 0) + value, 6) for name, value in more.items()}}}
+    return {"usage": {actor: counted}}
 
 
 def _refused(event: Event) -> dict[str, Any]:

@@ -2,17 +2,33 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 from spectator.environments.base import World
 from spectator.errors import EnvironmentFault, PolicyError
-from spectator.events import DecisionMade, Fact, ModelExchange, core_fact, decode_json, encode_json
+from spectator.events import (
+    DecisionMade,
+    DecisionSource,
+    Fact,
+    ModelExchange,
+    StatedExchange,
+    core_fact,
+    decode_json,
+    encode_json,
+)
 from spectator.observations import LegalAction
 from spectator.policies.base import Action, Decision
 from spectator.profile import Profile
 from spectator.steppers.base import Stepped
 from spectator.text import clean_text
+
+DECISION_MADE: Final = "decision.made"
+SOURCES: Final = frozenset(get_args(DecisionSource))
+"""Who may have made a decision."""
+
+TEXT_OR_NONE: Final = frozenset({str, type(None)})
 
 MAX_RAW_TEXT: Final = 8_192
 """Characters of a model's own text that an event keeps."""
@@ -70,43 +86,75 @@ def checked_decision(
     try:
         if decision.calls and len(decision.calls) != len(decision.exchanges):
             raise ValueError(f"{len(decision.calls)} calls beside {len(decision.exchanges)} exchanges")
-        action = _plain_action(decision.action)
-        latency_s = round(took, 6) if decision.latency_s is None else decision.latency_s
-        return action, core_fact(
-            DecisionMade(
-                actor=actor,
-                source=decision.source,
-                action=action,
-                legal=[clean_text(str(one.get("tool", "")), MAX_NAME) for one in offered[:MAX_OFFERED]],
-                reasoning=clean_text(decision.reasoning, MAX_REASONING),
-                raw_text=decision.raw_text and clean_text(decision.raw_text, MAX_RAW_TEXT),
-                parse=decision.parse,
-                fallback_reason=decision.fallback_reason and clean_text(decision.fallback_reason, MAX_NAME),
-                # a fallback whose policy does not say why
-                failure_class=decision.failure_class
-                or ("unknown" if decision.source == "fallback" else None),
-                model=decision.model and clean_text(decision.model, MAX_NAME),
-                latency_s=latency_s,
-                tokens_in=decision.tokens_in,
-                tokens_out=decision.tokens_out,
-                tokens_estimated=decision.tokens_estimated,
-                cost=decision.cost,
-                prompt=decision.prompt,
-                exchanges=[ModelExchange.model_validate(one) for one in decision.exchanges] or None,
-            )
-        )
+        action, text = _plain_action(decision.action)
+        stated = _stated(actor, decision, action, took, offered)
+        if _is_usual(stated):
+            stated["action"] = decode_json(text)  # the world may change its own
+            return action, Fact(DECISION_MADE, stated)
+        stated["exchanges"] = [ModelExchange.model_validate(one) for one in decision.exchanges] or None
+        return action, core_fact(DecisionMade(**stated))
     except (AttributeError, RecursionError, TypeError, ValueError) as error:
         raise PolicyError(f"{actor} made no decision that can be recorded: {error}") from error
 
 
-def _plain_action(action: Action) -> dict[str, Any]:
+def _stated(
+    actor: str, decision: Decision, action: Action, took: float, offered: Sequence[LegalAction]
+) -> dict[str, Any]:
+    """What ``decision.made`` says, as far as it has the right types, in the order of its fields."""
+    stated = {
+        "actor": actor,
+        "source": decision.source,
+        "action": action,
+        "legal": [clean_text(str(one.get("tool", "")), MAX_NAME) for one in offered[:MAX_OFFERED]],
+        "reasoning": clean_text(decision.reasoning, MAX_REASONING),
+        "raw_text": decision.raw_text and clean_text(decision.raw_text, MAX_RAW_TEXT),
+        "parse": decision.parse,
+        "fallback_reason": decision.fallback_reason and clean_text(decision.fallback_reason, MAX_NAME),
+        "model": decision.model and clean_text(decision.model, MAX_NAME),
+        "latency_s": round(took, 6) if decision.latency_s is None else decision.latency_s,
+        "tokens_in": decision.tokens_in,
+        "tokens_out": decision.tokens_out,
+        "tokens_estimated": decision.tokens_estimated,
+        "cost": decision.cost,
+        "exchanges": list(decision.exchanges) or None,
+    }
+    if (failure_class := decision.failure_class) is not None or decision.source == "fallback":
+        stated["failure_class"] = failure_class or "unknown"  # a fallback whose policy does not say why
+    if decision.prompt is not None:
+        stated["prompt"] = decision.prompt
+    return stated
+
+
+def _is_usual(stated: Mapping[str, Any]) -> bool:
+    """Whether the model of the event would take all of it and leave it as it is: so it is nearly always."""
+    tokens_in, tokens_out, cost = stated["tokens_in"], stated["tokens_out"], stated["cost"]
+    return (
+        "failure_class" not in stated
+        and stated["fallback_reason"] is None
+        and type(stated["raw_text"]) in TEXT_OR_NONE
+        and type(stated["model"]) in TEXT_OR_NONE
+        and stated["source"] in SOURCES
+        and stated["parse"] in (None, "ok", "repaired", "failed")
+        and type(stated["latency_s"]) is float
+        and 0.0 <= stated["latency_s"] < math.inf
+        and (tokens_in is None or (type(tokens_in) is int and tokens_in >= 0))
+        and (tokens_out is None or (type(tokens_out) is int and tokens_out >= 0))
+        and type(stated["tokens_estimated"]) is bool
+        and (cost is None or (type(cost) is float and 0.0 <= cost < math.inf))
+        and type(stated.get("prompt", 1)) is int
+        and {StatedExchange}.issuperset(map(type, stated["exchanges"] or ()))
+    )
+
+
+def _plain_action(action: Action) -> tuple[dict[str, Any], str]:
+    """``action`` as plain JSON, and its text."""
     text = encode_json(dict(action))
     if len(text) > MAX_ACTION_BYTES // 4 and (size := len(text.encode())) > MAX_ACTION_BYTES:
         raise ValueError(f"an action of {size} bytes; at most {MAX_ACTION_BYTES} are taken")
     plain: dict[str, Any] = decode_json(text)
     if text.count("{") + text.count("[") > MAX_ACTION_DEPTH and _deeper_than(MAX_ACTION_DEPTH, plain):
         raise ValueError(f"an action nested deeper than {MAX_ACTION_DEPTH} levels")
-    return plain
+    return plain, text
 
 
 def _deeper_than(limit: int, value: Any) -> bool:

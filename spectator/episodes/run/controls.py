@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from types import TracebackType
 from typing import Literal
 
 from spectator.clock import Clock, first_of
@@ -102,8 +101,7 @@ class Control:
         """Let the next step wait ``seconds`` from now, at the broadcast pace, if it has not begun."""
         self._breath_until = max(self._breath_until, self._clock.monotonic() + seconds)
 
-    @asynccontextmanager
-    async def waiting(self, limit_s: float | None = None) -> AsyncIterator[asyncio.Timeout]:
+    def waiting(self, limit_s: float | None = None) -> ControlledWait:
         """A wait that the end cuts short; the episode waits for one thing at a time.
 
         Args:
@@ -113,20 +111,24 @@ class Control:
             EndRequested: The end was asked for.
             TimeoutError: The limit was reached; the scope's ``expired()`` tells it from others.
         """
+        return ControlledWait(self, limit_s)
+
+    def begin_wait(self, limit_s: float | None) -> asyncio.Timeout:
+        """What ends the wait that begins now.
+
+        Raises:
+            EndRequested: The end was asked for.
+        """
         if self._end is not None:
             raise EndRequested
-        try:
-            playing = self._playing.is_set()
-            self._left = None if playing else limit_s
-            async with asyncio.timeout(limit_s if playing else None) as scope:
-                self._wait = scope
-                yield scope
-        except TimeoutError:
-            if self._end is not None and scope.expired():
-                raise EndRequested from None
-            raise
-        finally:
-            self._wait = self._left = None
+        playing = self._playing.is_set()
+        self._left = None if playing else limit_s
+        self._wait = asyncio.timeout(limit_s if playing else None)
+        return self._wait
+
+    def end_wait(self) -> None:
+        """The wait is over."""
+        self._wait = self._left = None
 
     async def play_on(self) -> None:
         """Wait until no pause holds.
@@ -157,3 +159,37 @@ class Control:
                 return
             async with self.waiting():
                 await first_of(self._clock.sleep(left), self._pace_changed.wait())
+
+
+class ControlledWait:
+    """A wait of an episode; see :meth:`Control.waiting`.
+
+    Args:
+        control: What ends it.
+        limit_s: Seconds after which it is given up anyway.
+    """
+
+    __slots__ = ("_control", "_limit_s", "_scope")
+
+    def __init__(self, control: Control, limit_s: float | None) -> None:
+        self._control = control
+        self._limit_s = limit_s
+
+    async def __aenter__(self) -> asyncio.Timeout:
+        self._scope = scope = self._control.begin_wait(self._limit_s)
+        await scope.__aenter__()
+        return scope
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            await self._scope.__aexit__(kind, error, trace)
+        except TimeoutError:
+            if self._control.end is not None and self._scope.expired():
+                raise EndRequested from None
+            raise
+        finally:
+            self._control.end_wait()
+        if isinstance(error, TimeoutError) and self._control.end is not None and self._scope.expired():
+            raise EndRequested from None

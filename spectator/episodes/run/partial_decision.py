@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
+from types import TracebackType
 from typing import Final
 
 from spectator.clock import Clock
@@ -95,8 +94,7 @@ class Thinking:
         self._clock = clock
         self._changed: asyncio.Event | None = None
 
-    @contextmanager
-    def deciding(self, actor: str, turn: int, policy: Policy) -> Iterator[None]:
+    def deciding(self, actor: str, turn: int, policy: Policy) -> Forming:
         """Around one decision of ``policy``; it is heard if it thinks aloud."""
         forming = self.forming = PartialDecision(actor, turn, self._clock.monotonic())
         if policy is not self._heard:
@@ -104,11 +102,12 @@ class Thinking:
             if isinstance(policy, ThinksAloud):
                 policy.think_aloud(self.hear)
         self._notify()
-        try:
-            yield
-        finally:
-            forming.over = True
-            self._notify()
+        return Forming(self, forming)
+
+    def decided(self, forming: PartialDecision) -> None:
+        """It is made, or given up."""
+        forming.over = True
+        self._notify()
 
     def hear(self, thought: Thought) -> None:
         """Take a part of the decision that forms; returns at once."""
@@ -138,3 +137,21 @@ class Thinking:
         if self._changed is not None:
             self._changed.set()
             self._changed = None
+
+
+class Forming:
+    """A decision that forms until its context is left; see :meth:`Thinking.deciding`."""
+
+    __slots__ = ("_decision", "_thinking")
+
+    def __init__(self, thinking: Thinking, decision: PartialDecision) -> None:
+        self._thinking = thinking
+        self._decision = decision
+
+    def __enter__(self) -> None:
+        """It has begun."""
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._thinking.decided(self._decision)

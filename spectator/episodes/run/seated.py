@@ -18,7 +18,15 @@ from spectator.errors import DecisionTimeout, PolicyError, typed_as
 from spectator.events import Fact, Undecided
 from spectator.model_calls import ModelCall
 from spectator.observations import Observation
-from spectator.policies.base import Action, Decision, KeepsTime, Policy, ScriptedPolicy, SeesTruth
+from spectator.policies.base import (
+    Action,
+    Decision,
+    EndsWhenCancelled,
+    KeepsTime,
+    Policy,
+    ScriptedPolicy,
+    SeesTruth,
+)
 from spectator.policies.spending import EpisodeBudget, Spends
 from spectator.steppers.base import Stepper
 
@@ -26,6 +34,9 @@ logger = logging.getLogger(__name__)
 
 LET_GO_S: Final = 2.0
 """Seconds that a policy has to stop thinking, and to close, before nobody waits for it any more."""
+
+CANCELLED: Final = "what it waited for was cancelled"
+"""Why there is no decision of a policy whose own wait was cancelled."""
 
 Decided = tuple[Action, Fact, Sequence[ModelCall]]
 """The action, the fact that it was decided on, and the calls to models behind it."""
@@ -83,6 +94,7 @@ class SeatedPolicies:
         self.scripted: dict[str, ScriptedPolicy] = {}
         """Those that are never waited for."""
         self._seers: set[str] = set()  # whose policies see the truth: to find out takes 10 us
+        self._cooperative: set[str] = set()  # whose policies end when they are cancelled
         self._choosing = typed_as(self._could_not_decide, passing=())
 
     def seat(self) -> None:
@@ -100,6 +112,8 @@ class SeatedPolicies:
                     continue
                 if isinstance(policy, SeesTruth):
                     self._seers.add(actor)
+                if isinstance(policy, EndsWhenCancelled):
+                    self._cooperative.add(actor)
             if self._budget is not None:
                 spenders = {actor: one for actor, one in self.by_actor.items() if isinstance(one, Spends)}
                 for actor, spender in spenders.items():
@@ -161,18 +175,45 @@ class SeatedPolicies:
         if truth is not None and isinstance(policy, SeesTruth):
             policy.see(truth)
         self.deciding = actor
+        ask = self._ask_here if actor in self._cooperative else self._ask_apart
         with self._thinking.deciding(actor, turn, policy):
-            deciding = asyncio.get_running_loop().create_task(policy.decide(observation, deadline=limit_s))
-            try:
-                async with self._control.waiting(limit_s):
-                    await asyncio.wait([deciding])
-            except TimeoutError as error:
-                raise DecisionTimeout(f"{actor} did not decide within {limit_s:g} s") from error
-            finally:
-                self.deciding = None
-                await _let_go(deciding)
+            return await ask(actor, policy, observation, limit_s)
+
+    async def _ask_here(
+        self, actor: str, policy: Policy, observation: Observation, limit_s: float
+    ) -> Decision:
+        """Ask a policy that ends as soon as it is cancelled."""
+        scope: asyncio.Timeout | None = None
+        try:
+            async with self._control.waiting(limit_s) as scope:
+                return await policy.decide(observation, deadline=limit_s)
+        except TimeoutError as error:
+            if scope is None or not scope.expired():
+                raise
+            raise _late(actor, limit_s) from error
+        except asyncio.CancelledError as error:
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
+                raise
+            raise PolicyError(CANCELLED) from error
+        finally:
+            self.deciding = None
+
+    async def _ask_apart(
+        self, actor: str, policy: Policy, observation: Observation, limit_s: float
+    ) -> Decision:
+        """Ask any policy, in a task that can be given up."""
+        deciding = asyncio.get_running_loop().create_task(policy.decide(observation, deadline=limit_s))
+        try:
+            async with self._control.waiting(limit_s):
+                await asyncio.wait([deciding])
+        except TimeoutError as error:
+            raise _late(actor, limit_s) from error
+        finally:
+            self.deciding = None
+            await _let_go(deciding)
         if deciding.cancelled():
-            raise PolicyError("what it waited for was cancelled")
+            raise PolicyError(CANCELLED)
         return deciding.result()
 
     def _could_not_decide(self, error: Exception) -> PolicyError:
@@ -203,6 +244,10 @@ class SeatedPolicies:
                 actor,
                 exc_info=task.exception() if task.done() and not task.cancelled() else None,
             )
+
+
+def _late(actor: str, limit_s: float) -> DecisionTimeout:
+    return DecisionTimeout(f"{actor} did not decide within {limit_s:g} s")
 
 
 async def _close(policy: Policy) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from rich.console import Console, Group, RenderableType
@@ -21,30 +21,47 @@ LEAST_LINES: Final = 3
 """Lines of commentary that are shown however little room there is."""
 
 KEYS: Final = "Ctrl+C leaves; the episode goes on"
-"""What the keyboard does."""
+"""What the keyboard does where keys are not read one by one."""
 
 LABEL_STYLES: Final[Mapping[int, str]] = {0: "bold red", 1: "bold yellow", 2: "cyan", 3: "default"}
 """Colour of a line's mark by its priority; the mark itself says the same in letters."""
 
 
-def draw(state: Mapping[str, Any], connection: str, room: Console | None = None) -> RenderableType:
+def draw(
+    state: Mapping[str, Any],
+    connection: str,
+    room: Console | None = None,
+    below: Sequence[str] = (KEYS,),
+    keys: Mapping[str, str] | None = None,
+) -> RenderableType:
     """The picture of one moment.
 
     Args:
         state: The viewers' state; ``{}`` before there is one.
         connection: State of the connection, in words.
         room: Where it is to be drawn; the commentary then takes all the height that is left.
+        below: Lines under all else, such as where the player stands and what the keyboard does.
+        keys: Keys and what they do, listed in the place of the commentary.
     """
     episode = state.get("episode", {})
     above: list[RenderableType] = [_header(episode, connection), *_board(state), _minds(state)]
-    below = [Text(KEYS, style="dim")]
+    last = [Text(line, style="dim", no_wrap=True, overflow="ellipsis") for line in below]
     if "reason" in episode:
-        below.insert(0, _end(episode))
+        last.insert(0, _end(episode))
+    if keys is not None:
+        return Group(*above, _key_list(keys), *last)
     lines = LINES
     if room is not None:
-        taken = len(room.render_lines(Group(*above, *below), pad=False))
+        taken = len(room.render_lines(Group(*above, *last), pad=False))
         lines = max(LEAST_LINES, room.height - taken - 1)
-    return Group(*above, _feed(state.get("feed", {}), lines, cut=room is not None), *below)
+    return Group(*above, _feed(state.get("feed", {}), lines, cut=room is not None), *last)
+
+
+def _key_list(keys: Mapping[str, str]) -> RenderableType:
+    table = Table.grid(padding=(0, 2))
+    for key, does in keys.items():
+        table.add_row(Text(key, style="bold"), Text(does))
+    return Panel(table, title="Keys", title_align="left")
 
 
 def _board(state: Mapping[str, Any]) -> Iterator[RenderableType]:

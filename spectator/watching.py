@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus
 
+from spectator.catalog import load_world, world_names
 from spectator.episodes.record.reader import ViewReader
 from spectator.errors import ProtocolError
 from spectator.journal.base import Journal
@@ -37,12 +38,16 @@ class WatchedMoment:
         connection: State of the connection, in words.
         over: Whether nothing more will come.
         failed: Whether that is so because it could not be shown.
+        chapter: Whether it ends what its world calls a chapter, such as an over.
+        great: Whether nobody should miss it.
     """
 
     state: Mapping[str, Any]
     connection: str
     over: bool = False
     failed: bool = False
+    chapter: bool = False
+    great: bool = False
 
 
 def live_url(address: str) -> str:
@@ -75,6 +80,7 @@ class _Follower:
         self.seq = 0
         self.connection = CONNECTED
         self.bye: Mapping[str, Any] = {}
+        self.event: Mapping[str, Any] = {}
 
     def position(self) -> str:
         """The query that asks for what is missing."""
@@ -93,6 +99,7 @@ class _Follower:
             raise ValueError(f"no frame: {error!r}") from error
 
     def _take(self, frame: Mapping[str, Any]) -> bool:
+        self.event = frame if frame.get("frame") == "event" else {}
         match frame.get("frame"):
             case "hello" if frame["epoch"] != self.epoch:
                 self.state, self.epoch, self.connection = {}, None, CONNECTED
@@ -117,7 +124,24 @@ class _Follower:
         """What is seen now."""
         if self.bye and not self.bye["reconnect"]:
             return WatchedMoment(self.state, self.bye["reason"], over=True, failed=self.bye["code"] != 1000)
-        return WatchedMoment(self.state, self.bye["reason"] if self.bye else self.connection)
+        kind, data = self.event.get("type", ""), self.event.get("data", {})
+        return WatchedMoment(
+            self.state,
+            self.bye["reason"] if self.bye else self.connection,
+            chapter=_ends_chapter(self.state, kind),
+            great=_is_great(kind, data),
+        )
+
+
+def _ends_chapter(state: Mapping[str, Any], kind: str) -> bool:
+    """Whether an event ends what its world calls a chapter."""
+    environment = state.get("episode", {}).get("environment")
+    return environment in world_names() and kind in load_world(environment).chapters
+
+
+def _is_great(kind: str, data: Mapping[str, Any]) -> bool:
+    """Whether an event is a line that nobody should miss."""
+    return kind == "narration.line" and data.get("priority") == 0
 
 
 async def watch_live(url: str, *, rng: random.Random) -> AsyncIterator[WatchedMoment]:
@@ -180,11 +204,15 @@ async def watch_recorded(journal: Journal, episode_id: str, *, wait_s: float) ->
         wait_s: Seconds between turns.
     """
     state: Mapping[str, Any] = {}
-    turn = 0
+    turn, chapter, great = 0, False, False
     async for recorded in ViewReader(journal).stream(episode_id):
-        if recorded.event.turn != turn:
-            turn = recorded.event.turn
-            yield WatchedMoment(state, "recorded")
+        event = recorded.event
+        if event.turn != turn:
+            turn = event.turn
+            yield WatchedMoment(state, "recorded", chapter=chapter, great=great)
+            chapter, great = False, False
             await asyncio.sleep(wait_s)
-        state = apply_patch(state, recorded.event.patch)
-    yield WatchedMoment(state, "recorded", over=True)
+        state = apply_patch(state, event.patch)
+        chapter = chapter or _ends_chapter(state, event.type)
+        great = great or _is_great(event.type, event.data)
+    yield WatchedMoment(state, "recorded", over=True, chapter=chapter, great=great)

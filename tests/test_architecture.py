@@ -48,6 +48,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
         "spectator.evaluation",
         "spectator.following",
     ),
+    ("spectator.terminal_player",),
     ("spectator.rollouts", "spectator.collector", "spectator.training", "server"),
     ("spectator.cli",),
 )

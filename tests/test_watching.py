@@ -101,6 +101,9 @@ def test_a_terminal_is_redrawn_and_left_as_it_was(tmp_path: Path) -> None:
         try:
             while screen.count(b"Careful counter") < 3:
                 screen += os.read(terminal, 65_536)
+            os.write(terminal, b" ")
+            while b"standing still" not in screen:
+                screen += os.read(terminal, 65_536)
             process.send_signal(signal.SIGINT)
             with contextlib.suppress(OSError):  # the terminal ends with its process
                 while more := os.read(terminal, 65_536):
@@ -177,6 +180,49 @@ def test_a_recorded_episode_is_shown_by_the_command(tmp_path: Path) -> None:
     )
     assert shown.exit_code == 0
     assert "10 of 10 right" in shown.stdout
+
+
+def test_a_record_is_gone_through_by_keys_and_left(tmp_path: Path) -> None:
+    """It stands still until keys say otherwise, lists them, and leaves the terminal as it was."""
+    played = CliRunner().invoke(main, ["play", "counting", "--data-dir", str(tmp_path)])
+    episode_id = json.loads(played.stdout.splitlines()[0])["episode_id"]
+    terminal, slave = pty.openpty()
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 100, 0, 0))
+    before = termios.tcgetattr(slave)
+    process = subprocess.Popen(
+        [
+            *(sys.executable, "-m", "spectator.cli", "watch", episode_id),
+            *("--data-dir", str(tmp_path), "--turn-seconds", "3600"),
+        ],
+        env={**os.environ, "TERM": "xterm"},
+        stdin=slave,
+        stdout=slave,
+        stderr=slave,
+    )
+    screen = b""
+    try:
+        for keys, told in (
+            (b"", "playing · 1 of "),
+            (b"\x1b[F", "10 of 10 right"),
+            (b"\x1b[D", "standing still"),
+            (b"++", "4×"),
+            (b"?", "to the big moment before or after"),
+        ):
+            os.write(terminal, keys)
+            screen = b""
+            while told.encode() not in screen:
+                screen += os.read(terminal, 65_536)
+        os.write(terminal, b"q")
+        with contextlib.suppress(OSError):  # there may be nothing more
+            while b"\x1b[?25h" not in screen:
+                screen += os.read(terminal, 65_536)
+        assert process.wait(PATIENCE_S) == 0
+        assert termios.tcgetattr(slave) == before
+    finally:
+        process.kill()
+        process.wait()
+        os.close(slave)
+        os.close(terminal)
 
 
 @pytest.mark.parametrize("source", ["ep-unknown", "ftp://nowhere"])

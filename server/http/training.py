@@ -73,6 +73,10 @@ async def get_calls(
     services: ServicesDep,
     after_seq: Annotated[int, Query(ge=0, le=MAX_SEQ, description="Only of later decisions")] = 0,
     until_seq: Annotated[int, Query(ge=0, le=MAX_SEQ, description="Only of decisions up to this")] = MAX_SEQ,
+    turn: Annotated[
+        int | None,
+        Query(ge=0, le=MAX_SEQ, description="Only of this turn, which is the same in record and view"),
+    ] = None,
 ) -> Download:
     """The calls to models with their prompts, for the operator alone: a prompt holds what its seat sees.
 
@@ -84,16 +88,17 @@ async def get_calls(
         summary = await summary_of(services, episode_id)
         last = await services.recorded.last_seen(episode_id)
         last = until_seq if last is None else min(last, until_seq)
-        lines = _lines(services.journal, summary, after_seq, last)
+        lines = _lines(services.journal, summary, after_seq, last, turn)
         return await download(held, lines, {"Cache-Control": PRIVATE})
 
 
 async def _lines(
-    journal: Journal, summary: EpisodeSummary, after_seq: int, last: int
+    journal: Journal, summary: EpisodeSummary, after_seq: int, last: int, turn: int | None
 ) -> AsyncIterator[bytes]:
     outline = await outline_of(journal, summary)
     async for one in journal.calls(summary.episode_id):
         if one.decided.seq > last:
             return
-        if outline.asked(one.decided.seq) is not None and after_seq < one.decided.seq:
+        asked = outline.asked(one.decided.seq)
+        if asked is not None and after_seq < one.decided.seq and turn in (None, asked.turn):
             yield json_bytes(row_of_call(outline, one)) + b"\n"

@@ -7,6 +7,7 @@ import { h, replace, setAttribute, setText } from "./dom.js";
 import { momentLink } from "./go_to.js";
 import { mountCalls } from "./inspected_calls.js";
 import { callParts } from "./mind.js";
+import { proposedPart } from "./proposed.js";
 import { clip, duration, plain, plural, said, words } from "./text.js";
 
 /** @typedef {import("../live/decisions.js").Decided} Decided */
@@ -37,6 +38,7 @@ export function mountInspector(root, episodeId, { timeline, seq, names, wholeRec
   const title = h("h3", { class: "inspect__title" });
   const badge = h("span", { class: "badge badge--foreign" });
   const call = h("p", { class: "call" });
+  const sides = h("div", {});
   const reason = said("p", "inspect__text", TEXT);
   const thought = said("p", "inspect__text inspect__text--thought", TEXT);
   const raw = said("pre", "inspect__raw", TEXT);
@@ -46,7 +48,7 @@ export function mountInspector(root, episodeId, { timeline, seq, names, wholeRec
   const step = (/** @type {string} */ label, /** @type {-1 | 1} */ by) => h("button", { class: "button", type: "button", on: { click: () => move(by) } }, label);
   const part = (/** @type {string} */ name, /** @type {HTMLElement} */ content) => h("section", { class: "inspect__part" }, h("h4", {}, name), content);
   const parts = { reason: part("Reason", reason.element), thought: part("Thoughts", thought.element), raw: part("What the model wrote", raw.element) };
-  const dialog = makeDialog("Decision", h("p", { class: "dialog__row" }, step("Before", -1), step("After", 1)), title, badge, call, facts, parts.reason, parts.thought, parts.raw, calls.element, go);
+  const dialog = makeDialog("Decision", h("p", { class: "dialog__row" }, step("Before", -1), step("After", 1)), title, badge, call, sides, facts, parts.reason, parts.thought, parts.raw, calls.element, go);
   dialog.classList.add("inspect");
   /** @type {Decided | undefined} */ let shown;
 
@@ -77,6 +79,7 @@ export function mountInspector(root, episodeId, { timeline, seq, names, wholeRec
     call.hidden = facts.hidden = go.hidden = !shown;
     if (!shown) return;
     replace(call, ...callParts(data.action));
+    replace(sides, proposedPart(shown, stranger));
     const replies = (data.exchanges ?? []).map((/** @type {any} */ one) => one.reply ?? {});
     const texts = { reason: data.reasoning, thought: replies.map((/** @type {any} */ one) => one.thought).filter(Boolean).join("\n\n"), raw: data.raw_text ?? replies.at(-1)?.content };
     for (const [name, one] of /** @type {const} */ ([["reason", reason], ["thought", thought], ["raw", raw]])) {
@@ -84,7 +87,7 @@ export function mountInspector(root, episodeId, { timeline, seq, names, wholeRec
       parts[name].hidden = !texts[name];
     }
     replace(facts, ...rows(shown, seat).flatMap(([name, value]) => [h("dt", {}, name), h("dd", {}, h("bdi", {}, clip(plain(value), 400)))]));
-    calls.show(shown.seq, (data.exchanges ?? []).length);
+    calls.show(shown, (data.exchanges ?? []).length);
     replace(go, momentLink(shown.seq, { class: "button" }, "Go to this moment"));
     go.firstElementChild?.addEventListener("click", () => dialog.close());
     setAttribute(dialog, "data-seq", shown.seq);

@@ -173,7 +173,7 @@ def test_what_was_behind_a_decision_opens_by_a_key(match: Match, open_page: Open
     facts = dialog.locator(".facts")
     expect(facts).to_contain_text(re.compile(r"Tokens\s*[\d,]+ tokens in, \d+ out"))
     expect(facts).to_contain_text(re.compile(r"Cost\s*\$\d+\.\d{3,6}"))
-    dialog.locator("summary", has_text="The prompt as it was sent").click()
+    dialog.locator("summary", has_text="Prompt, reply and tokens as they were sent").click()
     expect(dialog.locator(".inspect__message h5").first).to_have_text("system")
     expect(dialog).to_contain_text("The endpoint gave no probabilities of tokens.")
     assert not violations(page)
@@ -186,18 +186,34 @@ def test_a_prompt_is_refused_in_words_and_its_tokens_are_coloured(match: Match, 
     page = open_page("", forgive=("Failed to load resource",))
     refusal = {"status": 401, "json": {"detail": "This needs the operator’s token."}}
     call = {"messages": [{"role": "user", "content": "hello"}], "logprobs": [-0.01, -2.0, None]}
+    call |= {
+        "mask": [0, 1, 0, 1],
+        "weight_versions": [["w1", 1], ["w2", 2]],
+        "reply": {"content": "<b>mid-off</b>"},
+    }
     answers = [refusal, {"status": 200, "body": json.dumps(call)}]
     page.route("**/calls?*", lambda route: route.fulfill(**answers.pop(0)))
     page.goto(f"{match.address}?seq={match.failed[0]}")
     page.locator("#mind .mind__inspect:visible").first.click()
     dialog = page.get_by_role("dialog", name="Decision")
-    summary = dialog.locator("summary", has_text="The prompt as it was sent")
+    summary = dialog.locator("summary", has_text="Prompt, reply and tokens as they were sent")
     summary.click()
     expect(dialog.get_by_role("status")).to_contain_text("operator alone")
     summary.click()
     summary.click()
     expect(dialog.locator("[role=img] .tokens__one")).to_have_count(3)
-    expect(dialog.locator(".tokens__one--3").first).to_have_attribute("title", "token 2: 13.5 %")
+    surprising = dialog.locator(".tokens .tokens__one").nth(1)
+    expect(surprising).to_have_class(re.compile("tokens__one--3"))
+    told = "token 2: 13.5 %, entropy about 1.00 nats, weights w2, does not count in training"
+    expect(surprising).to_have_attribute("title", told)
+    dialog.get_by_role("button", name="by entropy").click()
+    expect(dialog.locator(".tokens .tokens__one").first).to_have_class(re.compile("tokens__one--3"))
+    expect(dialog).to_contain_text("2 of 3 tokens of the answer count in training")
+    expect(dialog).to_contain_text("Written by weights w1, then w2.")
+    expect(dialog.locator(".inspect__message", has_text="The reply as it came")).to_contain_text(
+        "<b>mid-off</b>"
+    )
+    assert dialog.locator(".inspect__message b").count() == 0
 
 
 def violations(page: Page) -> list[str]:

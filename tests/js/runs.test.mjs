@@ -3,6 +3,8 @@ import { test } from "node:test";
 
 import { advantages, alone, company, decisionsOf, firstParting } from "../../static/live/siblings.js";
 import { WallFeed } from "../../static/live/wall.js";
+import { entropies, maskWords, sureness, uncertainty, versionsOf } from "../../static/ui/inspected_tokens.js";
+import { executed, proposals } from "../../static/ui/proposed.js";
 import { chosen, goodness, progressWords, standingOf, took } from "../../static/ui/run_words.js";
 
 const event = (seq, type, data = {}) => ({ seq, type, data });
@@ -71,4 +73,21 @@ test("the feed of a run takes its own frames and asks anew after a gap", () => {
   assert.deepEqual(shown, { over: 2, groups: { a: {} } });
   sockets[0].onmessage({ data: JSON.stringify({ frame: "run.changed", version: 7, run: { over: 3 } }) });
   assert.deepEqual([sockets.length, shown.over], [2, 2]);
+});
+
+test("tokens are classed by probability and by entropy around them", () => {
+  assert.deepEqual([0, Math.log(0.6), Math.log(0.01), null].map(sureness), [0, 1, 4, 5]);
+  assert.deepEqual(entropies([-1, -2, null, -3], 3), [1.5, 1.5, 2.5, 3]);
+  assert.deepEqual([entropies([null]), entropies([])], [[null], []]);
+  assert.deepEqual([0.05, 0.7, 3, null].map(uncertainty), [0, 2, 4, 5]);
+  assert.deepEqual(versionsOf([["a", 1], ["b", 2]], 4), ["a", "b", "b", null]);
+  assert.match(maskWords({ mask: [0, 0, 1, 0] }, 2), /^1 of 2 tokens of the answer count in training; the 2 tokens/);
+  assert.match(maskWords({ mask: null, trainable: false }, 2), /^Nothing/);
+});
+
+test("what was proposed stands beside what was executed", () => {
+  const data = { action: { tool: "go", arguments: { to: 2 } }, exchanges: [{ reply: null }, { reply: { tool_calls: [{ name: "go", arguments: '{"to": 1}' }] } }, { reply: { content: "go\u202e to 2" } }] };
+  assert.deepEqual(proposals(data), ['go {"to":1}', "go to 2"]);
+  assert.equal(executed(data.action), 'go {"to":2}');
+  assert.deepEqual([proposals({}), executed({ text: "x" })], [[], '{"text":"x"}']);
 });

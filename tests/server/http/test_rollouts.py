@@ -69,6 +69,12 @@ def test_every_episode_of_a_run_opens_as_any_other(watching: Serving) -> None:
         for line in watching.client.get(f"/api/episodes/{episode_id}/calls").text.splitlines()
     ]
     assert calls and calls[0]["token_ids"]
+    views = {one["turn"]: one["seq"] for one in map(json.loads, lines) if one["type"] == "decision.made"}
+    assert any(views[one["turn"]] != one["seq"] for one in calls), "the view has numbers of its own"
+    wanted = watching.client.get(f"/api/episodes/{episode_id}/calls", params={"turn": calls[-1]["turn"]})
+    assert [json.loads(line) for line in wanted.text.splitlines()] == [
+        one for one in calls if one["turn"] == calls[-1]["turn"]
+    ]
     with connect(f"{watching.ws_url}/live/{episode_id}") as socket:
         assert json.loads(socket.recv())["episode_id"] == episode_id
         assert json.loads(socket.recv())["state"]["episode"]["status"] == "ended"

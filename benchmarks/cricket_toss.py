@@ -11,15 +11,26 @@ import argparse
 import math
 
 from spectator.environments.cricket.ball.matchups import EVENINGS
+from spectator.environments.cricket.match.engine import load_model
 from spectator.environments.cricket.simulate import open_match, play_out
 from spectator.environments.seeds import derive_seed
 
 
-def chases(overs: int, matches: int, seed: int) -> dict[str, list[float]]:
-    """What the side that bats second has of each match, by the evening: 1, 0, or half of a tie."""
+def chases(overs: int, matches: int, seed: int, level: str | float = "all") -> dict[str, list[float]]:
+    """What the side that bats second has of each match, by the evening: 1, 0, or half of a tie.
+
+    Args:
+        overs: Of an innings.
+        matches: How many are played.
+        seed: Of all of them.
+        level: Scoring level: ``all``, or the mean total of a first innings of 20 overs.
+    """
+    model = load_model("men", level)
     found: dict[str, list[float]] = {evening: [] for evening in EVENINGS}
     for number in range(matches):
-        match = open_match(overs, derive_seed(seed, "toss", number), elects={"home": "bat", "away": "bat"})
+        match = open_match(
+            overs, derive_seed(seed, "toss", number), model=model, elects={"home": "bat", "away": "bat"}
+        )
         for _ in play_out(match):
             pass
         assert match.result is not None
@@ -42,10 +53,11 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--overs", default="5,20", help="lengths of an innings")
     parser.add_argument("--matches", type=int, default=2500, help="matches of each length")
     parser.add_argument("--seed", type=int, default=99)
+    parser.add_argument("--level", type=float, help="mean total of a first innings of 20 overs")
     chosen = parser.parse_args(argv)
     print(f"| overs | all | {' | '.join(EVENINGS)} | matches |\n|---|---|---|---|---|---|")
     for overs in (int(one) for one in chosen.overs.split(",")):
-        found = chases(overs, chosen.matches, chosen.seed)
+        found = chases(overs, chosen.matches, chosen.seed, chosen.level or "all")
         every = [one for shares in found.values() for one in shares]
         cells = " | ".join(told(shares) for shares in (every, *found.values()))
         print(f"| {overs} | {cells} | {len(every):,} |", flush=True)

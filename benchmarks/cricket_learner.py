@@ -149,7 +149,7 @@ def match_of(
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class LearningPlan:
     """How long it learns, and how often and how sharply it is measured.
 
     Args:
@@ -197,7 +197,7 @@ def half(values: Sequence[float] | Vector) -> float:
     return 1.96 * float(np.std(values, ddof=1)) / float(np.sqrt(len(values)))
 
 
-def learn(learner: Learner, plan: Plan) -> Iterator[Mark]:
+def learn(learner: Learner, plan: LearningPlan) -> Iterator[Mark]:
     """Learn, and yield a mark at the start and whenever one is due."""
     used, matches, due = 0.0, 0, 0.0
     while True:
@@ -293,7 +293,7 @@ Written by `{command}`.
 """
 
 
-def page_of(learner: Learner, marks: Sequence[Mark], plan: Plan, shares: str) -> str:
+def page_of(learner: Learner, marks: Sequence[Mark], plan: LearningPlan, shares: str) -> str:
     """The page of the curve."""
     command = (
         f"nice -n 10 python -m benchmarks.cricket_learner --cpu-seconds {plan.budget_s:g} "
@@ -309,7 +309,7 @@ def page_of(learner: Learner, marks: Sequence[Mark], plan: Plan, shares: str) ->
     return "\n".join([words, *table_of(marks), *rises_of(marks, plan.sharp_from_s), "", shares, ""])
 
 
-def write(learner: Learner, marks: Sequence[Mark], plan: Plan, shares: str) -> None:
+def write(learner: Learner, marks: Sequence[Mark], plan: LearningPlan, shares: str) -> None:
     """Write the curve and its page."""
     (ROOT / "cricket-learner.svg").write_text(chart_of(marks), encoding="utf-8")
     (ROOT / "cricket-learner.md").write_text(page_of(learner, marks, plan, shares), encoding="utf-8")
@@ -332,7 +332,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1, help="of what is drawn")
     parser.add_argument("--page", action="store_true", help="write the curve and its page")
     asked = parser.parse_args()
-    plan = Plan(asked.cpu_seconds, asked.marks, asked.fresh, asked.sharp)
+    plan = LearningPlan(asked.cpu_seconds, asked.marks, asked.fresh, asked.sharp)
     learner, marks = Learner(asked.seed), []
     for mark in learn(learner, plan):
         marks.append(mark)

@@ -3,8 +3,9 @@
 ``python -m benchmarks.kills_rollouts sessions:200`` kills 200 times in that part.
 
 A run of ``spectator rollouts run --workers`` is killed, its workers, and the server of its environments, by
-SIGKILL, while it plays and while it starts. The finished episodes, what they decided and what they earned are
-then compared with those of a run that nobody disturbed.
+SIGKILL, while it plays and while it starts. Kills are spread over the whole run: where they are ahead of what
+is recorded they wait, where they are behind they hurry. The finished episodes, what they decided and earned,
+are then compared with those of a run that nobody disturbed; no lease may be left, and no place on the server.
 """
 
 from __future__ import annotations
@@ -15,12 +16,14 @@ import os
 import random
 import signal
 import socket
+import sqlite3
 import subprocess
 import sys
 import time
 import urllib.request
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
@@ -37,6 +40,14 @@ RUN_SHARE: Final = 0.04
 
 SERVER_SHARE: Final = 0.04
 """Share that hit the server of the environments, where there is one."""
+
+SPREAD: Final = 0.95
+"""Share of all answers of the model over which the kills are spread; the rest is played after the last."""
+
+DECIDED: Final = """
+    SELECT count(*) FROM calls JOIN episodes USING (episode_id)
+    WHERE episodes.reason IS NULL OR episodes.reason = 'finished'
+"""
 
 PATIENCE_S: Final = 1800.0
 """How long a run may take to be over, on a machine that does much else."""
@@ -75,17 +86,26 @@ class Fleet:
             )
 
     @property
+    def decided(self) -> int:
+        """Answers of the model that are recorded, but for those of attempts that came to nothing."""
+        try:
+            with closing(sqlite3.connect(f"file:{self.folder / 'journal.db'}?mode=ro", uri=True)) as database:
+                (count,) = database.execute(DECIDED).fetchone()
+        except sqlite3.Error:  # it is not there yet
+            return 0
+        return int(count)
+
+    @property
     def over(self) -> bool:
         """Whether it has ended by itself, and not halted."""
         return self.process is not None and self.process.poll() not in (None, HALTED)
 
-    def kill(self, chance: random.Random) -> None:
-        """Kill one of its processes."""
+    def victim(self, chance: random.Random) -> str:
+        """Draw what is killed next."""
         draw = chance.random()
         if self.server is not None and draw < SERVER_SHARE:
-            self.kill_one("server", chance)
-        else:
-            self.kill_one("run" if draw > 1 - RUN_SHARE else "worker", chance)
+            return "server"
+        return "run" if draw > 1 - RUN_SHARE else "worker"
 
     def kill_one(self, victim: str, chance: random.Random) -> bool:
         """Kill the run, the server or a worker; whether one was there. The first two are started again."""
@@ -160,6 +180,12 @@ class EnvironmentServer:
                 time.sleep(0.02)
         raise RuntimeError("the server of the environments did not start")
 
+    @property
+    def held(self) -> int:
+        """Environments that were begun there and not given back."""
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/held", timeout=60) as answer:
+            return int(json.load(answer))
+
     def kill(self) -> None:
         """Kill it."""
         if self.process is not None:
@@ -223,15 +249,25 @@ async def _told(journal: SqlJournal, summary: EpisodeSummary) -> str:
     return json.dumps([summary.group_id, summary.seed, summary.score, actions], sort_keys=True)
 
 
-def disturb(fleet: Fleet, kills: int, every_s: float, chance: random.Random) -> int:
-    """Kill ``kills`` times while ``fleet`` plays; how often it could be done before it was over."""
+def disturb(fleet: Fleet, answers: int, kills: int, every_s: float, chance: random.Random) -> int:
+    """Kill ``kills`` times while ``fleet`` plays; how often it could be done before it was over.
+
+    Args:
+        fleet: The run.
+        answers: Of the model, that the whole run needs.
+        kills: How often something is killed.
+        every_s: Mean seconds between two kills, where they are neither ahead nor behind.
+        chance: Draws the moments and the victims.
+    """
     fleet.start()
-    while sum(fleet.killed.values()) < kills and not fleet.over:
-        time.sleep(chance.uniform(0.0, 2 * every_s))
+    ahead, victim = 1.0, fleet.victim(chance)
+    while (done := fleet.killed.total()) < kills and not fleet.over:
+        time.sleep(chance.uniform(0.0, 2 * every_s * min(1.0, ahead)))
         fleet.go_on_if_halted()
-        if not fleet.over:
-            fleet.kill(chance)
-    return sum(fleet.killed.values())
+        ahead = (done + 1) / kills / max(1 / kills, fleet.decided / (SPREAD * answers))
+        if ahead <= 1.0 and not fleet.over and fleet.kill_one(victim, chance):
+            victim = fleet.victim(chance)
+    return fleet.killed.total()
 
 
 def compare(
@@ -250,36 +286,38 @@ def compare(
         arguments: Of ``spectator rollouts run``, without model, folder and number of episodes.
         episodes: Episodes in all.
         kills: How often something is killed.
-        every_s: Mean seconds between two kills.
+        every_s: Mean seconds between two kills; fewer where they are behind the answers that are recorded.
         seed: Of the moments and the victims.
         server: Serves the environments; ``None`` where they are the run's own.
         latency_s: What an answer of the model takes.
 
     Raises:
-        RuntimeError: The two are not equal, or not all kills could be done.
+        RuntimeError: The two are not equal, a place is left on the server, or not all kills could be done.
     """
     with TemporaryDirectory(prefix="spectator-kills-") as data, scripted_model(latency_s) as base_url:
         asked = [*arguments, "--base-url", base_url, "--model", "scripted", "--episodes", str(episodes)]
         asked += ["--attempts", "100", "--workers", "2", "--startup-jitter", "0"]
         folder = Path(data)
+        whole, killed = Fleet(asked, folder / "whole"), Fleet(asked, folder / "killed", server)
         try:
             if server is not None:
                 server.start()
                 asked += ["--env", server.url]
-            whole = Fleet(asked, folder / "whole")
             whole.start()
             codes = [whole.finish()]
-            killed = Fleet(asked, folder / "killed", server)
             began = time.monotonic()
-            done = disturb(killed, kills, every_s, random.Random(seed))
+            done = disturb(killed, whole.decided, kills, every_s, random.Random(seed))
             codes.append(killed.finish())
             took_s = time.monotonic() - began
+            held = 0 if server is None else server.held
         finally:
+            for fleet in (whole, killed):
+                fleet.kill_for_good()
             if server is not None:
                 server.kill()
-        if codes != [0, 0] or done < kills:
+        if codes != [0, 0] or done < kills or held:
             log = (folder / "killed.log").read_text(errors="replace")[-2000:]
-            raise RuntimeError(f"exit codes {codes}, {done} of {kills} kills: {log}")
+            raise RuntimeError(f"exit codes {codes}, {done} of {kills} kills, {held} places held: {log}")
         unbroken, broken = (asyncio.run(outcome(folder / name)) for name in ("whole", "killed"))
         if unbroken != broken or unbroken[1] != episodes:
             raise RuntimeError(f"unbroken {unbroken}, killed {broken}, asked for {episodes}")
@@ -294,12 +332,12 @@ def _figure(name: str, episodes: int, fleet: Fleet, took_s: float) -> Figure:
     return Figure(f"{name}, kill -9 {fleet.killed.total():,} times", value, "equal to an unbroken run", "-")
 
 
-def sessions(kills: int = 1000, episodes: int = 512, *, every_s: float = 0.4) -> Figure:
+def sessions(kills: int = 1000, episodes: int = 512, *, every_s: float = 0.5) -> Figure:
     """Sessions on a pooled server: the run, its workers and that server are killed."""
-    server = EnvironmentServer(places=64, turns=max(6, kills // 20))
+    server = EnvironmentServer(places=32, turns=12)
     killed, took_s = compare(
-        ["--concurrency", "64", "--group-size", "8", "--env-wait", "600"],
-        episodes, kills, every_s=every_s, server=server,
+        ["--concurrency", "32", "--group-size", "8", "--env-wait", "600"],
+        episodes, kills, every_s=every_s, server=server, latency_s=0.1,
     )  # fmt: skip
     return _figure(f"{episodes} sessions on a server of environments", episodes, killed, took_s)
 

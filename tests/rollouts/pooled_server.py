@@ -47,12 +47,17 @@ class PooledServer:
         """Its routes."""
         app = web.Application()
         app.router.add_get("/envs", self.envs)
+        app.router.add_get("/held", self.held)
         app.router.add_route("*", "/qa/{env_id}/{operation}", self.handle)
         return app
 
     async def envs(self, request: web.Request) -> web.Response:
         """What it has."""
         return web.json_response([{"env_name": "qa"}])
+
+    async def held(self, request: web.Request) -> web.Response:
+        """How many of its places are taken."""
+        return web.json_response(len(self.kept))
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
         """One operation of one environment."""

@@ -75,8 +75,10 @@ class Crew:
 
     async def _keep(self) -> None:
         """Keep one worker at work, one after another."""
-        while not self._desk.finished:
+        while True:
             await self._clock.sleep(min(LONGEST_PAUSE_S, PAUSE_S * self._desk.barren))
+            if self._desk.finished:  # perhaps since the pause began
+                return
             self._named += 1
             await self._employ(f"w-{self._named}")
 

@@ -148,31 +148,27 @@ def started(launcher: Watched, count: int) -> bool:
     return len(launcher.started) >= count
 
 
-async def kill_newest(launcher: Watched, desk: Desk) -> float:
-    """Kill the newest worker; the seconds until the desk knows."""
-    deaths, began = desk.deaths, time.monotonic()
+async def kill_newest(launcher: Watched, desk: Desk) -> None:
+    """Kill the newest worker, and wait until the desk knows."""
+    deaths = desk.deaths
     os.kill(launcher.started[-1].process.pid or 0, signal.SIGKILL)
     await until(lambda: desk.deaths > deaths)
-    return time.monotonic() - began
 
 
-def test_a_killed_worker_is_noticed_at_once_and_its_episodes_go_on_elsewhere(tmp_path: Path) -> None:
-    noticed: list[float] = []
-
+def test_a_killed_worker_is_noticed_without_its_lease_and_its_episodes_go_on_elsewhere(tmp_path: Path) -> None:
     async def kill(launcher: Watched, desk: Desk) -> None:
         for number in range(3):
             await further(desk, 10)
-            noticed.append(await kill_newest(launcher, desk))
+            await kill_newest(launcher, desk)
             await until(partial(started, launcher, number + 3))
 
     with endpoint(counter, [Mode.SLOW], pause_s=0.01) as fake:
         asked = request(fake, episodes=40, group_size=4, options={"turns": 6})
         unbroken = whole(fake, asked, tmp_path / "whole")
         before = len(fake.received)
-        report, desk = run_workers(asked, tmp_path / "killed", kill)
+        report, desk = run_workers(asked, tmp_path / "killed", kill, lease_s=3600.0)
         again = len(fake.received) - 2 * before
     assert (report.over, report.halted, desk.deaths) == (40, None, 3)
-    assert max(noticed) < 2.0
     assert again <= 3 * 4, "only questions whose answers were not recorded are asked again"
     assert_equal_to(unbroken, tmp_path / "killed", 40)
 

@@ -157,6 +157,8 @@ def run(**given: Any) -> None:
     report, interrupted = run_busily(_carry_out(request, given, key, ledger))
     _conclude(report, out)
     if interrupted:
+        if report.over < report.total:
+            click.echo("interrupted; the same command plays the rest", err=True)
         sys.exit(130)
     if report.halted is not None:
         click.echo(f"halted: {report.halted}; the same command plays on, once that is put right", err=True)
@@ -307,7 +309,8 @@ def _launcher(ray_address: str | None) -> Launcher:
 def _conclude(report: FleetReport, out: Path) -> None:
     failed = Counter(one.failure_class for one in report.report.last if one.failure_class is not None)
     rewards = [one.total_reward for one in report.report.last if one.total_reward is not None]
-    mean = f", mean reward {sum(rewards) / len(rewards):.4f}" if rewards else ""
+    now = "" if len(rewards) == report.over else f" of {len(rewards)} played now"
+    mean = f", mean reward {sum(rewards) / len(rewards):.4f}{now}" if rewards else ""
     click.echo(f"{report.over} of {report.total} episodes are over{mean}; the record is in {out}")
     for name, count in failed.most_common():
         click.echo(f"  {count} without a verdict: {name}")

@@ -32,6 +32,10 @@ WIDE: Final = 100
 """Columns from which more is shown of each."""
 
 
+BETWEEN: Final = " · "
+"""What stands between the parts of a line."""
+
+
 class FleetView:
     """Draws a run on standard error while it goes on; a line from time to time where that is no terminal.
 
@@ -109,7 +113,8 @@ class FleetView:
             now_s: Now, by its clock.
         """
         state = underway.state
-        told = [_progress(state, now_s), *_sums(state), *_failed(state)]
+        under_way = sum(flight.turns for flight in underway.interactor.in_flight)
+        told = [_progress(state, now_s, under_way), *_sums(state), *_failed(state)]
         shortage, outage = state.shortage, underway.outage
         if shortage is not None and underway.interactor.in_flight:
             told.append(f"no further environment now: {shortage.reason}")
@@ -137,7 +142,7 @@ class FleetView:
             Text(head, style="bold", overflow="ellipsis", no_wrap=True),
             Padding(ProgressBar(total=max(1, state.total), completed=state.over, width=min(width, 60)), 0),
         ]
-        parts += [Text(line) for line in self.lines(underway, now_s)]
+        parts += [Text(part) for line in self.lines(underway, now_s) for part in _folded(line, width)]
         flights = underway.interactor.in_flight
         if flights:
             parts.append(_table(flights, state, now_s, width))
@@ -147,9 +152,9 @@ class FleetView:
 DRAINING: Final = "finishing what is being played"
 
 
-def _progress(state: FleetState, now_s: float) -> str:
+def _progress(state: FleetState, now_s: float, under_way: int) -> str:
     took = max(1e-3, now_s - state.began_s)
-    left_s = state.left_s(now_s)
+    left_s = state.left_s(now_s, under_way)
     eta = "" if left_s is None or state.over >= state.total else f" · about {in_words(left_s)} left"
     rates = f"{state.ended / took:.2g} episodes/s · {state.turns / took:.3g} turns/s"
     return f"{state.over} of {state.total} over · {rates}{eta}"
@@ -182,6 +187,17 @@ def _at_the_model(underway: Underway) -> list[str]:
     held = f" · {queued} wait for a place" if queued else ""
     held += f" · {again} to be sent again" if again else ""
     return [f"at the model: {asked} of at most {underway.model_limit.places} requests{held}"]
+
+
+def _folded(line: str, width: int) -> list[str]:
+    """A line in as many as it takes, broken between its parts where that is enough."""
+    folded: list[str] = []
+    for part in line.split(BETWEEN):
+        if folded and len(folded[-1]) + len(BETWEEN) + len(part) <= width:
+            folded[-1] += BETWEEN + part
+        else:
+            folded.append(part)
+    return folded
 
 
 def _table(flights: Sequence[InFlight], state: FleetState, now_s: float, width: int) -> RenderableType:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from contextlib import suppress
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
 from typing import Final
@@ -38,7 +39,8 @@ class RunLog(RotatingFileHandler):
         logger = logging.getLogger("spectator")
         logger.removeHandler(self)
         logger.propagate = True
-        self.close()
+        with suppress(OSError):  # closing writes what a full disk did not take
+            self.close()
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write one down."""

@@ -37,6 +37,7 @@ class FleetState:
         tokens_out: Tokens written for them.
         turn_times: Seconds that the newest turns took.
         settled: Episodes that came to be over in this run.
+        ended_turns: Decisions in the attempts that ended in this run.
         shortage: Why no environment can be made at the moment; ``None`` when they can.
     """
 
@@ -55,12 +56,14 @@ class FleetState:
     tokens_out: int = 0
     turn_times: deque[float] = field(default_factory=lambda: deque(maxlen=TURNS_KEPT))
     settled: int = 0
+    ended_turns: int = 0
     shortage: Shortage | None = None
 
     def take(self, result: EpisodeResult[Attempt]) -> None:
         """Count the result of an attempt."""
         self.ended += 1
         self.again += result.again
+        self.ended_turns += result.decisions
         if result.failure_class is not None:
             self.failures[result.failure_class] = self.failures.get(result.failure_class, 0) + 1
         if result.total_reward is not None:
@@ -98,14 +101,25 @@ class FleetState:
         times = list(self.turn_times)
         return median(times) if times else None
 
-    def left_s(self, now_s: float) -> float | None:
+    def left_s(self, now_s: float, under_way: int = 0) -> float | None:
         """Seconds until the rest is over, if it goes on as so far in this run; ``None`` where nobody knows.
 
+        An episode is taken to need as many decisions as those that are over needed, attempts that failed
+        included, at the rate of all: what is under way counts too, so that the first to be over tells enough.
+
+        Args:
+            now_s: Now.
+            under_way: Decisions in the episodes that are being played.
+
         >>> state = FleetState(total=10, over=2, began_s=0.0)
-        >>> state.over, state.settled = 4, 2
-        >>> state.left_s(now_s=20.0)
-        60.0
+        >>> state.over, state.settled, state.ended_turns, state.turns = 4, 2, 12, 36
+        >>> state.left_s(now_s=20.0), state.left_s(now_s=20.0, under_way=24)
+        (20.0, 6.666666666666667)
         """
         if not self.settled:
             return None
-        return (self.total - self.over) * (now_s - self.began_s) / self.settled
+        left, took_s = self.total - self.over, now_s - self.began_s
+        if not (self.turns and self.ended_turns):
+            return left * took_s / self.settled
+        turns = left * self.ended_turns / self.settled - under_way
+        return max(0.0, turns) * took_s / self.turns

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Final, Literal, Self
+from typing import Any, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
 from spectator.environments.base import World
 from spectator.environments.seeds import SEALED_BIT, derive_seed
@@ -67,13 +67,17 @@ class RolloutRequest(BaseModel):
             return {**given, "on_failure": "end"}
         return given
 
-    @model_validator(mode="after")
-    def _whole_groups(self) -> Self:
-        if self.episodes % self.group_size:
+    @field_validator("group_size")
+    @classmethod
+    def _whole_groups(cls, group_size: int, before: ValidationInfo) -> int:
+        episodes = before.data.get("episodes")
+        if episodes is not None and episodes % group_size:
+            fewer, more = (group_size * (episodes // group_size + extra) for extra in (0, 1))
+            such = f"{fewer} or {more}" if fewer else str(more)
             raise ValueError(
-                f"episodes ({self.episodes}) must be a multiple of group_size ({self.group_size})"
+                f"episodes ({episodes}) must be a multiple of group_size ({group_size}), such as {such}"
             )
-        return self
+        return group_size
 
     @property
     def failure_policy(self) -> FailurePolicy:

@@ -155,7 +155,9 @@ async def kill_newest(launcher: Watched, desk: Desk) -> None:
     await until(lambda: desk.deaths > deaths)
 
 
-def test_a_killed_worker_is_noticed_without_its_lease_and_its_episodes_go_on_elsewhere(tmp_path: Path) -> None:
+def test_a_killed_worker_is_noticed_without_its_lease_and_its_episodes_go_on_elsewhere(
+    tmp_path: Path,
+) -> None:
     async def kill(launcher: Watched, desk: Desk) -> None:
         for number in range(3):
             await further(desk, 10)

@@ -25,7 +25,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ),
     ("spectator.observations", "spectator.model_calls", "spectator.ordinary_files", "spectator.profile"),
     ("spectator.events", "spectator.failures"),
-    ("spectator.journal", "spectator.bus", "spectator.llm"),
+    ("spectator.journal", "spectator.bus", "spectator.llm", "spectator.scenes"),
     ("spectator.journal.stores",),
     ("spectator.policies", "spectator.narration"),
     ("spectator.steppers.base",),

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 import textwrap
-from asyncio.subprocess import DEVNULL, PIPE
 from collections import OrderedDict
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
-from xml.sax.saxutils import escape
 
-from spectator.errors import SpectatorError
+from spectator.scenes import CHERRY, FAINT, GRASS, GROUND, INK, LINE, SKY, WILLOW, text_svg, whole_svg
 
 from .glance import Glance
+from .picture_programs import NoFont, output_of
 
 WIDTH: Final = 1200
 HEIGHT: Final = 630
@@ -33,18 +31,6 @@ LEFT: Final = 64
 RIGHT: Final = WIDTH - LEFT
 CHART: Final = (372.0, 540.0)
 """Top and bottom of the chart."""
-
-FONT: Final = "'DejaVu Sans', 'Liberation Sans', 'Noto Sans', Arial, Helvetica, sans-serif"
-GROUND, INK, FAINT, LINE = "#0c120e", "#f3efe4", "#979b89", "#263228"
-GRASS, SKY, WILLOW, CHERRY = "#63b87e", "#79b8e0", "#e2b458", "#f4695f"
-
-
-class NoFont(SpectatorError):
-    """This machine has no font to write with, so that no cards are drawn."""
-
-
-class CannotDraw(SpectatorError):
-    """The program that draws failed."""
 
 
 class Cards:
@@ -66,7 +52,7 @@ class Cards:
         if key not in self._kept:
             async with self._turns:
                 if key not in self._kept:
-                    await self._need_font()
+                    await self.need_font()
                     self._kept[key] = await draw(card(glance))
         picture = self._kept[key]
         self._kept.move_to_end(key)
@@ -74,11 +60,16 @@ class Cards:
             self._kept.popitem(last=False)
         return picture
 
-    async def _need_font(self) -> None:
-        """See that there is a font, once: with none, text is left out of pictures silently."""
+    async def need_font(self) -> None:
+        """See that there is a font, once: with none, text is left out of pictures silently.
+
+        Raises:
+            NoFont: There is none.
+            CannotDraw: Nothing can be drawn at all.
+        """
         if self._can_write is None:
-            written = await draw(_svg(_text(4, 40, 30, "Aa", INK), 64, 64))
-            self._can_write = written != await draw(_svg("", 64, 64))
+            written = await draw(whole_svg(text_svg(4, 40, 30, "Aa", INK), 64, 64))
+            self._can_write = written != await draw(whole_svg("", 64, 64))
         if not self._can_write:
             raise NoFont("no font is installed; a package such as fonts-dejavu-core has one")
 
@@ -89,22 +80,7 @@ async def draw(svg: str) -> bytes:
     Raises:
         CannotDraw: It failed, or took longer than :data:`LONGEST_S`.
     """
-    program = Path(__file__).with_name("drawing.py")
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-I", str(program), stdin=PIPE, stdout=PIPE, stderr=DEVNULL
-    )
-    try:
-        async with asyncio.timeout(LONGEST_S):
-            picture, _ = await process.communicate(svg.encode())
-    except TimeoutError:
-        raise CannotDraw(f"a card took longer than {LONGEST_S:g} s to draw") from None
-    finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
-    if process.returncode:
-        raise CannotDraw(f"the program that draws cards ended with {process.returncode}")
-    return picture
+    return await output_of(Path(__file__).with_name("drawing.py"), svg.encode(), LONGEST_S)
 
 
 def card(glance: Glance) -> str:
@@ -112,18 +88,18 @@ def card(glance: Glance) -> str:
     size, lines = _fitted(glance.headline)
     top = 168.0
     said = "".join(
-        _text(LEFT, top + number * size * 1.15, size, line, INK, weight=700)
+        text_svg(LEFT, top + number * size * 1.15, size, line, INK, weight=700)
         for number, line in enumerate(lines)
     )
     state = {"live": "LIVE", "paused": "PAUSED"}.get(glance.status, "RESULT")
     head = "  ·  ".join(part for part in (glance.title, glance.at) if part)
     dot = CHERRY if glance.status == "live" else WILLOW
-    return _svg(
+    return whole_svg(
         f'<rect width="{WIDTH}" height="{HEIGHT}" fill="{GROUND}"/>'
         f'<rect width="{WIDTH}" height="8" fill="{GRASS}"/>'
         f'<circle cx="{LEFT + 9}" cy="74" r="9" fill="{dot}"/>'
-        + _text(LEFT + 32, 83, 26, state, dot, weight=700)
-        + _text(RIGHT, 83, 26, head, FAINT, anchor="end")
+        + text_svg(LEFT + 32, 83, 26, state, dot, weight=700)
+        + text_svg(RIGHT, 83, 26, head, FAINT, anchor="end")
         + said
         + _seats(glance.seats)
         + (
@@ -131,8 +107,8 @@ def card(glance: Glance) -> str:
             if len(glance.chances) > 1
             else _progress(glance)
         )
-        + _text(LEFT, 602, 24, "Spectator", INK, weight=700)
-        + _text(RIGHT, 602, 24, "every decision beside what it led to", FAINT, anchor="end"),
+        + text_svg(LEFT, 602, 24, "Spectator", INK, weight=700)
+        + text_svg(RIGHT, 602, 24, "every decision beside what it led to", FAINT, anchor="end"),
         WIDTH,
         HEIGHT,
     )
@@ -153,7 +129,7 @@ def _seats(seats: Sequence[str]) -> str:
     for number, (seat, colour) in enumerate(zip(seats[:2], (GRASS, SKY), strict=False)):
         x = LEFT + number * (RIGHT - LEFT) / 2
         shown.append(f'<rect x="{x}" y="304" width="18" height="18" rx="5" fill="{colour}"/>')
-        shown.append(_text(x + 30, 322, 28, textwrap.shorten(seat, 30, placeholder=" …"), INK))
+        shown.append(text_svg(x + 30, 322, 28, textwrap.shorten(seat, 30, placeholder=" …"), INK))
     return "".join(shown)
 
 
@@ -177,11 +153,11 @@ def _line(chances: Sequence[float], *, over: bool) -> str:
     x, y = places[-1]
     leads = chances[-1] >= 0.5
     best, colour = f"{100 * max(chances[-1], 1 - chances[-1]):.0f} %", GRASS if leads else SKY
-    now = "" if over else _text(RIGHT, top - 12, 24, best, colour, anchor="end", weight=700)
+    now = "" if over else text_svg(RIGHT, top - 12, 24, best, colour, anchor="end", weight=700)
     return (
         f'{edges}{halves}<polyline points="{path}" fill="none" stroke="{INK}" stroke-width="4" '
         f'stroke-linejoin="round"/><circle cx="{x:.1f}" cy="{y:.1f}" r="9" fill="{WILLOW}"/>'
-        + _text(LEFT, top - 12, 20, "chance to win", FAINT)
+        + text_svg(LEFT, top - 12, 20, "chance to win", FAINT)
         + now
     )
 
@@ -192,20 +168,4 @@ def _progress(glance: Glance) -> str:
     bar = f'<rect x="{LEFT}" y="430" height="16" rx="8" width="'
     return (
         f'{bar}{RIGHT - LEFT}" fill="{LINE}"/>{bar}{max(16.0, done * (RIGHT - LEFT)):.1f}" fill="{GRASS}"/>'
-    )
-
-
-def _svg(inside: str, width: int, height: int) -> str:
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
-        f'viewBox="0 0 {width} {height}">{inside}</svg>'
-    )
-
-
-def _text(
-    x: float, y: float, size: float, text: str, colour: str, *, anchor: str = "start", weight: int = 400
-) -> str:
-    return (
-        f'<text x="{x:.1f}" y="{y:.1f}" font-family="{FONT}" font-size="{size:g}" font-weight="{weight}" '
-        f'text-anchor="{anchor}" fill="{colour}">{escape(text)}</text>'
     )

@@ -104,6 +104,8 @@ class WatchPage(Page):
         running: Whether it runs here.
         replay: Whether it is shown from the beginning.
         card: Absolute address of the picture of how it stands.
+        moment: Absolute address of its clips, without their suffix; empty in worlds that draw none.
+        seq: The event that the link leads to; empty for none.
         oembed: Absolute address that says how another page shows it.
         modules: What the page's script imports.
         panel_modules: The same of the panel, its entry first.
@@ -117,6 +119,8 @@ class WatchPage(Page):
     running: bool
     replay: bool
     card: str
+    moment: str
+    seq: str
     oembed: str
     modules: list[str]
     panel_modules: list[str]
@@ -290,6 +294,8 @@ def _watch_page(
         running=running,
         replay=replay,
         card=f"{home}/card/{quote(episode_id)}.png",
+        moment="" if world is None or world.scenes is None else f"{home}/clip/{quote(episode_id)}",
+        seq=seq if SEQ.fullmatch(seq := request.query_params.get("seq", "")) else "",
         oembed=f"{home}/oembed?{urlencode({'url': f'{home}/watch/{quote(episode_id)}'})}",
         modules=request.app.state.modules["watch.js"],
         panel_modules=[] if world is None else request.app.state.panels.modules(world.name),

@@ -16,15 +16,17 @@ from starlette.responses import Response
 
 from spectator.errors import EpisodeNotFound
 
-from ..identifiers import EPISODE_ID
+from ..identifiers import EPISODE_ID, MAX_SEQ
 from ..security import faults
 from ..security.budget import Held
 from ..security.faults import documented
 from ..security.shield import content_security_policy
 from ..services import Services, ServicesDep
-from .card import HEIGHT, WIDTH, CannotDraw, Cards, NoFont
+from .card import HEIGHT, WIDTH, Cards
 from .glance import Glance, glance_of
+from .moment_clips import LONGEST_S, SHORTEST_S, USUAL_S, DrawsNothing, MomentClips, WantedClip
 from .pages import Page, Templates, static_path
+from .picture_programs import CannotDraw, NoFont, NothingDrawn
 from .public_address import public_root
 
 STRIP: Final = (560, 132)
@@ -136,7 +138,7 @@ async def oembed(
 
 
 def sharing_pages(templates: Templates) -> APIRouter:
-    """Routes ``/card/{id}.png`` and ``/embed/{id}``."""
+    """Routes ``/card/{id}.png``, ``/clip/{id}.webp`` (and ``.png``) and ``/embed/{id}``."""
     pages = APIRouter(include_in_schema=False)
     cards = Cards()
 
@@ -151,6 +153,31 @@ def sharing_pages(templates: Templates) -> APIRouter:
             raise HTTPException(503, str(error)) from error
         kept = "public, max-age=86400" if seen.status == "ended" else "public, max-age=30"
         return Response(picture, media_type="image/png", headers={"Cache-Control": kept})
+
+    clips = MomentClips(cards)
+
+    @pages.get("/clip/{episode_id}.{kind}")
+    async def clip(
+        request: Request,
+        episode_id: str,
+        kind: Literal["webp", "png"],
+        services: ServicesDep,
+        from_seq: Annotated[int, Query(alias="from", ge=0, le=MAX_SEQ)] = MAX_SEQ,
+        seconds: Annotated[int, Query(ge=SHORTEST_S, le=LONGEST_S)] = USUAL_S,
+    ) -> Response:
+        if not EPISODE_ID.fullmatch(episode_id):
+            raise EpisodeNotFound(episode_id[:64])
+        still = kind == "png"
+        wanted = WantedClip(episode_id, from_seq, 0 if still else seconds, still)
+        async with services.budget.hold(Held.READS, request):
+            try:
+                picture = await clips.of(services, wanted)
+            except (NoFont, DrawsNothing, NothingDrawn) as error:
+                raise HTTPException(404, str(error)) from error
+            except CannotDraw as error:
+                raise HTTPException(503, str(error)) from error
+        kept = "public, max-age=30" if services.supervisor.live(episode_id) else "public, max-age=86400"
+        return Response(picture, media_type=f"image/{kind}", headers={"Cache-Control": kept})
 
     @pages.get("/embed/{episode_id}")
     async def embed(request: Request, episode_id: str, services: ServicesDep) -> Response:

@@ -27,6 +27,7 @@ from spectator.policies.prompting import (
     tool_and_arguments,
 )
 from spectator.profile import SCORE_AT_THE_END, Profile
+from spectator.scenes import SceneArtist
 from spectator.steppers.base import Stepper
 
 MAX_ANSWER: Final = 16_384
@@ -280,6 +281,7 @@ class World:
             this version told it, so that its record verifies; ``None`` where all releases told alike.
         board_lines: Its part of the viewers' state in a few lines of plain text, for terminals; ``None``
             where its headline says all.
+        scenes: Draws what happened, for clips of moments; ``None`` in worlds that draw nothing.
         promise: The chance that the agent's seat wins, from 0 to 1, where an event tells one; ``None`` of any
             other. What was told is held against what happened, see :mod:`spectator.evaluation.reliability`.
     """
@@ -323,6 +325,7 @@ class World:
     tools: Sequence[LegalAction] = ()
     promise: Callable[[Event], float | None] | None = None
     board_lines: Callable[[Mapping[str, Any]], Sequence[str]] | None = None
+    scenes: SceneArtist | None = None
 
     @property
     def briefing(self) -> Briefing:

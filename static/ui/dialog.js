@@ -28,6 +28,7 @@ const keys = (chapter) => [
   [["M"], "sound on or off"],
   [["X"], "text only, and back"],
   [["C"], "copy a link to this moment"],
+  [["V"], "clip this moment, where the world draws it"],
   [["I"], "what was behind the newest decision"],
   [["D"], "every decision, and back to the commentary"],
   [["A"], "about this episode: seed, captains, download"],

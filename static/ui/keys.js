@@ -44,6 +44,7 @@ export function mountKeys({ act, back, isLive, help, chapter, inspect, log }) {
     d: log,
     i: () => inspect(),
     c: () => document.getElementById("share")?.click(),
+    v: () => document.getElementById("clip")?.click(),
     "?": showHelp,
   };
 

@@ -74,6 +74,11 @@ export function operatorWhenUsed(opener, root, episodeId) {
   };
 }
 
+/** @param {HTMLElement | null} button @param {string} root @param {string} episodeId @param {() => number} seq */
+export function clipWhenAsked(button, root, episodeId, seq) {
+  if (button) mountOnUse(button, async () => (await import("./clip.js")).mountClip(/** @type {HTMLButtonElement} */ (button), root, episodeId, seq));
+}
+
 /**
  * Playing on from here when it is asked for, and the way back to what was forked.
  * @param {HTMLButtonElement} opener @param {HTMLAnchorElement} origin link to the parent @param {string} root @param {string} episodeId

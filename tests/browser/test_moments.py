@@ -45,6 +45,24 @@ def test_whatever_names_a_moment_goes_there_and_keeps_the_keys(quiet_app: Servin
     expect(page.locator(".ball__mark--wicket")).to_be_visible()
 
 
+def test_the_moment_where_one_stands_can_be_kept_as_a_clip(quiet_app: Serving, open_page: Opener) -> None:
+    """By its key and by its button; what cannot be drawn is said where it was asked for."""
+    page = open_finished(quiet_app, open_page, forgive=("503",))
+    page.locator(".cards__fall a").first.click()
+    expect(page.locator(".ball__mark--wicket")).to_be_visible()
+    with page.expect_download(timeout=60_000) as kept:
+        page.keyboard.press("v")
+    assert kept.value.suggested_filename.endswith(".webp")
+    assert kept.value.path().read_bytes()[8:12] == b"WEBP"
+    page.route(
+        "**/clip/**", lambda route: route.fulfill(status=503, json={"detail": "it is too much at once"})
+    )
+    button = page.locator("#clip")
+    expect(button).to_be_enabled()
+    page.keyboard.press("v")
+    expect(button).to_have_attribute("title", "No clip: it is too much at once")
+
+
 def test_a_click_on_the_timeline_leaves_the_keys_to_the_page(quiet_app: Serving, open_page: Opener) -> None:
     """The bar has the focus then; the big moments still answer to their keys."""
     page = open_finished(quiet_app, open_page)
@@ -88,13 +106,16 @@ def test_the_form_leaves_alone_what_nobody_changed(quiet_app: Serving, open_page
 
 
 def test_a_phone_shows_one_view_at_a_time(quiet_app: Serving, open_page: Opener) -> None:
-    """Play, minds, commentary or cards; the score stays; speed and big moments are within reach."""
+    """Play, minds, commentary or cards; the score stays; speed and big moments are within reach.
+
+    Beside the minds stand the plans, which are a part of the cards.
+    """
     page = open_finished(quiet_app, open_page, viewport=PHONE, has_touch=True)
     parts = {"live": "#lead", "mind": "#mind", "commentary": "#feed", "board": "#body"}
     for view in parts:
         page.locator(f"[data-shows={view}]").tap()
         for name, part in parts.items():
-            seen = name == view or (view, name) == ("live", "mind")
+            seen = name == view or (view, name) in (("live", "mind"), ("mind", "board"))
             expect(page.locator(part)).to_be_visible(visible=seen)
         expect(page.locator(".score")).to_be_visible()
         assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]

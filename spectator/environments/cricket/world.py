@@ -27,6 +27,7 @@ from spectator.environments.cricket.show.board_lines import board_lines
 from spectator.environments.cricket.show.commentary import comment
 from spectator.environments.cricket.show.glance import chances
 from spectator.environments.cricket.show.projection import project
+from spectator.environments.cricket.show.scenes import scenes
 from spectator.environments.cricket.show.spoken import spoken
 from spectator.environments.cricket.show.told_chance import told_chance
 from spectator.environments.cricket.simulate import simulate
@@ -88,6 +89,7 @@ WORLD = World(
     measures=MEASURES,
     promise=told_chance,
     board_lines=board_lines,
+    scenes=scenes,
     meter=CricketMeter,
     told_before=told_before,
     profile=PROFILE,

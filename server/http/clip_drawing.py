@@ -1,0 +1,206 @@
+"""Draws a moment of an episode as an animated WebP or its last frame as a PNG, as a program.
+
+Standard input is a line of JSON with what is wanted, then the events of the episode, one a line, as viewers
+get them; the picture goes to standard output. It ends with 3 where nothing is drawn.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import resvg_py
+from PIL import Image, ImageDraw
+
+from spectator.catalog import load_world
+from spectator.environments.base import World
+from spectator.events import Event, decode
+from spectator.merge_patch import apply_patch
+from spectator.scenes import (
+    FAINT,
+    GRASS,
+    GROUND,
+    INK,
+    NOTHING_DRAWN,
+    SCENE_WIDTH,
+    SKY,
+    Mover,
+    Scene,
+    text_svg,
+    whole_svg,
+)
+from spectator.text import clean_text
+
+WIDTH, HEIGHT = 640, 360
+FRAME_S: Final = 0.08
+HOLD_S: Final = 2.0
+"""How much longer the last scene stands where there is time left, seconds."""
+SHARP: Final = 4
+"""How much finer a moving dot is drawn, for a smooth edge."""
+
+LOWEST_PRIORITY: Final = 10
+
+Frame = tuple[Image.Image, int]
+"""A picture, and for how many milliseconds it stands."""
+
+
+@dataclass(slots=True)
+class Take:
+    """An event that is drawn.
+
+    Args:
+        seq: Its number.
+        scenes: How.
+        before: The agent's chance to win before it; ``None`` where that is not known.
+        after: The same once all has been told that belongs to it.
+    """
+
+    seq: int
+    scenes: Sequence[Scene]
+    before: float | None
+    after: float | None = None
+
+
+def main() -> None:
+    """Draw what is asked for."""
+    os.nice(LOWEST_PRIORITY)
+    asked = json.loads(sys.stdin.buffer.readline())
+    world = load_world(asked["world"])
+    seats, takes = takes_of(world, (decode(line).event for line in _lines()), asked["from_seq"])
+    if not takes:
+        sys.exit(NOTHING_DRAWN)
+    if asked["still"]:
+        last = takes[0]
+        sys.stdout.buffer.write(_png(_whole(last.scenes[-1], last.after, seats)))
+    else:
+        sys.stdout.buffer.write(animation(list(frames(takes, seats, asked["seconds"]))))
+
+
+def _lines() -> Iterator[str]:
+    for line in sys.stdin.buffer:
+        if line.strip():
+            yield line.decode()
+
+
+def takes_of(world: World, events: Iterable[Event], from_seq: int) -> tuple[list[str], list[Take]]:
+    """Who plays, and what is drawn: the newest event up to ``from_seq``, or the next, and all after it."""
+    assert world.scenes is not None
+    state: Mapping[str, Any] = {}
+    takes: list[Take] = []
+    for event in events:
+        before = state.get("world", {})
+        state = apply_patch(state, event.patch)
+        scenes = world.scenes(event, before, state.get("world", {}))
+        if not scenes:
+            continue
+        chance = _chance(world, before)
+        if takes:
+            takes[-1].after = chance
+        if event.seq <= from_seq:
+            takes.clear()
+        takes.append(Take(event.seq, scenes, chance))
+    if takes:
+        takes[-1].after = _chance(world, state.get("world", {}))
+    named = state.get("episode", {}).get("seats", {}).values()
+    return [clean_text(str(seat["label"]), 28) for seat in named][:2], takes
+
+
+def _chance(world: World, seen: Mapping[str, Any]) -> float | None:
+    told = world.chances(seen) if world.chances is not None else ()
+    return float(told[-1]) if told else None
+
+
+def frames(takes: Sequence[Take], seats: Sequence[str], seconds: float) -> Iterator[Frame]:
+    """Pictures for as many of the takes as fit, at least the first."""
+    left = seconds
+    shown: list[Take] = []
+    for take in takes:
+        length = sum(scene.duration_s for scene in take.scenes)
+        if shown and length > left:
+            break
+        shown.append(take)
+        left -= length
+    for take in shown:
+        for number, scene in enumerate(take.scenes):
+            ends = number == len(take.scenes) - 1
+            whole = _picture(_whole(scene, take.after if ends else take.before, seats))
+            longer = max(0.0, min(HOLD_S, left)) if ends and take is shown[-1] else 0.0
+            if scene.mover is None:
+                yield whole, round(1000 * (scene.duration_s + longer))
+            else:
+                yield from _moving(whole, scene.mover, scene.duration_s)
+
+
+def animation(made: Sequence[Frame]) -> bytes:
+    """An animated WebP, without loss: what is drawn is flat, and smaller that way."""
+    written = io.BytesIO()
+    first, *rest = (picture for picture, _ in made)
+    first.save(
+        written,
+        "WEBP",
+        save_all=True,
+        append_images=rest,
+        duration=[milliseconds for _, milliseconds in made],
+        loop=0,
+        lossless=True,
+        quality=40,
+        method=3,
+    )
+    return written.getvalue()
+
+
+def _moving(still: Image.Image, mover: Mover, duration_s: float) -> Iterator[Frame]:
+    count = max(1, round(duration_s / FRAME_S))
+    dot = _dot(mover)
+    for number in range(count):
+        place = number / max(1, count - 1) * (len(mover.places) - 1)
+        low = min(int(place), len(mover.places) - 1)
+        (x0, y0), (x1, y1) = mover.places[low], mover.places[min(low + 1, len(mover.places) - 1)]
+        part, scale = place - low, WIDTH / SCENE_WIDTH
+        x, y = scale * (x0 + part * (x1 - x0)), scale * (y0 + part * (y1 - y0))
+        frame = still.copy()
+        frame.paste(mover.colour, (round(x - dot.width / 2), round(y - dot.height / 2)), dot)
+        yield frame, round(1000 * duration_s / count)
+
+
+def _dot(mover: Mover) -> Image.Image:
+    """The mask of a moving dot."""
+    side = round(2 * mover.radius * WIDTH / SCENE_WIDTH) + 2
+    fine = Image.new("L", (SHARP * side, SHARP * side))
+    ImageDraw.Draw(fine).ellipse((SHARP, SHARP, SHARP * (side - 1), SHARP * (side - 1)), fill=255)
+    return fine.resize((side, side), Image.Resampling.LANCZOS)
+
+
+def _whole(scene: Scene, chance: float | None, seats: Sequence[str]) -> str:
+    """A scene with the chances to win below it."""
+    bar = ""
+    if chance is not None:
+        split = chance * SCENE_WIDTH
+        middle, told = SCENE_WIDTH / 2, f"{100 * chance:.0f} : {100 - round(100 * chance)}"
+        bar = (
+            f'<rect y="352" width="{SCENE_WIDTH}" height="8" fill="{SKY}"/>'
+            f'<rect y="352" width="{split:.1f}" height="8" fill="{GRASS}"/>'
+            + text_svg(middle, 344, 15, told, INK, anchor="middle", weight=700)
+        )
+    named = zip(seats, ((14, "start", GRASS), (SCENE_WIDTH - 14, "end", SKY)), strict=False)
+    labels = "".join(text_svg(x, 344, 15, seat, colour, anchor=anchor) for seat, (x, anchor, colour) in named)
+    ground = f'<rect width="{SCENE_WIDTH}" height="{HEIGHT}" fill="{GROUND}"/>'
+    brand = text_svg(SCENE_WIDTH - 14, 24, 13, "Spectator", FAINT, anchor="end")
+    return whole_svg(ground + scene.svg + brand + labels + bar, WIDTH, HEIGHT)
+
+
+def _picture(svg: str) -> Image.Image:
+    return Image.open(io.BytesIO(_png(svg))).convert("RGB")
+
+
+def _png(svg: str) -> bytes:
+    return bytes(resvg_py.svg_to_bytes(svg_string=svg))
+
+
+if __name__ == "__main__":
+    main()

@@ -30,7 +30,7 @@ from spectator.llm.retry import Attempts, RetryPolicy, parse_retry_after
 from spectator.llm.secret import ApiKey, cleaner, mask
 from spectator.llm.time_limits import TimeLimit, TimeLimits
 from spectator.llm.transport import HttpTransport, Reply, Transport
-from spectator.llm.usual_answer import usual_answer
+from spectator.llm.usual_answer import Clean, usual_answer
 from spectator.llm.wire import decode_json
 
 logger = logging.getLogger(__name__)
@@ -314,7 +314,9 @@ class ChatClient:
                 raise await self._failure(reply)
             if not pending.stream:
                 body = await read_body(reply, self._limits.answer_bytes)
-                return self._whole(decode_json(body), pending, number, self._clock.monotonic() - began)
+                took = self._clock.monotonic() - began
+                plain = self._key is None and body.isascii() and b"\\u" not in body
+                return self._whole(decode_json(body), str if plain else self._clean, pending, number, took)
             reading = self._reading(pending)
             await reading.stream(reply)
         return reading.assembly.answer(
@@ -323,10 +325,12 @@ class ChatClient:
             attempts=number,
         )
 
-    def _whole(self, completion: Any, pending: _PendingRequest, number: int, latency_s: float) -> ChatAnswer:
+    def _whole(
+        self, completion: Any, clean: Clean, pending: _PendingRequest, number: int, latency_s: float
+    ) -> ChatAnswer:
         """The answer in a whole body; most are of the usual shape, and nobody listens."""
         if pending.on_delta is None and self._form.translation() is None:
-            usual = usual_answer(completion, self._clean, latency_s=latency_s, attempts=number)
+            usual = usual_answer(completion, clean, latency_s=latency_s, attempts=number)
             if usual is not None:
                 return usual
         reading = self._reading(pending)

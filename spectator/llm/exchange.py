@@ -91,14 +91,12 @@ def _sampling(request: ChatRequest) -> dict[str, Any]:
 def _reply(answer: ChatAnswer) -> dict[str, Any]:
     calls: list[dict[str, Any]] = []
     for call in answer.tool_calls:
-        made = {
-            "id": encodable(call.id),
-            "name": encodable(call.name),
-            "arguments": encodable(call.arguments),
-        }
+        made: dict[str, Any] = {"id": call.id, "name": call.name, "arguments": call.arguments}
+        if not (call.id.isascii() and call.name.isascii() and call.arguments.isascii()):
+            made = {name: encodable(text) for name, text in made.items()}
         calls.append({**made, "verbatim": call.verbatim} if call.verbatim else made)
     reply: dict[str, Any] = {
-        "content": encodable(answer.text),
+        "content": answer.text if answer.text.isascii() else encodable(answer.text),
         "thought": answer.thought and encodable(answer.thought),
         "refusal": answer.refusal and encodable(answer.refusal),
         "tool_calls": calls,

@@ -84,9 +84,11 @@ class HttpTransport:
     async def aclose(self) -> None:
         """Close every connection; a later request opens new ones."""
         session, self._session = self._session, None
-        await self._plain.aclose()
-        if session is not None:
-            await session.close()
+        try:
+            await self._plain.aclose()
+        finally:
+            if session is not None:
+                await session.close()
 
     def _open(self) -> aiohttp.ClientSession:
         if self._session is None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import marshal
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final
 
 from spectator.events import encode_json
@@ -13,6 +16,9 @@ from spectator.policies.prompting import WHY
 
 LEGAL_NOW: Final = "legal now"
 """Name of the line that lists what is legal."""
+
+_WITHOUT_REFERENCES: Final = 2
+"""The newest version of ``marshal`` whose bytes depend on nothing but the value."""
 
 _NOISE: Final = frozenset({"additionalProperties", "title"})
 
@@ -40,16 +46,19 @@ class ActionCatalogue:
             actions: With the JSON schemas of their arguments.
         """
         new = [action for action in actions if action["tool"] not in self._known]
-        told: dict[str, str] = {}
-        for action in new:
-            name = action["tool"]
-            self._known[name] = action["arguments"]
-            self._told[name] = self._compact(action["arguments"])
-            told[f"action {name}"] = encode_json(self._told[name])
-        if new:
-            self._tools = None
-            self._listed += [f"- {name.removeprefix('action ')} {schema}" for name, schema in told.items()]
-        return told
+        if not new:
+            return {}
+        lesson = None if self._known else _first_lesson(new)
+        if lesson is None:
+            told = {action["tool"]: _compact(action["arguments"], self._said) for action in new}
+            self._tools, texts = None, {name: encode_json(schema) for name, schema in told.items()}
+        else:
+            told, texts = lesson.told, lesson.texts
+            self._tools, self._said = lesson.tools, set(lesson.said)
+        self._known |= {action["tool"]: action["arguments"] for action in new}
+        self._told |= told
+        self._listed += [f"- {name} {schema}" for name, schema in texts.items()]
+        return {f"action {name}": schema for name, schema in texts.items()}
 
     @property
     def known(self) -> list[LegalAction]:
@@ -64,11 +73,7 @@ class ActionCatalogue:
     def tools(self) -> tuple[SettledTools, int]:
         """All that is known in the endpoint's form, each with a reason to be given, and its characters."""
         if self._tools is None:
-            made = SettledTools(
-                _tool(name, schema, {"description": WHY} if place == 0 else {})
-                for place, (name, schema) in enumerate(self._told.items())
-            )
-            self._tools = made, len(encode_json(made))
+            self._tools = _as_tools(self._told)
         return self._tools
 
     def lines(self, legal: Sequence[LegalAction]) -> dict[str, str]:
@@ -99,22 +104,65 @@ class ActionCatalogue:
             told.append(f"required: {', '.join(required) or 'nothing'}")
         return "; ".join(told) or None
 
-    def _compact(self, node: Any, *, names: bool = False) -> Any:
-        """A schema without noise and without descriptions that were given before."""
-        if isinstance(node, list):
-            return [self._compact(item) for item in node]
-        if not isinstance(node, Mapping):
-            return node
-        kept = {}
-        for key, value in node.items():
-            if not names and key in _NOISE:
+
+@dataclass(frozen=True, slots=True)
+class _Lesson:
+    """What the first actions of an episode come to; the same in all episodes of a world, as a rule.
+
+    Args:
+        told: Their schemas as they are told.
+        texts: The same as JSON.
+        said: Descriptions that were given.
+        tools: All of them in the endpoint's form, and its characters.
+    """
+
+    told: dict[str, Any]
+    texts: dict[str, str]
+    said: frozenset[str]
+    tools: tuple[SettledTools, int]
+
+
+def _first_lesson(actions: Sequence[LegalAction]) -> _Lesson | None:
+    """What they come to where nothing was known before; ``None`` where they are not plain JSON."""
+    plain: Any = [[action["tool"], action["arguments"]] for action in actions]
+    try:
+        return _lesson_of(marshal.dumps(plain, _WITHOUT_REFERENCES))
+    except ValueError:  # some class of its own
+        return None
+
+
+@lru_cache(maxsize=64)
+def _lesson_of(mark: bytes) -> _Lesson:
+    said: set[str] = set()
+    told = {name: _compact(arguments, said) for name, arguments in marshal.loads(mark)}
+    texts = {name: encode_json(schema) for name, schema in told.items()}
+    return _Lesson(told, texts, frozenset(said), _as_tools(told))
+
+
+def _as_tools(told: Mapping[str, Mapping[str, Any]]) -> tuple[SettledTools, int]:
+    made = SettledTools(
+        _tool(name, schema, {"description": WHY} if place == 0 else {})
+        for place, (name, schema) in enumerate(told.items())
+    )
+    return made, len(encode_json(made))
+
+
+def _compact(node: Any, said: set[str], *, names: bool = False) -> Any:
+    """A schema without noise and without descriptions that were ``said`` before."""
+    if isinstance(node, list):
+        return [_compact(item, said) for item in node]
+    if not isinstance(node, Mapping):
+        return node
+    kept = {}
+    for key, value in node.items():
+        if not names and key in _NOISE:
+            continue
+        if not names and key == "description" and isinstance(value, str):
+            if value in said:
                 continue
-            if not names and key == "description" and isinstance(value, str):
-                if value in self._said:
-                    continue
-                self._said.add(value)
-            kept[key] = self._compact(value, names=not names and key in ("properties", "$defs"))
-        return kept
+            said.add(value)
+        kept[key] = _compact(value, said, names=not names and key in ("properties", "$defs"))
+    return kept
 
 
 def _tool(name: str, schema: Mapping[str, Any], why: Mapping[str, str]) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import random
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Literal, Protocol, runtime_checkable
 
 from spectator.errors import FailureClass
@@ -56,6 +57,18 @@ class Decision:
     prompt: Literal[1, 2] | None = None
     exchanges: Sequence[Mapping[str, Any]] = ()
     calls: Sequence[ModelCall] = ()
+
+
+@lru_cache(maxsize=1024)
+def offers(kind: type, protocol: type) -> bool:
+    """Whether policies of this class have the methods of ``protocol``.
+
+    ``isinstance`` finds that out anew every time, in 10 us.
+
+    >>> offers(RandomPolicy, Restorable), offers(RandomPolicy, KeepsTime)
+    (True, False)
+    """
+    return issubclass(kind, protocol)
 
 
 class Policy(Protocol):

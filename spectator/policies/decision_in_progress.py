@@ -88,7 +88,7 @@ class DecisionInProgress:
             action,
             source,
             reasoning,
-            raw_text="\n\n".join(written_form(answer) for answer in self.answers) if self.answers else None,
+            raw_text="\n\n".join([written_form(answer) for answer in self.answers]) if self.answers else None,
             parse=self.parse,
             fallback_reason=fallback_reason,
             failure_class=failure_class,
@@ -194,4 +194,4 @@ def stated_reasoning(call: ParsedCall, answer: ChatAnswer) -> str:
     """The stated reason first, then the thoughts behind it."""
     prose = answer.text if answer.tool_calls else re.split(r"```|[{<]", answer.text, maxsplit=1)[0]
     stated = call.reason or prose.strip()
-    return "\n\n".join(part for part in (stated, answer.thought) if part)
+    return "\n\n".join([part for part in (stated, answer.thought) if part])

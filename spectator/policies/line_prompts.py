@@ -135,7 +135,7 @@ class LinePrompts:
             self._system,
             self._opening or "",
             lines,
-            note="\n".join(part for part in (self.note, told) if part),
+            note="\n".join([part for part in (self.note, told) if part]),
             beside=beside,
             in_full=rendering.in_full,
         )

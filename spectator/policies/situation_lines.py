@@ -112,7 +112,7 @@ def changed_lines(
     }
     if not changed:
         return "Nothing has changed."
-    return "Changed:\n" + "\n".join(f"{name}: {text or 'none'}" for name, text in changed.items())
+    return "Changed:\n" + "\n".join([f"{name}: {text or 'none'}" for name, text in changed.items()])
 
 
 def refusal_in_words(observation: Observation) -> str:

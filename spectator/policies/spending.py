@@ -127,7 +127,7 @@ class SpendLedger:
     def pay(self, spent: Spent) -> None:
         """Count ``spent`` today and in all."""
         self._spent = self.spent + spent
-        self.whole += spent
+        self.whole = self.whole + spent
 
     def refusal(self) -> str | None:
         """Why nothing more may be spent; ``None`` when something may."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final
 
@@ -100,6 +100,12 @@ class FleetSeat:
     handler: EpisodeHandler
     message_cut: int = 0
     outage: ModelOutage | None = None
+    _asked: ModelSettings = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        settings = self.model.settings()  # where turns are cut away, prompts have to need none of them
+        settings = replace(settings, prompt=1) if self.message_cut else settings
+        object.__setattr__(self, "_asked", settings)
 
     def preset(
         self, world: World, context: EpisodeContext | None = None, flight: InFlight | None = None
@@ -132,7 +138,7 @@ class FleetSeat:
         member = 0 if context is None else context.member  # samples of one task are drawn apart
         return ModelPolicy(
             self.client if flight is None else _FlightClient(self.client, flight, self.clock, self.outage),
-            self._settings(),
+            self._asked,
             world.briefing,
             fallback=fallback,
             seed=derive_seed(seed, "member", member) if member else seed,
@@ -141,11 +147,6 @@ class FleetSeat:
             closes_client=False,
             edit=_Edit(self.handler, self.message_cut, context),
         )
-
-    def _settings(self) -> ModelSettings:
-        """How the model is asked: where past turns are cut away, by prompts that need none of them."""
-        settings = self.model.settings()
-        return replace(settings, prompt=1) if self.message_cut else settings
 
 
 class _FlightClient:

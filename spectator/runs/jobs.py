@@ -123,10 +123,14 @@ class RunPlan:
     began_ms: int
     run_id: str | None = None
     policy: FailurePolicy = field(default_factory=FailurePolicy)
+    _first_ids: dict[int, str] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        ids = {self.episode_id(job, 1) for job in self.jobs}
-        if len(ids) < len(self.jobs):
+        first = {
+            id(job): self.episode_id(job, 1) for job in self.jobs
+        }  # which it holds, so no id is used again
+        self._first_ids.update(first)
+        if len(set(first.values())) < len(self.jobs):
             raise ValueError("two jobs of a run are alike; number them by member")
 
     def plan(self, job: Job, attempt: int, world: World) -> EpisodePlan:
@@ -140,6 +144,8 @@ class RunPlan:
             job: One of the jobs.
             attempt: 1, and one more for each that was given up for good.
         """
+        if attempt == 1 and (known := self._first_ids.get(id(job))) is not None:
+            return known
         key: list[Any] = [
             job.environment, job.version, job.pack, job.pack_version, dict(job.options),
             job.seed, job.captain, job.opponent, attempt,

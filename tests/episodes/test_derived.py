@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -299,6 +300,66 @@ def test_steps_that_wait_are_numbered_anew_when_one_before_them_is_withdrawn() -
         await stream.settle()
         assert [one.type for one in journal.events] == ["episode.started", "warning", "warning"]
         assert [one.seq for one in journal.events] == [one.event.seq for one in journal.events] == [1, 2, 3]
+
+    asyncio.run(scenario())
+
+
+def test_a_paid_step_is_recorded_while_the_next_is_decided_and_before_that_is_taken() -> None:
+    async def scenario() -> None:
+        hold = asyncio.Event()
+        recorded = RecordingJournal(hold=hold, hold_from=2)
+        journal: Any = recorded
+        plan = plan_episode(EpisodeRequest("counting", view="derived"), draw_seed=lambda: 7)
+        paid = dataclasses.replace(plan, captain=dataclasses.replace(plan.captain, costs_money=True))
+        assert (plan.commit, paid.commit) == ("batched", "overlapped")
+        assert dataclasses.replace(paid, view="live").commit == "step"
+        stream = DerivedStream(
+            "ep-1",
+            "e",
+            world=COUNTING,
+            journal=journal,
+            bus=MemoryBus(),
+            clock=ManualClock(),
+            commit=paid.commit,
+        )
+        await stream.begin([(0, [core_fact(plan.started())])])
+        assert [one.type for one in recorded.events] == ["episode.started"], (
+            "nothing is asked before it is there"
+        )
+        first = stream.take_steps([(1, [core_fact(Warned(message="one"))])])
+        assert isinstance(first, int), "the next question is asked at once"
+        second = stream.take_steps([(2, [core_fact(Warned(message="two"))])])
+        assert not isinstance(second, int)
+        waiting = asyncio.ensure_future(second)
+        await until(lambda: recorded.waiting)
+        assert not waiting.done() and len(recorded.events) == 1
+        hold.set()
+        await waiting
+        assert [one.event.turn for one in recorded.events] == [0, 1, 2]
+
+    asyncio.run(scenario())
+
+
+def test_a_paid_step_that_cannot_be_recorded_stops_the_one_after_it() -> None:
+    async def scenario() -> None:
+        journal: Any = RecordingJournal(fail_at=2, failure=JournalUnavailable("the disk is full"))
+        stream = DerivedStream(
+            "ep-1",
+            "e",
+            world=COUNTING,
+            journal=journal,
+            bus=MemoryBus(),
+            clock=ManualClock(),
+            commit="overlapped",
+        )
+        plan = plan_episode(EpisodeRequest("counting", view="derived"), draw_seed=lambda: 7)
+        await stream.begin([(0, [core_fact(plan.started())])])
+        taken = stream.take_steps([(1, [core_fact(Warned(message="one"))])])
+        assert isinstance(taken, int)
+        with pytest.raises(JournalUnavailable, match="the disk is full"):
+            await stream.settle()
+        await stream.settle()  # the disk has room again
+        assert [one.event.turn for one in journal.events] == [0, 1]
 
     asyncio.run(scenario())
 

@@ -1,6 +1,7 @@
 """Records an episode that nobody has to watch: facts only, and many steps to a commit where that may be.
 
-With ``commit="step"`` :meth:`DerivedStream.emit` returns once its step is in the journal. With ``batched``
+With ``commit="step"`` :meth:`DerivedStream.emit` returns once its step is in the journal. With ``overlapped``
+it returns once the step before it is: the journal writes one step while the next is decided. With ``batched``
 it returns as soon as the step is encoded, and the journal is given all that waits whenever play waits for
 something, at the latest after :data:`UNRECORDED_STEPS` or :data:`UNRECORDED_CHARACTERS`. A death takes those
 at most; they are played again, from seed and decisions. The end, and whatever is asked for from outside, is
@@ -42,6 +43,9 @@ logger = logging.getLogger(__name__)
 UNRECORDED_STEPS: Final = 96
 """Steps of an episode that may wait for the journal; the last of them waits for all."""
 
+WAITING: Final[Mapping[Commit, int]] = {"step": 1, "overlapped": 2, "batched": UNRECORDED_STEPS}
+"""Steps of which the last waits for all."""
+
 UNRECORDED_CHARACTERS: Final = 96 * 1024
 """Characters of its events that may wait, so that large steps take no more memory than small ones."""
 
@@ -59,7 +63,7 @@ class DerivedStream:
         journal: Where events are recorded, and read again by those who come to watch.
         bus: Where the view's events are published while somebody listens.
         clock: Stamps them.
-        commit: Whether each step is recorded before the next.
+        commit: Whether each step is recorded before the next begins, or is told, or together with many.
         patience_s: Seconds that a step waits for a journal that cannot be written; its end waits for ever.
         state: What viewers would have seen last, where another process began it.
         head_seq: The number of the last recorded event then.
@@ -93,7 +97,7 @@ class DerivedStream:
         """Waits until another attempt to record has failed, or the first has succeeded again."""
         self._journal = journal
         self._bus = bus
-        self._limit = UNRECORDED_STEPS if commit == "batched" else 1
+        self._limit = WAITING[commit]
         self._waiting = UnrecordedSteps(episode_id, epoch, clock, head_seq)
         self._view = DerivedView(world, epoch, state=state, seq=view_seq, recorded_seq=head_seq)
         self._usage: Mapping[str, Any] = self._view.state.get("usage", {})
@@ -177,7 +181,7 @@ class DerivedStream:
         Raises:
             EpisodeError: See :meth:`emit_steps`; when it is awaited.
         """
-        if self._limit == 1 or len(opening) > 1 or attachments or self._watched:
+        if self._limit < UNRECORDED_STEPS or len(opening) > 1 or attachments or self._watched:
             return self.emit_steps(opening, patient=False, attachments=attachments)
         ((turn, facts),) = opening
         self._check(opening)
@@ -260,7 +264,8 @@ class DerivedStream:
     def _must_settle(self) -> bool:
         """Whether what was emitted may wait no longer: it is too much, or somebody watches."""
         waiting = self._waiting
-        full = len(waiting.steps) >= self._limit or waiting.characters >= UNRECORDED_CHARACTERS
+        limit = self._limit if waiting.recorded_seq or self._limit == UNRECORDED_STEPS else 1
+        full = len(waiting.steps) >= limit or waiting.characters >= UNRECORDED_CHARACTERS
         return full or self._bus.listeners(self.episode_id) > 0
 
     def _recorded_soon(self) -> int:

@@ -38,7 +38,7 @@ class EncodedStep:
     @property
     def decisions(self) -> int:
         """How many events that calls may stand behind are among them."""
-        return sum(one.type in CALLS_BEHIND for one in self.events)
+        return len([one for one in self.events if one.type in CALLS_BEHIND])
 
 
 class UnrecordedSteps:

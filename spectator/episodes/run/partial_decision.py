@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Final
+from typing import Final, cast
 
 from spectator.clock import Clock
-from spectator.policies.base import Policy
+from spectator.policies.base import Policy, offers
 from spectator.policies.thoughts import ThinksAloud, Thought
 
 KEPT: Final = 4_000
@@ -99,8 +99,8 @@ class Thinking:
         forming = self.forming = PartialDecision(actor, turn, self._clock.monotonic())
         if policy is not self._heard:
             self._heard = policy  # to find out what a policy can do takes 10 us
-            if isinstance(policy, ThinksAloud):
-                policy.think_aloud(self.hear)
+            if offers(type(policy), ThinksAloud):
+                cast(ThinksAloud, policy).think_aloud(self.hear)
         self._notify()
         return Forming(self, forming)
 

@@ -23,8 +23,9 @@ from spectator.profile import Profile
 
 _T = TypeVar("_T")
 
-Commit = Literal["step", "batched"]
-"""Whether a step is recorded before the next begins, or together with others: see ``EpisodePlan.commit``."""
+Commit = Literal["step", "overlapped", "batched"]
+"""Whether a step is recorded before the next begins, before the next is told, or together with many others:
+see ``EpisodePlan.commit``."""
 
 SPARE_S: Final = 2.0
 """Seconds beyond a model's own limit, in which its fallback decides."""
@@ -113,10 +114,13 @@ class EpisodePlan:
         """When a step counts as recorded: each by itself, or many together where nothing but time is lost.
 
         Steps that a death takes are played again, from seed and decisions. A model's decisions cost money and
-        would come out otherwise, and viewers must not see what is not recorded: there each step is committed.
+        would come out otherwise: there each step is committed, while the next question is on its way. Viewers
+        must not see what is not recorded: there it is committed before the next begins.
         """
+        if self.view != "derived":
+            return "step"
         paid = any(self.preset(actor).costs_money for actor in self.world.actors)
-        return "batched" if self.view == "derived" and not paid else "step"
+        return "overlapped" if paid else "batched"
 
     @property
     def profile(self) -> Profile:

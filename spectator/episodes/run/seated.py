@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from spectator.clock import Clock
 from spectator.episodes.run.contract_checks import checked_decision
@@ -26,6 +26,7 @@ from spectator.policies.base import (
     Policy,
     ScriptedPolicy,
     SeesTruth,
+    offers,
 )
 from spectator.policies.spending import EpisodeBudget, Spends
 from spectator.steppers.base import Stepper
@@ -110,12 +111,16 @@ class SeatedPolicies:
                 if isinstance(policy, ScriptedPolicy) and type(policy).decide is ScriptedPolicy.decide:
                     self.scripted[actor] = policy  # it is only asked to choose, and spends nothing
                     continue
-                if isinstance(policy, SeesTruth):
+                if offers(type(policy), SeesTruth):
                     self._seers.add(actor)
                 if isinstance(policy, EndsWhenCancelled):
                     self._cooperative.add(actor)
             if self._budget is not None:
-                spenders = {actor: one for actor, one in self.by_actor.items() if isinstance(one, Spends)}
+                spenders = {
+                    actor: cast(Spends, one)
+                    for actor, one in self.by_actor.items()
+                    if offers(type(one), Spends)
+                }
                 for actor, spender in spenders.items():
                     spender.spend_from(self._budget.purse(actor, len(spenders)))
 

@@ -229,7 +229,9 @@ class Writer:
         episode_id = batch[0].episode_id
         if append.fence is not None:
             prove_held(connection, append.fence, episode_id)
-        head = heads.get(episode_id) or self._heads.get(episode_id) or self._read_head(connection, episode_id)
+        head = heads.get(episode_id) or self._heads.get(episode_id)
+        if head is None:  # what begins where something is already is refused by the table itself
+            head = _Head() if batch[0].seq == 1 else self._read_head(connection, episode_id)
         seq, digest = _follow(rows.events, head, batch)
         prompts = head.prompts
         if append.attachments is not None:

@@ -30,6 +30,7 @@ from .http import (
     health,
     leaderboard,
     live,
+    notes,
     operator,
     publish,
     reliability,
@@ -41,6 +42,7 @@ from .http import (
 from .http.assets import mount_assets
 from .http.compression import Compression
 from .http.control import ChooseEpisode, ChoosePace
+from .http.notes import GiveNote
 from .http.operator import ChooseName
 from .http.pages import Templates, install_error_pages, pages_router
 from .http.reference import reference_router
@@ -101,7 +103,7 @@ def create_app(settings: Settings) -> FastAPI:
         app.add_middleware(ForwardedAddress, hops=settings.trusted_hops)
     rooms = (
         health, control, seats, catalogue, archive, training, leaderboard, reliability, audio, live, publish,
-        operator, sharing, rollouts,
+        operator, sharing, rollouts, notes,
     )  # fmt: skip
     for module in rooms:
         app.include_router(module.router)
@@ -154,6 +156,7 @@ def _openapi(app: FastAPI) -> dict[str, Any]:
             ChoosePace,
             Act,
             ChooseName,
+            GiveNote,
         )
         for model in models:
             schema = model.model_json_schema(ref_template="#/components/schemas/{model}")

@@ -16,6 +16,7 @@ from spectator.episodes.record.public_reader import PublicReader
 from spectator.episodes.record.reader import ViewReader
 from spectator.evaluation.scorekeeping import Scorekeeper
 from spectator.journal.base import Journal
+from spectator.journal.notes import NoteBook
 from spectator.policies.spending import SpendLedger
 
 from .background.deletions import Deletions
@@ -69,6 +70,7 @@ class Services:
         orders: The operator's orders.
         seat_keys: Keys of the seats that people play.
         deletions: Deletes single episodes.
+        notes: What people noted on episodes.
         exhibition: Plays while nobody else does.
         loop_lag: How late the event loop is.
         unended: Keeps what has not ended within its room.
@@ -104,6 +106,7 @@ class Services:
     orders: OperatorOrders
     seat_keys: SeatKeys
     deletions: Deletions
+    notes: NoteBook
     exhibition: Exhibition
     loop_lag: LoopLag
     unended: UnendedRoom

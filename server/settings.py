@@ -142,6 +142,12 @@ class Settings(CapSettings, PageSettings, BaseSettings):
     publishes_per_hour: int = Field(
         default=600, ge=0, description="Episodes that all may show here in an hour; 0 = no limit"
     )
+    notes_per_minute: int = Field(
+        default=60, ge=0, description="Notes on episodes that one address may give in a minute; 0 = no limit"
+    )
+    notes_per_hour: int = Field(
+        default=1000, ge=0, description="Notes that all may give in an hour; 0 = no limit"
+    )
     resets_per_minute: int = Field(
         default=0,
         ge=0,

@@ -33,6 +33,8 @@ from spectator.evaluation.store import FILE as FIGURES_FILE
 from spectator.evaluation.store import FigureStore
 from spectator.following.run_records import RunRecords
 from spectator.journal.base import EpisodeFilter, Journal, Synchronous
+from spectator.journal.notes import FILE as NOTES_FILE
+from spectator.journal.notes import NoteBook
 from spectator.journal.stores.damage import set_aside
 from spectator.journal.stores.retention import Keep
 from spectator.policies.model_presets import preload
@@ -144,6 +146,7 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
             readiness=playing.readiness, audience=playing.audience, feeds=feeds,
             transport=TransportPorts(playing.audience, keepalive, clock), guard=guard, budget=budget,
             queue=queue, orders=orders, deletions=Deletions(journal, settings.data_dir, clock),
+            notes=NoteBook(settings.data_dir / NOTES_FILE),
             exhibition=exhibition, seat_keys=SeatKeys(settings.data_dir),
             loop_lag=loop_lag, unended=unended, offer=Offer.of(settings), finals=feeds.finals,
             wall=Wall(supervisor, clock, playing.tasks, orders), runs=boards,

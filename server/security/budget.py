@@ -53,6 +53,7 @@ class Costly(StrEnum):
     STARTS = "starts"
     PUBLISHES = "publishes"
     RESETS = "resets"
+    NOTES = "notes"
 
 
 class Held(StrEnum):
@@ -62,7 +63,12 @@ class Held(StrEnum):
     CLIPS = "clips"
 
 
-WORDS: Final = {Costly.STARTS: "starts", Costly.PUBLISHES: "published episodes", Costly.RESETS: "resets"}
+WORDS: Final = {
+    Costly.STARTS: "starts",
+    Costly.PUBLISHES: "published episodes",
+    Costly.RESETS: "resets",
+    Costly.NOTES: "notes",
+}
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,7 +38,12 @@ def form_options(command: Command) -> Command:
     advantages = click.option(
         "--advantages", is_flag=True, help="With groups: state the normalised advantage of each member."
     )
-    return form(out(advantages(command)))
+    notes = click.option(
+        "--notes",
+        type=click.Path(exists=True, dir_okay=False, path_type=Path),
+        help="With preferences: the labels good and bad in this file of notes, in place of rewards.",
+    )
+    return form(out(advantages(notes(command))))
 
 
 def check_form(form: str, out: Path) -> None:
@@ -85,6 +90,7 @@ def export(
     form: str,
     out: Path,
     advantages: bool,
+    notes: Path | None,
     as_recorded: bool,
     after_seq: int,
 ) -> None:
@@ -120,7 +126,7 @@ def export(
     async def write() -> None:
         async with recorded_journal(data_dir) as journal:
             chosen = await _chosen(journal, wanted, form)
-            source = ExportSource(journal, as_recorded, after_seq, advantages)
+            source = ExportSource(journal, as_recorded, after_seq, advantages, notes=notes)
             await write_export(form, source, chosen, out)
 
     asyncio.run(write())

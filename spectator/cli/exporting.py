@@ -35,6 +35,7 @@ class ExportSource:
         after_seq: Events up to this one are left out.
         advantages: Whether groups state advantages.
         rule: What is known of groups.
+        notes: What people noted, whose labels make the preferences; ``None`` takes rewards.
         left_out: How many were left out, by reason, to be told at the end.
     """
 
@@ -43,6 +44,7 @@ class ExportSource:
     after_seq: int = 0
     advantages: bool = False
     rule: GroupRule | None = None
+    notes: Path | None = None
     left_out: dict[str, int] = field(default_factory=dict)
 
     def events(self, episode_id: str) -> AsyncIterator[RecordedEvent]:
@@ -180,12 +182,14 @@ async def _groups(source: ExportSource, chosen: Sequence[EpisodeSummary]) -> Asy
 async def _preferences(
     source: ExportSource, chosen: Sequence[EpisodeSummary]
 ) -> AsyncIterator[dict[str, Any]]:
+    from spectator.journal.notes import NoteBook, verdicts
     from spectator.rollouts.exports.preferences import comparison_sets, pairs_of
 
+    liked = None if source.notes is None else verdicts(NoteBook(source.notes).all())
     sets = comparison_sets(chosen)
     with ExportProgress([one for compared in sets for one in compared]) as progress:
         for compared in sets:
-            for pair in await pairs_of(source.journal, compared):
+            for pair in await pairs_of(source.journal, compared, verdicts=liked):
                 yield pair
             progress.event(sum(one.head_seq for one in compared))
 

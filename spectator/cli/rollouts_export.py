@@ -14,7 +14,7 @@ from spectator.cli.exporting import ExportSource, write_export
 @click.command("export")
 @click.argument("folder", type=click.Path(file_okay=False, path_type=Path))
 @form_options
-def export_rollouts(folder: Path, form: str, out: Path, advantages: bool) -> None:
+def export_rollouts(folder: Path, form: str, out: Path, advantages: bool, notes: Path | None) -> None:
     """Write the episodes of a run in a form for trainers; safe while it runs.
 
     The forms are those of spectator export. A group is complete when each of its members has a verdict, and
@@ -40,6 +40,8 @@ def export_rollouts(folder: Path, form: str, out: Path, advantages: bool) -> Non
             chosen = [one for one in chosen if form != "truth" or one.ended_at is not None]
             if not chosen:
                 raise click.ClickException("no episode of the run has begun")
-            await write_export(form, ExportSource(journal, advantages=advantages, rule=rule), chosen, out)
+            await write_export(
+                form, ExportSource(journal, advantages=advantages, rule=rule, notes=notes), chosen, out
+            )
 
     asyncio.run(write())

@@ -7,6 +7,7 @@ import { h, replace, setAttribute, setText } from "./dom.js";
 import { momentLink } from "./go_to.js";
 import { mountCalls } from "./inspected_calls.js";
 import { callParts } from "./mind.js";
+import { mountNotes } from "./notes.js";
 import { proposedPart } from "./proposed.js";
 import { clip, duration, plain, plural, said, words } from "./text.js";
 
@@ -44,11 +45,12 @@ export function mountInspector(root, episodeId, { timeline, seq, names, wholeRec
   const raw = said("pre", "inspect__raw", TEXT);
   const facts = h("dl", { class: "facts" });
   const calls = mountCalls(root, episodeId);
+  const notes = mountNotes(root, episodeId);
   const go = h("p", { class: "dialog__row" });
   const step = (/** @type {string} */ label, /** @type {-1 | 1} */ by) => h("button", { class: "button", type: "button", on: { click: () => move(by) } }, label);
   const part = (/** @type {string} */ name, /** @type {HTMLElement} */ content) => h("section", { class: "inspect__part" }, h("h4", {}, name), content);
   const parts = { reason: part("Reason", reason.element), thought: part("Thoughts", thought.element), raw: part("What the model wrote", raw.element) };
-  const dialog = makeDialog("Decision", h("p", { class: "dialog__row" }, step("Before", -1), step("After", 1)), title, badge, call, sides, facts, parts.reason, parts.thought, parts.raw, calls.element, go);
+  const dialog = makeDialog("Decision", h("p", { class: "dialog__row" }, step("Before", -1), step("After", 1)), title, badge, call, sides, facts, parts.reason, parts.thought, parts.raw, calls.element, notes.element, go);
   dialog.classList.add("inspect");
   /** @type {Decided | undefined} */ let shown;
 
@@ -87,6 +89,7 @@ export function mountInspector(root, episodeId, { timeline, seq, names, wholeRec
       parts[name].hidden = !texts[name];
     }
     replace(facts, ...rows(shown, seat).flatMap(([name, value]) => [h("dt", {}, name), h("dd", {}, h("bdi", {}, clip(plain(value), 400)))]));
+    notes.show(shown.turn);
     calls.show(shown, (data.exchanges ?? []).length);
     replace(go, momentLink(shown.seq, { class: "button" }, "Go to this moment"));
     go.firstElementChild?.addEventListener("click", () => dialog.close());

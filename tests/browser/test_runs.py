@@ -77,6 +77,27 @@ def test_siblings_stand_side_by_side_and_part_where_they_part(watched: Watched, 
     expect(page.locator(".sibling[data-branch=yes]")).to_have_count(1)
 
 
+def test_a_decision_is_noted_in_the_player(watched: Watched, open_page: Opener) -> None:
+    watched.gate.set()
+    page = open_page(f"{watched.serving.base_url}/group/g-000001?run=live")
+    expect(page.locator("#figures")).to_contain_text("4 of 4 over")
+    page.locator("#sibling-1").get_by_role("link", name="Open here").click()
+    expect(page.locator("#mind .mind__who").first).to_be_visible()
+    page.keyboard.press("i")
+    dialog = page.get_by_role("dialog", name="Decision")
+    expect(dialog).to_contain_text("Proposed")
+    dialog.locator("summary", has_text="Prompt, reply").click()
+    expect(dialog).to_contain_text("Written by weights w7.")
+    dialog.locator("summary", has_text="Notes and labels").click()
+    dialog.get_by_label("Your name").fill("Ada")
+    dialog.get_by_label("Note", exact=True).fill("<b>calm</b>")
+    dialog.get_by_role("button", name="Keep this note").click()
+    expect(dialog.locator(".notes__list li")).to_contain_text("<b>calm</b>")
+    expect(dialog.locator(".notes__list b")).to_have_count(0)
+    dialog.get_by_role("button", name="take back").click()
+    expect(dialog.locator(".notes__list")).to_contain_text("Nobody noted anything here.")
+
+
 def test_what_is_not_there_is_said(watched: Watched, open_page: Opener) -> None:
     page = open_page(f"{watched.serving.base_url}/rollouts/nothing", forgive=("404",))
     expect(page.locator("#say")).to_contain_text("there is no run nothing here")

@@ -79,8 +79,16 @@ def _mean(branches: Sequence[Branch]) -> float:
     return statistics.fmean(branch.reward for branch in branches)
 
 
+Verdicts = Mapping[tuple[str, int | None], float]
+"""What people think, by episode and turn; of the turn ``None`` where it is of the whole episode."""
+
+
 async def pairs_of(
-    journal: Journal, compared: Sequence[EpisodeSummary], *, least_margin: float = 0.0
+    journal: Journal,
+    compared: Sequence[EpisodeSummary],
+    *,
+    least_margin: float = 0.0,
+    verdicts: Verdicts | None = None,
 ) -> list[dict[str, Any]]:
     """The preference pairs among episodes of one task, as plain JSON, in the order of their turns.
 
@@ -91,6 +99,8 @@ async def pairs_of(
         journal: Where the episodes are.
         compared: Members of one group and their forks, or an episode and its forks.
         least_margin: Pairs whose mean rewards differ by no more than this are left out, at least 0.
+        verdicts: Takes the place of all rewards: a decision has that of its turn, else of its episode, else
+            it is in no pair.
 
     Raises:
         JournalError: An episode cannot be read.
@@ -98,7 +108,7 @@ async def pairs_of(
     outlines = {one.episode_id: await outline_of(journal, one) for one in compared}
     questions: dict[Question, AskedOnce] = {}
     for outline in outlines.values():
-        for question, branch in answers_of(outline, outlines):
+        for question, branch in answers_of(outline, outlines, verdicts):
             questions.setdefault(question, AskedOnce()).branches.append(branch)
     pairs = []
     for asked in questions.values():
@@ -111,17 +121,18 @@ async def pairs_of(
 
 
 def answers_of(
-    outline: EpisodeOutline, outlines: Mapping[str, EpisodeOutline]
+    outline: EpisodeOutline, outlines: Mapping[str, EpisodeOutline], verdicts: Verdicts | None = None
 ) -> Iterator[tuple[Question, Branch]]:
     """What an episode itself decided, each with its question."""
-    reward, parent = outline.reward, outline.parent
-    if reward is None:
-        return
+    parent, episode_id = outline.parent, outline.summary.episode_id
     own = [one for one in outline.of_agent if not one.inherited]
     for decision in own:
         forked = parent is not None and decision.turn == parent.turn + 1
         question = _forked_from(outline, decision, outlines) if forked else _asked(decision)
-        if question is not None and decision.source != "fallback":
+        reward = outline.reward
+        if verdicts is not None:
+            reward = verdicts.get((episode_id, decision.turn), verdicts.get((episode_id, None)))
+        if question is not None and decision.source != "fallback" and reward is not None:
             yield question, Branch(outline, decision, reward, forked)
 
 

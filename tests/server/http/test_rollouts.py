@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from websockets.sync.client import connect
 
 from server.settings import Settings
+from spectator.cli import main
 from tests.following.gated_run import gated_run
 from tests.rollouts.exported_run import play_run
 from tests.serving import Serving, serve, test_settings
@@ -27,8 +29,13 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def watching(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
-    settings = test_settings(tmp_path_factory.mktemp("data"), runs_dir=root, max_episodes=4)
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("data")
+
+
+@pytest.fixture(scope="module")
+def watching(root: Path, data: Path) -> Iterator[Serving]:
+    settings = test_settings(data, runs_dir=root, max_episodes=4)
     with serve(settings) as running:
         yield running
 
@@ -119,6 +126,55 @@ def test_a_fork_of_a_sibling_is_a_branch_of_its_group(watching: Serving) -> None
     assert run_of(watching)["begun"] == sum(len(one["members"]) + one["again"] for one in groups.values())
     here = watching.client.get(f"/api/groups/{name}").json()
     assert here["run"] == "first"
+
+
+def test_labels_by_people_become_preferences_and_touch_no_record(
+    watching: Serving, root: Path, data: Path, tmp_path: Path
+) -> None:
+    groups = run_of(watching)["groups"].values()
+    members = next(
+        list(one["members"]) for one in groups
+        if len({member.get("reward") for member in one["members"].values()} - {None}) > 1
+    )  # fmt: skip
+    before = (root / "first" / "journal.db").read_bytes()
+    scores = {one: watching.client.get(f"/api/episodes/{one}").json()["score"] or 0.0 for one in members}
+    *_, best = worst = sorted(members, key=lambda one: scores[one])
+    for episode_id, label in ((worst[0], "good"), (best, "bad")):
+        given = {"label": label, "text": "<img src=x onerror=alert(1)>", "author": "Ada"}
+        answer = watching.client.post(f"/api/episodes/{episode_id}/notes", json=given)
+        assert answer.status_code == 201, answer.text
+    (note,) = watching.client.get(f"/api/episodes/{worst[0]}/notes").json()["notes"]
+    assert (note["label"], note["turn"], note["author"]) == ("good", None, "Ada")
+    notes, out = data / "notes.ndjson", tmp_path / "pairs.jsonl"
+    asked = ["rollouts", "export", str(root / "first"), "--format", "preferences", "--notes", str(notes)]
+    result = CliRunner().invoke(main, [*asked, "--out", str(out)])
+    assert result.exit_code == 0, result.output
+    pairs = [json.loads(line) for line in out.read_text().splitlines()]
+    assert pairs
+    assert {(one["chosen_episode_id"], one["rejected_episode_id"]) for one in pairs} == {(worst[0], best)}
+    assert (root / "first" / "journal.db").read_bytes() == before
+    taken = watching.client.request("DELETE", f"/api/episodes/{worst[0]}/notes/{note['note_id']}", json={})
+    assert taken.status_code == 200
+    assert watching.client.get(f"/api/episodes/{worst[0]}/notes").json()["notes"] == []
+
+
+def test_notes_are_the_owners_to_give(root: Path, tmp_path: Path) -> None:
+    settings = test_settings(tmp_path, runs_dir=root, operator_token="operator-token-of-a-test")
+    with serve(settings) as watching:
+        member = next(iter(run_of(watching)["groups"]["g-000000"]["members"]))
+        address = f"/api/episodes/{member}/notes"
+        assert watching.client.post(address, json={"label": "good"}).status_code == 401
+        token = {"Authorization": "Bearer operator-token-of-a-test"}
+        assert watching.client.post(address, json={"label": "good"}, headers=token).status_code == 201
+        wrong = watching.client.post(address, json={"label": "Very Good", "odd": 1}, headers=token)
+        assert wrong.status_code == 422
+        assert (
+            watching.client.post("/api/episodes/ep-no/notes", json={"label": "a"}, headers=token).status_code
+            == 404
+        )
+        gone = watching.client.request("DELETE", f"{address}/n-none", json={}, headers=token)
+        assert (gone.status_code, gone.json()["errors"][0]["field"]) == (422, "note_id")
+        assert watching.client.get(address).json()["unread"] == 0
 
 
 def test_a_group_that_nobody_has_is_a_problem_in_words(watching: Serving) -> None:

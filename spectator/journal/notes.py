@@ -1,0 +1,203 @@
+"""Notes and labels that people give to episodes and decisions: a journal of their own beside the record.
+
+Each is a line of JSON; taking one back is another line. Nothing of it is ever mixed into a record.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import threading
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from spectator.errors import FieldError, InvalidRequest, JournalError, JournalUnavailable
+
+FILE: Final = "notes.ndjson"
+
+LABEL: Final = re.compile(r"[a-z][a-z0-9_-]{0,31}")
+"""What a label looks like."""
+
+LIKED: Final[Mapping[str, float]] = {"good": 1.0, "bad": 0.0}
+"""Labels that say which of two episodes, or of two decisions at the same question, is preferred."""
+
+MOST_TEXT: Final = 2_000
+"""Characters of a note."""
+
+MOST_OF_EPISODE: Final = 500
+"""Notes on one episode."""
+
+MOST_BYTES: Final = 64_000_000
+"""Size of the file beyond which nothing more is taken."""
+
+LONGEST_LINE: Final = 16_000
+"""Characters of a line beyond which it is none of ours."""
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """What somebody noted.
+
+    Args:
+        note_id: Its id.
+        episode_id: The episode.
+        turn: The decision's turn; ``None`` for the episode as a whole.
+        label: A word such as ``good`` or ``bad``; empty for none.
+        text: What was written; may be anybody's, so it is never shown as more than text.
+        author: Who says so; nobody proved it.
+        at: When, RFC 3339.
+    """
+
+    note_id: str
+    episode_id: str
+    turn: int | None
+    label: str
+    text: str
+    author: str
+    at: str
+
+
+class NoteBook:
+    """The notes in one file.
+
+    Args:
+        path: The file; it is made with the first note.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     book = NoteBook(Path(folder) / "notes.ndjson")
+    ...     book.add(Note("n-1", "ep-1", 3, "good", "calm", "Ada", "2026-11-23T00:00:00Z"))
+    ...     book.add(Note("n-2", "ep-1", None, "bad", "", "Ada", "2026-11-23T00:00:01Z"))
+    ...     book.remove(book.of("ep-1")[0])
+    ...     verdicts(book.of("ep-1"))
+    {('ep-1', None): 0.0}
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._read = 0
+        self._notes: dict[str, Note] = {}
+        self.unread: list[int] = []
+        """Numbers of the lines that hold no note."""
+        self._lines = 0
+        self._order = threading.RLock()
+
+    def of(self, episode_id: str) -> list[Note]:
+        """The notes on an episode, oldest first.
+
+        Raises:
+            JournalError: They cannot be read.
+        """
+        return [one for one in self.all() if one.episode_id == episode_id]
+
+    def all(self) -> list[Note]:
+        """All notes that were not taken back, oldest first.
+
+        Raises:
+            JournalError: They cannot be read.
+        """
+        with self._order:
+            self._catch_up()
+            return list(self._notes.values())
+
+    def _catch_up(self) -> None:
+        try:
+            with self._path.open("rb") as file:
+                if os.fstat(file.fileno()).st_size < self._read:
+                    self._begin_anew()
+                file.seek(self._read)
+                for line in file:
+                    if not line.endswith(b"\n"):
+                        break  # it is being written, or was torn by a death
+                    self._read += len(line)
+                    self._lines += 1
+                    self._take(line)
+        except FileNotFoundError:
+            self._begin_anew()
+        except OSError as error:
+            raise JournalError(f"{self._path} cannot be read: {error}") from error
+
+    def add(self, note: Note) -> None:
+        """Keep a note, on the disk before this returns.
+
+        Raises:
+            InvalidRequest: Names every wrong field.
+            JournalUnavailable: It cannot be written.
+        """
+        if wrong := _wrong(note):
+            raise InvalidRequest(wrong)
+        if len(self.of(note.episode_id)) >= MOST_OF_EPISODE:
+            raise InvalidRequest(
+                [FieldError("episode_id", f"has {MOST_OF_EPISODE} notes, the most there may be")]
+            )
+        self._write({"note": asdict(note)})
+
+    def remove(self, note: Note) -> None:
+        """Take a note back.
+
+        Raises:
+            JournalUnavailable: It cannot be written.
+        """
+        self._write({"removed": note.note_id})
+
+    def _begin_anew(self) -> None:
+        self._read, self._lines = 0, 0
+        self._notes.clear()
+        self.unread.clear()
+
+    def _take(self, line: bytes) -> None:
+        try:
+            told = json.loads(line) if len(line) <= LONGEST_LINE else None
+            if isinstance(told, dict) and isinstance(told.get("removed"), str):
+                self._notes.pop(told["removed"], None)
+                return
+            note = Note(**told["note"] if isinstance(told, dict) else {})
+            if _wrong(note):
+                raise ValueError
+        except (ValueError, TypeError, KeyError):
+            self.unread.append(self._lines)
+            return
+        self._notes[note.note_id] = note
+
+    def _write(self, told: Mapping[str, Any]) -> None:
+        line = json.dumps(told, ensure_ascii=False).encode() + b"\n"
+        try:
+            with self._order, self._path.open("a+b") as file:
+                size = file.seek(0, os.SEEK_END)
+                if size + len(line) > MOST_BYTES:
+                    raise JournalUnavailable(f"{self._path} is full: {MOST_BYTES / 1e6:g} MB")
+                if size:
+                    file.seek(size - 1)
+                    line = line if file.read(1) == b"\n" else b"\n" + line  # the line before was torn
+                file.write(line)
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError as error:
+            raise JournalUnavailable(f"{self._path} cannot be written: {error}") from error
+
+
+def verdicts(notes: Iterable[Note]) -> dict[tuple[str, int | None], float]:
+    """What people liked, by episode and turn: the mean where several said something."""
+    said: dict[tuple[str, int | None], list[float]] = {}
+    for note in notes:
+        if note.label in LIKED:
+            said.setdefault((note.episode_id, note.turn), []).append(LIKED[note.label])
+    return {key: sum(values) / len(values) for key, values in said.items()}
+
+
+def _wrong(note: Note) -> list[FieldError]:
+    wrong = []
+    if note.label and not LABEL.fullmatch(note.label):
+        wrong.append(FieldError("label", "must be a word such as good: a-z, 0-9, _ and -, 32 at most"))
+    if not isinstance(note.text, str) or len(note.text) > MOST_TEXT:
+        wrong.append(FieldError("text", f"must be a text of at most {MOST_TEXT} characters"))
+    if not isinstance(note.author, str) or len(note.author) > 64 or not note.author.isprintable():
+        wrong.append(FieldError("author", "must be a name of at most 64 characters on one line"))
+    if not note.label and not note.text:
+        wrong.append(FieldError("text", "is needed where there is no label"))
+    if note.turn is not None and (not isinstance(note.turn, int) or not 0 <= note.turn < 2**31):
+        wrong.append(FieldError("turn", "must be the number of a turn, from 0"))
+    return wrong

@@ -1,1 +1,1 @@
-"""Owns the browser's half: ES modules and styles, served as written."""
+"""The browser's half: ES modules and styles, served as written."""

@@ -1,5 +1,5 @@
 // @ts-check
-// Owns the page that shows two episodes side by side, in step.
+// The page that shows two episodes side by side, in step.
 
 import { get } from "./live/api.js";
 import { readRecord } from "./live/record.js";

@@ -1,5 +1,5 @@
 // @ts-check
-// Owns the page of one group: the siblings of a prompt side by side, in step, and where they part.
+// The page of one group: the siblings of a prompt side by side, in step, and where they part.
 
 import { get } from "./live/api.js";
 import { readRecord } from "./live/record.js";

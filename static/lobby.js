@@ -1,5 +1,5 @@
 // @ts-check
-// Owns the lobby: what is on, the form that starts another, what was played.
+// The lobby: what is on, the form that starts another, what was played.
 
 import { get } from "./live/api.js";
 import { WallFeed } from "./live/wall.js";

@@ -1,5 +1,5 @@
 // @ts-check
-// Owns the operator's page: who takes what, refreshed while it is looked at, and what can be done about it.
+// The operator's page: who takes what, refreshed while it is looked at, and what can be done about it.
 
 import { call, read, rememberToken } from "./live/api.js";
 import { byId, h, pageRoot, replace, setAttribute, setText, svg } from "./ui/dom.js";

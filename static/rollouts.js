@@ -1,5 +1,5 @@
 // @ts-check
-// Owns the list of the runs that this server watches.
+// The list of the runs that this server watches.
 
 import { get } from "./live/api.js";
 import { byId, h, keyed, pageRoot, replace, setText } from "./ui/dom.js";

@@ -1,5 +1,5 @@
 // @ts-check
-// Owns the page of one run: how far it is, what it earns, what fails, what stands still, and every episode of it.
+// The page of one run: how far it is, what it earns, what fails, what stands still, and every episode of it.
 
 import { get } from "./live/api.js";
 import { WallFeed } from "./live/wall.js";

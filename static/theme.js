@@ -1,5 +1,5 @@
 // @ts-check
-// Owns the choice between the evening and the day look, made before the first paint.
+// The choice between the evening and the day look, made before the first paint.
 
 (() => {
   const key = "spectator.theme";

@@ -1,5 +1,5 @@
 // @ts-check
-// Owns the wall: every running episode as a live tile, and one of them large.
+// The wall: every running episode as a live tile, and one of them large.
 
 import { Director } from "./live/director.js";
 import { choose, ORDERS } from "./live/sight.js";

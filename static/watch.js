@@ -1,5 +1,5 @@
 // @ts-check
-// Owns the watch page: one timeline from socket or record, one player on it, one drawing a frame.
+// The watch page: one timeline from socket or record, one player on it, one drawing a frame.
 
 import { get } from "./live/api.js";
 import { Player } from "./live/player.js";

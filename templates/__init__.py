@@ -1,1 +1,1 @@
-"""Owns the HTML of the pages."""
+"""The HTML of the pages."""

@@ -1,5 +1,5 @@
 // @ts-check
-// Owns the arithmetic and the marks of small charts in SVG; the arithmetic is pure.
+// The arithmetic and the marks of small charts in SVG; the arithmetic is pure.
 
 import { h, svg } from "../ui/dom.js";
 

@@ -1,5 +1,5 @@
 // @ts-check
-// Owns requests to the server's JSON surfaces, and the reading of their refusals (RFC 9457 problems).
+// Requests to the server's JSON surfaces, and the reading of their refusals (RFC 9457 problems).
 
 /**
  * @typedef {object} Answer

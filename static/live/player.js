@@ -1,5 +1,5 @@
 // @ts-check
-// Owns where in an episode this viewer stands: at the live edge, or anywhere behind it, playing or still.
+// Where in an episode this viewer stands: at the live edge, or anywhere behind it, playing or still.
 
 import { Timeline } from "./timeline.js";
 

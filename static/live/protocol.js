@@ -1,5 +1,5 @@
 // @ts-check
-// Owns the reading of live frames (docs/live-protocol.md): text in, checked frame out.
+// The reading of live frames (docs/live-protocol.md): text in, checked frame out.
 
 /**
  * @typedef {object} LiveEvent

@@ -1,5 +1,5 @@
 // @ts-check
-// Owns the reading of an episode's kept events over HTTP: what replays, and what fills in when no socket opens.
+// The reading of an episode's kept events over HTTP: what replays, and what fills in when no socket opens.
 
 import { parseEvent } from "./protocol.js";
 

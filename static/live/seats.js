@@ -1,5 +1,5 @@
 // @ts-check
-// Owns the keys of the seats that this tab plays: from a link or a start, kept in this tab, given away.
+// The keys of the seats that this tab plays: from a link or a start, kept in this tab, given away.
 
 import { rememberSeat } from "./api.js";
 

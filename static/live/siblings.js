@@ -1,5 +1,5 @@
 // @ts-check
-// Owns episodes of one prompt side by side: their decisions in step, where they part, what each had earned. Pure.
+// Episodes of one prompt side by side: their decisions in step, where they part, what each had earned. Pure.
 
 /** @typedef {import("./protocol.js").LiveEvent} LiveEvent */
 /** @typedef {{seq: number, until: number, essence: string, data: any, earned: number}} Decided a decision, the last event before the next one, what it says, and the rewards up to there */

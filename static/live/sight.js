@@ -1,5 +1,5 @@
 // @ts-check
-// Owns the choice among tiles: which match a filter, and in which order. Pure.
+// The choice among tiles: which match a filter, and in which order. Pure.
 
 /** @typedef {import("./wall.js").Tile} Tile */
 /** @typedef {[string, Tile]} Named an episode's id and its tile */

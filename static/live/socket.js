@@ -1,5 +1,5 @@
 // @ts-check
-// Owns the connection to an episode: opens, listens for signs of life, reconnects by itself, resumes where it was.
+// The connection to an episode: opens, listens for signs of life, reconnects by itself, resumes where it was.
 
 import { backoff, parseFrame } from "./protocol.js";
 

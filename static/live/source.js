@@ -1,5 +1,5 @@
 // @ts-check
-// Owns where a page's events come from: a connection while they happen, the record for what was and where none opens.
+// Where a page's events come from: a connection while they happen, the record for what was and where none opens.
 
 import { readRecord, readWholeRecord } from "./record.js";
 import { Connection } from "./socket.js";

@@ -1,5 +1,5 @@
 // @ts-check
-// Owns which lines of commentary are said aloud while a viewer moves through an episode, and which give way.
+// Which lines of commentary are said aloud while a viewer moves through an episode, and which give way.
 
 /** @typedef {"lead" | "analyst"} Speaker */
 /** @typedef {{seq: number, text: string, priority: number, url: string | null, interrupt: boolean, speaker: Speaker, reply: Utterance | null}} Utterance `reply` is said right after it */

@@ -1,5 +1,5 @@
 // @ts-check
-// Owns the decision that forms, put together from ephemeral frames (docs/live-protocol.md); pure.
+// The decision that forms, put together from ephemeral frames (docs/live-protocol.md); pure.
 
 /** @typedef {{frame: "thought", actor: string, turn: number, part: number, whole: boolean, done: boolean, elapsed_s: number, thought: string, answer: string, withheld?: boolean}} ThoughtFrame */
 /** @typedef {{actor: string, thought: string, answer: string, seconds: number, done: boolean, withheld: boolean}} Forming */

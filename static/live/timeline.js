@@ -1,5 +1,5 @@
 // @ts-check
-// Owns an episode's events in the browser, with the state at any of them: the one source of live and of replay.
+// An episode's events in the browser, with the state at any of them: the one source of live and of replay.
 
 import { Ledger, SILENT } from "./ledger.js";
 import { applyPatch } from "./merge_patch.js";

@@ -1,5 +1,5 @@
 // @ts-check
-// Owns the making of sound: clips through Web Audio, and the browser's own speech with its quirks.
+// The making of sound: clips through Web Audio, and the browser's own speech with its quirks.
 
 const FADE_S = 0.08;
 /** Browsers drop what is spoken right after a cancel. */

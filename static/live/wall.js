@@ -1,5 +1,5 @@
 // @ts-check
-// Owns what changes on this server, such as the tiles of the wall or a run: one socket that brings changes, or polling where no socket gets through.
+// What changes on this server, such as the tiles of the wall or a run: one socket that brings changes, or polling where no socket gets through.
 
 import { applyPatch } from "./merge_patch.js";
 import { backoff, socketAddress } from "./protocol.js";

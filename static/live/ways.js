@@ -1,5 +1,5 @@
 // @ts-check
-// Owns the ways in which frames reach a page: a WebSocket, and server-sent events where none gets through.
+// The ways in which frames reach a page: a WebSocket, and server-sent events where none gets through.
 
 import { socketAddress, streamAddress } from "./protocol.js";
 

@@ -1,5 +1,5 @@
 // @ts-check
-// Owns what an episode is made of: its seed to copy, who plays it, its record to take away.
+// What an episode is made of: its seed to copy, who plays it, its record to take away.
 
 import { makeDialog } from "./dialog.js";
 import { h, replace, setText } from "./dom.js";

@@ -1,5 +1,5 @@
 // @ts-check
-// Owns what a screen reader hears: big moments, at most one every few seconds, never the backlog.
+// What a screen reader hears: big moments, at most one every few seconds, never the backlog.
 
 import { setText } from "./dom.js";
 import { clip, plain } from "./text.js";

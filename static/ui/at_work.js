@@ -1,5 +1,5 @@
 // @ts-check
-// Owns who is at work on the present: whose decision forms, what is known of it, and when that has to be drawn again.
+// Who is at work on the present: whose decision forms, what is known of it, and when that has to be drawn again.
 
 import { Thoughts } from "../live/thoughts.js";
 

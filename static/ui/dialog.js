@@ -1,5 +1,5 @@
 // @ts-check
-// Owns what opens above the page.
+// What opens above the page.
 
 import { h } from "./dom.js";
 

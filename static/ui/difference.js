@@ -1,5 +1,5 @@
 // @ts-check
-// Owns the chart of two figures over the steps, and of their difference.
+// The chart of two figures over the steps, and of their difference.
 
 import { figuresTable, grid, linear, linePath, ticks } from "../charts/charts.js";
 import { differences, placeAt } from "../live/steps.js";

@@ -1,5 +1,5 @@
 // @ts-check
-// Owns the making of elements: text is always text, and a node is only touched when something changed.
+// The making of elements: text is always text, and a node is only touched when something changed.
 
 /** @typedef {Node | string | number | null | undefined | false} Child */
 /** @typedef {Record<string, any>} Props `on` holds listeners, `data` data attributes, everything else is an attribute */

@@ -1,5 +1,5 @@
 // @ts-check
-// Owns playing on from here with other captains.
+// Playing on from here with other captains.
 
 import { call, get } from "../live/api.js";
 import { takeStarted } from "../live/seats.js";

@@ -1,5 +1,5 @@
 // @ts-check
-// Owns the controls of a form that are made from a catalogue: choices, and a world's own options by their JSON schema.
+// The controls of a form that are made from a catalogue: choices, and a world's own options by their JSON schema.
 
 import { h } from "./dom.js";
 import { clip, plain } from "./text.js";

@@ -1,5 +1,5 @@
 // @ts-check
-// Owns the words of the header: whether it is live, how many watch, how far away the server is.
+// The words of the header: whether it is live, how many watch, how far away the server is.
 
 import { setAttribute, setText } from "./dom.js";
 import { plural } from "./text.js";

@@ -1,5 +1,5 @@
 // @ts-check
-// Owns the keyboard.
+// The keyboard.
 
 import { SPEEDS } from "../live/player.js";
 import { makeHelp } from "./dialog.js";

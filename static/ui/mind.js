@@ -1,5 +1,5 @@
 // @ts-check
-// Owns the card of who decides: the thought, the call, what was refused, and where the decision came from.
+// The card of who decides: the thought, the call, what was refused, and where the decision came from.
 
 import { h, keyed, replace, setAttribute, setText } from "./dom.js";
 import { foreignWords } from "../live/decisions.js";

@@ -1,5 +1,5 @@
 // @ts-check
-// Owns a thought while it forms: the newest of it in sight, and how long it takes.
+// A thought while it forms: the newest of it in sight, and how long it takes.
 
 import { h, setText } from "./dom.js";
 import { legible } from "../live/thoughts.js";

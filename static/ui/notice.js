@@ -1,5 +1,5 @@
 // @ts-check
-// Owns the line that says what is out of the ordinary: an end that is no result, a pause, a warning.
+// The line that says what is out of the ordinary: an end that is no result, a pause, a warning.
 
 import { setAttribute, setText } from "./dom.js";
 import { endWords } from "./header.js";

@@ -1,5 +1,5 @@
 // @ts-check
-// Owns the strip of what is on: a live tile for each running episode, and how much room is left.
+// The strip of what is on: a live tile for each running episode, and how much room is left.
 
 import { choose } from "../live/sight.js";
 import { h, keyed, replace, setText } from "./dom.js";

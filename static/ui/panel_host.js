@@ -1,5 +1,5 @@
 // @ts-check
-// Owns a world's panel on the page: mounts it, feeds it, and takes it down with a notice when it fails.
+// A world's panel on the page: mounts it, feeds it, and takes it down with a notice when it fails.
 
 import * as charts from "../charts/charts.js";
 import { foreignWords } from "../live/decisions.js";

@@ -1,5 +1,5 @@
 // @ts-check
-// Owns when the parts of a panel are drawn: what is in view at once, the rest when there is time.
+// When the parts of a panel are drawn: what is in view at once, the rest when there is time.
 
 /** Milliseconds of drawing in one go, after which the page answers first. */
 const SLICE_MS = 12;

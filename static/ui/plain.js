@@ -1,5 +1,5 @@
 // @ts-check
-// Owns the page as text: headings and lines, for braille displays, terminals, slow machines and paper.
+// The page as text: headings and lines, for braille displays, terminals, slow machines and paper.
 
 import { h, keyed, setAttribute, setText } from "./dom.js";
 import { callParts } from "./mind.js";

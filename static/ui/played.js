@@ -1,5 +1,5 @@
 // @ts-check
-// Owns the list of what was played: searched and filtered by the server, kept in the address, two of them compared.
+// The list of what was played: searched and filtered by the server, kept in the address, two of them compared.
 
 import { get } from "../live/api.js";
 import { h, keyed, replace, setAttribute, setText } from "./dom.js";

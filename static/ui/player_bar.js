@@ -1,5 +1,5 @@
 // @ts-check
-// Owns the bar under the page: play, step, scrub, speed, and the way back to live.
+// The bar under the page: play, step, scrub, speed, and the way back to live.
 
 import { SPEEDS } from "../live/player.js";
 import { h, keyed, setAttribute, setText, svg } from "./dom.js";

@@ -1,5 +1,5 @@
 // @ts-check
-// Owns what the address keeps of a page's choices, so that a link or a reload shows the same.
+// What the address keeps of a page's choices, so that a link or a reload shows the same.
 
 const LONGEST = 100;
 

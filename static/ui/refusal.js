@@ -1,5 +1,5 @@
 // @ts-check
-// Owns how the server's refusal of a start is shown: what is wrong, what runs instead, the token that is needed.
+// How the server's refusal of a start is shown: what is wrong, what runs instead, the token that is needed.
 
 import { rememberToken } from "../live/api.js";
 import { h, replace } from "./dom.js";

@@ -1,5 +1,5 @@
 // @ts-check
-// Owns the small charts of a run: distributions, and the curve of rewards.
+// The small charts of a run: distributions, and the curve of rewards.
 
 import { figuresTable, linear, linePath, round } from "../charts/charts.js";
 import { h, svg } from "./dom.js";

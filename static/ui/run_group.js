@@ -1,5 +1,5 @@
 // @ts-check
-// Owns one group on the page of a run: what it has come to, and a cell for each sibling.
+// One group on the page of a run: what it has come to, and a cell for each sibling.
 
 import { h, keyed, setAttribute, setText } from "./dom.js";
 import { figure, goodness } from "./run_words.js";

@@ -1,5 +1,5 @@
 // @ts-check
-// Owns what is said of a run's figures, and which of its groups are looked at in which order; pure.
+// What is said of a run's figures, and which of its groups are looked at in which order; pure.
 
 import { ago, plural } from "./text.js";
 

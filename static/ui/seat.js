@@ -1,5 +1,5 @@
 // @ts-check
-// Owns the seat that a person plays: whether this tab has it, what is asked, how long is left, what was answered.
+// The seat that a person plays: whether this tab has it, what is asked, how long is left, what was answered.
 
 import { call, read, recallSeat, rememberSeat } from "../live/api.js";
 import { seatHeaders, takeFromAddress } from "../live/seats.js";

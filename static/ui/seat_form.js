@@ -1,5 +1,5 @@
 // @ts-check
-// Owns the form of one decision: the legal actions, and the arguments of the chosen one by their JSON schema.
+// The form of one decision: the legal actions, and the arguments of the chosen one by their JSON schema.
 
 import { h, replace, setAttribute, setText } from "./dom.js";
 import { optionControl, readControl } from "./form_parts.js";

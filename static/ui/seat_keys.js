@@ -1,5 +1,5 @@
 // @ts-check
-// Owns the keys of a seat: figures pick, Enter sends.
+// The keys of a seat: figures pick, Enter sends.
 
 /** @param {{pick: (index: number) => boolean, send: () => void}} form @param {() => boolean} isAsked */
 export function listenToKeys(form, isAsked) {

@@ -1,5 +1,5 @@
 // @ts-check
-// Owns the asking for the operator's token where a person plays.
+// The asking for the operator's token where a person plays.
 
 import { rememberToken } from "../live/api.js";
 import { h } from "./dom.js";

@@ -1,5 +1,5 @@
 // @ts-check
-// Owns the words of a seat: what is to be seen, how long is left, what is waited for.
+// The words of a seat: what is to be seen, how long is left, what is waited for.
 
 import { clip, plain, words } from "./text.js";
 

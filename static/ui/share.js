@@ -1,5 +1,5 @@
 // @ts-check
-// Owns the link to a moment.
+// The link to a moment.
 
 const HUB = "https://huggingface.co";
 

@@ -1,5 +1,5 @@
 // @ts-check
-// Owns one of two episodes that are compared: who plays, where it stands, what was decided and why.
+// One of two episodes that are compared: who plays, where it stands, what was decided and why.
 
 import { h, replace, setAttribute, setText } from "./dom.js";
 import { endWords } from "./header.js";

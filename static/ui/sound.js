@@ -1,5 +1,5 @@
 // @ts-check
-// Owns the sound of the page: the button, what it opens, the captions, and the saying of lines as the viewer moves.
+// The sound of the page: the button, what it opens, the captions, and the saying of lines as the viewer moves.
 
 import { get } from "../live/api.js";
 import { clipOf, FASTEST, lineToSay, Turns } from "../live/speech.js";

@@ -1,5 +1,5 @@
 // @ts-check
-// Owns the sentence that starts an episode.
+// The sentence that starts an episode.
 
 import { call, get, rememberToken } from "../live/api.js";
 import { takeStarted } from "../live/seats.js";

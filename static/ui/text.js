@@ -1,5 +1,5 @@
 // @ts-check
-// Owns how other people's text and our figures are written; pure but for `said`.
+// How other people's text and our figures are written; pure but for `said`.
 
 import { h, setText } from "./dom.js";
 

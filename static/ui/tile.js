@@ -1,5 +1,5 @@
 // @ts-check
-// Owns how an episode looks from afar: its headline, how far it has come, its newest line.
+// How an episode looks from afar: its headline, how far it has come, its newest line.
 
 import { h, setAttribute, setText } from "./dom.js";
 import { endWords } from "./header.js";

@@ -1,5 +1,5 @@
 // @ts-check
-// Owns waiting for a slot: asks again and again with the ticket of the last answer, and says which place that is.
+// Waiting for a slot: asks again and again with the ticket of the last answer, and says which place that is.
 
 import { call } from "../live/api.js";
 

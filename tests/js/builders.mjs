@@ -1,4 +1,4 @@
-// Owns the making of events for tests.
+// The making of events for tests.
 
 /** An event of `epoch` e1 with a patch that sets `world.n` to its number. */
 export function event(seq, changes = {}) {

@@ -1,5 +1,5 @@
 // @ts-check
-// Owns a panel that throws once three integers were said.
+// A panel that throws once three integers were said.
 
 export default {
   mount(root) {

@@ -1,5 +1,5 @@
 // @ts-check
-// Owns counting's panel: how far the count has come, and whether it is right so far.
+// Counting's panel: how far the count has come, and whether it is right so far.
 
 export default {
   /** @param {HTMLElement} root @param {any} ctx */

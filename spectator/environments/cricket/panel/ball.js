@@ -1,5 +1,5 @@
 // @ts-check
-// Owns the last ball and this over.
+// The last ball and this over.
 
 import { markKind, markWords, momentNames, validBalls } from "./words.js";
 

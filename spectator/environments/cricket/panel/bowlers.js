@@ -1,5 +1,5 @@
 // @ts-check
-// Owns the bowling card of the innings: figures, and the overs that each has left.
+// The bowling card of the innings: figures, and the overs that each has left.
 
 import { ballsOf, economy } from "./words.js";
 

@@ -1,5 +1,5 @@
 // @ts-check
-// Owns the scorecards, the innings under way first, with extras and fall of wickets.
+// The scorecards, the innings under way first, with extras and fall of wickets.
 
 import { economy, momentNames, strikeRate } from "./words.js";
 

@@ -1,5 +1,5 @@
 // @ts-check
-// Owns the chance to win: now, as it went, and the balls that moved it most.
+// The chance to win: now, as it went, and the balls that moved it most.
 
 import { explained, whyWords } from "./why.js";
 import { momentNames } from "./words.js";

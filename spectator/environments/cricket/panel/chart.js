@@ -1,5 +1,5 @@
 // @ts-check
-// Owns the runs over by over: as bars, as they add up beside par, and stand by stand.
+// The runs over by over: as bars, as they add up beside par, and stand by stand.
 
 import { parOf, parWords } from "./par.js";
 import { momentNames, ordinal, oversOf, standsOf } from "./words.js";

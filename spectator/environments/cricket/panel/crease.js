@@ -1,5 +1,5 @@
 // @ts-check
-// Owns who is in, who bowls, and their partnership.
+// Who is in, who bowls, and their partnership.
 
 import { economy, strikeRate } from "./words.js";
 

@@ -1,5 +1,5 @@
 // @ts-check
-// Owns the field seen from above: the fielders that are set, the ring, and the way of the last ball.
+// The field seen from above: the fielders that are set, the ring, and the way of the last ball.
 
 const PITCH_M = 20.12;
 const RING_M = 27.43;

@@ -1,5 +1,5 @@
 // @ts-check
-// Owns how an innings compares with real ones, in words; pure.
+// How an innings compares with real ones, in words; pure.
 
 import { ordinal } from "./words.js";
 

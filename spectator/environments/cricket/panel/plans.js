@@ -1,5 +1,5 @@
 // @ts-check
-// Owns what both captains said they would do, beside what they are set to do now.
+// What both captains said they would do, beside what they are set to do now.
 
 const PHASES = ["powerplay", "middle", "death"];
 

@@ -1,5 +1,5 @@
 // @ts-check
-// Owns the score strip: who bats, what they have, what they need.
+// The score strip: who bats, what they have, what they need.
 
 import { inningsWords } from "./words.js";
 

@@ -1,5 +1,5 @@
 // @ts-check
-// Owns a match in words: the score, the ball, who is in, the cards, a line for everything; pure.
+// A match in words: the score, the ball, who is in, the cards, a line for everything; pure.
 
 import { parWords } from "./par.js";
 import { economy, inningsWords, markWords, ordinal } from "./words.js";

@@ -1,5 +1,5 @@
 // @ts-check
-// Owns the wagon wheel: where each scoring stroke went, by batter or for the whole side.
+// The wagon wheel: where each scoring stroke went, by batter or for the whole side.
 
 const SECTORS = ["fine leg", "square leg", "midwicket", "long-on", "long-off", "cover", "point", "third"];
 const SECTOR = Math.PI / 4;

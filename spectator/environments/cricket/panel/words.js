@@ -1,5 +1,5 @@
 // @ts-check
-// Owns how cricket's figures are written; pure.
+// How cricket's figures are written; pure.
 
 /** @param {number} runs @param {number} balls per hundred balls, one decimal; a dash before the first */
 export const strikeRate = (runs, balls) => (balls > 0 ? ((100 * runs) / balls).toFixed(1) : "–");

@@ -51,6 +51,18 @@ export function grid(values, y, { left, right }) {
 }
 
 /**
+ * Keep `--px` on a drawing, its own units in a pixel of the screen, so that styles can keep its words readable.
+ * @template {SVGSVGElement} T @param {T} drawing @returns {T}
+ */
+export function readable(drawing) {
+  new ResizeObserver(() => {
+    const scale = drawing.getScreenCTM()?.a;
+    if (scale) drawing.style.setProperty("--px", (1 / scale).toFixed(3));
+  }).observe(drawing);
+  return drawing;
+}
+
+/**
  * A chart's figures as a table, for those who cannot see it.
  * @param {string} caption @param {string[]} head @param {(string | number)[][]} rows
  */

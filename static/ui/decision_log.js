@@ -46,6 +46,8 @@ export function mountDecisionLog(card, toggle, { timeline, wholeRecord, schedule
     section.hidden = !open;
     card.classList.toggle("feed--log", open);
     setAttribute(toggle, "aria-pressed", String(open));
+    setAttribute(card, "aria-label", open ? "Decisions" : "Commentary");
+    for (const title of card.querySelectorAll("h2")) setText(title, open ? "Decisions" : "Commentary");
     if (open) card.dispatchEvent(new CustomEvent("show-view", { bubbles: true, detail: "commentary" }));
     drawn = "";
   }

@@ -1,7 +1,7 @@
 // @ts-check
 // The chart of two figures over the steps, and of their difference.
 
-import { figuresTable, grid, linear, linePath, ticks } from "../charts/charts.js";
+import { figuresTable, grid, linear, linePath, readable, ticks } from "../charts/charts.js";
 import { differences, placeAt } from "../live/steps.js";
 import { h, replace, svg } from "./dom.js";
 
@@ -48,6 +48,7 @@ function make(place, both, { partedAt, unit, go, key }) {
     svg("path", { class: "difference__zero", d: `M${LEFT} ${dy(0)}H${WIDTH - 8}` }),
     ...rest.map(([step, value]) => svg("rect", { class: value > 0 ? "difference__more" : "difference__less", x: x(step) - width / 2, y: Math.min(dy(0), dy(value)), width, height: Math.abs(dy(value) - dy(0)) })),
     partedAt === null ? null : svg("path", { class: "difference__part", d: `M${x(partedAt)} ${TOP}V${BOTTOM}` }), cursor);
+  readable(picture);
   picture.addEventListener("click", (/** @type {MouseEvent} */ event) => {
     const box = picture.getBoundingClientRect();
     go(linear([LEFT, WIDTH - 8], [0, last])((event.clientX - box.left) * WIDTH / box.width));

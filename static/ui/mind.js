@@ -108,7 +108,7 @@ function seat(other) {
     setText(source, kind);
     setAttribute(source, "data-source", kind);
     setText(cost, costText(decision));
-    thought.show(decision.reasoning || (view.decision ? "No reason given." : "Has not decided yet."));
+    thought.show(decision.reasoning?.replace(/\n\s*\n/g, "\n") || (view.decision ? "No reason given." : "Has not decided yet."));
     thought.element.classList.toggle("mind__thought--none", !decision.reasoning);
     replace(call, ...callParts(decision.action));
     replace(notes, ...noteParts(decision, view.refusals), other ? null : othersPart(decision));

@@ -142,6 +142,7 @@ def test_every_decision_is_listed_filtered_in_the_address_and_leads_there(
     told = page.locator(".log__told")
     expect(told).to_have_text(re.compile(r"^(\d+) of \1 decisions, worth [+−]?\d+\.\d in all$"))
     assert 3 <= page.locator(".log__row").count() < 40
+    expect(page.locator("#feed").get_by_role("heading", name="Decisions")).to_be_visible()
     page.get_by_label("By source").select_option("fallback")
     expect(told).to_have_text(re.compile(rf"^{len(match.failed)} of "))
     assert "log=1" in page.url and "source=fallback" in page.url

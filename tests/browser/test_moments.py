@@ -111,7 +111,7 @@ def test_a_phone_shows_one_view_at_a_time(quiet_app: Serving, open_page: Opener)
     Beside the minds stand the plans, which are a part of the cards.
     """
     page = open_finished(quiet_app, open_page, viewport=PHONE, has_touch=True)
-    parts = {"live": "#lead", "mind": "#mind", "commentary": "#feed", "board": "#body"}
+    parts = {"live": "#lead", "mind": "#mind", "commentary": "#feed", "board": ".cards"}
     for view in parts:
         page.locator(f"[data-shows={view}]").tap()
         for name, part in parts.items():

@@ -131,3 +131,79 @@ def test_nothing_moves_for_those_who_asked_for_stillness(quiet_app: Serving, ope
     for _ in range(10):
         assert page.evaluate("document.getAnimations().length") == 0
         page.wait_for_timeout(50)
+
+
+UNREADABLE = """() => {
+  const box = (one) => one.getBoundingClientRect();
+  const seen = (one) => one.checkVisibility({ visibilityProperty: true }) && box(one).width > 0;
+  const said = (one) => `${one.id || one.getAttribute("class")}: ${one.textContent.slice(0, 30)}`;
+  const size = (one) => parseFloat(getComputedStyle(one).fontSize);
+  const faults = [];
+  for (const text of document.querySelectorAll("svg text")) {
+    const pixels = size(text) * (text.getScreenCTM()?.a ?? 1);
+    if (seen(text) && text.textContent && pixels < 10.95) faults.push(`${pixels} px, ${said(text)}`);
+  }
+  for (const card of document.querySelectorAll(".card"))
+    for (const one of card.querySelectorAll(":scope > *, :scope > * > *"))
+      if (seen(one) && box(one).right > box(card).right + 1) faults.push(`out of its card, ${said(one)}`);
+  const inBar = ".bar__brand, .bar__crumbs > *, .pulse, .bar__figure, .tool";
+  const bar = [...document.querySelectorAll(inBar)].filter(seen).map((one) => [one, box(one)]);
+  for (const [place, [one, a]] of bar.entries()) for (const [other, b] of bar.slice(place + 1)) {
+    const beside = a.right <= b.left + 1 || b.right <= a.left + 1;
+    const below = a.bottom <= b.top + 1 || b.bottom <= a.top + 1;
+    if (!beside && !below) faults.push(`${said(one)} over ${said(other)}`);
+  }
+  const score = document.querySelector(".score__runs");
+  if (score && box(score).height > 1.5 * size(score)) faults.push("the score is on two lines");
+  return faults;
+}"""
+"""Chart labels under 11 px, what sticks out of its card, what overlaps in the header, a score that wraps."""
+
+
+def faults_at_rest(page: Page) -> list[str]:
+    """What is unreadable once the sizes of words have followed those of their drawings."""
+    faults: list[str] = []
+    for _ in range(40):
+        faults = page.evaluate(UNREADABLE)
+        if not faults:
+            break
+        page.wait_for_timeout(100)
+    return faults
+
+
+def test_labels_are_readable_and_nothing_runs_into_anything(quiet_app: Serving, open_page: Opener) -> None:
+    """From a phone to a wide screen, live with three figures of runs, at the end, and compared."""
+    ended = quiet_app.start(max_overs=20, seed=7)
+    quiet_app.finish(ended)
+    live = quiet_app.start(pace="broadcast", max_overs=5, seed=7)
+    pages = {
+        "live": f"/watch/{live}",
+        "high score": f"/watch/{ended}",
+        "compared": f"/compare?a={ended}&b={live}",
+    }
+    for name, path in pages.items():
+        page = open_page(f"{quiet_app.base_url}{path}")
+        if name == "compared":
+            expect(page.locator(".difference__picture")).to_be_visible()
+        else:
+            ready(page, path)
+        for width in (390, 700, 820, 1024, 1440, 1920):
+            page.set_viewport_size({"width": width, "height": 900})
+            assert faults_at_rest(page) == [], f"{name} at {width} px"
+
+
+def test_both_minds_are_seen_whole_at_their_heads(quiet_app: Serving, open_page: Opener) -> None:
+    """Whatever a captain writes, the other's name and source stay in view; each is scrolled for itself."""
+    path = paths(quiet_app)["ended"]
+    page = open_page(f"{quiet_app.base_url}{path}")
+    ready(page, path)
+    page.locator(".mind__thought").first.evaluate(
+        "(it) => { it.textContent = 'a long reason '.repeat(200); }"
+    )
+    for name in page.locator(".mind__seat .mind__by").all():
+        expect(name).to_be_in_viewport(ratio=0.9)
+    boxes = page.evaluate(
+        """() => [document.getElementById("mind"), ...document.querySelectorAll(".mind__seat")]
+            .map((one) => one.getBoundingClientRect().bottom)"""
+    )
+    assert max(boxes[1:]) <= boxes[0]

@@ -18,7 +18,7 @@ export function mountChances({ ui: { h, svg, setText, replace, clip, plain, mome
   const share = svg("rect", { class: "chances__share", x: 0, y: 0, width: 50, height: 8 });
   const bar = svg("svg", { class: "chances__bar", viewBox: "0 0 100 8", preserveAspectRatio: "none", "aria-hidden": "true" },
     svg("rect", { class: "chances__rest", x: 0, y: 0, width: 100, height: 8 }), share);
-  const drawing = svg("svg", { class: "chances__line", viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img", "aria-label": "Chance to win, ball by ball; the largest swings follow in words" });
+  const drawing = charts.readable(svg("svg", { class: "chances__line", viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img", "aria-label": "Chance to win, ball by ball; the largest swings follow in words" }));
   const futures = h("span", { class: "quiet" });
   const turns = h("ol", { class: "chances__turns" });
   const range = h("p", { class: "chances__range quiet" });

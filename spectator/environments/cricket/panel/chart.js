@@ -14,7 +14,7 @@ export function mountChart({ ui: { h, svg, replace, setText, clip, plain }, char
   let view = "bars";
   /** @type {any} */ let world = {};
   /** @type {unknown[]} */ let drawn = [NaN];
-  const drawing = svg("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img", "aria-label": "Runs over by over; the figures follow as a table" });
+  const drawing = charts.readable(svg("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img", "aria-label": "Runs over by over; the figures follow as a table" }));
   const figures = h("div");
   const against = h("p", { class: "chart__par" });
   const legend = h("p", { class: "chart__legend" });

@@ -89,6 +89,7 @@ export function mountField({ ui: { h, svg, replace, setText, keyed }, charts }) 
     svg("rect", { class: "ground__pitch", x: -1.8, y: -MIDDLE_M - 1.2, width: 3.6, height: PITCH_M + 2.4, rx: 0.6 }), way, men,
     svg("circle", { class: "ground__bat", cx: -0.9, cy: MIDDLE_M - 1, r: 1.7 }), svg("circle", { class: "ground__bat", cx: 1.6, cy: -MIDDLE_M, r: 1.7 }),
     svg("text", { class: "ground__end", x: -78, y: 70 }, "leg side"), svg("text", { class: "ground__end", x: 78, y: 70, "text-anchor": "end" }, "off side"));
+  charts.readable(drawing);
   const preset = h("b");
   const count = h("span", { class: "quiet" });
   const element = h("section", { class: "card ground", "aria-label": "Field and way of the ball" },

@@ -18,6 +18,7 @@ from benchmarks import (
     kills_rollouts,
     leaderboard,
     live,
+    openenv,
     recovery,
     rollouts,
     soak,
@@ -44,9 +45,10 @@ PARTS: Final[Mapping[str, Callable[[], Iterable[Figure]]]] = {
     "wall": wall.measure,
     "turns": turns.measure,
     "rollouts": rollouts.measure,
+    "openenv": openenv.measure,
 }
 
-LONG: Final = {"abuse", "corruption", "kills", "kills_rollouts", "recovery", "soak"}
+LONG: Final = {"abuse", "corruption", "kills", "kills_rollouts", "openenv", "recovery", "soak"}
 """Parts that run only when they are named, for they take many minutes."""
 
 

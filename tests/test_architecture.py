@@ -204,8 +204,18 @@ def test_private_names_of_uvicorn_and_websockets_stand_in_one_file() -> None:
     from server.transport.private_api import NEEDED
 
     # Names that other things have, too.
-    common = {"connection_made", "data_received", "fail", "frames", "logger", "loop", "parse", "request"}
-    common |= {"response", "scope", "send_close", "send_text", "shutdown", "transport", "writable"}
+    common = {
+        "connection_made",
+        "data_received",
+        "extensions",
+        "fail",
+        "frames",
+        "logger",
+        "loop",
+        "parse",
+        "request",
+    }
+    common |= {"response", "scope", "send_close", "send_text", "shutdown", "state", "transport", "writable"}
     names = {name for needed in NEEDED.values() for name in needed} - common
     for path in sources():
         if path == ROOT / PRIVATE_API:

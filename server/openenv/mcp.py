@@ -50,9 +50,8 @@ class McpHandler:
             value = await in_thread_if_large(len(body), _parsed, body)
             call = rpc.read_call(value)
             if named is not None and self.sessions.find(named, self.wire) is None:
-                text = rpc.error_text(
-                    call.id, RpcError(rpc.INVALID_REQUEST, "there is no such session; initialize")
-                )
+                why = self.sessions.expired(named) or "there is no such session"
+                text = rpc.error_text(call.id, RpcError(rpc.INVALID_REQUEST, f"{why}; initialize"))
                 return _json(text, status=404)
             if call.notification:
                 return Response(status_code=202)
@@ -117,7 +116,8 @@ class McpHandler:
             raise RpcError(rpc.INVALID_PARAMS, '"session_id" is needed')
         session = self.sessions.find(session_id, self.wire)
         if session is None:
-            raise RpcError(rpc.INVALID_PARAMS, f"there is no session {session_id[:80]!r}")
+            why = self.sessions.expired(session_id) or f"there is no session {session_id[:80]!r}"
+            raise RpcError(rpc.INVALID_PARAMS, why)
         return session
 
 

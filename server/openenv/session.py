@@ -1,4 +1,4 @@
-"""One private environment, on a thread of its own."""
+"""One private environment, on a thread of its own or on one that it shares with others of quick worlds."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from spectator.errors import (
     typed_as,
 )
 from spectator.observations import Observation
+from spectator.steppers.shared_thread import SharedObject, SharedThread
 from spectator.steppers.thread import OwnThread
 
 from ..security.bodies import LARGE
@@ -80,6 +81,30 @@ class _Played:
     plan: EpisodePlan | None = None
 
 
+class _ComputedTime:
+    """Measures how long a call computes; waiting for its turn is left out."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self.took_s: float | None = None
+        """``None`` until it has come to its end."""
+
+    def around(
+        self,
+        agent: SingleAgent,
+        function: Callable[Concatenate[SingleAgent, _Arguments], _Result],
+        /,
+        *arguments: _Arguments.args,
+        **named: _Arguments.kwargs,
+    ) -> _Result:
+        """Run ``function``."""
+        began = self._clock.monotonic()
+        try:
+            return function(agent, *arguments, **named)
+        finally:
+            self.took_s = self._clock.monotonic() - began
+
+
 class Session:
     """One private environment.
 
@@ -88,7 +113,8 @@ class Session:
         wire: Which world.
         limits: How long anything may take.
         clock: Measures silence.
-        places: Where it waits for its turn to compute.
+        places: Where it waits for its turn to compute, on a thread of its own.
+        shared: The thread of worlds that may share one.
         kept: Whether it lives between requests, until it is closed or silent for too long.
     """
 
@@ -99,6 +125,7 @@ class Session:
         limits: SessionLimits,
         clock: Clock,
         places: ComputeSlots,
+        shared: SharedThread,
         *,
         kept: bool,
     ) -> None:
@@ -106,6 +133,8 @@ class Session:
         self.wire = wire
         self.kept = kept
         self.address = ""
+        self.left_before: str | None = None
+        """Why its client may take it for another: an earlier one of that address expired. Until a reset."""
         self.account: ClientAccount | None = None
         """What it draws on, where its client is known."""
         self._begun = False
@@ -118,9 +147,7 @@ class Session:
         self._places = places
         self._used_at = clock.monotonic()
         self._calls = 0
-        self._thread = OwnThread(
-            lambda: SingleAgent(wire.world.name), name=f"openenv-{session_id[:8]}", dispose=SingleAgent.close
-        )
+        self._thread = self._held(shared)
 
     @property
     def given_up(self) -> bool:
@@ -178,7 +205,7 @@ class Session:
         except EpisodeError as error:
             self._leave(f"the next episode failed to begin: {error}")
             raise
-        self._begun, self._known = True, {}
+        self._begun, self._known, self.left_before = True, {}, None
         self._leave("its client began another episode")
         if self.publisher is not None and place is not None and "episode_id" in place and played.plan:
             self._published = await self.publisher.show(place["episode_id"], played.plan, request.publish_as)
@@ -252,6 +279,13 @@ class Session:
             return FieldError(field, wrong.rule)
         return FieldError(field, f"there is no such parameter; there are {', '.join(known)}")
 
+    def _held(self, shared: SharedThread) -> OwnThread[SingleAgent] | SharedObject[SingleAgent]:
+        name = self.wire.world.name
+        if self.wire.world.any_thread:
+            return shared.hold(lambda: SingleAgent(name), SingleAgent.close)
+        thread = f"openenv-{self.session_id[:8]}"
+        return OwnThread(lambda: SingleAgent(name), name=thread, dispose=SingleAgent.close)
+
     async def _run(
         self,
         limit_s: float,
@@ -263,18 +297,20 @@ class Session:
         if self.account is not None:
             self.account.need_compute()
         self._calls += 1
+        asked, computed = self._clock.monotonic(), _ComputedTime(self._clock)
+        run, call = self._thread.call_within, computed.around
         try:
             with typed_as(self._failed):
+                if isinstance(self._thread, SharedObject):
+                    return await run(limit_s, call, function, *arguments, **named)
                 async with self._places.take():
-                    began = self._clock.monotonic()
-                    try:
-                        return await self._thread.call_within(limit_s, function, *arguments, **named)
-                    finally:
-                        if self.account is not None:
-                            self.account.charge(self._clock.monotonic() - began)
+                    return await run(limit_s, call, function, *arguments, **named)
         finally:
             self._calls -= 1
             self._used_at = self._clock.monotonic()
+            if self.account is not None:
+                took = self._used_at - asked if computed.took_s is None else computed.took_s
+                self.account.charge(took)
 
     def _failed(self, error: Exception) -> EnvironmentFault:
         name = self.wire.world.name

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import secrets
-from collections import Counter
+from collections import Counter, OrderedDict
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from typing import Final
 
 from starlette.requests import HTTPConnection
 from starlette.websockets import WebSocket
 
 from spectator.clock import Clock
 from spectator.errors import EpisodeError
+from spectator.steppers.shared_thread import SharedThread
 
 from ..security.budget import Budget
 from ..security.guard import address_of
@@ -19,6 +21,9 @@ from .compute_slots import ComputeSlots
 from .publishing import Publisher
 from .session import Session, SessionLimits
 from .worlds import WireWorld
+
+REMEMBERED: Final = 1000
+"""Environments that were let go for their silence of which that is remembered."""
 
 
 class SessionsFull(EpisodeError):
@@ -58,8 +63,10 @@ class Sessions:
         self._clock = clock
         self._new_id = new_id
         self._places = ComputeSlots()
+        self._shared = SharedThread(name="openenv")
         self._open: dict[str, Session] = {}
         self._closing = False
+        self._expired: OrderedDict[str, None] = OrderedDict()
         self.budget: Budget | None = None
         """What clients draw on, once the server has one."""
 
@@ -96,7 +103,9 @@ class Sessions:
         own, most = sum(one.address == address for one in self._open.values()), self.limits.by_address
         if address and 0 < most <= own:
             raise self._full(own, most, " from this address")
-        session = Session(self._new_id(), wire, self.limits, self._clock, self._places, kept=kept)
+        session = Session(
+            self._new_id(), wire, self.limits, self._clock, self._places, self._shared, kept=kept
+        )
         session.address = address
         if self.budget is not None and connection is not None:
             session.account = self.budget.account(connection)
@@ -126,6 +135,19 @@ class Sessions:
             return None
         return session
 
+    def note_silence(self, name: str) -> None:
+        """Remember that what ``name`` names, a kept environment or an address, was let go for its silence."""
+        self._expired[name] = None
+        self._expired.move_to_end(name)
+        while len(self._expired) > REMEMBERED:
+            self._expired.popitem(last=False)
+
+    def expired(self, name: str) -> str | None:
+        """What to tell whoever asks for what was let go for its silence; ``None`` where nothing was."""
+        if name not in self._expired:
+            return None
+        return f"the environment was let go after {self.limits.idle_s:g} s of silence: it expired"
+
     def close(self, session: Session) -> None:
         """Let an environment and its slot go. Safe to call twice."""
         if self._open.pop(session.session_id, None) is not None and self.budget and session.account:
@@ -146,4 +168,6 @@ class Sessions:
 
     def _reap(self) -> None:
         for session in [one for one in self._open.values() if one.expired or (one.kept and one.given_up)]:
+            if session.expired:
+                self.note_silence(session.session_id)
             self.close(session)

@@ -5,14 +5,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import nullcontext
-from typing import Final
+from typing import Any, Final
 
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
+from spectator.episodes.single_agent import NoEpisode
 from spectator.errors import EpisodeError, InvalidRequest, SpectatorError
 
 from ..security.faults import Refused
-from ..transport import last_message_of
+from ..transport import last_message_of, send_now_of
 from . import rpc, wire
 from .session import Session
 from .sessions import Sessions, SessionsFull
@@ -27,6 +28,56 @@ TOO_BIG: Final = 1009
 
 LAST_MESSAGE_S: Final = 1.0
 """How long a client may take to hear the last message, where the server cannot leave it behind."""
+
+
+class Silence:
+    """Ends a block when its client was waited for too long; the wait is looked at from time to time.
+
+    Looking at the end of a wait whether it has become longer costs a busy conversation nothing; a timer for
+    each message costs it a tenth of a step.
+
+    Args:
+        limit_s: Seconds.
+    """
+
+    def __init__(self, limit_s: float) -> None:
+        self._limit_s = limit_s
+        self._loop = asyncio.get_running_loop()
+        self._scope = asyncio.timeout(None)
+        self._since: float | None = None
+        self._answered = False
+
+    async def __aenter__(self) -> None:
+        await self._scope.__aenter__()
+        self._timer = self._loop.call_later(self._limit_s, self._look)
+
+    async def __aexit__(self, *raised: Any) -> None:
+        self._timer.cancel()
+        await self._scope.__aexit__(*raised)
+
+    def begin(self, *, answered: bool = False) -> None:
+        """The client is waited for: to speak, or to take the answer."""
+        self._since, self._answered = self._loop.time(), answered
+
+    def end(self) -> None:
+        """It is not, any more."""
+        self._since = None
+
+    def ended(self) -> Ended:
+        """The end of the conversation with one who was waited for too long."""
+        if self._answered:
+            return Ended(NORMAL)
+        silence = f"silent for {self._limit_s:g} s; the environment was let go"
+        return Ended(NORMAL, WireError(Code.SESSION_ERROR, silence).frame())
+
+    def _look(self) -> None:
+        now = self._loop.time()
+        due = (now if self._since is None else self._since) + self._limit_s
+        if self._since is not None and due <= now:
+            self._scope.reschedule(now)
+        else:
+            self._timer = self._loop.call_at(due, self._look)
+
 
 Answering = Callable[[str | None, Session], Awaitable[str | None]]
 """Makes the answer to one message, ``None`` standing for a binary one and for no answer."""
@@ -74,6 +125,9 @@ async def answer_frame(text: str | None, session: Session) -> str:
         if session.account is not None:
             session.account.note_refused()
         return WireError(Code.CAPACITY_REACHED, error.detail).frame()
+    except NoEpisode as error:
+        before = session.left_before and f"{error}; {session.left_before}"
+        return WireError(Code.EXECUTION_ERROR, before or str(error)).frame()
     except EpisodeError as error:
         return WireError(Code.EXECUTION_ERROR, str(error)).frame()
 
@@ -95,6 +149,21 @@ def _frame(kind: str, data: str) -> str:
 async def serve(
     websocket: WebSocket, sessions: Sessions, worlds: WireWorlds, name: str, answering: Answering
 ) -> None:
+    """Serve a client until it leaves or falls silent, or the environment hangs; see :func:`_serve`.
+
+    A task of its own carries the conversation: each message would otherwise pass through every layer of the
+    application, of which there are twenty.
+    """
+    serving = asyncio.create_task(_serve(websocket, sessions, worlds, name, answering))
+    try:
+        await serving
+    finally:
+        serving.cancel()
+
+
+async def _serve(
+    websocket: WebSocket, sessions: Sessions, worlds: WireWorlds, name: str, answering: Answering
+) -> None:
     """Serve a client until it leaves or falls silent, or the environment hangs.
 
     Args:
@@ -110,9 +179,15 @@ async def serve(
     except WireError as error:
         await _leave(websocket, Ended(NORMAL, error.frame()))
         return
+    silence = Silence(sessions.limits.idle_s)
     try:
-        while True:
-            await _exchange(websocket, session, sessions.limits.idle_s, answering)
+        async with silence:
+            while True:
+                await _exchange(websocket, session, silence, answering)
+    except TimeoutError:
+        sessions.note_silence(session.address)
+        sessions.close(session)
+        await _leave(websocket, silence.ended())
     except Ended as ended:
         sessions.close(session)
         await _leave(websocket, ended)
@@ -139,24 +214,23 @@ async def _open(websocket: WebSocket, sessions: Sessions, worlds: WireWorlds, na
         raise WireError(Code.CAPACITY_REACHED, str(error), extra=extra) from error
     except SpectatorError as error:
         raise WireError(Code.FACTORY_ERROR, str(error), extra={"factory_name": name}) from error
+    session.left_before = sessions.expired(session.address)
     if sessions.publisher is not None:
         session.publisher = sessions.publisher.for_client(websocket)
     return session
 
 
-async def _exchange(websocket: WebSocket, session: Session, idle_s: float, answering: Answering) -> None:
+async def _exchange(websocket: WebSocket, session: Session, silence: Silence, answering: Answering) -> None:
     """Take one message and answer it.
 
     Raises:
         Ended: The conversation must end.
+        TimeoutError: The client was silent, or did not read, for too long.
         WebSocketDisconnect: The client is gone.
     """
-    try:
-        async with asyncio.timeout(idle_s):
-            message = await websocket.receive()
-    except TimeoutError as error:
-        silence = f"silent for {idle_s:g} s; the environment was let go"
-        raise Ended(NORMAL, WireError(Code.SESSION_ERROR, silence).frame()) from error
+    silence.begin()
+    message = await websocket.receive()
+    silence.end()
     if message["type"] == "websocket.disconnect":
         raise WebSocketDisconnect(message.get("code", NORMAL))
     text: str | None = message.get("text")
@@ -168,11 +242,16 @@ async def _exchange(websocket: WebSocket, session: Session, idle_s: float, answe
     if session.given_up:
         raise Ended(NORMAL, answer)
     if answer is not None:
-        try:
-            async with asyncio.timeout(idle_s):
-                await websocket.send_text(answer)
-        except TimeoutError as error:
-            raise Ended(NORMAL) from error
+        await _send(websocket, answer, silence)
+
+
+async def _send(websocket: WebSocket, answer: str, silence: Silence) -> None:
+    """Send ``answer``, at once where the client keeps up."""
+    send_now = send_now_of(websocket)
+    if send_now is None or not send_now(answer):
+        silence.begin(answered=True)
+        await websocket.send_text(answer)
+        silence.end()
 
 
 async def _leave(websocket: WebSocket, ended: Ended) -> None:

@@ -14,11 +14,11 @@ from spectator.catalog import load_world
 from spectator.environments.base import MAX_OBSERVATION_BYTES, World
 from spectator.episodes.single_agent import brief_of
 from spectator.errors import EnvironmentFault
-from spectator.events import encode_json
 from spectator.observations import LegalAction, Observation
 from spectator.profile import Profile
 from spectator.steppers.remote_world import PROFILE_KEY, PROFILES_KEY
 
+from .strict_json import strict_json
 from .wire import Brief, MetadataAnswer, PackAnswer, SchemaAnswer
 
 OBSERVE_KEY: Final = "x-observe"
@@ -197,15 +197,14 @@ def encode_answer(data: Mapping[str, Any]) -> str:
         EnvironmentFault: It is not, or too long.
     """
     try:
-        text = encode_json(data)
-        size = len(text.encode())
+        told = strict_json(data)
     except (RecursionError, TypeError, ValueError) as error:
         raise EnvironmentFault(f"the world's answer is not plain finite JSON: {error}") from error
-    if size > MAX_OBSERVATION_BYTES:
+    if len(told) > MAX_OBSERVATION_BYTES:
         raise EnvironmentFault(
-            f"the world's answer is {size} bytes long; at most {MAX_OBSERVATION_BYTES} travel"
+            f"the world's answer is {len(told)} bytes long; at most {MAX_OBSERVATION_BYTES} travel"
         )
-    return text
+    return told.decode()
 
 
 def tool(legal: LegalAction) -> dict[str, Any]:

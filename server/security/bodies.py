@@ -97,7 +97,7 @@ def parse_json(content: str | bytes) -> Any:
     if commas > MAX_COMMAS:
         raise ValueError(f"it holds more than {MAX_COMMAS} commas")
     try:
-        return json.loads(content, parse_constant=_refuse_constant)
+        return _DECODER.decode(content if isinstance(content, str) else content.decode())
     except RecursionError as error:
         raise ValueError("it is nested too deep") from error
 
@@ -148,6 +148,9 @@ def unknown_field(name: str, model: type[BaseModel]) -> str:
 
 def _refuse_constant(name: str) -> float:
     raise ValueError(f"{name} is not JSON")
+
+
+_DECODER: Final = json.JSONDecoder(parse_constant=_refuse_constant)
 
 
 def encodable(value: object) -> bool:

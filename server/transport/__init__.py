@@ -8,7 +8,7 @@ from .fast_path import choose_protocols, stop_listening
 from .keepalive import Keepalive
 from .ports import TransportPorts
 from .sends import choose_sends
-from .takeover import cut_of, last_message_of
+from .takeover import cut_of, last_message_of, send_now_of
 from .upgrade import serve_viewer
 
 __all__ = [
@@ -19,6 +19,7 @@ __all__ = [
     "choose_sends",
     "cut_of",
     "last_message_of",
+    "send_now_of",
     "serve_viewer",
     "stop_listening",
 ]

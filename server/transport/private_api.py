@@ -17,11 +17,18 @@ from uvicorn.protocols.utils import ClientDisconnected
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from websockets.frames import Frame
 from websockets.http11 import Request
+from websockets.protocol import State
 from websockets.server import ServerProtocol
+
+try:
+    from websockets.speedups import apply_mask
+except ImportError:  # it is built where there is a compiler
+    from websockets.utils import apply_mask
 
 from spectator.clock import SystemClock
 
 from ..security.token_bucket import TokenBucket
+from ..viewers.wire import framed
 from .limits import (
     GOING_S,
     HEAD_BYTES,
@@ -33,6 +40,7 @@ from .limits import (
     UNREAD_BYTES,
 )
 from .takeover import CUT, EXTENSION
+from .whole_frames import ends_whole, masked_text
 
 logger = logging.getLogger(__name__)
 
@@ -73,7 +81,16 @@ NEEDED: Final[Mapping[type, tuple[str, ...]]] = {
         "transport",
         "writable",
     ),
-    ServerProtocol: ("data_to_send", "fail", "handshake_exc", "logger", "send_close", "send_text"),
+    ServerProtocol: (
+        "data_to_send",
+        "extensions",
+        "fail",
+        "handshake_exc",
+        "logger",
+        "send_close",
+        "send_text",
+        "state",
+    ),
     Frame: ("parse",),
     uvicorn.Server: ("servers", "shutdown"),
 }
@@ -142,11 +159,17 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
         self.logger = self.conn.logger = logger
         self._pings = TokenBucket(PINGS_PER_S, PING_BURST, SystemClock())
         self._early: list[bytes] | None = None
+        self._at_start = False
         super().connection_made(transport)
 
     def data_received(self, data: bytes) -> None:
         """Read what the peer says; what comes before the handshake is answered waits."""
         if self._early is None:
+            self._at_start = self._at_start and ends_whole(data)
+            if self._at_start and (text := masked_text(data)) is not None and self.conn.state is State.OPEN:
+                self.curr_msg_data_type, self.frames = "text", [apply_mask(*text)]
+                self.send_receive_event_to_app()
+                return
             super().data_received(data)
             if self.conn.handshake_exc is not None and not self.handshake_initiated:
                 self._refuse_handshake()
@@ -188,10 +211,19 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
 
     def _read_early(self, transport: asyncio.Transport, reader: asyncio.Protocol) -> None:
         early, self._early = self._early, None
+        self._at_start = True  # until the parser is left within a message, which it will not tell
         for data in early or ():
             reader.data_received(data)
         if early and not transport.is_closing():
             transport.resume_reading()
+
+    def send_now(self, text: str) -> bool:
+        """Write a message at once; false, and nothing written, where the peer does not read or is gone."""
+        gone = self.close_sent or self.disconnected or self.transport.is_closing()
+        if gone or not self.writable.is_set() or self.conn.extensions:
+            return False
+        self.transport.write(framed(text.encode()))
+        return True
 
     def close_with_message(self, text: str, code: int, reason: str) -> None:
         """Write a last message and the close, even to one who does not read; cut it off a while later."""

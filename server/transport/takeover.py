@@ -24,6 +24,10 @@ class TakeoverProtocol(Protocol):
         """Give the connection to what ``make`` makes of its transport and the set of open connections."""
         ...
 
+    def send_now(self, text: str) -> bool:
+        """Write a message at once; false, and nothing written, where the peer does not read or is gone."""
+        ...
+
     def close_with_message(self, text: str, code: int, reason: str) -> None:
         """Write a last message and the close, even to a peer that does not read."""
         ...
@@ -44,3 +48,9 @@ def last_message_of(connection: HTTPConnection) -> Callable[[str, int, str], Non
     """The ``close_with_message`` of a connection; ``None`` where it is not one of ours."""
     protocol = protocol_of(connection)
     return None if protocol is None else protocol.close_with_message
+
+
+def send_now_of(connection: HTTPConnection) -> Callable[[str], bool] | None:
+    """The ``send_now`` of a connection; ``None`` where it is not one of ours."""
+    protocol = protocol_of(connection)
+    return None if protocol is None else protocol.send_now

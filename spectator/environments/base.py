@@ -38,7 +38,9 @@ MAX_OBSERVATION_BYTES: Final = 1024 * 1024
 
 
 class Environment(Protocol):
-    """One episode at a time of one world; synchronous, and always called from one thread.
+    """One episode at a time of one world; synchronous.
+
+    It is always called from one thread, unless its world declares :attr:`World.any_thread`.
 
     Construction is cheap and free of side effects; what is heavy is loaded by ``reset``.
     """
@@ -282,6 +284,9 @@ class World:
         board_lines: Its part of the viewers' state in a few lines of plain text, for terminals; ``None``
             where its headline says all.
         scenes: Draws what happened, for clips of moments; ``None`` in worlds that draw nothing.
+        any_thread: Whether an environment may be called from one thread after another, never from two
+            at once, and answers within milliseconds as a rule; private ones then share a thread, which costs
+            less.
         promise: The chance that the agent's seat wins, from 0 to 1, where an event tells one; ``None`` of any
             other. What was told is held against what happened, see :mod:`spectator.evaluation.reliability`.
     """
@@ -323,6 +328,7 @@ class World:
     rendering: Rendering | None = None
     told_before: Callable[[str, Mapping[str, Any], Mapping[str, Any]], bool] | None = None
     tools: Sequence[LegalAction] = ()
+    any_thread: bool = False
     promise: Callable[[Event], float | None] | None = None
     board_lines: Callable[[Mapping[str, Any]], Sequence[str]] | None = None
     scenes: SceneArtist | None = None

@@ -77,7 +77,7 @@ class OwnThread(Generic[_Object]):
             Exception: Whatever the function, or the first time the factory, raises.
         """
         if self.given_up:
-            raise _gone()
+            raise given_up_before()
         coming: asyncio.Future[_Result] = asyncio.get_running_loop().create_future()
         if self._thread.ident is None:
             self._thread.start()
@@ -98,21 +98,14 @@ class OwnThread(Generic[_Object]):
 
     def _carry_out(self, call: _Call) -> bool:
         """Answer ``call``; false when nobody can be answered any more."""
-        result: Any = None
-        failure: Exception | None = None
-        try:
-            if self.given_up:
-                raise _gone()
-            if self._object is None:
-                self._object = self._build()
-            result = call.run(self._object)
-        except StopIteration as error:  # no future can carry it
-            failure = EnvironmentFault(f"StopIteration: {error}")
-        except Exception as error:  # noqa: BLE001 - carried to the caller, whoever that is, untouched
-            failure = error
-        except BaseException as error:  # noqa: BLE001 - must end neither this thread nor the caller's loop
-            failure = EnvironmentFault(f"{type(error).__name__}: {error}")
-        return answer(call.answer, result, failure)
+        return answer(call.answer, *outcome_of(self._call, call.run))
+
+    def _call(self, run: Callable[[_Object], Any]) -> Any:
+        if self.given_up:
+            raise given_up_before()
+        if self._object is None:
+            self._object = self._build()
+        return run(self._object)
 
     def _work(self) -> None:
         while (call := self._calls.get()) is not None and self._carry_out(call):
@@ -123,8 +116,21 @@ class OwnThread(Generic[_Object]):
             self._dispose(held)
 
 
-def _gone() -> EnvironmentFault:
+def given_up_before() -> EnvironmentFault:
+    """The error of a call of what was given up before it."""
     return EnvironmentFault("the environment was given up")
+
+
+def outcome_of(function: Callable[[_Object], Any], given: _Object) -> tuple[Any, Exception | None]:
+    """What ``function(given)`` returns, or else raises, in a form that a future can carry."""
+    try:
+        return function(given), None
+    except StopIteration as error:  # no future can carry it
+        return None, EnvironmentFault(f"StopIteration: {error}")
+    except Exception as error:  # noqa: BLE001 - carried to the caller, whoever that is, untouched
+        return None, error
+    except BaseException as error:  # noqa: BLE001 - must end neither this thread nor the caller's loop
+        return None, EnvironmentFault(f"{type(error).__name__}: {error}")
 
 
 class ThreadStepper:

@@ -208,7 +208,10 @@ def test_a_silent_session_is_let_go(start: Start) -> None:
     while "error" in (answer := rpc(serving, "openenv/session/create").json()):
         assert time.monotonic() < deadline, answer
         time.sleep(0.02)
-    assert rpc(serving, "tools/list", session=session).status_code == 404
+    gone = rpc(serving, "tools/list", session=session)
+    assert gone.status_code == 404
+    assert "expired" in gone.json()["error"]["message"]
+    assert "no such session" in rpc(serving, "tools/list", session="never").json()["error"]["message"]
 
 
 # Tools: all of them always, and one that begins an episode

@@ -283,6 +283,19 @@ def test_one_who_falls_silent_is_told_and_makes_room(start: Start) -> None:
     until_open(serving).socket.close()
 
 
+def test_one_who_comes_back_to_an_expired_environment_is_told_that_it_expired(start: Start) -> None:
+    serving = start(openenv_max_sessions=2, openenv_session_idle_s=0.5)
+    fresh = open_client(serving)
+    step = {"type": "step", "data": {"text": "ACTION: 1"}}
+    assert "expired" not in fresh.fail(step)["message"]
+    assert fresh.hear()["data"]["code"] == "SESSION_ERROR"
+    again = open_client(serving)
+    late = again.fail(step)
+    assert late["code"] == "EXECUTION_ERROR"
+    assert "after 0.5 s of silence: it expired" in late["message"]
+    again.socket.close()
+
+
 def test_one_whose_connection_is_cut_makes_room(start: Start) -> None:
     serving = start(openenv_max_sessions=1)
     client = open_client(serving)

@@ -123,5 +123,6 @@ WORLD: Final = World(
     task=TASK,
     rendering=RENDERING,
     tools=TOOLS,
+    any_thread=True,
     panel=_PANEL if _PANEL.is_dir() else None,
 )

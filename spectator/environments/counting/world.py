@@ -132,4 +132,5 @@ WORLD = World(
     packs={"default": Pack("default", "1", "Count to ten, or as far as asked.")},
     step_cap=lambda options: 2 * options["turns"] + 100,
     panel=Path(__file__).parent / "panel",
+    any_thread=True,
 )

@@ -84,6 +84,7 @@ WORLD = World(
     task=TASK,
     rendering=RENDERING,
     tools=EVERY_TOOL,
+    any_thread=True,
     panel=_PANEL if _PANEL.is_dir() else None,
     chances=chances,
     measures=MEASURES,

@@ -1,0 +1,304 @@
+"""One thread for many quick objects: a call that takes long keeps it, and the others go on on another."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from queue import SimpleQueue
+from typing import Any, Concatenate, Final, Generic, ParamSpec, TypeVar
+
+from spectator.errors import StepTimeout
+from spectator.futures import settle
+from spectator.steppers.thread import given_up_before, outcome_of
+
+_Object = TypeVar("_Object")
+_Result = TypeVar("_Result")
+_Arguments = ParamSpec("_Arguments")
+
+PATIENCE_S: Final = 0.05
+"""Seconds after which a call keeps its thread, and the others go on on another; at the latest twice that."""
+
+
+TOGETHER_S: Final = 0.002
+"""Seconds for which answers wait for others, so that the event loop is woken for all of them."""
+
+
+class _Answers:
+    """Answers to futures of one event loop; many of them wake it once."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.loop = loop
+        self._settled: deque[tuple[asyncio.Future[Any], Any, Exception | None]] = deque()
+        self._told = False
+
+    def add(self, future: asyncio.Future[Any], result: Any, error: Exception | None) -> None:
+        """Settle ``future`` at the next :meth:`wake`; from any thread."""
+        self._settled.append((future, result, error))
+
+    def wake(self) -> None:
+        """Have what was added settled; from any thread. Where the loop is closed, nobody is answered."""
+        if not self._told:
+            self._told = True
+            with contextlib.suppress(RuntimeError):
+                self.loop.call_soon_threadsafe(self.settle)
+
+    def settle(self) -> None:
+        """The same on the loop itself."""
+        self._told = False  # before it looks: what is added from here on wakes the loop again
+        while self._settled:
+            settle(*self._settled.popleft())
+
+
+@dataclass(frozen=True, slots=True)
+class _SharedCall:
+    run: Callable[[Any], Any]
+    future: asyncio.Future[Any] | None
+    answers: _Answers | None
+
+
+class _Shift:
+    """A thread, for as long as it is the one that calls."""
+
+    def __init__(self, waiting: SimpleQueue[SharedObject[Any] | None]) -> None:
+        self.waiting = waiting
+        self.busy_with: _SharedCall | None = None
+        """The call that it is in."""
+        self.relieved = False
+        """Whether another thread goes on in its place."""
+        self.watched = False
+        """Whether somebody looks at how long its call takes."""
+        self._unsettled: _Answers | None = None
+        self._since = 0.0
+
+    def start(self, name: str) -> _Shift:
+        """Begin; returns itself."""
+        threading.Thread(target=self._work, name=name, daemon=True).start()
+        return self
+
+    def _work(self) -> None:
+        while not self.relieved:
+            chosen = self.waiting.get()
+            if chosen is None:
+                if self.relieved:  # it was meant for the other
+                    self.waiting.put(None)
+                return
+            more = True
+            while more:
+                self.busy_with = call = chosen.take()
+                more = chosen.carry_out(call)
+                self.busy_with = None
+                self._wake(call.answers)
+                if more and not (self.relieved or chosen.given_up):
+                    self.waiting.put(chosen)  # the others come first
+                    more = False
+            del call, chosen
+
+    def _wake(self, answers: _Answers | None) -> None:
+        """Have answers settled, some together while there is more to call."""
+        now = time.monotonic()
+        if self._unsettled is not None and self._unsettled is not answers:
+            self._unsettled.wake()
+            self._unsettled = None
+        if answers is None:
+            return
+        if self._unsettled is None:
+            self._unsettled, self._since = answers, now
+        if self.waiting.empty() or self.relieved or now - self._since >= TOGETHER_S:
+            self._unsettled = None
+            answers.wake()
+
+
+class SharedThread:
+    """Calls many objects, one after the other, on one thread, started by the first call.
+
+    For objects that may be called from one thread after another and answer quickly as a rule. Where many
+    call at once, one wake-up serves many of them; with a thread for each, waking it costs more than a quick
+    call does. A call that takes longer than ``patience_s`` keeps its thread to itself, which ends after it.
+
+    Args:
+        name: Name of the thread.
+        patience_s: Seconds.
+
+    >>> async def main() -> int:
+    ...     shared = SharedThread()
+    ...     numbers = shared.hold(lambda: [1, 2])
+    ...     try:
+    ...         return await numbers.call_within(10.0, sum)
+    ...     finally:
+    ...         numbers.close()
+    >>> asyncio.run(main())
+    3
+    """
+
+    def __init__(self, *, name: str = "environments", patience_s: float = PATIENCE_S) -> None:
+        self._name = name
+        self._patience_s = patience_s
+        self._shift: _Shift | None = None
+        self._answers: _Answers | None = None
+        self._held = 0
+
+    def hold(
+        self, build: Callable[[], _Object], dispose: Callable[[_Object], None] | None = None
+    ) -> SharedObject[_Object]:
+        """An object to be called; it is built before its first call.
+
+        Args:
+            build: Makes the object; called on the thread.
+            dispose: Lets go of what the object holds; called on the thread, last, if it was ever built.
+        """
+        self._held += 1
+        return SharedObject(self, build, dispose)
+
+    def answers(self) -> _Answers:
+        """Answers for callers of the running event loop."""
+        loop = asyncio.get_running_loop()
+        if self._answers is None or self._answers.loop is not loop:
+            self._answers = _Answers(loop)
+        return self._answers
+
+    def put(self, waiting: SharedObject[Any]) -> None:
+        """Have ``waiting`` called."""
+        if self._shift is None:
+            self._shift = _Shift(SimpleQueue()).start(self._name)
+        shift = self._shift
+        shift.waiting.put(waiting)
+        if not shift.watched:
+            self._watch(shift)
+
+    def let_one_go(self) -> None:
+        """One object less is held; without any the thread ends."""
+        self._held -= 1
+        if self._held == 0 and self._shift is not None:
+            self._shift.waiting.put(None)
+            self._shift = None
+
+    def _watch(self, shift: _Shift) -> None:
+        """Look after a while whether ``shift`` is still in the same call."""
+        with contextlib.suppress(RuntimeError):  # its last object went away with the event loop
+            asyncio.get_running_loop().call_later(self._patience_s, self._look, shift, shift.busy_with)
+            shift.watched = True
+
+    def _look(self, shift: _Shift, before: _SharedCall | None) -> None:
+        now, waits = shift.busy_with, not shift.waiting.empty()
+        if self._answers is not None:
+            self._answers.settle()
+        shift.watched = False
+        if now is not None and now is before and waits:
+            shift.relieved = True
+            fresh = _Shift(shift.waiting).start(self._name)
+            if self._shift is shift:
+                self._shift = fresh
+            self._watch(fresh)
+        elif now is not None or waits:
+            self._watch(shift)
+
+
+class SharedObject(Generic[_Object]):
+    """An object that a :class:`SharedThread` calls, one call at a time, with a deadline for every call.
+
+    A call that misses its deadline cannot be stopped; the object is never called again.
+
+    Args:
+        shared: Calls it.
+        build: Makes it.
+        dispose: Lets go of what it holds.
+    """
+
+    def __init__(
+        self,
+        shared: SharedThread,
+        build: Callable[[], _Object],
+        dispose: Callable[[_Object], None] | None,
+    ) -> None:
+        self._shared = shared
+        self._build = build
+        self._dispose = dispose
+        self._object: _Object | None = None
+        self._calls: deque[_SharedCall] = deque()
+        self._waiting = False
+        self._lock = threading.Lock()
+        self.given_up = False
+        """Whether a call missed its deadline, or it was closed."""
+
+    async def call_within(
+        self,
+        limit_s: float | None,
+        function: Callable[Concatenate[_Object, _Arguments], _Result],
+        /,
+        *arguments: _Arguments.args,
+        **named: _Arguments.kwargs,
+    ) -> _Result:
+        """Run ``function(object, ...)``; see :meth:`spectator.steppers.thread.OwnThread.call_within`.
+
+        Raises:
+            StepTimeout: No answer within ``limit_s`` seconds; the object is given up.
+            EnvironmentFault: The object was given up before the call began, or raised what is not an
+                ``Exception``.
+            Exception: Whatever the function, or the first time ``build``, raises.
+        """
+        if self.given_up:
+            raise given_up_before()
+        loop = asyncio.get_running_loop()
+        coming: asyncio.Future[_Result] = loop.create_future()
+        self._put(
+            _SharedCall(lambda held: function(held, *arguments, **named), coming, self._shared.answers())
+        )
+        if limit_s is None:
+            return await coming
+        late = loop.call_later(limit_s, self._too_late, coming, limit_s)
+        try:
+            return await coming
+        finally:
+            late.cancel()
+
+    def close(self) -> None:
+        """Let go of the object, after the call it is in. Safe to call twice."""
+        if not self.given_up:
+            self.given_up = True
+            if self._waiting or self._object is not None:
+                self._put(_SharedCall(_nothing, None, None))
+            self._shared.let_one_go()
+
+    def take(self) -> _SharedCall:
+        """The next call; only for the thread."""
+        return self._calls.popleft()
+
+    def carry_out(self, call: _SharedCall) -> bool:
+        """Carry ``call`` out and answer it; returns whether there are more. Only for the thread."""
+        if call.future is None or call.answers is None:
+            held, self._object = self._object, None
+            if held is not None and self._dispose is not None:
+                outcome_of(self._dispose, held)
+        else:
+            call.answers.add(call.future, *outcome_of(self._call, call.run))
+        with self._lock:
+            self._waiting = bool(self._calls)
+            return self._waiting
+
+    def _call(self, run: Callable[[_Object], Any]) -> Any:
+        if self.given_up:
+            raise given_up_before()
+        if self._object is None:
+            self._object = self._build()
+        return run(self._object)
+
+    def _put(self, call: _SharedCall) -> None:
+        with self._lock:
+            self._calls.append(call)
+            waits, self._waiting = self._waiting, True
+        if not waits:
+            self._shared.put(self)
+
+    def _too_late(self, coming: asyncio.Future[Any], limit_s: float) -> None:
+        if not coming.done():
+            self.close()
+            coming.set_exception(StepTimeout(f"the environment did not answer within {limit_s:g} s"))
+
+
+def _nothing(held: object) -> None:
+    """Letting go is the point."""

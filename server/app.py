@@ -38,6 +38,7 @@ from .http import (
     seats,
     sharing,
     training,
+    voice_page,
 )
 from .http.assets import mount_assets
 from .http.compression import Compression
@@ -114,6 +115,7 @@ def create_app(settings: Settings) -> FastAPI:
     app.include_router(leaderboard.leaderboard_page(templates))
     app.include_router(sharing.sharing_pages(templates))
     app.include_router(reliability.reliability_page(templates))
+    app.include_router(voice_page.voice_page(templates))
     app.include_router(reference_router(templates))
     mount_assets(app, join=settings.join_assets)
     openenv = register_openenv(app, settings)

@@ -198,3 +198,25 @@ def test_answers_can_be_left_as_text(tmp_path: Path) -> None:
     settings = test_settings(tmp_path, voice="espeak", voice_answers=False)
     with serve(settings) as serving:
         assert serving.client.get("/api/voice").json()["answers"] is False
+
+
+@pytest.mark.usefixtures("espeak")
+def test_the_voices_of_a_server_can_be_heard_beforehand(tmp_path: Path) -> None:
+    with without_errors(), serve(test_settings(tmp_path, voice="espeak")) as serving:
+        page = serving.client.get("/voice").text
+        addresses = [part.partition('"')[0] for part in page.split('src="./')[1:]]
+        heard = [address for address in addresses if address.startswith("voice/")]
+        assert len(heard) == 4
+        sounds = [serving.client.get(f"/{address}") for address in heard]
+        assert {one.headers["content-type"] for one in sounds} == {"audio/mpeg"}
+        assert len({one.content for one in sounds}) == 4
+        assert 'href="./voice"' in serving.client.get("/").text
+        for path, status in (("neural/lead/0", 404), ("espeak/lead/2", 422), ("espeak/third/0", 422)):
+            assert serving.client.get(f"/voice/{path}").status_code == status
+
+
+def test_a_page_without_a_voice_says_so(tmp_path: Path) -> None:
+    with serve(test_settings(tmp_path)) as serving:
+        page = serving.client.get("/voice")
+        assert page.status_code == 200
+        assert "No voice of this server" in page.text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -334,7 +335,8 @@ class ExportProgress:
     def __init__(self, chosen: Sequence[EpisodeSummary]) -> None:
         self._few = len(chosen) <= 10
         total = sum(summary.head_seq for summary in chosen)
-        self._bar = click.progressbar(length=total, label="events", file=sys.stderr, update_min_steps=500)
+        shown = sys.stderr if sys.stderr.isatty() else io.StringIO()  # there it would say its label alone
+        self._bar = click.progressbar(length=total, label="events", file=shown, update_min_steps=500)
 
     def __enter__(self) -> ExportProgress:
         self._bar.__enter__()

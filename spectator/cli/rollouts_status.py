@@ -6,9 +6,11 @@ import asyncio
 import sys
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, get_args
 
 import click
+
+from spectator.errors import FailureClass
 
 if TYPE_CHECKING:
     from spectator.rollouts.status import RunStatus
@@ -42,7 +44,10 @@ def status(folder: Path) -> None:
 
 @click.command()
 @click.argument("folder", type=FOLDER)
-@click.option("--class", "wanted", help="Only this class of failure, such as env_infra.")
+@click.option(
+    "--class", "wanted", type=click.Choice(get_args(FailureClass)), metavar="CLASS",
+    help="Only this class of failure, such as env_infra.",
+)  # fmt: skip
 def failures(folder: Path, wanted: str | None) -> None:
     """List the attempts that came to no verdict: class, what follows, episode, attempt, what happened.
 

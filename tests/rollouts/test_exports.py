@@ -199,6 +199,7 @@ def test_records_are_of_episodes_with_a_verdict_and_traces_of_all(
     usable = {one for group in groups for one in group["episode_ids"]}
     assert usable <= {record["episode_id"] for record in records}
     assert "without a verdict" in result.stderr
+    assert "events" not in result.stderr.splitlines(), "no label of a bar that is not drawn"
     for record in records:
         assert isinstance(record["reward"], float) and record["done"]
         assert len(record["tool_trace"]) == TURNS

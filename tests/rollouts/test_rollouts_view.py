@@ -210,6 +210,7 @@ def test_a_halted_run_says_why_and_that_it_can_go_on(tmp_path: Path) -> None:
     ("arguments", "said"),
     [
         (("status", "nowhere"), "holds no run of rollouts"),
+        (("failures", "nowhere", "--class", "time-out"), "is not one of"),
         (("failures", "nowhere"), "holds no run of rollouts"),
         (("run", "--episode-timeout", "0"), "--episode-timeout"),
         (("run", "--env-wait", "-1"), "--env-wait"),

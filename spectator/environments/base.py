@@ -226,6 +226,10 @@ class Pack:
     seeds: Sequence[int] = ()
 
 
+def _never(options: Mapping[str, Any]) -> bool:
+    return False
+
+
 @dataclass(frozen=True, slots=True)
 class World:
     """A world and all that it brings: what an entry point of the group ``spectator.environments`` names.
@@ -287,6 +291,9 @@ class World:
         any_thread: Whether an environment may be called from one thread after another, never from two
             at once, and answers within milliseconds as a rule; private ones then share a thread, which costs
             less.
+        steps_at_once: Whether, with these options, every call of its environment takes a few milliseconds at
+            most and waits for nothing, so that runs and evaluations may step it in their event loop's own
+            thread; no by default. A world with another environment has to say so anew.
         promise: The chance that the agent's seat wins, from 0 to 1, where an event tells one; ``None`` of any
             other. What was told is held against what happened, see :mod:`spectator.evaluation.reliability`.
     """
@@ -329,6 +336,7 @@ class World:
     told_before: Callable[[str, Mapping[str, Any], Mapping[str, Any]], bool] | None = None
     tools: Sequence[LegalAction] = ()
     any_thread: bool = False
+    steps_at_once: Callable[[Mapping[str, Any]], bool] = _never
     promise: Callable[[Event], float | None] | None = None
     board_lines: Callable[[Mapping[str, Any]], Sequence[str]] | None = None
     scenes: SceneArtist | None = None

@@ -29,7 +29,7 @@ from spectator.events import EpisodeEnded, EpisodeRecovered, EventData, Recorded
 from spectator.journal.base import EpisodeLog
 from spectator.policies.spending import SpendLedger
 from spectator.steppers.base import Stepper
-from spectator.steppers.opening import OpenStepper, on_a_thread
+from spectator.steppers.opening import OpenStepper, as_it_steps, on_a_thread
 
 logger = logging.getLogger(__name__)
 
@@ -52,7 +52,8 @@ class Venue:
         load: Finds their worlds.
         ledger: What asking models may take.
         rule_of: Makes the rule of one episode for decisions that fail.
-        open_stepper: Makes the stepper of each episode's environment.
+        open_stepper: Makes the stepper of each episode's environment; as the world steps when left out, and
+            on a thread of its own where an episode is played on, for that replays all of it.
         limits: How long an episode may wait for whom; as its plan's patience has it when left out.
     """
 
@@ -61,7 +62,7 @@ class Venue:
     load: LoadWorld
     ledger: SpendLedger
     rule_of: Callable[[EpisodePlan], FailureRule | None] = as_planned
-    open_stepper: OpenStepper = on_a_thread
+    open_stepper: OpenStepper | None = None
     limits: EpisodeLimits | None = None
 
 
@@ -74,7 +75,10 @@ async def play_here(plan: EpisodePlan, episode_id: str, venue: Venue) -> Episode
         Its end; ``None`` when it was suspended.
     """
     stream = _stream(episode_id, episode_id[-8:].lower(), plan, venue)
-    stepper = venue.open_stepper(plan.world, episode_id)
+    if venue.open_stepper is None:
+        stepper = as_it_steps(plan.world, episode_id, plan.options)
+    else:
+        stepper = venue.open_stepper(plan.world, episode_id)
     return await _play(plan, stream, venue, stepper, plan.started())
 
 
@@ -99,7 +103,7 @@ async def play_on(recorded: Sequence[RecordedEvent], venue: Venue) -> EpisodeEnd
         limit_s=REBUILD_S,
         load=venue.load,
         attempts=math.inf,
-        open_stepper=venue.open_stepper,
+        open_stepper=venue.open_stepper or on_a_thread,
     )
     stream = _stream(rebuilt.episode_id, rebuilt.epoch, rebuilt.plan, venue, rebuilt.left)
     opening = EpisodeRecovered(attempt=rebuilt.attempt)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from spectator.environments.base import Environment
 from spectator.errors import EnvironmentFault, StepTimeout
@@ -14,6 +14,9 @@ from spectator.steppers import local
 from spectator.steppers.base import Stepped
 
 _Result = TypeVar("_Result")
+
+_ITS_OWN: Final = (Exception, SystemExit, GeneratorExit, asyncio.CancelledError)
+"""What an environment may raise; nothing is awaited in there, so a cancellation is its own too."""
 
 
 class InlineStepper:
@@ -68,7 +71,19 @@ class InlineStepper:
 
     def step_at_once(self, action: Action, *, limit_s: float | None) -> Stepped:
         """See :meth:`Stepper.step`; for callers that need not wait for what is never waited for."""
-        return self._call(limit_s, lambda world: local.answered(world, world.step(action)))
+        environment = self._environment
+        if environment is None:
+            return self._call(limit_s, lambda world: local.answered(world, world.step(action)))
+        began = self._monotonic()
+        try:
+            stepped = local.answered(environment, environment.step(action))
+        except EnvironmentFault:
+            raise
+        except _ITS_OWN as error:
+            raise local.fault(error) from error
+        if limit_s is not None and self._monotonic() - began > limit_s:
+            raise self._late(limit_s)
+        return stepped
 
     async def snapshot(self, *, limit_s: float | None) -> bytes:
         """See :meth:`Stepper.snapshot`."""
@@ -104,10 +119,12 @@ class InlineStepper:
             answer = function(self._environment)
         except EnvironmentFault:
             raise
-        except (Exception, SystemExit, GeneratorExit, asyncio.CancelledError) as error:
-            # Nothing is awaited in there: a cancellation is the environment's own.
+        except _ITS_OWN as error:
             raise local.fault(error) from error
         if limit_s is not None and self._monotonic() - began > limit_s:
-            self._give_up()
-            raise StepTimeout(f"the environment did not answer within {limit_s:g} s")
+            raise self._late(limit_s)
         return answer
+
+    def _late(self, limit_s: float) -> StepTimeout:
+        self._give_up()
+        return StepTimeout(f"the environment did not answer within {limit_s:g} s")

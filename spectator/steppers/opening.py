@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from spectator.environments.base import World
 from spectator.steppers.base import Stepper
@@ -18,6 +19,16 @@ def on_a_thread(world: World, episode_id: str) -> Stepper:
     if world.remote is not None:
         return world.remote(episode_id)
     return ThreadStepper(world.environment, name=episode_id)
+
+
+def as_it_steps(world: World, episode_id: str, options: Mapping[str, Any]) -> Stepper:
+    """In the caller's thread where the world says that it steps at once with ``options``, else on its own.
+
+    >>> from spectator.environments.counting import WORLD
+    >>> type(as_it_steps(WORLD, "ep-1", {"turns": 10})).__name__
+    'InlineStepper'
+    """
+    return (inline if world.steps_at_once(options) else on_a_thread)(world, episode_id)
 
 
 def inline(world: World, episode_id: str) -> Stepper:

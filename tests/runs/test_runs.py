@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +16,7 @@ import pytest
 from spectator.catalog import LoadWorld, load_world
 from spectator.clock import SystemClock
 from spectator.environments.base import World
+from spectator.environments.counting.environment import CountingEnvironment
 from spectator.environments.counting.world import CarefulCounter
 from spectator.episodes.run.failing import FailureRule
 from spectator.episodes.run.pacing import Pace
@@ -23,7 +25,7 @@ from spectator.events import OnFailure, RecordedEvent
 from spectator.journal.base import EpisodeFilter
 from spectator.journal.stores.sqlite import SqlJournal
 from spectator.observations import Observation
-from spectator.policies.base import Decision, Preset
+from spectator.policies.base import Action, Decision, Preset
 from spectator.policies.spending import Caps, SpendLedger
 from spectator.runs.failure_policy import FailurePolicy
 from spectator.runs.halting import UNANSWERED, Halt, HaltingRule
@@ -347,3 +349,38 @@ def test_an_episode_says_its_run_its_group_and_its_attempt(tmp_path: Path, capta
             assert len(found) == 2
 
     asyncio.run(scenario())
+
+
+class _NotesItsThread(CountingEnvironment):
+    """Notes the threads that step it."""
+
+    def __init__(self, seen: set[str]) -> None:
+        super().__init__()
+        self._seen = seen
+
+    def step(self, action: Action) -> Observation:
+        self._seen.add(threading.current_thread().name)
+        return super().step(action)
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+def test_a_world_is_stepped_in_the_loops_thread_where_it_says_that_it_steps_at_once(
+    tmp_path: Path, at_once: bool
+) -> None:
+    seen: set[str] = set()
+    asked: list[Mapping[str, Any]] = []
+
+    def says(options: Mapping[str, Any]) -> bool:
+        asked.append(options)
+        return at_once
+
+    world = replace(load_world("counting"), environment=lambda: _NotesItsThread(seen), steps_at_once=says)
+
+    async def play() -> None:
+        async with playing(tmp_path, RunPlan([job()], BEGAN_MS, "r1"), world) as run:
+            await run.go()
+            assert await run.reasons() == {"finished": 1}
+
+    asyncio.run(play())
+    assert (seen == {threading.current_thread().name}) is at_once
+    assert asked == [{"turns": 3, "payload_bytes": 0}]

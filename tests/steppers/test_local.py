@@ -9,11 +9,13 @@ from typing import Any
 
 import pytest
 
+from spectator.catalog import load_world
 from spectator.environments.base import Environment
 from spectator.environments.counting.environment import CountingEnvironment
 from spectator.errors import EnvironmentFault, StepTimeout
 from spectator.steppers.base import Stepped, Stepper
 from spectator.steppers.inline import InlineStepper
+from spectator.steppers.opening import as_it_steps
 from spectator.steppers.thread import ThreadStepper
 from tests.fakes import HeldEnvironment, LyingEnvironment, failing, until
 
@@ -120,6 +122,14 @@ def test_after_it_was_closed_nothing_reaches_it(open_with: Open) -> None:
             await stepper.step(say(1), limit_s=20)
 
     run(scenario)
+
+
+def test_cricket_steps_at_once_where_it_plays_no_futures() -> None:
+    world = load_world("cricket")
+    options = world.options_type().model_dump(mode="json")
+    assert world.steps_at_once(options)
+    assert not world.steps_at_once({**options, "forecast_futures": 1000})
+    assert isinstance(as_it_steps(world, "ep-1", {**options, "forecast_futures": 1000}), ThreadStepper)
 
 
 def test_on_a_thread_a_hanging_call_ends_at_its_deadline() -> None:

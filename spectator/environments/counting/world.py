@@ -133,4 +133,5 @@ WORLD = World(
     step_cap=lambda options: 2 * options["turns"] + 100,
     panel=Path(__file__).parent / "panel",
     any_thread=True,
+    steps_at_once=lambda options: True,
 )

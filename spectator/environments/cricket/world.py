@@ -89,6 +89,7 @@ WORLD = World(
     chances=chances,
     measures=MEASURES,
     promise=told_chance,
+    steps_at_once=lambda options: options["forecast_futures"] == 0,
     board_lines=board_lines,
     scenes=scenes,
     meter=CricketMeter,

@@ -90,7 +90,6 @@ class Driver:
         rule: FailureRule | None = None,
         checkpoints: Checkpoints | None = None,
     ) -> None:
-        reaction = plan.on_failed_decision
         self._plan = plan
         self._checkpoints = checkpoints
         self._profile = plan.profile
@@ -112,7 +111,7 @@ class Driver:
             limits=limits,
             thinking=thinking or Thinking(clock),
             budget=budget,
-            rule=rule or (lambda actor, decision: reaction),
+            rule=rule,
         )
         self._refusals: dict[str, int] = {} if past is None else dict(past.refusals)
         self._ended: EpisodeEnded | None = None
@@ -261,7 +260,10 @@ class Driver:
             if began > self._until:
                 longer = f"longer than {self._limits.episode_s:g} s of play"
                 return cut_short("timeout", longer, self._turn)
-            stepped, facts, calls = await self._take_turn(stepped.observation)
+            if self._inline is not None and stepped.observation.actor in self._policies.scripted:
+                stepped, facts, calls = self._turn_at_once(self._inline, stepped.observation, began)
+            else:
+                stepped, facts, calls = await self._take_turn(stepped.observation)
             attachments = Attachments(calls=[calls]) if calls else None
             taken = self._emit([(self._turn, facts)], attachments=attachments)
             recorded = taken if isinstance(taken, int) else await self._stand_still(taken)
@@ -321,19 +323,31 @@ class Driver:
     ) -> tuple[Stepped, Sequence[Fact], Sequence[ModelCall]]:
         actor = observation.actor
         assert actor is not None
+        began = self._clock.monotonic()
         if actor in self._policies.scripted:
-            action, decided, calls = self._policies.decide_at_once(actor, observation)
+            action, decided, calls = self._policies.decide_at_once(actor, observation, began)
         else:
             action, decided, calls = await self._policies.decide(actor, observation, self._turn + 1)
         began = self._clock.monotonic()
-        if self._inline is None:
-            stepped = await self._in_world(self._stepper.step(action, limit_s=self._limits.step_s))
-        else:
-            stepped = self._inline.step_at_once(action, limit_s=self._limits.step_s)
-            check_contract(stepped, self._plan.world, self._profile)
+        stepped = await self._in_world(self._stepper.step(action, limit_s=self._limits.step_s))
         took = self._clock.monotonic() - began
         if self._control.held:
             await self._stand_still(self._control.play_on())
+        self._turn += 1
+        self._total += stepped.observation.reward
+        return stepped, facts_of_step(actor, decided, stepped, took, self._refusals), calls
+
+    def _turn_at_once(
+        self, inline: InlineStepper, observation: Observation, began: float
+    ) -> tuple[Stepped, Sequence[Fact], Sequence[ModelCall]]:
+        """A turn in which nobody is waited for, so that nothing can be asked of the episode meanwhile."""
+        actor, monotonic = observation.actor, self._clock.monotonic
+        assert actor is not None
+        action, decided, calls = self._policies.decide_at_once(actor, observation, began)
+        began = monotonic()
+        stepped = inline.step_at_once(action, limit_s=self._limits.step_s)
+        took = monotonic() - began
+        check_contract(stepped, self._plan.world, self._profile)
         self._turn += 1
         self._total += stepped.observation.reward
         return stepped, facts_of_step(actor, decided, stepped, took, self._refusals), calls

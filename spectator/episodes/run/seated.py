@@ -56,7 +56,7 @@ class SeatedPolicies:
         limits: How long it may wait.
         thinking: Hears what is thought.
         budget: What asking models may take; no limit when left out.
-        rule: What a decision that failed does to the episode.
+        rule: What a decision that failed does to the episode; what the plan says when left out.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class SeatedPolicies:
         limits: EpisodeLimits,
         thinking: Thinking,
         budget: EpisodeBudget | None,
-        rule: FailureRule,
+        rule: FailureRule | None,
     ) -> None:
         self.by_actor: dict[str, Policy] = dict(seated)
         """The policies; none before they are seated."""
@@ -92,6 +92,7 @@ class SeatedPolicies:
         self._thinking = thinking
         self._budget = budget
         self._rule = rule
+        self._reaction = plan.on_failed_decision
         self.scripted: dict[str, ScriptedPolicy] = {}
         """Those that are never waited for."""
         self._seers: set[str] = set()  # whose policies see the truth: to find out takes 10 us
@@ -151,17 +152,16 @@ class SeatedPolicies:
             decision = await self._ask(actor, observation, turn, truth)
         return self._checked(actor, decision, observation, self._clock.monotonic() - began)
 
-    def decide_at_once(self, actor: str, observation: Observation) -> Decided:
-        """Ask the policy of ``actor``, one of :attr:`scripted`; see :meth:`decide`."""
+    def decide_at_once(self, actor: str, observation: Observation, began: float) -> Decided:
+        """Ask the policy of ``actor``, one of :attr:`scripted`, at ``began``; see :meth:`decide`."""
         self.asked = actor
-        began = self._clock.monotonic()
         with self._choosing:
             decision = self.scripted[actor].choose(observation)
         return self._checked(actor, decision, observation, self._clock.monotonic() - began)
 
     def _checked(self, actor: str, decision: Decision, observation: Observation, took: float) -> Decided:
         action, decided = checked_decision(actor, decision, took, observation.legal_actions)
-        reaction = self._rule(actor, decision)
+        reaction = self._reaction if self._rule is None else self._rule(actor, decision)
         if "failure_class" in decided.data and reaction != "fallback":
             self._keep_questions(decided, decision.calls)
             kind = Suspending if reaction == "suspend" else PolicyError

@@ -25,6 +25,7 @@ from benchmarks import (
     turns,
     voice,
     wall,
+    watched_run,
 )
 from benchmarks.figures import HEADER, Figure
 
@@ -46,6 +47,7 @@ PARTS: Final[Mapping[str, Callable[[], Iterable[Figure]]]] = {
     "turns": turns.measure,
     "rollouts": rollouts.measure,
     "openenv": openenv.measure,
+    "watched_run": watched_run.measure,
 }
 
 LONG: Final = {"abuse", "corruption", "kills", "kills_rollouts", "openenv", "recovery", "soak"}

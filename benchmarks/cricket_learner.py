@@ -253,7 +253,9 @@ def rises_of(marks: Sequence[Mark], since_s: float) -> list[str]:
     if not rows:
         return []
     head = f"Rise after {since_s:.0f} s, by the differences on the same {len(marks[-1].values)} fresh seeds:"
-    return ["", head, "", *rows]
+    by, error = rises(marks, since_s)[-1][2:]
+    verdict = "It still climbs." if by > error else "That it still climbs at the last mark is not shown."
+    return ["", head, "", *rows, "", verdict]
 
 
 def chart_of(marks: Sequence[Mark]) -> str:

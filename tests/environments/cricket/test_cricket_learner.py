@@ -159,5 +159,7 @@ def test_the_rise_is_that_of_the_same_seeds() -> None:
     marks = [Mark(9, 100.0, [4.0]), Mark(20, 300.0, [-10.0, 30.0]), Mark(40, 600.0, [-9.0, 32.0])]
     ((first, last, by, error),) = rises(marks, 300.0)
     assert (first, last, by) == (marks[1], marks[2], 1.5) and error == pytest.approx(0.98)
-    assert rises_of(marks, 300.0)[-1] == "- 300 s to 600 s: +1.50 ± 0.98"
+    assert rises_of(marks, 300.0)[-3:] == ["- 300 s to 600 s: +1.50 ± 0.98", "", "It still climbs."]
+    level = [*marks[:2], Mark(40, 600.0, [-11.0, 33.0])]
+    assert "not shown" in rises_of(level, 300.0)[-1]
     assert rises_of(marks[:2], 300.0) == []

@@ -69,7 +69,7 @@ class McpHandler:
 
     async def _perform(self, request: Request, call: RpcCall, named: str | None) -> Response:
         if call.method == "initialize" and named is None:
-            session = await self._keep(request, call.params, reset=None)
+            session = await self._keep(request, call.params, reset=rpc.episode_asked(call.params))
             result = rpc.initialize(self.wire, call.params)
             return _json(rpc.result_text(call.id, result), headers={SESSION_HEADER: session.session_id})
         if call.method == "openenv/session/create":

@@ -26,6 +26,9 @@ PROTOCOLS: Final = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
 START: Final = "start_episode"
 """Name of the tool that begins an episode."""
 
+EPISODE: Final = "spectator/episode"
+"""Member of the ``_meta`` of ``initialize`` that begins an episode."""
+
 Borrow = Callable[[], AbstractAsyncContextManager[Session]]
 """Lends an environment for the time of a call."""
 
@@ -111,6 +114,19 @@ def full(error: SessionsFull) -> RpcError:
     return RpcError(SERVER_ERROR, str(error), {"active_sessions": error.active, "max_sessions": error.limit})
 
 
+def episode_asked(params: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """What ``initialize`` asks of an episode: ``seed`` and options, under ``_meta`` as :data:`EPISODE`.
+
+    Raises:
+        RpcError: That is no object.
+    """
+    meta = params.get("_meta")
+    asked = meta.get(EPISODE) if isinstance(meta, Mapping) else None
+    if not isinstance(asked, dict | None):
+        raise RpcError(INVALID_PARAMS, f"`_meta.{EPISODE}` is an object of what `{START}` takes")
+    return asked
+
+
 def initialize(wire: WireWorld, params: Mapping[str, Any]) -> str:
     """Who answers, and in which version."""
     asked = params.get("protocolVersion")
@@ -177,15 +193,21 @@ async def perform(call: RpcCall, wire: WireWorld, borrow: Borrow) -> str:
     Raises:
         RpcError: It cannot be carried out.
     """
+    asked: Mapping[str, Any] | None = None
     if call.method == "initialize":
-        return initialize(wire, call.params)
+        asked = episode_asked(call.params)
+        if asked is None:
+            return initialize(wire, call.params)
     if call.method == "ping":
         return "{}"
-    if call.method not in ("tools/list", "tools/call"):
+    if call.method not in ("initialize", "tools/list", "tools/call"):
         raise RpcError(METHOD_NOT_FOUND, f"there is no method {call.method[:80]!r}")
     session: Session | None = None
     try:
         async with borrow() as session:
+            if call.method == "initialize":
+                await session.reset(reset_request(asked or {}))
+                return initialize(wire, call.params)
             if call.method == "tools/list":
                 return encode_json({"tools": all_tools(session.wire, await session.tools())})
             return await _use_tool(call.params, session)

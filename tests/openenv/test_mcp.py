@@ -201,6 +201,33 @@ def test_a_failed_creation_holds_no_slot(start: Start) -> None:
     assert "session_id" in result(rpc(serving, "openenv/session/create"))
 
 
+@pytest.mark.parametrize("over", ["http", "socket"])
+def test_initialize_begins_an_episode_with_a_seed_and_options(shared: Serving, over: str) -> None:
+    asked = {"protocolVersion": "2025-06-18", "_meta": {"spectator/episode": {"seed": 7, "turns": 1}}}
+    use = {"name": "say", "arguments": {"text": "ACTION: 1"}}
+    if over == "http":
+        begun = rpc(shared, "initialize", asked)
+        assert result(begun)["serverInfo"]["name"] == "counting"
+        told = result(rpc(shared, "tools/call", use, session=begun.headers["mcp-session-id"]))
+    else:
+        with connect(f"{shared.ws_url}/mcp", legacy=True) as plain:
+            client = Client(plain)
+            call = {"jsonrpc": "2.0", "id": 1}
+            begun = client.send({**call, "method": "initialize", "params": asked})
+            assert begun["result"]["serverInfo"]["name"] == "counting"
+            told = client.send({**call, "method": "tools/call", "params": use})["result"]
+    assert told["structuredContent"]["done"], "the option was not taken"
+
+
+@pytest.mark.parametrize("episode", [{"turns": 0}, {"seed": -1}, [7], {"nonsense": 1}])
+def test_initialize_with_a_wrong_episode_is_refused_and_keeps_nothing(start: Start, episode: Any) -> None:
+    serving = start(openenv_max_sessions=2)
+    for _ in range(3):
+        told = error(rpc(serving, "initialize", {"_meta": {"spectator/episode": episode}}))
+        assert told["code"] == -32602
+    assert "mcp-session-id" in rpc(serving, "initialize").headers
+
+
 def test_a_silent_session_is_let_go(start: Start) -> None:
     serving = start(openenv_max_sessions=1, openenv_session_idle_s=0.2)
     session = result(rpc(serving, "openenv/session/create"))["session_id"]

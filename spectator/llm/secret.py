@@ -69,7 +69,7 @@ class ApiKey:
 def cleaner(key: ApiKey | None) -> Callable[[str], str]:
     """What makes a text of an endpoint fit to be kept: without ``key``, and encodable.
 
-    >>> cleaner(ApiKey("sk-123456"))("refused: sk-123456 \ud800")
+    >>> cleaner(ApiKey("sk-123456"))("refused: sk-123456 \\ud800")
     'refused: [key] ?'
     """
     return encodable if key is None else lambda text: encodable(key.mask(text))

@@ -79,11 +79,11 @@ def _read(folder: Path) -> RunStatus:
 
 
 def _told(found: RunStatus) -> list[str]:
-    from spectator.cli.rollouts_view import in_words
+    from spectator.cli.rollouts_view import a_second, in_words
 
     request = found.request
     told = [f"{request.environment} · {request.model.model}"]
-    rate = "" if not found.a_second else f" · {found.a_second:.2g} episodes/s of late"
+    rate = "" if not found.a_second else f" · {a_second(found.a_second)} episodes/s of late"
     quiet = found.idle_s is not None and found.idle_s > QUIET_S
     eta = "" if found.left_s is None or quiet else f" · about {in_words(found.left_s)} left"
     told.append(f"{found.over} of {request.episodes} over{rate}{eta}")

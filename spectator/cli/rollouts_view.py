@@ -156,7 +156,7 @@ def _progress(state: FleetState, now_s: float, under_way: int) -> str:
     took = max(1e-3, now_s - state.began_s)
     left_s = state.left_s(now_s, under_way)
     eta = "" if left_s is None or state.over >= state.total else f" · about {in_words(left_s)} left"
-    rates = f"{state.ended / took:.2g} episodes/s · {state.turns / took:.3g} turns/s"
+    rates = f"{a_second(state.ended / took)} episodes/s · {a_second(state.turns / took)} turns/s"
     return f"{state.over} of {state.total} over · {rates}{eta}"
 
 
@@ -233,6 +233,15 @@ def in_words(seconds: float) -> str:
     if seconds < 7200:
         return f"{seconds / 60:.0f} min"
     return f"{seconds / 3600:.1f} h" if seconds < 48 * 3600 else f"{seconds / 86400:.1f} d"
+
+
+def a_second(rate: float) -> str:
+    """A rate in at most three figures, or in whole ones.
+
+    >>> [a_second(rate) for rate in (0.004567, 2.0, 47.63, 1337.2)]
+    ['0.00457', '2', '47.6', '1,337']
+    """
+    return f"{rate:.3g}" if rate < 999 else f"{rate:,.0f}"
 
 
 def _many(count: int) -> str:

@@ -183,13 +183,17 @@ def test_a_run_with_failures_says_which_by_exit_code_and_list(tmp_path: Path) ->
     tasks: dict[str, int] = {}
     server = PooledServer(turns=1, wrong={"step": crash})
     with pooled(server) as url, endpoint(sayer) as fake:
-        more = ("--env", f"{url}/qa", "--episodes", "4", "--attempts", "2", "--concurrency", "1")
+        more = ("--env", f"{url}/qa", "--episodes", "4", "--attempts", "2", "--group-size", "2")
+        more += ("--concurrency", "1")
         ran = spectator(*command(fake.base_url, tmp_path, *more))
     assert ran.exit_code == 1, ran.output
     assert "4 of 4 episodes are over" in ran.output
     assert "without a verdict: env_infra" in ran.output
     status = spectator("rollouts", "status", str(tmp_path))
     assert (status.exit_code, "env_infra" in status.output, "tried again" in status.output) == (1, True, True)
+    assert "1 complete" in status.output and "1 void" in status.output, (
+        "who has no verdict makes no group complete"
+    )
     failures = spectator("rollouts", "failures", str(tmp_path), "--class", "env_infra").output.splitlines()
     assert len(failures) >= 2
     assert any("tried again" in line and "attempt 1" in line for line in failures)

@@ -98,7 +98,7 @@ def test_the_picture_says_how_far_how_fast_and_what_the_slowest_wait_for(width: 
     text = "\n".join(lines)
     for said in (
         "counting · m-1 · 8 at once",
-        "128 of 512 over · 2 episodes/s · 10 turns/s · about 3 min left",
+        "128 of 512 over · 2.05 episodes/s · 10 turns/s · about 3 min left",
         "mean reward 0.75 of 120 · 99 % of decisions the model's own",
         "1.23M tokens in, 45.7k out",
         "failed: 3 env_infra, 1 timeout · 2 tried again",

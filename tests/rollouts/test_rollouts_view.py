@@ -183,8 +183,8 @@ def test_a_run_with_failures_says_which_by_exit_code_and_list(tmp_path: Path) ->
     tasks: dict[str, int] = {}
     server = PooledServer(turns=1, wrong={"step": crash})
     with pooled(server) as url, endpoint(sayer) as fake:
-        more = ("--env", f"{url}/qa", "--episodes", "4", "--attempts", "2", "--group-size", "2")
-        more += ("--concurrency", "1")
+        more = ["--env", f"{url}/qa", "--episodes", "4", "--attempts", "2", "--group-size", "2"]
+        more += ["--concurrency", "1"]
         ran = spectator(*command(fake.base_url, tmp_path, *more))
     assert ran.exit_code == 1, ran.output
     assert "4 of 4 episodes are over" in ran.output

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import json
+import threading
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -105,6 +106,35 @@ def test_pages_of_a_derived_record_are_those_of_the_whole(tmp_path: Path) -> Non
         summary = await reader.episode("ep-0001")
         assert summary is not None and summary.head_seq == len(whole)
         assert await reader.episode("ep-none") is None and await reader.read("ep-none") == []
+        await journal.aclose()
+
+    asyncio.run(scenario())
+
+
+def test_a_viewer_who_leaves_while_events_are_derived_takes_none_from_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    may_go_on = threading.Event()
+    take = DerivedView.take
+    begun: list[int] = []
+
+    def slow(view: DerivedView, recorded: list[RecordedEvent]) -> list[RecordedEvent]:
+        begun.append(recorded[0].seq)
+        assert may_go_on.wait(20)
+        return take(view, recorded)
+
+    async def scenario() -> None:
+        journal = await played(tmp_path, "derived", "counting", {"turns": 40})
+        whole = [one.text async for one in ViewReader(journal).stream("ep-0001")]
+        monkeypatch.setattr(DerivedView, "take", slow)
+        records = ViewReader(journal)
+        leaving = asyncio.create_task(records.texts("ep-0001"))
+        await until(lambda: begun == [1])
+        leaving.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await leaving
+        may_go_on.set()
+        assert await records.texts("ep-0001") == whole
         await journal.aclose()
 
     asyncio.run(scenario())

@@ -76,7 +76,9 @@ class DerivedPages:
         """Derive what was recorded meanwhile."""
         async with self._order:
             async for recorded in recorded_batches(self._journal, self._episode_id, self.view.recorded_seq):
-                made = await asyncio.to_thread(self.view.take, recorded)
+                view = copy(self.view)  # whoever waits may leave while the thread still works on it
+                made = await asyncio.to_thread(view.take, recorded)
+                self.view = view
                 self._keep([one.text for one in made])
 
     async def after(self, seq: int, limit: int | None) -> list[str]:

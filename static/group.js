@@ -7,6 +7,7 @@ import { advantages, alone, company, decisionsOf, firstParting } from "./live/si
 import { Timeline } from "./live/timeline.js";
 import { byId, h, pageRoot, replace, setAttribute, setText } from "./ui/dom.js";
 import { readQuery, writeQuery } from "./ui/query.js";
+import { mountFork } from "./ui/fork.js";
 import { figure } from "./ui/run_words.js";
 import { drawWay, makeSibling } from "./ui/sibling.js";
 import { clip, plain, plural } from "./ui/text.js";
@@ -34,9 +35,9 @@ function add(id, member, branch) {
   const timeline = new Timeline();
   /** @type {Sibling} */ const one = { key: KEYS[siblings.length] ?? String(siblings.length + 1), id, events: [], timeline, decided: [], member, branch, counts: [], way: null, card: /** @type {any} */ (null) };
   one.card = makeSibling(one.key, id, root, (opener) => {
-    const mount = async () => {
+    const mount = () => {
       opener.removeEventListener("click", mount);
-      (await import("./ui/fork.js")).mountFork(opener, root, id, { timeline, seq: () => placeOf(one).seq || 1, wholeRecord: async () => undefined });
+      mountFork(opener, root, id, { timeline, seq: () => placeOf(one).seq || 1, wholeRecord: async () => undefined });
       opener.click();
     };
     opener.addEventListener("click", mount);

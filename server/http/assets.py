@@ -142,14 +142,21 @@ class Panels:
 
 
 def joined_scripts(root: Path, entries: tuple[str, ...]) -> dict[str, Packed]:
-    """Each entry with all that it imports as one script; without those that cannot be joined."""
+    """Each entry with all that it imports as one script; without those that cannot be joined.
+
+    A module that is fetched when it is used takes what it shares with its page from the page's script, so
+    only one of the entries may fetch it.
+    """
     joined: dict[str, Packed] = {}
     for entry in entries:
         try:
-            for path, script in join_modules(root, entry).items():
-                joined[path] = Packed(script.encode(), MEDIA_TYPES[".js"])
+            scripts = join_modules(root, entry)
+            if twice := sorted(scripts.keys() & joined.keys()):
+                raise CannotJoin(f"{twice[0]} is fetched later by another page, too; import it in {entry}")
         except CannotJoin as error:
             logger.warning("the modules of %s are sent one by one: %s", root / entry, error)
+        else:
+            joined |= {path: Packed(text.encode(), MEDIA_TYPES[".js"]) for path, text in scripts.items()}
     return joined
 
 

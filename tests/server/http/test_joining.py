@@ -136,6 +136,23 @@ def test_what_cannot_be_joined_is_told_and_sent_one_by_one(
     assert "sent one by one" in caplog.text
 
 
+def test_two_pages_do_not_fetch_the_same_module_later(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It would take what it shares with its page from the other page's script."""
+    fetches = (
+        'import { a } from "./a.js";\nexport const use = async () => a + (await import("./late.js")).b;\n'
+    )
+    files = {
+        "a.js": "export const a = 1;\n",
+        "late.js": 'import { a } from "./a.js";\nexport const b = a;\n',
+        "one.js": fetches,
+        "two.js": fetches,
+    }
+    assert set(joined_scripts(write(tmp_path, files), ("one.js", "two.js"))) == {"one.js", "late.js"}
+    assert "late.js is fetched later by another page, too; import it in two.js" in caplog.text
+
+
 def test_every_script_of_ours_can_be_joined() -> None:
     assert set(joined_scripts(folder("static"), ENTRIES)) >= set(ENTRIES)
     assert all(

@@ -5,6 +5,7 @@
     SpectatorError
     ├── ConfigurationError                a setting is unknown, missing or out of range
     ├── InvalidRequest                    the caller's fields are wrong; nothing was changed
+    ├── RunNotFound                       there is no such run of rollouts, or none that can be read
     ├── BundleError                       a folder or file is no bundle of an evaluation that can be read
     ├── EpisodeError
     │   ├── EpisodeBusy                   every slot is taken; names the running ones

@@ -106,16 +106,13 @@ def test_the_form_leaves_alone_what_nobody_changed(quiet_app: Serving, open_page
 
 
 def test_a_phone_shows_one_view_at_a_time(quiet_app: Serving, open_page: Opener) -> None:
-    """Play, minds, commentary or cards; the score stays; speed and big moments are within reach.
-
-    Beside the minds stand the plans, which are a part of the cards.
-    """
+    """Play, minds, commentary or cards; the score stays; speed and big moments are within reach."""
     page = open_finished(quiet_app, open_page, viewport=PHONE, has_touch=True)
     parts = {"live": "#lead", "mind": "#mind", "commentary": "#feed", "board": ".cards"}
     for view in parts:
         page.locator(f"[data-shows={view}]").tap()
         for name, part in parts.items():
-            seen = name == view or (view, name) in (("live", "mind"), ("mind", "board"))
+            seen = name == view or (view, name) == ("live", "mind")
             expect(page.locator(part)).to_be_visible(visible=seen)
         expect(page.locator(".score")).to_be_visible()
         assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]

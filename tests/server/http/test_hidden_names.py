@@ -79,7 +79,13 @@ def order(serving: Serving, what: str, name: str = NAME) -> None:
 
 def read_routes(serving: Serving, episode_id: str) -> dict[str, httpx.Response]:
     """What a stranger is answered at every address that is read, but for those of event streams and files."""
-    values = {"episode_id": episode_id, "seq": "1"}
+    values = {
+        "episode_id": episode_id,
+        "seq": "1",
+        "run": "first",
+        "group": "g-000000",
+        "group_id": "g-000000",
+    }
     document = serving.client.get("/openapi.json").json()
     paths = [path for path, how in document["paths"].items() if "get" in how]
     return {

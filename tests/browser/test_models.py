@@ -62,8 +62,8 @@ def seen_forming(page: Page, times: int) -> list[str]:
     texts: list[str] = []
     while time.monotonic() < until:
         text = page.evaluate("() => document.querySelector('.mind__stream:not([hidden])')?.innerText ?? ''")
-        if texts and not text.startswith(texts[-1][:20]):
-            texts = []
+        if texts and (len(text) < len(texts[-1]) or not text.startswith(texts[-1][:20])):
+            texts = []  # of another decision, which may begin with the same words
         if text.strip() and (not texts or text != texts[-1]):
             texts.append(text)
         if len(texts) >= times:

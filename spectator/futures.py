@@ -14,13 +14,10 @@ async def whole(work: Coroutine[Any, Any, None]) -> None:
     What it raises goes to whoever waits; once nobody does, it is dropped without a word.
     """
     task = asyncio.get_running_loop().create_task(work)
-    task.add_done_callback(_heard)  # a cancelled shield stops looking at what it shields
+    task.add_done_callback(
+        lambda over: over.cancelled() or over.exception()
+    )  # a cancelled shield asks no more
     await asyncio.shield(task)
-
-
-def _heard(task: asyncio.Task[None]) -> None:
-    if not task.cancelled():
-        task.exception()
 
 
 def answer(future: asyncio.Future[Any], result: Any, error: Exception | None = None) -> bool:
@@ -35,7 +32,7 @@ def answer(future: asyncio.Future[Any], result: Any, error: Exception | None = N
         False when its event loop is closed, so that nobody can be answered.
     """
     try:
-        future.get_loop().call_soon_threadsafe(settle, future, result, error)
+        future.get_loop().call_soon_threadsafe(settle, (future,), result, error)
     except RuntimeError:
         return False
     return True
@@ -48,19 +45,15 @@ def answer_all(futures: Sequence[asyncio.Future[None]], error: Exception | None 
         by_loop.setdefault(future.get_loop(), []).append(future)
     for loop, own in by_loop.items():
         with suppress(RuntimeError):  # it is closed, so that nobody can be answered
-            loop.call_soon_threadsafe(_settle_all, own, error)
+            loop.call_soon_threadsafe(settle, own, None, error)
 
 
-def _settle_all(futures: Sequence[asyncio.Future[None]], error: Exception | None) -> None:
+def settle(futures: Sequence[asyncio.Future[Any]], result: Any, error: Exception | None = None) -> None:
+    """The same on their own event loop; those that nobody waits for any more are left as they are."""
     for future in futures:
-        settle(future, None, error)
-
-
-def settle(future: asyncio.Future[Any], result: Any, error: Exception | None = None) -> None:
-    """The same on its own event loop; one that nobody waits for any more is left as it is."""
-    if future.done():
-        return
-    if error is None:
-        future.set_result(result)
-    else:
-        future.set_exception(error)
+        if future.done():
+            continue
+        if error is None:
+            future.set_result(result)
+        else:
+            future.set_exception(error)

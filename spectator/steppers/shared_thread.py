@@ -33,12 +33,12 @@ class _Answers:
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
-        self._settled: deque[tuple[asyncio.Future[Any], Any, Exception | None]] = deque()
+        self._settled: deque[tuple[tuple[asyncio.Future[Any]], Any, Exception | None]] = deque()
         self._told = False
 
     def add(self, future: asyncio.Future[Any], result: Any, error: Exception | None) -> None:
         """Settle ``future`` at the next :meth:`wake`; from any thread."""
-        self._settled.append((future, result, error))
+        self._settled.append(((future,), result, error))
 
     def wake(self) -> None:
         """Have what was added settled; from any thread. Where the loop is closed, nobody is answered."""

@@ -96,10 +96,6 @@ class OwnThread(Generic[_Object]):
         self.given_up = True
         self._calls.put(None)
 
-    def _carry_out(self, call: _Call) -> bool:
-        """Answer ``call``; false when nobody can be answered any more."""
-        return answer(call.answer, *outcome_of(self._call, call.run))
-
     def _call(self, run: Callable[[_Object], Any]) -> Any:
         if self.given_up:
             raise given_up_before()
@@ -108,7 +104,9 @@ class OwnThread(Generic[_Object]):
         return run(self._object)
 
     def _work(self) -> None:
-        while (call := self._calls.get()) is not None and self._carry_out(call):
+        while (call := self._calls.get()) is not None:
+            if not answer(call.answer, *outcome_of(self._call, call.run)):
+                break  # nobody can be answered any more
             del call
         self.given_up = True
         held, self._object = self._object, None

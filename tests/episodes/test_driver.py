@@ -513,7 +513,7 @@ def test_asked_to_end_in_the_moment_when_a_deadline_passes() -> None:
         scope = None
         while scope is None or not scope.expired():
             await asyncio.sleep(0)
-            scope = played.control._wait or scope
+            scope = played.control.wait or scope
         played.control.request_end(STOP)
 
     world, _ = decides(forever)

@@ -108,7 +108,7 @@ class SimulatedWriter(Writer):
 
     def _hand_over(self, item: Any) -> asyncio.Future[Any]:
         if self.faults.dead:  # nobody lives to hear it; the tasks are let go when the universe ends
-            settle(item.done, None, GONE)
+            settle([item.done], None, GONE)
         done = super()._hand_over(item)
         self.unanswered.append(done)
         asyncio.get_running_loop().call_later(random.choice(LATENCIES_S), self._take_turn)
@@ -160,7 +160,7 @@ class SimulatedJournal(SqlJournal):
         assert isinstance(self._writer, SimulatedWriter)
         self._writer.faults.dead = True
         for done in self._writer.unanswered:
-            settle(done, None, GONE)
+            settle([done], None, GONE)
         self._writer._connection.close()
         self._database.engine.dispose()
         self._readers.shutdown(wait=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Literal
 
@@ -44,9 +44,12 @@ class Control:
         self.held = False
         """Whether :meth:`play_on` has to wait or to raise: play is paused, or its end was asked for."""
         self._clock = clock
-        self._end: EndRequest | None = None
-        self._wait: asyncio.Timeout | None = None
-        self._left: float | None = None
+        self.end: EndRequest | None = None
+        """The end that was asked for first, if any; see :meth:`request_end`."""
+        self.wait: asyncio.Timeout | None = None
+        """Ends what the episode waits for now; set by :class:`ControlledWait`, as is :attr:`left`."""
+        self.left: float | None = None
+        """Seconds of the limit of that wait that are left, while play stands still."""
         self._playing = asyncio.Event()
         self._playing.set()
         self._pace_changed = asyncio.Event()
@@ -57,17 +60,12 @@ class Control:
         """Whether play stands still."""
         return not self._playing.is_set()
 
-    @property
-    def end(self) -> EndRequest | None:
-        """The end that was asked for first, if any."""
-        return self._end
-
     def request_end(self, request: EndRequest) -> None:
         """Ask for the end: whatever the episode waits for is given up at once."""
-        if self._end is None:
-            self._end, self.held = request, True
-            if self._wait is not None and not self._wait.expired():
-                self._wait.reschedule(0.0)
+        if self.end is None:
+            self.end, self.held = request, True
+            if self.wait is not None and not self.wait.expired():
+                self.wait.reschedule(0.0)
 
     def pause(self) -> None:
         """Let play stand still before its next step is told; the limit of its wait stands still too."""
@@ -75,22 +73,22 @@ class Control:
         self.held = True
         until = self._limited.when() if self._limited is not None else None
         if self._limited is not None and until is not None:
-            self._left = until - asyncio.get_running_loop().time()
+            self.left = until - asyncio.get_running_loop().time()
             self._limited.reschedule(None)
 
     def resume(self) -> None:
         """Let play go on."""
         self._playing.set()
-        self.held = self._end is not None
-        if self._limited is not None and self._left is not None:
-            self._limited.reschedule(asyncio.get_running_loop().time() + self._left)
-        self._left = None
+        self.held = self.end is not None
+        if self._limited is not None and self.left is not None:
+            self._limited.reschedule(asyncio.get_running_loop().time() + self.left)
+        self.left = None
 
     @property
     def _limited(self) -> asyncio.Timeout | None:
         """The wait whose limit may still be moved; none once it is over or the end was asked for."""
-        wait = self._wait
-        return None if wait is None or wait.expired() or self._end is not None else wait
+        wait = self.wait
+        return None if wait is None or wait.expired() or self.end is not None else wait
 
     def set_pace(self, pace: Pace) -> None:
         """Play at another pace, from the current wait on."""
@@ -112,23 +110,6 @@ class Control:
             TimeoutError: The limit was reached; the scope's ``expired()`` tells it from others.
         """
         return ControlledWait(self, limit_s)
-
-    def begin_wait(self, limit_s: float | None) -> asyncio.Timeout:
-        """What ends the wait that begins now.
-
-        Raises:
-            EndRequested: The end was asked for.
-        """
-        if self._end is not None:
-            raise EndRequested
-        playing = self._playing.is_set()
-        self._left = None if playing else limit_s
-        self._wait = asyncio.timeout(limit_s if playing else None)
-        return self._wait
-
-    def end_wait(self) -> None:
-        """The wait is over."""
-        self._wait = self._left = None
 
     async def play_on(self) -> None:
         """Wait until no pause holds.
@@ -161,22 +142,27 @@ class Control:
                 await first_of(self._clock.sleep(left), self._pace_changed.wait())
 
 
+@dataclass(slots=True)
 class ControlledWait:
     """A wait of an episode; see :meth:`Control.waiting`.
 
     Args:
         control: What ends it.
         limit_s: Seconds after which it is given up anyway.
+        scope: What ends it, once it has begun.
     """
 
-    __slots__ = ("_control", "_limit_s", "_scope")
-
-    def __init__(self, control: Control, limit_s: float | None) -> None:
-        self._control = control
-        self._limit_s = limit_s
+    control: Control
+    limit_s: float | None
+    scope: asyncio.Timeout = field(init=False)
 
     async def __aenter__(self) -> asyncio.Timeout:
-        self._scope = scope = self._control.begin_wait(self._limit_s)
+        control, limit_s = self.control, self.limit_s
+        if control.end is not None:
+            raise EndRequested
+        paused = control.held
+        control.left = limit_s if paused else None
+        control.wait = self.scope = scope = asyncio.timeout(None if paused else limit_s)
         await scope.__aenter__()
         return scope
 
@@ -184,12 +170,12 @@ class ControlledWait:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         try:
-            await self._scope.__aexit__(kind, error, trace)
+            await self.scope.__aexit__(kind, error, trace)
         except TimeoutError:
-            if self._control.end is not None and self._scope.expired():
+            if self.control.end is not None and self.scope.expired():
                 raise EndRequested from None
             raise
         finally:
-            self._control.end_wait()
-        if isinstance(error, TimeoutError) and self._control.end is not None and self._scope.expired():
+            self.control.wait = self.control.left = None
+        if isinstance(error, TimeoutError) and self.control.end is not None and self.scope.expired():
             raise EndRequested from None

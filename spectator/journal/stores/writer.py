@@ -129,7 +129,7 @@ class Writer:
     def _hand_over(self, item: _Append | _Job) -> asyncio.Future[Any]:
         self._appends.put(item)  # before the look: the thread says that it is over, then empties the queue
         if self._over:
-            settle(item.done, None, JournalError("the journal is closed"))
+            settle([item.done], None, JournalError("the journal is closed"))
         return item.done
 
     def close(self) -> None:
@@ -210,40 +210,35 @@ class Writer:
         answer_all([append.done for append in group], error)
 
     def _write(self, connection: Connection, group: Sequence[_Append], heads: dict[str, _Head]) -> None:
-        """Write what the appends of a commit come to, a statement for each table; see :meth:`_take`."""
-        rows = Rows()
-        for append in group:
-            self._take(connection, append, heads, rows)
-        self._insertion.add(connection, rows)
-
-    def _take(self, connection: Connection, append: _Append, heads: dict[str, _Head], rows: Rows) -> None:
-        """Put an append with the others of its commit.
+        """Write what the appends of a commit come to, a statement for each table.
 
         Args:
             connection: Within the transaction of the commit.
-            append: The append.
-            heads: Where episodes stand after the appends before it; brought up to date.
-            rows: What those come to; what this one comes to is added.
+            group: The appends.
+            heads: Where episodes stand after them; filled in.
         """
-        batch = append.events
-        episode_id = batch[0].episode_id
-        if append.fence is not None:
-            prove_held(connection, append.fence, episode_id)
-        head = heads.get(episode_id) or self._heads.get(episode_id)
-        if head is None:  # what begins where something is already is refused by the table itself
-            head = _Head() if batch[0].seq == 1 else self._read_head(connection, episode_id)
-        seq, digest = _follow(rows.events, head, batch)
-        prompts = head.prompts
-        if append.attachments is not None:
-            prompts = _attach(rows, append.attachments, batch, prompts)
-        for recorded in batch:
-            if recorded.type == "episode.started":
-                rows.started.append(row_of_start(recorded.event))
-            elif recorded.type == "episode.ended":
-                rows.ended.append(row_of_end(recorded.event, seq, digest))
-                if append.fence is not None:
-                    let_go(connection, append.fence)
-        heads[episode_id] = _Head(seq, digest, {} if batch[-1].type == "episode.ended" else prompts)
+        rows = Rows()
+        for append in group:
+            batch = append.events
+            episode_id = batch[0].episode_id
+            if append.fence is not None:
+                prove_held(connection, append.fence, episode_id)
+            head = heads.get(episode_id) or self._heads.get(episode_id)
+            if head is None:  # what begins where something is already is refused by the table itself
+                head = _Head() if batch[0].seq == 1 else self._read_head(connection, episode_id)
+            seq, digest = _follow(rows.events, head, batch)
+            prompts = head.prompts
+            if append.attachments is not None:
+                prompts = _attach(rows, append.attachments, batch, prompts)
+            for recorded in batch:
+                if recorded.type == "episode.started":
+                    rows.started.append(row_of_start(recorded.event))
+                elif recorded.type == "episode.ended":
+                    rows.ended.append(row_of_end(recorded.event, seq, digest))
+                    if append.fence is not None:
+                        let_go(connection, append.fence)
+            heads[episode_id] = _Head(seq, digest, {} if batch[-1].type == "episode.ended" else prompts)
+        self._insertion.add(connection, rows)
 
     def _read_head(self, connection: Connection, episode_id: str) -> _Head:
         found = self._insertion.last.found(connection, {"episode": episode_id})

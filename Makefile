@@ -3,9 +3,10 @@ PYTHON ?= python3
 WORKERS ?= 2
 VENV := .venv
 BIN := $(VENV)/bin
+PYTEST := $(BIN)/python -m pytest
 PIP := -m pip install --quiet --disable-pip-version-check --no-compile
 
-.PHONY: install run test check format openenv-venv edges-venv ray-venv trl-venv training days bench clean
+.PHONY: install run test test-failed check format openenv-venv edges-venv ray-venv trl-venv training days bench clean
 
 # All that development needs. `make run` makes do with less, so that a first page is soon there.
 install: $(VENV)/.test
@@ -87,7 +88,12 @@ check: install
 	$(BIN)/mypy
 
 test: check openenv-venv edges-venv ray-venv
-	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile
+	rm -rf .pytest_cache
+	$(PYTEST) --numprocesses $(WORKERS) --dist loadfile || { code=$$?; [ $$code = 1 ] || rm -rf .pytest_cache; exit $$code; }
+
+# What failed in the last `make test` that came to its end, once more, one after the other: does it fail by itself too?
+test-failed:
+	$(PYTEST) --last-failed --last-failed-no-failures none --maxfail 1
 
 format: install
 	$(BIN)/ruff format .

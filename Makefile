@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
 PIP := -m pip install --quiet --disable-pip-version-check --no-compile
 
-.PHONY: install run test test-failed check format openenv-venv edges-venv ray-venv trl-venv training days bench clean
+.PHONY: install run test test-failed check format openenv-venv edges-venv ray-venv trl-venv verifiers-venv training days bench clean
 
 # All that development needs. `make run` makes do with less, so that a first page is soon there.
 install: $(VENV)/.test
@@ -41,8 +41,16 @@ trl-venv: .venv-trl/.installed
 	.venv-trl/bin/python $(PIP) --editable '.[trl]'
 	touch $@
 
-training: $(VENV)/.test trl-venv
-	$(BIN)/python -m pytest tests/training tests/training/grpo_with_trl.py
+# Without torch, yet with transformers and most of Prime Intellect's libraries.
+verifiers-venv: .venv-verifiers/.installed
+
+.venv-verifiers/.installed: pyproject.toml
+	test -x .venv-verifiers/bin/python || $(PYTHON) -m venv .venv-verifiers
+	.venv-verifiers/bin/python $(PIP) --editable '.[verifiers]'
+	touch $@
+
+training: $(VENV)/.test trl-venv verifiers-venv
+	$(BIN)/python -m pytest tests/training tests/training/grpo_with_trl.py tests/training/eval_with_verifiers.py
 
 # Ray, which starts workers on other machines, is large and has its own ideas of versions.
 ray-venv: .venv-ray/.installed
@@ -103,4 +111,4 @@ bench: install
 	$(BIN)/python -m benchmarks
 
 clean:
-	rm -rf $(VENV) .venv-openenv .venv-edges .venv-ray .venv-trl .venv-days build *.egg-info
+	rm -rf $(VENV) .venv-openenv .venv-edges .venv-ray .venv-trl .venv-verifiers .venv-days build *.egg-info

@@ -113,6 +113,25 @@ class TextEpisode:
             self.reset(seed=0)
         return self.observation.legal_actions
 
+    @property
+    def playable(self) -> Sequence[LegalAction]:
+        """The tools that may become legal in this episode, each with its widest schema.
+
+        Raises:
+            NoEpisode: ``reset`` was not called.
+        """
+        actions = self.world.briefing.rendering.actions
+        return self.tools if actions is None else actions(self.observation)
+
+    @property
+    def functions(self) -> list[dict[str, Any]]:
+        """:attr:`playable` as a chat endpoint takes tools.
+
+        Raises:
+            NoEpisode: ``reset`` was not called.
+        """
+        return [_function(one["tool"], one["arguments"]) for one in self.playable]
+
     def use(self, tool: str, arguments: Mapping[str, Any]) -> str:
         """Use a tool; one that is illegal or malformed is refused and counted, and the text says why.
 
@@ -141,3 +160,9 @@ class TextEpisode:
     def close(self) -> None:
         """Let go of everything. Safe to call twice."""
         self._agent.close()
+
+
+def _function(name: str, schema: Mapping[str, Any]) -> dict[str, Any]:
+    parameters = {"type": "object", **{rule: told for rule, told in schema.items() if rule != "description"}}
+    about = str(schema.get("description", name))
+    return {"type": "function", "function": {"name": name, "description": about, "parameters": parameters}}

@@ -104,8 +104,7 @@ def world_environment(
 
 def _playable(episode: TextEpisode) -> Sequence[LegalAction]:
     """The tools that may become legal in these episodes."""
-    actions = episode.world.briefing.rendering.actions
-    tools = episode.tools if actions is None else actions(episode.observation)
+    tools = episode.playable
     wrong = [one["tool"] for one in tools if not one["tool"].isidentifier() or keyword.iskeyword(one["tool"])]
     if wrong:
         raise ValueError(f"no method can be called {wrong[0]!r}")

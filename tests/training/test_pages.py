@@ -1,4 +1,7 @@
-"""The pages of docs/training: every block of Python runs, one after the other."""
+"""The pages of docs/training: every block of Python runs, one after the other.
+
+`verifiers.md` runs in `eval_with_verifiers.py`, where verifiers is.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +37,7 @@ def run(python: str, page: str) -> str:
 
 def test_every_page_is_tested_and_listed() -> None:
     pages = {path.name for path in PAGES.glob("*.md")} - {"README.md"}
-    assert pages == {"gymnasium.md", "trl.md", "harness.md"}
+    assert pages == {"gymnasium.md", "trl.md", "harness.md", "verifiers.md"}
     listed = (PAGES / "README.md").read_text()
     assert all(f"({page})" in listed for page in pages)
 

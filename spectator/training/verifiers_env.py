@@ -1,0 +1,193 @@
+"""verifiers: a world's episodes as an environment; ``vf-eval spectator`` and ``vf.load_environment`` find it.
+
+The package root hands these classes out, since verifiers imports an environment by the name of a package.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import verifiers.v1 as vf
+from openai import APIStatusError, AsyncOpenAI
+from verifiers.v1.dialects.chat import message_to_wire
+from verifiers.v1.harnesses.utils.compaction import is_context_overflow
+
+from spectator.policies.prompting import TEXT_ALONE, answer_form
+from spectator.training.text_episode import TextEpisode
+from spectator.training.verifiers_tasks import INFO, WorldTaskData, WorldTaskset
+
+OUT_OF_ROOM = "context_overflow"
+"""What stopped a rollout whose conversation no longer fits the model."""
+
+Message = dict[str, Any]
+
+
+class WorldHarnessConfig(vf.HarnessConfig):  # type: ignore[misc]  # the package is not where types are checked
+    """How the model plays: ``--env.agent.harness.*``."""
+
+    tools: bool = True
+    """Whether the world's tools are offered as tools; if not, an action is written in the answer's text."""
+
+
+@dataclass(slots=True)
+class PlayedEpisode:
+    """An episode with what its answers earned; used from one thread at a time.
+
+    Args:
+        episode: The episode, begun.
+    """
+
+    episode: TextEpisode
+    rewards: list[float] = field(default_factory=list)
+    values: list[float] = field(default_factory=list)
+    refused: int = 0
+
+    def take(self, answer: Any) -> list[Message]:
+        """Carry out an answer; returns the messages that follow it, unless the episode is over.
+
+        Every tool call is an action, in order. An answer without one is read for an action in its text.
+        What names no legal action is refused and counted.
+        """
+        self.rewards.append(0.0)
+        if answer.tool_calls:
+            told = [self._call(call) for call in answer.tool_calls]
+        else:
+            told = [{"role": "user", "content": self._earned(self.episode.answer(answer.content or ""))}]
+        self.values.append(self.episode.value)
+        return told
+
+    def _call(self, call: Any) -> Message:
+        if self.episode.done:
+            text = "The episode is over; this was not carried out."
+        else:
+            text = self._earned(self._carry_out(call))
+        return {"role": "tool", "tool_call_id": call.id, "content": text}
+
+    def _carry_out(self, call: Any) -> str:
+        try:
+            name, arguments = call.function.name, json.loads(call.function.arguments or "{}")
+        except (AttributeError, ValueError):
+            return self.episode.act({})
+        return self.episode.use(name, arguments) if isinstance(arguments, dict) else self.episode.act({})
+
+    def _earned(self, text: str) -> str:
+        seen = self.episode.observation
+        self.rewards[-1] += float(seen.reward)
+        self.refused += seen.refused is not None
+        return text
+
+    def told(self) -> dict[str, Any]:
+        """What a trace keeps of it, as plain JSON."""
+        return {
+            "rewards": list(self.rewards),
+            "values": list(self.values),
+            "value": self.episode.value,
+            "rubric": self.episode.rubric,
+            "finished": self.episode.done and not self.episode.truncated,
+            "truncated": self.episode.truncated,
+            "refused": self.refused,
+        }
+
+
+class WorldHarness(vf.Harness[WorldHarnessConfig]):  # type: ignore[misc]  # the same
+    """Plays an episode in this process: an answer of the model is an action, what follows is told to it.
+
+    ``trace.info["spectator"]`` holds ``rewards``, one for each answer, ``values``, what the episode was worth
+    after each, ``value``, ``rubric``, ``finished``, ``truncated`` and ``refused``. A conversation that no
+    longer fits the model ends the rollout with what the episode is worth so far.
+    """
+
+    APPENDS_SYSTEM_PROMPT: ClassVar[bool] = True
+    EXECUTES_CODE: ClassVar[bool] = False
+    NEEDS_CONTAINER: ClassVar[bool] = False
+
+    async def launch(
+        self,
+        ctx: Any,
+        trace: Any,
+        runtime: Any,
+        endpoint: str,
+        secret: str,
+        mcp_urls: dict[str, str],
+        data: Any,
+        tool_interception_url: str | None = None,
+    ) -> Any:
+        """Play until the episode is over, a limit of the run stops it, or something fails.
+
+        Raises:
+            TypeError: The task is of another taskset.
+            EpisodeError: The opponent or the world failed; the rollout has no reward.
+        """
+        if not isinstance(data, WorldTaskData):
+            raise TypeError("this harness plays the tasks of the taskset 'spectator'")
+        loop, episode = asyncio.get_running_loop(), data.episode()
+        with ThreadPoolExecutor(1) as thread:
+
+            def run(work: Callable[..., Any], *given: Any) -> asyncio.Future[Any]:
+                return loop.run_in_executor(thread, work, *given)
+
+            try:
+                await run(episode.reset, data.seed)
+                async with AsyncOpenAI(base_url=endpoint, api_key=secret) as client:
+                    await self._play(client, ctx.model, trace, data, PlayedEpisode(episode), run)
+            finally:
+                thread.submit(episode.close)
+        return vf.ProgramResult(exit_code=0, stdout="", stderr="")
+
+    async def _play(
+        self,
+        client: AsyncOpenAI,
+        model: str,
+        trace: Any,
+        data: WorldTaskData,
+        played: PlayedEpisode,
+        run: Callable[..., asyncio.Future[Any]],
+    ) -> None:
+        messages = self._opening(data, played.episode)
+        offered = {"tools": played.episode.functions} if self.config.tools else {}
+        trace.info[INFO] = played.told()
+        while not played.episode.done:
+            try:
+                said = await client.chat.completions.create(model=model, messages=messages, **offered)
+            except APIStatusError as error:
+                if not is_context_overflow(error):
+                    raise
+                trace.stop(OUT_OF_ROOM)
+                return
+            answer = said.choices[0].message
+            messages.append({"content": "", **answer.model_dump(exclude_none=True)})
+            messages += await run(played.take, answer)
+            trace.info[INFO] = played.told()
+
+    def _opening(self, data: WorldTaskData, episode: TextEpisode) -> list[Message]:
+        system, prompt = self.resolve_prompt(data)
+        if not self.config.tools:
+            free = episode.world.briefing.text_field is not None
+            form = TEXT_ALONE if free else answer_form("json", several=False)
+            system = form if system is None else f"{system}\n\n{form}"
+        asked = (
+            [{"role": "user", "content": prompt}] if isinstance(prompt, str) else map(message_to_wire, prompt)
+        )
+        return [*([{"role": "system", "content": system}] if system else []), *asked]
+
+
+class WorldEnvConfig(vf.EnvConfig):  # type: ignore[misc]  # the same
+    """Who plays: ``--env.agent.*``. The episode is played in this process, so no sandbox is needed."""
+
+    agent: vf.AgentConfig = vf.AgentConfig(runtime=vf.SubprocessConfig())
+
+
+class WorldEnv(vf.Env[WorldEnvConfig]):  # type: ignore[misc]  # the same
+    """One agent plays one episode."""
+
+    async def run(self, task: Any, agents: Any) -> None:
+        """Play it."""
+        await agents.agent.run(task)
+
+
+__all__ = ["WorldEnv", "WorldHarness", "WorldTaskset"]

@@ -1,0 +1,146 @@
+"""`vf-eval` and `vf.load_environment` on worlds, against a stand-in endpoint; `make training` runs it.
+
+The name keeps it out of ``make test``, which collects ``test_*.py``: verifiers is large.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.training.test_pages import run
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = (ROOT / "docs" / "training" / "verifiers.md").read_text()
+
+
+def block(language: str) -> str:
+    """The block of the page in that language, for the stand-in's model."""
+    found = re.search(rf"^```{language}\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+    assert found is not None
+    return found[1].replace("\\\n", "").replace("MODEL", "first")
+
+
+@pytest.fixture(scope="module")
+def verifiers_python() -> str:
+    python = ROOT / ".venv-verifiers" / "bin" / "python"
+    assert python.exists(), "verifiers is not here; install it with: make verifiers-venv"
+    return str(python)
+
+
+@pytest.fixture(scope="module")
+def told(verifiers_python: str, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    folder = tmp_path_factory.mktemp("verifiers")
+    script = str(ROOT / "tests" / "training" / "peer_verifiers.py")
+    done = subprocess.run(
+        [verifiers_python, script, str(folder), block("sh"), block("toml")],
+        capture_output=True, text=True, timeout=110, check=False, cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "HF_HUB_OFFLINE": "1"},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-4000:]
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def test_the_command_finds_the_environment_and_groups_share_their_seed(told: Any) -> None:
+    traces = told["evaluated"]
+    assert sorted(one["task"]["data"]["seed"] for one in traces) == [0, 0, 1, 1]
+    assert len({one["task"]["key"] for one in traces}) == 2
+    for one in traces:
+        assert one["ok"] and one["stop_condition"] == "agent_completed"
+        assert one["rewards"] == {"value": {"score": 1.0, "weight": 1.0}}
+        assert one["info"]["spectator"]["rewards"] == [0.0, 1.0]
+        assert one["tools"][0]["name"] == "say"
+
+
+def test_the_command_and_the_table_of_the_page_play_matches(told: Any) -> None:
+    for name, rollouts in (("page", 2), ("table", 8)):
+        traces = told[name]
+        assert len(traces) == rollouts
+        for one in traces:
+            data, end = one["task"]["data"], one["info"]["spectator"]
+            assert (data["world"], data["seed"]) == ("cricket", 0)
+            assert data["options"] == {"max_overs": 1, "decisions": "over"}
+            assert one["ok"] and one["rewards"]["value"]["score"] == end["value"] > 0
+            assert one["metrics"]["tool_validity"] == end["rubric"]["tool_validity"]
+            assert len(end["rewards"]) == len(end["values"]) <= 60
+        # the same seed and the same answers are the same match
+        assert len({json.dumps(one["info"]["spectator"]) for one in traces}) == 1
+
+
+def test_every_answer_has_its_reward(told: Any) -> None:
+    rote, twice = told["rollouts"]["rote"], told["rollouts"]["twice"]
+    assert rote["told"]["rewards"] == [0.0, 0.0, 1.0]
+    assert [round(value, 3) for value in rote["told"]["values"]] == [0.333, 0.667, 1.0]
+    assert (rote["roles"], twice["roles"]) == ("uatata", "uatta")
+    assert twice["told"]["rewards"] == [0.0, 1.0]
+    for one in (rote, twice):
+        assert one["rewards"] == {"value": 1.0}
+        assert (one["metrics"]["finished"], one["metrics"]["refused"]) == (1.0, 0.0)
+        assert (one["tools"], one["system"], one["prompt"]) == (["say"], [], True)
+
+
+def test_without_tools_the_form_of_an_answer_is_told(told: Any) -> None:
+    text = told["rollouts"]["text"]
+    assert text["tools"] == []
+    assert '"tool": "..."' in text["system"][0]
+    assert (text["rewards"], text["roles"]) == ({"value": 1.0}, "suauaua")
+    # where tools are offered, an action that is written down counts as well
+    assert told["rollouts"]["json"]["rewards"] == {"value": 1.0}
+
+
+@pytest.mark.parametrize("model", ["torn", "silent"])
+def test_what_names_no_action_is_refused_and_a_limit_of_the_run_cuts(told: Any, model: str) -> None:
+    one = told["rollouts"][model]
+    assert (one["ok"], one["stop"], one["rewards"]) == (True, "max_turns", {"value": 0.0})
+    assert (one["metrics"]["refused"], one["metrics"]["finished"]) == (4.0, 0.0)
+
+
+def test_the_worlds_cap_on_steps_ends_an_episode(told: Any) -> None:
+    one = told["rollouts"]["capped"]
+    assert (one["stop"], one["told"]["truncated"], one["told"]["finished"]) == (
+        "agent_completed",
+        True,
+        False,
+    )
+
+
+def test_a_conversation_that_no_longer_fits_is_credited_with_what_it_came_to(told: Any) -> None:
+    one = told["rollouts"]["small"]
+    assert (one["ok"], one["stop"], one["errors"]) == (True, "context_overflow", [])
+    assert one["rewards"]["value"] == pytest.approx(1 / 3)
+
+
+@pytest.mark.parametrize(("what", "error"), [("breaks", "ProviderError"), ("world", "HarnessError")])
+def test_a_failure_has_no_reward(told: Any, what: str, error: str) -> None:
+    one = told["rollouts"][what]
+    assert not one["ok"]
+    assert one["errors"] == [error]
+    assert one["rewards"] == {}
+    assert one["metrics"] == {}
+
+
+def test_a_wrong_configuration_is_refused_by_its_field(told: Any) -> None:
+    named = (
+        "world:",
+        "options.turnz:",
+        "opponent:",
+        "pack:",
+        "seeds:",
+        "seeds",
+        "seeds",
+        "num_tasks:",
+        "seed",
+    )
+    assert len(told["refused"]) == len(named)
+    for said, field in zip(told["refused"], named, strict=True):
+        assert field in said
+
+
+def test_the_page_runs(verifiers_python: str) -> None:
+    assert run(verifiers_python, "verifiers.md").startswith("cricket#3 3 ")

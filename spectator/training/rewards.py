@@ -10,8 +10,8 @@ class TrainedEpisode(Protocol):
     """What a reward function reads of an episode."""
 
     @property
-    def value(self) -> float:
-        """What it is worth so far; at its own end the score."""
+    def value(self) -> float | None:
+        """What it is worth so far, at its own end the score; ``None`` where its world failed."""
         ...
 
     @property
@@ -25,8 +25,11 @@ class TrainedEpisode(Protocol):
         ...
 
 
-def value_reward(environments: Sequence[TrainedEpisode], **_: Any) -> list[float]:
-    """What each episode is worth: the score of a finished one, what one that was cut short had come to."""
+def value_reward(environments: Sequence[TrainedEpisode], **_: Any) -> list[float | None]:
+    """What each episode is worth: the score of a finished one, what one that was cut short had come to.
+
+    ``None``, which TRL leaves out, where the world failed.
+    """
     return [one.value for one in environments]
 
 

@@ -17,6 +17,8 @@ import pytest
 from tests.training.test_pages import run
 
 ROOT = Path(__file__).resolve().parents[2]
+
+pytestmark = pytest.mark.timeout(300)
 PAGE = (ROOT / "docs" / "training" / "verifiers.md").read_text()
 
 
@@ -40,7 +42,7 @@ def told(verifiers_python: str, tmp_path_factory: pytest.TempPathFactory) -> Any
     script = str(ROOT / "tests" / "training" / "peer_verifiers.py")
     done = subprocess.run(
         [verifiers_python, script, str(folder), block("sh"), block("toml")],
-        capture_output=True, text=True, timeout=110, check=False, cwd=folder,
+        capture_output=True, text=True, timeout=280, check=False, cwd=folder,
         env={**os.environ, "PYTHONPATH": str(ROOT), "HF_HUB_OFFLINE": "1"},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-4000:]

@@ -57,7 +57,7 @@ from .security.admission import Admission
 from .security.bodies import Body
 from .security.client_address import ForwardedAddress
 from .security.faults import Problem, install_faults
-from .security.shield import BodyLimit, OriginShield, SecurityHeaders
+from .security.shield import RequestShield, SecurityHeaders
 from .services import Services
 from .settings import Settings, read_environment
 from .wiring import open_services, read_cast
@@ -95,8 +95,7 @@ def create_app(settings: Settings) -> FastAPI:
     )
     install_faults(app)
     app.add_middleware(Compression)
-    app.add_middleware(BodyLimit)
-    app.add_middleware(OriginShield, settings=settings)
+    app.add_middleware(RequestShield, settings=settings)
     if settings.requests_per_minute:
         app.add_middleware(Admission)
     app.add_middleware(SecurityHeaders, settings=settings)

@@ -48,18 +48,10 @@ async def watch_wall(websocket: WebSocket) -> None:
     await serve_viewer(websocket, make, services.transport)
 
 
-async def watch_whatever_is_on(websocket: WebSocket) -> None:
-    """Show the newest episode that runs, then the next, and so on."""
-    await _watch(websocket, None)
-
-
 async def watch_episode(websocket: WebSocket) -> None:
-    """Show one episode, live or recorded, to its end."""
-    await _watch(websocket, websocket.path_params["episode_id"])
-
-
-async def _watch(websocket: WebSocket, episode_id: str | None) -> None:
+    """Show one episode, live or recorded, to its end; where none is named the newest, then the next."""
     services, query = services_of(websocket), websocket.query_params
+    episode_id = websocket.path_params.get("episode_id")
 
     def make(viewer: Viewer, send: SendFrames) -> EpisodeFeed:
         return EpisodeFeed(services.feeds, viewer, send, episode_id, wire.asked_position(query))
@@ -69,7 +61,7 @@ async def _watch(websocket: WebSocket, episode_id: str | None) -> None:
 
 # Starlette's own routes: FastAPI's do more for a socket than is needed here. No episode is called "wall".
 router.routes.append(WebSocketRoute("/live/wall", watch_wall))
-router.routes.append(WebSocketRoute("/live", watch_whatever_is_on))
+router.routes.append(WebSocketRoute("/live", watch_episode))
 router.routes.append(WebSocketRoute("/live/{episode_id}", watch_episode))
 
 

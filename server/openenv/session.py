@@ -81,13 +81,17 @@ class _Played:
     plan: EpisodePlan | None = None
 
 
+@dataclass(slots=True)
 class _ComputedTime:
-    """Measures how long a call computes; waiting for its turn is left out."""
+    """Measures how long a call computes; waiting for its turn is left out.
 
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-        self.took_s: float | None = None
-        """``None`` until it has come to its end."""
+    Args:
+        clock: Measures.
+        took_s: Seconds; ``None`` until it has come to its end.
+    """
+
+    clock: Clock
+    took_s: float | None = None
 
     def around(
         self,
@@ -98,11 +102,11 @@ class _ComputedTime:
         **named: _Arguments.kwargs,
     ) -> _Result:
         """Run ``function``."""
-        began = self._clock.monotonic()
+        began = self.clock.monotonic()
         try:
             return function(agent, *arguments, **named)
         finally:
-            self.took_s = self._clock.monotonic() - began
+            self.took_s = self.clock.monotonic() - began
 
 
 class Session:
@@ -147,6 +151,7 @@ class Session:
         self._places = places
         self._used_at = clock.monotonic()
         self._calls = 0
+        self._construction_s = 0.0  # of what was constructed since somebody was charged for it
         self._thread = self._held(shared)
 
     @property
@@ -280,11 +285,17 @@ class Session:
         return FieldError(field, f"there is no such parameter; there are {', '.join(known)}")
 
     def _held(self, shared: SharedThread) -> OwnThread[SingleAgent] | SharedObject[SingleAgent]:
-        name = self.wire.world.name
         if self.wire.world.any_thread:
-            return shared.hold(lambda: SingleAgent(name), SingleAgent.close)
-        thread = f"openenv-{self.session_id[:8]}"
-        return OwnThread(lambda: SingleAgent(name), name=thread, dispose=SingleAgent.close)
+            return shared.hold(self._construct, SingleAgent.close)
+        return OwnThread(self._construct, name=f"openenv-{self.session_id[:8]}", dispose=SingleAgent.close)
+
+    def _construct(self) -> SingleAgent:
+        """The environment; on its thread, before its first call."""
+        began = self._clock.monotonic()
+        try:
+            return SingleAgent(self.wire.world.name)
+        finally:
+            self._construction_s += self._clock.monotonic() - began
 
     async def _run(
         self,
@@ -309,7 +320,9 @@ class Session:
             self._calls -= 1
             self._used_at = self._clock.monotonic()
             if self.account is not None:
-                took = self._used_at - asked if computed.took_s is None else computed.took_s
+                took = self._used_at - asked
+                if computed.took_s is not None:
+                    took, self._construction_s = computed.took_s + self._construction_s, 0.0
                 self.account.charge(took)
 
     def _failed(self, error: Exception) -> EnvironmentFault:
@@ -354,7 +367,7 @@ def _played(agent: SingleAgent, observation: Observation) -> _Played:
     except EnvironmentFault:
         agent.abandon()
         raise
-    return _Played(answer, agent.take_told())
+    return _Played(answer, agent.take_told() if agent.tells or observation.done else NOTHING_TOLD)
 
 
 def _state(agent: SingleAgent) -> str:

@@ -44,7 +44,8 @@ class Silence:
         self._limit_s = limit_s
         self._loop = asyncio.get_running_loop()
         self._scope = asyncio.timeout(None)
-        self._since: float | None = None
+        self.since: float | None = None
+        """Since when its client is waited for, by the loop's time; ``None`` while it is not."""
         self._answered = False
 
     async def __aenter__(self) -> None:
@@ -57,11 +58,7 @@ class Silence:
 
     def begin(self, *, answered: bool = False) -> None:
         """The client is waited for: to speak, or to take the answer."""
-        self._since, self._answered = self._loop.time(), answered
-
-    def end(self) -> None:
-        """It is not, any more."""
-        self._since = None
+        self.since, self._answered = self._loop.time(), answered
 
     def ended(self) -> Ended:
         """The end of the conversation with one who was waited for too long."""
@@ -72,8 +69,8 @@ class Silence:
 
     def _look(self) -> None:
         now = self._loop.time()
-        due = (now if self._since is None else self._since) + self._limit_s
-        if self._since is not None and due <= now:
+        due = (now if self.since is None else self.since) + self._limit_s
+        if self.since is not None and due <= now:
             self._scope.reschedule(now)
         else:
             self._timer = self._loop.call_at(due, self._look)
@@ -149,22 +146,10 @@ def _frame(kind: str, data: str) -> str:
 async def serve(
     websocket: WebSocket, sessions: Sessions, worlds: WireWorlds, name: str, answering: Answering
 ) -> None:
-    """Serve a client until it leaves or falls silent, or the environment hangs; see :func:`_serve`.
+    """Serve a client until it leaves or falls silent, or the environment hangs.
 
     A task of its own carries the conversation: each message would otherwise pass through every layer of the
     application, of which there are twenty.
-    """
-    serving = asyncio.create_task(_serve(websocket, sessions, worlds, name, answering))
-    try:
-        await serving
-    finally:
-        serving.cancel()
-
-
-async def _serve(
-    websocket: WebSocket, sessions: Sessions, worlds: WireWorlds, name: str, answering: Answering
-) -> None:
-    """Serve a client until it leaves or falls silent, or the environment hangs.
 
     Args:
         websocket: The client's, not accepted yet.
@@ -179,11 +164,36 @@ async def _serve(
     except WireError as error:
         await _leave(websocket, Ended(NORMAL, error.frame()))
         return
-    silence = Silence(sessions.limits.idle_s)
+    conversation = asyncio.create_task(_converse(websocket, sessions, session, answering))
+    try:
+        await conversation
+    finally:
+        conversation.cancel()
+        sessions.close(session)
+
+
+async def _converse(websocket: WebSocket, sessions: Sessions, session: Session, answering: Answering) -> None:
+    """Take one message after the other and answer it."""
+    silence, send_now = Silence(sessions.limits.idle_s), send_now_of(websocket)
     try:
         async with silence:
             while True:
-                await _exchange(websocket, session, silence, answering)
+                silence.begin()
+                message = await websocket.receive()
+                silence.since = None
+                if message["type"] == "websocket.disconnect":
+                    return
+                text: str | None = message.get("text")
+                if text is not None and len(text) > wire.MAX_MESSAGE_BYTES:
+                    raise Ended(TOO_BIG)
+                if session.account is not None:
+                    await session.account.admit_message()
+                answer = await answering(text, session)
+                if session.given_up:
+                    raise Ended(NORMAL, answer)
+                if answer is not None and (send_now is None or not send_now(answer)):
+                    silence.begin(answered=True)  # it does not keep up
+                    await websocket.send_text(answer)
     except TimeoutError:
         sessions.note_silence(session.address)
         sessions.close(session)
@@ -193,8 +203,6 @@ async def _serve(
         await _leave(websocket, ended)
     except WebSocketDisconnect:
         return
-    finally:
-        sessions.close(session)
 
 
 async def _open(websocket: WebSocket, sessions: Sessions, worlds: WireWorlds, name: str) -> Session:
@@ -218,40 +226,6 @@ async def _open(websocket: WebSocket, sessions: Sessions, worlds: WireWorlds, na
     if sessions.publisher is not None:
         session.publisher = sessions.publisher.for_client(websocket)
     return session
-
-
-async def _exchange(websocket: WebSocket, session: Session, silence: Silence, answering: Answering) -> None:
-    """Take one message and answer it.
-
-    Raises:
-        Ended: The conversation must end.
-        TimeoutError: The client was silent, or did not read, for too long.
-        WebSocketDisconnect: The client is gone.
-    """
-    silence.begin()
-    message = await websocket.receive()
-    silence.end()
-    if message["type"] == "websocket.disconnect":
-        raise WebSocketDisconnect(message.get("code", NORMAL))
-    text: str | None = message.get("text")
-    if text is not None and len(text) > wire.MAX_MESSAGE_BYTES:
-        raise Ended(TOO_BIG)
-    if session.account is not None:
-        await session.account.admit_message()
-    answer = await answering(text, session)
-    if session.given_up:
-        raise Ended(NORMAL, answer)
-    if answer is not None:
-        await _send(websocket, answer, silence)
-
-
-async def _send(websocket: WebSocket, answer: str, silence: Silence) -> None:
-    """Send ``answer``, at once where the client keeps up."""
-    send_now = send_now_of(websocket)
-    if send_now is None or not send_now(answer):
-        silence.begin(answered=True)
-        await websocket.send_text(answer)
-        silence.end()
 
 
 async def _leave(websocket: WebSocket, ended: Ended) -> None:

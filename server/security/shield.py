@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import dataclass
 from typing import Final
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -29,8 +30,8 @@ WHOLE_BODY_S: Final = 60.0
 SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
-class OriginShield:
-    """Refuses what changes something, and every socket, when a page of another site asks.
+class RequestShield:
+    """Refuses what a page of another site asks for that changes something, and bodies that are too long.
 
     Args:
         app: The application behind it.
@@ -42,40 +43,28 @@ class OriginShield:
         self._origins = Origins(settings)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on, or refuse it."""
-        guarded = scope["type"] == "websocket" or (
-            scope["type"] == "http" and scope["method"] not in SAFE_METHODS
-        )
-        if not guarded or self._origins.allows(Headers(scope=scope)):
-            await self._app(scope, receive, send)
-        elif scope["type"] == "http" or "websocket.http.response" in scope.get("extensions", {}):
-            detail = "Open this from the server's own pages, or list the origin in SPECTATOR_ALLOWED_ORIGINS."
-            await problem(FOREIGN_ORIGIN, detail, instance=scope["path"])(scope, receive, send)
-        else:
-            await send({"type": "websocket.close", "code": Close.FOREIGN_ORIGIN.code, "reason": ""})
-
-
-class BodyLimit:
-    """Refuses bodies that are too long, whether they say so or not.
-
-    Args:
-        app: The application behind it.
-    """
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on with its body counted."""
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
+        """Pass the request on with its body counted, or refuse it; every socket counts as a change."""
+        kind = scope["type"]
+        guarded = kind == "websocket" or (kind == "http" and scope["method"] not in SAFE_METHODS)
+        if guarded and not self._origins.allows(Headers(scope=scope)):
+            await _refuse_origin(scope, receive, send)
             return
-        limit = CONTROL_BODY_BYTES if scope["path"].startswith("/custom/") else BODY_BYTES
-        declared = Headers(scope=scope).get("content-length", "")
-        if declared.isdigit() and int(declared) > limit:
-            await problem(TOO_LARGE, _too_large(limit), instance=scope["path"])(scope, receive, send)
-            return
-        await self._app(scope, _counted(receive, limit), send)
+        if kind == "http":
+            limit = CONTROL_BODY_BYTES if scope["path"].startswith("/custom/") else BODY_BYTES
+            declared = Headers(scope=scope).get("content-length", "")
+            if declared.isdigit() and int(declared) > limit:
+                await problem(TOO_LARGE, _too_large(limit), instance=scope["path"])(scope, receive, send)
+                return
+            receive = _BodyReader(receive, limit)
+        await self._app(scope, receive, send)
+
+
+async def _refuse_origin(scope: Scope, receive: Receive, send: Send) -> None:
+    if scope["type"] == "http" or "websocket.http.response" in scope.get("extensions", {}):
+        detail = "Open this from the server's own pages, or list the origin in SPECTATOR_ALLOWED_ORIGINS."
+        await problem(FOREIGN_ORIGIN, detail, instance=scope["path"])(scope, receive, send)
+    else:
+        await send({"type": "websocket.close", "code": Close.FOREIGN_ORIGIN.code, "reason": ""})
 
 
 class SecurityHeaders:
@@ -129,30 +118,32 @@ def content_security_policy(settings: Settings) -> str:
     )
 
 
-def _counted(receive: Receive, limit: int) -> Receive:
-    seen = 0
-    complete = False
+@dataclass(slots=True)
+class _BodyReader:
+    """Reads a body of at most ``limit`` bytes, in good time."""
+
+    receive: Receive
+    limit: int
+    seen: int = 0
+    complete: bool = False
     until: float | None = None
 
-    async def counted() -> Message:
-        nonlocal seen, complete, until
+    async def __call__(self) -> Message:
         now = asyncio.get_running_loop().time()
-        until = now + WHOLE_BODY_S if until is None else until
+        self.until = until = now + WHOLE_BODY_S if self.until is None else self.until
         try:
-            async with asyncio.timeout_at(None if complete else min(now + BODY_S, until)):
-                message = await receive()
+            async with asyncio.timeout_at(None if self.complete else min(now + BODY_S, until)):
+                message = await self.receive()
         except TimeoutError:
             late = f"Nothing more of the body came for {BODY_S:g} s."
             if now + BODY_S > until:
                 late = f"The body was not complete after {WHOLE_BODY_S:g} s."
             raise HTTPException(408, late) from None
-        complete = not message.get("more_body", False)
-        seen += len(message.get("body", b""))
-        if seen > limit:
-            raise HTTPException(TOO_LARGE.status, _too_large(limit))
+        self.complete = not message.get("more_body", False)
+        self.seen += len(message.get("body", b""))
+        if self.seen > self.limit:
+            raise HTTPException(TOO_LARGE.status, _too_large(self.limit))
         return message
-
-    return counted
 
 
 def _too_large(limit: int) -> str:

@@ -40,7 +40,7 @@ from .limits import (
     UNREAD_BYTES,
 )
 from .takeover import CUT, EXTENSION
-from .whole_frames import ends_whole, masked_text
+from .whole_frames import read_whole
 
 logger = logging.getLogger(__name__)
 
@@ -165,8 +165,8 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
     def data_received(self, data: bytes) -> None:
         """Read what the peer says; what comes before the handshake is answered waits."""
         if self._early is None:
-            self._at_start = self._at_start and ends_whole(data)
-            if self._at_start and (text := masked_text(data)) is not None and self.conn.state is State.OPEN:
+            self._at_start, text = read_whole(data) if self._at_start else (False, None)
+            if text is not None and self.conn.state is State.OPEN:
                 self.curr_msg_data_type, self.frames = "text", [apply_mask(*text)]
                 self.send_receive_event_to_app()
                 return

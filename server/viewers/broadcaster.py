@@ -34,29 +34,20 @@ class Broadcaster:
         """
         if batch.first is not None and batch.first <= shard.position:
             shard.demote_all()
-        lagging = tuple(shard.lagging)
+        lagging, send_to_each = tuple(shard.lagging), self._send_to_each
         shard.position = batch.last or shard.position
-        if self._send_to_each is not None and shard.in_sync:
-            behind = self._send_to_each(shard.descriptors, batch.message)
+        if send_to_each is not None and shard.in_sync:
+            behind = send_to_each(shard.descriptors, batch.message)
             if behind:
                 _write_rest(tuple(shard.in_sync), batch, behind)
-        if lagging:
-            self._one_by_one(shard, lagging, batch, otherwise)
-
-    def _one_by_one(
-        self,
-        shard: Shard,
-        lagging: Iterable[Viewer],
-        batch: Batch,
-        otherwise: Fallback,
-    ) -> None:
-        last, send_to_each = batch.last, self._send_to_each
+        if not lagging:
+            return
         straight, descriptors = [], array("i")
         for viewer in lagging:
             if not viewer.is_ready_for(batch):
                 otherwise(viewer, batch)
                 continue
-            viewer.position = last or viewer.position
+            viewer.position = batch.last or viewer.position
             if send_to_each is None or (descriptor := viewer.descriptor) is None:
                 viewer.write(batch.message)
             else:
@@ -64,7 +55,7 @@ class Broadcaster:
                 descriptors.append(descriptor)
         if send_to_each is not None and straight:
             behind = send_to_each(descriptors, batch.message)
-            if last is not None:
+            if batch.last is not None:
                 shard.promote(straight, descriptors)
             _write_rest(straight, batch, behind)
 

@@ -101,25 +101,22 @@ class Relay:
 
     async def send_lossy(self, frame: Frame) -> None:
         """Send a frame that is no event: it may be lost, and nobody is closed for not taking it."""
-        async with self._turn:
-            mask = self._names.mask
-            for batch in wire.batches([wire.masked(frame, mask) if mask.names else frame]):
-                await self._broadcast(batch, Viewer.send_lossy)
+        await self._send([frame], Viewer.send_lossy)
 
-    async def _send(self, frames: Sequence[Frame]) -> None:
+    async def _send(
+        self, frames: Sequence[Frame], otherwise: Callable[[Viewer, Batch], None] = Viewer.send
+    ) -> None:
+        """Send ``frames`` to all, and ``otherwise`` to those who cannot be written to."""
         async with self._turn:
             mask = self._names.mask
             for batch in wire.batches(
                 [wire.masked(frame, mask) for frame in frames] if mask.names else frames
             ):
-                await self._broadcast(batch, Viewer.send)
-
-    async def _broadcast(self, batch: Batch, otherwise: Callable[[Viewer, Batch], None]) -> None:
-        shards = self.viewers.assign()
-        for shard in shards:
-            self._broadcaster.send(shard, batch, otherwise)
-            if shard is not shards[-1]:
-                await asyncio.sleep(0)
+                shards = self.viewers.assign()
+                for shard in shards:
+                    self._broadcaster.send(shard, batch, otherwise)
+                    if shard is not shards[-1]:
+                        await asyncio.sleep(0)
 
     async def _send_troubles(self) -> None:
         sent = self.live.trouble

@@ -90,13 +90,9 @@ class Shards:
 
     def assign(self) -> tuple[Shard, ...]:
         """Assign newcomers to shards; returns all shards."""
-        if self._newcomers:
-            self._assign_newcomers()
-        return tuple(self._shards)
-
-    def _assign_newcomers(self) -> None:
-        free = [shard for shard in self._shards if len(shard) < SHARD_SIZE]
-        for viewer in self._newcomers:
+        newcomers, self._newcomers = self._newcomers, {}
+        free = [shard for shard in self._shards if len(shard) < SHARD_SIZE] if newcomers else []
+        for viewer in newcomers:
             if not free:
                 free.append(Shard())
                 self._shards.append(free[-1])
@@ -104,4 +100,4 @@ class Shards:
             shard.lagging[viewer] = None
             if len(shard) == SHARD_SIZE:
                 free.pop()
-        self._newcomers.clear()
+        return tuple(self._shards)

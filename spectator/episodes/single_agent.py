@@ -137,6 +137,8 @@ class SingleAgent:
         self._view = AgentView(self.world.briefing)
         self.observe: Observe = self._view.observe
         """How :attr:`shown` shows observations."""
+        self.tells = False
+        """Whether :meth:`take_told` has the episode as a record tells it."""
         self._shown: Mapping[str, Any] | None = None
         self._facts: list[Fact] = []
 
@@ -185,7 +187,7 @@ class SingleAgent:
         except BaseException:
             self.abandon()
             raise
-        game.shown_at = self._monotonic()
+        game.shown_at, self.tells = self._monotonic(), tell
         begun = {"episode_id": episode_id, "seed": plan.seed, "agent": self.agent}
         if profile != self.world.profile:
             begun["profile"] = profile.model_dump()

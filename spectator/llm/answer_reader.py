@@ -53,19 +53,16 @@ class AnswerReader:
 
     def _feed(self, events: Sequence[bytes]) -> None:
         """Take what came together, up to the end of the stream."""
-        self._take(decode_json(data) for data in takewhile(DONE.__ne__, events))
+        self.take(decode_json(data) for data in takewhile(DONE.__ne__, events))
         if self.first_at is None and self.assembly.begun:
             self.first_at = self._clock.monotonic()
 
     async def whole(self, reply: Reply, begun: bytes = b"") -> None:
         """Read an answer that does not form; ``begun`` was read of it before."""
-        self.take(decode_json(await read_body(reply, self._limit, begun)))
+        self.take([decode_json(await read_body(reply, self._limit, begun))])
 
-    def take(self, completion: Any) -> None:
-        """Take a whole answer, decoded."""
-        self._take([completion])
-
-    def _take(self, pieces: Iterable[Any]) -> None:
+    def take(self, pieces: Iterable[Any]) -> None:
+        """Take pieces of the answer, decoded, or all of it in one."""
         if self._translation is None:
             self.assembly.feed_all(pieces)
         else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Final
 
@@ -43,21 +44,13 @@ class Breaker:
         self._status: int | None = None
 
     def request(self) -> BreakerRequest:
-        """Around one request.
-
-        Raises:
-            EndpointResting: On entry: it is turned away.
-        """
-        return BreakerRequest(self)
-
-    def admit(self) -> bool:
-        """Let a request through; whether it is the one that tries the endpoint.
+        """Around one request, which it has let through.
 
         Raises:
             EndpointResting: It is turned away.
         """
         if self._until is None:
-            return False
+            return BreakerRequest(self, False)
         left = self._until - self._clock.monotonic()
         if left > 0 or self._probing:
             raise EndpointResting(
@@ -66,10 +59,10 @@ class Breaker:
                 retry_after_s=max(0.0, left),
             )
         self._probing = True
-        return True
+        return BreakerRequest(self, True)
 
     def settle(self, error: BaseException | None, probe: bool) -> None:
-        """Take in how an admitted request ended; ``probe`` is what :meth:`admit` said."""
+        """Take in how a request ended that was let through; ``probe``: whether it tried the endpoint."""
         if error is not None:
             self._judge(error, probe)
         elif self._failed or self._until is not None:
@@ -105,19 +98,22 @@ class Breaker:
         self._rest_s = self._first_rest_s
 
 
+@dataclass(frozen=True, slots=True)
 class BreakerRequest:
-    """One request that a breaker lets through, or not."""
+    """One request that a breaker has let through.
 
-    __slots__ = ("_breaker", "_probe")
+    Args:
+        breaker: It hears how the request ends.
+        probe: Whether it is the one that tries the endpoint.
+    """
 
-    def __init__(self, breaker: Breaker) -> None:
-        self._breaker = breaker
-        self._probe = False
+    breaker: Breaker
+    probe: bool
 
     def __enter__(self) -> None:
-        self._probe = self._breaker.admit()
+        """It is under way."""
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._breaker.settle(error, self._probe)
+        self.breaker.settle(error, self.probe)

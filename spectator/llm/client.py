@@ -334,7 +334,7 @@ class ChatClient:
             if usual is not None:
                 return usual
         reading = self._reading(pending)
-        reading.take(completion)
+        reading.take([completion])
         return reading.assembly.answer(latency_s=latency_s, first_token_s=None, attempts=number)
 
     def _reading(self, pending: _PendingRequest) -> AnswerReader:

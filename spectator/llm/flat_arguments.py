@@ -99,21 +99,18 @@ def _plain(text: str) -> bool:
 def _keeps_to(value: Any, rule: _Rule) -> bool:
     kind = type(value)
     if rule.kind == "string":
-        return kind is str and _is_text(value, rule)
+        return (
+            kind is str
+            and _plain(value)
+            and rule.least <= len(value) <= rule.most
+            and (rule.choices is None or value in rule.choices)
+            and (rule.pattern is None or rule.pattern.search(value) is not None)
+        )
     if rule.kind == "boolean":
         return kind is bool
     if kind is int:
         return bool(-MAX_WHOLE < value < MAX_WHOLE and rule.least <= value <= rule.most)
     return rule.kind == "number" and kind is float and isfinite(value) and rule.least <= value <= rule.most
-
-
-def _is_text(text: str, rule: _Rule) -> bool:
-    return (
-        _plain(text)
-        and rule.least <= len(text) <= rule.most
-        and (rule.choices is None or text in rule.choices)
-        and (rule.pattern is None or rule.pattern.search(text) is not None)
-    )
 
 
 @lru_cache(maxsize=512)

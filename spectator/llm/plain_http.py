@@ -175,6 +175,7 @@ class PlainConnections:
         raise failure
 
 
+@dataclass(slots=True)
 class PlainRequest:
     """A request on one of the connections; see :meth:`PlainConnections.post`.
 
@@ -182,32 +183,30 @@ class PlainRequest:
         connections: Those.
         place: Where it goes.
         request: Its bytes.
+        connection: The one that it has now.
     """
 
-    __slots__ = ("_connection", "_connections", "_place", "_request")
-
-    def __init__(self, connections: PlainConnections, place: tuple[str, int], request: bytes) -> None:
-        self._connections = connections
-        self._place = place
-        self._request = request
-        self._connection: PlainConnection | None = None
+    connections: PlainConnections
+    place: tuple[str, int]
+    request: bytes
+    connection: PlainConnection | None = None
 
     async def __aenter__(self) -> PlainConnection:
-        self._connection = connection = await self._connections.take(self._place)
+        self.connection = connection = await self.connections.take(self.place)
         try:
-            connection.send(self._request)
+            connection.send(self.request)
             while not connection.status:
                 await connection.wait()
         except BaseException:
-            self._connections.give_back(connection, self._place)
+            self.connections.give_back(connection, self.place)
             raise
         return connection
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        assert self._connection is not None
-        self._connections.give_back(self._connection, self._place)
+        assert self.connection is not None
+        self.connections.give_back(self.connection, self.place)
 
 
 class PlainConnection(asyncio.Protocol):

@@ -10,11 +10,11 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from queue import SimpleQueue
-from typing import Any, Concatenate, Final, Generic, ParamSpec, TypeVar
+from typing import Any, Concatenate, Final, ParamSpec, TypeVar
 
 from spectator.errors import StepTimeout
 from spectator.futures import settle
-from spectator.steppers.thread import given_up_before, outcome_of
+from spectator.steppers.thread import HeldObject, given_up_before
 
 _Object = TypeVar("_Object")
 _Result = TypeVar("_Result")
@@ -33,15 +33,12 @@ class _Answers:
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
-        self._settled: deque[tuple[tuple[asyncio.Future[Any]], Any, Exception | None]] = deque()
+        self.settled: deque[tuple[tuple[asyncio.Future[Any]], Any, Exception | None]] = deque()
+        """What is settled at the next :meth:`wake`: a future, its result, its error; from any thread."""
         self._told = False
 
-    def add(self, future: asyncio.Future[Any], result: Any, error: Exception | None) -> None:
-        """Settle ``future`` at the next :meth:`wake`; from any thread."""
-        self._settled.append(((future,), result, error))
-
     def wake(self) -> None:
-        """Have what was added settled; from any thread. Where the loop is closed, nobody is answered."""
+        """Have it settled; from any thread. Where the loop is closed, nobody is answered."""
         if not self._told:
             self._told = True
             with contextlib.suppress(RuntimeError):
@@ -50,8 +47,8 @@ class _Answers:
     def settle(self) -> None:
         """The same on the loop itself."""
         self._told = False  # before it looks: what is added from here on wakes the loop again
-        while self._settled:
-            settle(*self._settled.popleft())
+        while self.settled:
+            settle(*self.settled.popleft())
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +86,7 @@ class _Shift:
                 return
             more = True
             while more:
-                self.busy_with = call = chosen.take()
+                self.busy_with = call = chosen.calls.popleft()
                 more = chosen.carry_out(call)
                 self.busy_with = None
                 self._wake(call.answers)
@@ -154,19 +151,27 @@ class SharedThread:
         self._held += 1
         return SharedObject(self, build, dispose)
 
-    def answers(self) -> _Answers:
-        """Answers for callers of the running event loop."""
-        loop = asyncio.get_running_loop()
-        if self._answers is None or self._answers.loop is not loop:
-            self._answers = _Answers(loop)
-        return self._answers
+    def put(
+        self, held: SharedObject[Any], run: Callable[[Any], Any], coming: asyncio.Future[Any] | None = None
+    ) -> None:
+        """Have ``held`` called.
 
-    def put(self, waiting: SharedObject[Any]) -> None:
-        """Have ``waiting`` called."""
+        Args:
+            held: The object.
+            run: What is done with it.
+            coming: Where the answer goes; ``None`` lets go of the object.
+        """
+        if coming is not None and (self._answers is None or self._answers.loop is not coming.get_loop()):
+            self._answers = _Answers(coming.get_loop())
+        with held.lock:
+            held.calls.append(_SharedCall(run, coming, None if coming is None else self._answers))
+            if held.waiting:
+                return
+            held.waiting = True
         if self._shift is None:
             self._shift = _Shift(SimpleQueue()).start(self._name)
         shift = self._shift
-        shift.waiting.put(waiting)
+        shift.waiting.put(held)
         if not shift.watched:
             self._watch(shift)
 
@@ -198,7 +203,7 @@ class SharedThread:
             self._watch(shift)
 
 
-class SharedObject(Generic[_Object]):
+class SharedObject(HeldObject[_Object]):
     """An object that a :class:`SharedThread` calls, one call at a time, with a deadline for every call.
 
     A call that misses its deadline cannot be stopped; the object is never called again.
@@ -218,12 +223,10 @@ class SharedObject(Generic[_Object]):
         self._shared = shared
         self._build = build
         self._dispose = dispose
-        self._object: _Object | None = None
-        self._calls: deque[_SharedCall] = deque()
-        self._waiting = False
-        self._lock = threading.Lock()
-        self.given_up = False
-        """Whether a call missed its deadline, or it was closed."""
+        self.calls: deque[_SharedCall] = deque()
+        """Calls that wait; as :attr:`waiting` and :attr:`lock` only for its :class:`SharedThread`."""
+        self.waiting = False
+        self.lock = threading.Lock()
 
     async def call_within(
         self,
@@ -245,9 +248,7 @@ class SharedObject(Generic[_Object]):
             raise given_up_before()
         loop = asyncio.get_running_loop()
         coming: asyncio.Future[_Result] = loop.create_future()
-        self._put(
-            _SharedCall(lambda held: function(held, *arguments, **named), coming, self._shared.answers())
-        )
+        self._shared.put(self, lambda held: function(held, *arguments, **named), coming)
         if limit_s is None:
             return await coming
         late = loop.call_later(limit_s, self._too_late, coming, limit_s)
@@ -260,39 +261,22 @@ class SharedObject(Generic[_Object]):
         """Let go of the object, after the call it is in. Safe to call twice."""
         if not self.given_up:
             self.given_up = True
-            if self._waiting or self._object is not None:
-                self._put(_SharedCall(_nothing, None, None))
+            if self.waiting or self._object is not None:
+                self._shared.put(self, _nothing)
             self._shared.let_one_go()
-
-    def take(self) -> _SharedCall:
-        """The next call; only for the thread."""
-        return self._calls.popleft()
 
     def carry_out(self, call: _SharedCall) -> bool:
         """Carry ``call`` out and answer it; returns whether there are more. Only for the thread."""
         if call.future is None or call.answers is None:
             held, self._object = self._object, None
             if held is not None and self._dispose is not None:
-                outcome_of(self._dispose, held)
+                with contextlib.suppress(BaseException):
+                    self._dispose(held)
         else:
-            call.answers.add(call.future, *outcome_of(self._call, call.run))
-        with self._lock:
-            self._waiting = bool(self._calls)
-            return self._waiting
-
-    def _call(self, run: Callable[[_Object], Any]) -> Any:
-        if self.given_up:
-            raise given_up_before()
-        if self._object is None:
-            self._object = self._build()
-        return run(self._object)
-
-    def _put(self, call: _SharedCall) -> None:
-        with self._lock:
-            self._calls.append(call)
-            waits, self._waiting = self._waiting, True
-        if not waits:
-            self._shared.put(self)
+            call.answers.settled.append(((call.future,), *self.outcome_of(call.run)))
+        with self.lock:
+            self.waiting = bool(self.calls)
+            return self.waiting
 
     def _too_late(self, coming: asyncio.Future[Any], limit_s: float) -> None:
         if not coming.done():

@@ -21,13 +21,37 @@ _Result = TypeVar("_Result")
 _Arguments = ParamSpec("_Arguments")
 
 
+class HeldObject(Generic[_Object]):
+    """An object that is built by its first call, on the thread that calls it."""
+
+    _build: Callable[[], _Object]
+    _object: _Object | None = None
+    given_up = False
+    """Whether a call missed its deadline, it was closed, or an event loop went away during a call."""
+
+    def outcome_of(self, run: Callable[[_Object], Any]) -> tuple[Any, Exception | None]:
+        """What ``run(object)`` returns, or else raises, in a form that a future can carry."""
+        try:
+            if self.given_up:
+                raise given_up_before()
+            if self._object is None:
+                self._object = self._build()
+            return run(self._object), None
+        except StopIteration as error:  # no future can carry it
+            return None, EnvironmentFault(f"StopIteration: {error}")
+        except Exception as error:  # noqa: BLE001 - carried to the caller, whoever that is, untouched
+            return None, error
+        except BaseException as error:  # noqa: BLE001 - must end neither this thread nor the caller's loop
+            return None, EnvironmentFault(f"{type(error).__name__}: {error}")
+
+
 @dataclass(frozen=True, slots=True)
 class _Call:
     run: Callable[[Any], Any]
     answer: asyncio.Future[Any]
 
 
-class OwnThread(Generic[_Object]):
+class OwnThread(HeldObject[_Object]):
     """One object on one thread of its own, started by the first call, with a deadline for every call.
 
     A call that misses its deadline cannot be stopped; its thread is given up (it is a daemon and ends
@@ -48,10 +72,7 @@ class OwnThread(Generic[_Object]):
     ) -> None:
         self._build = build
         self._dispose = dispose
-        self._object: _Object | None = None
         self._calls: SimpleQueue[_Call | None] = SimpleQueue()
-        self.given_up = False
-        """Whether a call missed its deadline, it was closed, or an event loop went away during a call."""
         self._thread = threading.Thread(target=self._work, name=name, daemon=True)
 
     async def call_within(
@@ -96,16 +117,9 @@ class OwnThread(Generic[_Object]):
         self.given_up = True
         self._calls.put(None)
 
-    def _call(self, run: Callable[[_Object], Any]) -> Any:
-        if self.given_up:
-            raise given_up_before()
-        if self._object is None:
-            self._object = self._build()
-        return run(self._object)
-
     def _work(self) -> None:
         while (call := self._calls.get()) is not None:
-            if not answer(call.answer, *outcome_of(self._call, call.run)):
+            if not answer(call.answer, *self.outcome_of(call.run)):
                 break  # nobody can be answered any more
             del call
         self.given_up = True
@@ -117,18 +131,6 @@ class OwnThread(Generic[_Object]):
 def given_up_before() -> EnvironmentFault:
     """The error of a call of what was given up before it."""
     return EnvironmentFault("the environment was given up")
-
-
-def outcome_of(function: Callable[[_Object], Any], given: _Object) -> tuple[Any, Exception | None]:
-    """What ``function(given)`` returns, or else raises, in a form that a future can carry."""
-    try:
-        return function(given), None
-    except StopIteration as error:  # no future can carry it
-        return None, EnvironmentFault(f"StopIteration: {error}")
-    except Exception as error:  # noqa: BLE001 - carried to the caller, whoever that is, untouched
-        return None, error
-    except BaseException as error:  # noqa: BLE001 - must end neither this thread nor the caller's loop
-        return None, EnvironmentFault(f"{type(error).__name__}: {error}")
 
 
 class ThreadStepper:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from spectator.episodes.record.opening import Stream
-from spectator.episodes.run.controls import Control, EndRequested
+from spectator.episodes.run.controls import Control, ControlledWait, EndRequested
 from spectator.episodes.run.step_events import cut_short
 from spectator.errors import EpisodeError
 from spectator.events import EndReason, EpisodeEnded, Fact, core_fact
@@ -81,7 +81,7 @@ class ExternalDriver:
     async def run(self) -> EpisodeEnded:
         """Wait for its end and tell it."""
         try:
-            async with self._control.waiting():
+            async with ControlledWait(self._control):
                 ended = await self._over
         except EndRequested:
             end = self._control.end

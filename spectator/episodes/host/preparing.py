@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from spectator.clock import Clock
 from spectator.episodes.record.opening import Stream
-from spectator.episodes.record.usage import spent_before
 from spectator.episodes.run.controls import Control
 from spectator.episodes.run.driver import Driver
 from spectator.episodes.run.failing import FailureRule
@@ -15,7 +14,7 @@ from spectator.episodes.run.pacing import Pace
 from spectator.episodes.run.partial_decision import Thinking
 from spectator.episodes.run.plan import EpisodePlan
 from spectator.episodes.run.ports import Checkpoints, Past
-from spectator.policies.spending import EpisodeBudget, SpendLedger
+from spectator.policies.spending import EpisodeBudget, SpendLedger, Spent
 from spectator.steppers.base import Stepper
 
 
@@ -67,6 +66,10 @@ def prepare(
     if paused:
         control.pause()
     thinking = Thinking(clock)
+    spent = {
+        actor: Spent(used["tokens_in"] + used["tokens_out"], used["cost"], used["latency_s"])
+        for actor, used in stream.state.get("usage", {}).items()
+    }
     driver = Driver(
         plan,
         stream.episode_id,
@@ -77,7 +80,7 @@ def prepare(
         limits=limits,
         past=past,
         thinking=thinking,
-        budget=EpisodeBudget(ledger, spent_before(stream.state)),
+        budget=EpisodeBudget(ledger, spent),
         rule=rule,
         checkpoints=checkpoints,
     )

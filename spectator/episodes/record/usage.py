@@ -8,7 +8,6 @@ from datetime import UTC, date, datetime, timedelta
 from typing import Final
 
 from spectator.clock import timestamp
-from spectator.episodes.record.view import State
 from spectator.errors import EpisodeDamaged, JournalError
 from spectator.events import UNDECIDED_IN, Event, RecordedEvent
 from spectator.journal.base import EpisodeFilter, EpisodeSummary, Journal
@@ -20,14 +19,6 @@ LOOK_BACK: Final = timedelta(days=2)
 """How long before a day an episode may have begun that still spends in it."""
 
 PAGE: Final = 200
-
-
-def spent_before(state: State) -> dict[str, Spent]:
-    """What each seat of an episode with this state has spent, by actor."""
-    return {
-        actor: Spent(used["tokens_in"] + used["tokens_out"], used["cost"], used["latency_s"])
-        for actor, used in state.get("usage", {}).items()
-    }
 
 
 async def spent_on(journal: Journal, day: date | None) -> Spent:

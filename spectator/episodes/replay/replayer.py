@@ -17,7 +17,6 @@ from spectator.errors import EnvironmentFault
 from spectator.events import Event, Fact, Parent, encode_json
 from spectator.merge_patch import apply_patch
 from spectator.narration.base import line_fact
-from spectator.observations import Observation
 from spectator.policies.base import Policy, Remembers, ScriptedPolicy
 from spectator.steppers.base import Stepped, Stepper
 
@@ -177,26 +176,20 @@ class Replay:
             raise ReplayDivergence(f"{self.due[0].type} is due before the next decision")
         observation = None if self.stepped is None else self.stepped.observation
         asked = None if observation is None else observation.actor
-        if observation is None or event.data["actor"] != asked:
+        if observation is None or asked is None or event.data["actor"] != asked:
             raise ReplayDivergence(f"{event.data['actor']} decided where {asked} was asked")
-        self._ask_again(event, observation)
+        policy, parent = self._seats.get(asked), self._parent
+        if isinstance(policy, Remembers) and event.turn > (0 if parent is None else parent.own_after(asked)):
+            policy.remember(observation, event.data)
+        if isinstance(policy, ScriptedPolicy):
+            again = policy.choose(observation).action
+            thinks_along = parent is not None and event.turn <= parent.turn
+            if not thinks_along and _as_recorded(dict(again)) != event.data["action"]:
+                raise ReplayDivergence(f"{asked} now decides otherwise than recorded")
         self.stepped = await self._stepper.step(event.data["action"], limit_s=None)
         self.total += self.stepped.observation.reward
         decided = Fact(event.type, event.data)
-        self.due.extend(facts_of_step(decided.data["actor"], decided, self.stepped, 0.0, self.refusals)[1:])
-
-    def _ask_again(self, event: Event, observation: Observation) -> None:
-        actor, parent = event.data["actor"], self._parent
-        policy = self._seats.get(actor)
-        if isinstance(policy, Remembers) and event.turn > (0 if parent is None else parent.own_after(actor)):
-            policy.remember(observation, event.data)
-        if not isinstance(policy, ScriptedPolicy):
-            return
-        again = policy.choose(observation).action
-        if parent is not None and event.turn <= parent.turn:
-            return
-        if _as_recorded(dict(again)) != event.data["action"]:
-            raise ReplayDivergence(f"{actor} now decides otherwise than recorded")
+        self.due.extend(facts_of_step(asked, decided, self.stepped, 0.0, self.refusals)[1:])
 
     def _expect(self, event: Event) -> None:
         if not self.due:

@@ -86,7 +86,12 @@ def checked_decision(
     try:
         if decision.calls and len(decision.calls) != len(decision.exchanges):
             raise ValueError(f"{len(decision.calls)} calls beside {len(decision.exchanges)} exchanges")
-        action, text = _plain_action(decision.action)
+        text = encode_json(dict(decision.action))
+        if len(text) > MAX_ACTION_BYTES // 4 and (size := len(text.encode())) > MAX_ACTION_BYTES:
+            raise ValueError(f"an action of {size} bytes; at most {MAX_ACTION_BYTES} are taken")
+        action: dict[str, Any] = decode_json(text)
+        if text.count("{") + text.count("[") > MAX_ACTION_DEPTH and _deeper_than(MAX_ACTION_DEPTH, action):
+            raise ValueError(f"an action nested deeper than {MAX_ACTION_DEPTH} levels")
         stated = _stated(actor, decision, action, took, offered)
         if _is_usual(stated):
             stated["action"] = decode_json(text)  # the world may change its own
@@ -144,17 +149,6 @@ def _is_usual(stated: Mapping[str, Any]) -> bool:
         and type(stated.get("prompt", 1)) is int
         and {StatedExchange}.issuperset(map(type, stated["exchanges"] or ()))
     )
-
-
-def _plain_action(action: Action) -> tuple[dict[str, Any], str]:
-    """``action`` as plain JSON, and its text."""
-    text = encode_json(dict(action))
-    if len(text) > MAX_ACTION_BYTES // 4 and (size := len(text.encode())) > MAX_ACTION_BYTES:
-        raise ValueError(f"an action of {size} bytes; at most {MAX_ACTION_BYTES} are taken")
-    plain: dict[str, Any] = decode_json(text)
-    if text.count("{") + text.count("[") > MAX_ACTION_DEPTH and _deeper_than(MAX_ACTION_DEPTH, plain):
-        raise ValueError(f"an action nested deeper than {MAX_ACTION_DEPTH} levels")
-    return plain, text
 
 
 def _deeper_than(limit: int, value: Any) -> bool:

@@ -99,25 +99,13 @@ class Control:
         """Let the next step wait ``seconds`` from now, at the broadcast pace, if it has not begun."""
         self._breath_until = max(self._breath_until, self._clock.monotonic() + seconds)
 
-    def waiting(self, limit_s: float | None = None) -> ControlledWait:
-        """A wait that the end cuts short; the episode waits for one thing at a time.
-
-        Args:
-            limit_s: Seconds of play, pauses left out, after which the wait is given up anyway.
-
-        Raises:
-            EndRequested: The end was asked for.
-            TimeoutError: The limit was reached; the scope's ``expired()`` tells it from others.
-        """
-        return ControlledWait(self, limit_s)
-
     async def play_on(self) -> None:
         """Wait until no pause holds.
 
         Raises:
             EndRequested: The end was asked for meanwhile.
         """
-        async with self.waiting():
+        async with ControlledWait(self):
             await self._playing.wait()
 
     async def keep_pace(self, step_began: float, beats: float) -> None:
@@ -138,22 +126,26 @@ class Control:
             left = due - self._clock.monotonic()
             if left <= 0:
                 return
-            async with self.waiting():
+            async with ControlledWait(self):
                 await first_of(self._clock.sleep(left), self._pace_changed.wait())
 
 
 @dataclass(slots=True)
 class ControlledWait:
-    """A wait of an episode; see :meth:`Control.waiting`.
+    """Around a wait that the end cuts short; the episode waits for one thing at a time.
 
     Args:
-        control: What ends it.
-        limit_s: Seconds after which it is given up anyway.
+        control: Of the episode.
+        limit_s: Seconds of play, pauses left out, after which the wait is given up anyway.
         scope: What ends it, once it has begun.
+
+    Raises:
+        EndRequested: The end was asked for.
+        TimeoutError: The limit was reached; the ``expired()`` of its scope tells it from others.
     """
 
     control: Control
-    limit_s: float | None
+    limit_s: float | None = None
     scope: asyncio.Timeout = field(init=False)
 
     async def __aenter__(self) -> asyncio.Timeout:

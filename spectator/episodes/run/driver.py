@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 from spectator.clock import Clock
 from spectator.episodes.run.contract_checks import check_contract, sealed
-from spectator.episodes.run.controls import Control, EndRequest, EndRequested
+from spectator.episodes.run.controls import Control, ControlledWait, EndRequest, EndRequested
 from spectator.episodes.run.failing import FailureRule, Suspending
 from spectator.episodes.run.limits import EpisodeLimits
 from spectator.episodes.run.pacing import Pace, beats_in
@@ -293,7 +293,7 @@ class Driver:
     def _waiting(self) -> AbstractAsyncContextManager[object]:
         """A wait for the world that the end cuts short; none where the world answers at once."""
         at_once = self._inline is not None and not self._control.held
-        return nullcontext() if at_once else self._control.waiting()
+        return nullcontext() if at_once else ControlledWait(self._control)
 
     async def _unsealed(self) -> str | None:
         """What the world hid until now, to be recorded together with the end."""
@@ -353,9 +353,8 @@ class Driver:
         return stepped, facts_of_step(actor, decided, stepped, took, self._refusals), calls
 
     async def _in_world(self, answer: Coroutine[Any, Any, Stepped], *, beginning: bool = False) -> Stepped:
-        waiting = self._control.waiting if self._inline is None else self._waiting
         try:
-            async with waiting():
+            async with ControlledWait(self._control) if self._inline is None else self._waiting():
                 stepped = await answer
         finally:
             answer.close()

@@ -101,13 +101,8 @@ class Thinking:
             self._heard = policy  # to find out what a policy can do takes 10 us
             if offers(type(policy), ThinksAloud):
                 cast(ThinksAloud, policy).think_aloud(self.hear)
-        self._notify()
+        self.notify()
         return Forming(self, forming)
-
-    def decided(self, forming: PartialDecision) -> None:
-        """It is made, or given up."""
-        forming.over = True
-        self._notify()
 
     def hear(self, thought: Thought) -> None:
         """Take a part of the decision that forms; returns at once."""
@@ -118,7 +113,7 @@ class Thinking:
             forming.restart()
         else:
             forming.add(thought.kind != "thought", thought.text)
-        self._notify()
+        self.notify()
 
     def elapsed_s(self, forming: PartialDecision) -> float:
         """Seconds since it began."""
@@ -132,21 +127,20 @@ class Thinking:
             await self._changed.wait()
         return self.changes
 
-    def _notify(self) -> None:
+    def notify(self) -> None:
+        """The decision that forms has changed."""
         self.changes += 1
         if self._changed is not None:
             self._changed.set()
             self._changed = None
 
 
+@dataclass(slots=True)
 class Forming:
     """A decision that forms until its context is left; see :meth:`Thinking.deciding`."""
 
-    __slots__ = ("_decision", "_thinking")
-
-    def __init__(self, thinking: Thinking, decision: PartialDecision) -> None:
-        self._thinking = thinking
-        self._decision = decision
+    thinking: Thinking
+    decision: PartialDecision
 
     def __enter__(self) -> None:
         """It has begun."""
@@ -154,4 +148,5 @@ class Forming:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._thinking.decided(self._decision)
+        self.decision.over = True  # it is made, or given up
+        self.thinking.notify()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final, Literal, TypeVar, get_args
@@ -214,8 +214,7 @@ def plan_episode(
         ...
     spectator.errors.InvalidRequest: environment: ...
     """
-    wrong = _check_fields(request)
-    world = _choose_world(request.environment, load or load_world, wrong)
+    world, wrong = _choose_world(request, load or load_world)
     captain = _choose("captain_preset", request.captain, world.default_captain, world.captains, wrong)
     opponent = _choose_opponent(request.opponent, world, wrong)
     pack = _choose("eval_pack_id", request.pack, "default", world.packs, wrong)
@@ -268,8 +267,8 @@ def failed_decisions_broken_by(asked: FailedDecisions, world: World) -> str | No
     return None
 
 
-def _check_fields(request: EpisodeRequest) -> list[FieldError]:
-    """What is wrong whatever the world."""
+def _choose_world(request: EpisodeRequest, load: LoadWorld) -> tuple[World, list[FieldError]]:
+    """The world, and what is wrong whatever the world; without one, nothing else can be checked."""
     wrong = []
     if not (request.seed is None or (type(request.seed) is int and 0 <= request.seed <= MAX_SEED)):
         must = f"must be an integer from 0 to {MAX_SEED}, or null to have one drawn"
@@ -281,13 +280,8 @@ def _check_fields(request: EpisodeRequest) -> list[FieldError]:
     ):
         if asked not in known:
             wrong.append(FieldError(name, f"must be {', '.join(known[:-1])} or {known[-1]}, not {asked!r}"))
-    return wrong
-
-
-def _choose_world(name: str, load: LoadWorld, wrong: Sequence[FieldError]) -> World:
-    """The world; without one, nothing but the seed can be checked."""
     try:
-        return load(name)
+        return load(request.environment), wrong
     except InvalidRequest as error:
         raise InvalidRequest([*error.fields, *wrong]) from error
 

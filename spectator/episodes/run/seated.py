@@ -9,7 +9,7 @@ from typing import Any, Final, cast
 
 from spectator.clock import Clock
 from spectator.episodes.run.contract_checks import checked_decision
-from spectator.episodes.run.controls import Control, EndRequested
+from spectator.episodes.run.controls import Control, ControlledWait, EndRequested
 from spectator.episodes.run.failing import FailureRule, Suspending
 from spectator.episodes.run.limits import EpisodeLimits
 from spectator.episodes.run.partial_decision import Thinking
@@ -190,7 +190,7 @@ class SeatedPolicies:
         """Ask a policy that ends as soon as it is cancelled."""
         scope: asyncio.Timeout | None = None
         try:
-            async with self._control.waiting(limit_s) as scope:
+            async with ControlledWait(self._control, limit_s) as scope:
                 return await policy.decide(observation, deadline=limit_s)
         except TimeoutError as error:
             if scope is None or not scope.expired():
@@ -210,7 +210,7 @@ class SeatedPolicies:
         """Ask any policy, in a task that can be given up."""
         deciding = asyncio.get_running_loop().create_task(policy.decide(observation, deadline=limit_s))
         try:
-            async with self._control.waiting(limit_s):
+            async with ControlledWait(self._control, limit_s):
                 await asyncio.wait([deciding])
         except TimeoutError as error:
             raise _late(actor, limit_s) from error

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from spectator.environments.base import World
+from spectator.catalog import LoadWorld
 from spectator.episodes.run import plan
+from spectator.episodes.run.plan import EpisodeRequest
 from tests.serving import Serving
 
 
@@ -17,9 +18,9 @@ def planned(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     found: list[str] = []
     real = plan._choose_world
 
-    def counted(name: str, *rest: Any) -> World:
-        found.append(name)
-        return real(name, *rest)
+    def counted(request: EpisodeRequest, load: LoadWorld) -> Any:
+        found.append(request.environment)
+        return real(request, load)
 
     monkeypatch.setattr(plan, "_choose_world", counted)
     return found

@@ -7,7 +7,7 @@ import os
 import pytest
 from websockets.frames import Frame, Opcode
 
-from server.transport.whole_frames import ends_whole, masked_text
+from server.transport.whole_frames import read_whole
 
 
 def frame(payload: bytes, opcode: Opcode = Opcode.TEXT, *, fin: bool = True, mask: bool = True) -> bytes:
@@ -18,27 +18,25 @@ def frame(payload: bytes, opcode: Opcode = Opcode.TEXT, *, fin: bool = True, mas
 def test_a_whole_text_is_told_with_its_mask(size: int) -> None:
     payload = os.urandom(size)
     data = frame(payload)
-    assert ends_whole(data)
-    found = masked_text(data)
-    assert found is not None
+    whole, found = read_whole(data)
+    assert whole and found is not None
     masked, mask = found
     assert bytes(one ^ mask[place % 4] for place, one in enumerate(masked)) == payload
-    assert not any(ends_whole(data[:-cut]) for cut in (1, 2) if len(data) > cut)
-    assert not ends_whole(data + b"\x81")
-    assert not ends_whole(data + data)
+    assert not any(read_whole(data[:-cut])[0] for cut in (1, 2) if len(data) > cut)
+    assert read_whole(data + b"\x81") == (False, None)
+    assert read_whole(data + data) == (False, None)
 
 
 def test_what_leaves_the_parser_within_a_message_is_not_whole() -> None:
-    assert not ends_whole(b"")
-    assert not ends_whole(frame(b"part", fin=False))
-    assert not ends_whole(frame(b"rest", Opcode.CONT))
-    assert not ends_whole(frame(b"\x03\xe8", Opcode.CLOSE))
-    assert not ends_whole(frame(b"text", mask=False))
-    assert not ends_whole(bytes((0xC1,)) + frame(b"compressed")[1:])
-    assert not ends_whole(frame(b"x" * 65_536))
+    assert read_whole(b"") == (False, None)
+    assert read_whole(frame(b"part", fin=False)) == (False, None)
+    assert read_whole(frame(b"rest", Opcode.CONT)) == (False, None)
+    assert read_whole(frame(b"\x03\xe8", Opcode.CLOSE)) == (False, None)
+    assert read_whole(frame(b"text", mask=False)) == (False, None)
+    assert read_whole(bytes((0xC1,)) + frame(b"compressed")[1:]) == (False, None)
+    assert read_whole(frame(b"x" * 65_536)) == (False, None)
 
 
 @pytest.mark.parametrize("opcode", [Opcode.BINARY, Opcode.PING, Opcode.PONG])
 def test_other_whole_frames_are_no_text(opcode: Opcode) -> None:
-    assert ends_whole(frame(b"x", opcode))
-    assert masked_text(frame(b"x", opcode)) is None
+    assert read_whole(frame(b"x", opcode)) == (True, None)

@@ -10,6 +10,8 @@ from typing import Annotated, Final
 from pydantic import AfterValidator, BeforeValidator, SecretStr, ValidationInfo
 from pydantic_settings import NoDecode
 
+from spectator.journal.stores.postgres import is_server
+
 PREFIX: Final = "SPECTATOR_"
 """What the name of every variable of ours begins with."""
 
@@ -29,6 +31,12 @@ def _long_enough(token: SecretStr) -> SecretStr:
     if not re.fullmatch(r"[\x21-\x7e]{16,512}", token.get_secret_value()):
         raise ValueError("must be 16 to 512 printable ASCII characters without spaces")
     return token
+
+
+def _of_a_server(url: SecretStr | None) -> SecretStr | None:
+    if url is not None and not is_server(url.get_secret_value()):
+        raise ValueError("must be the URL of a PostgreSQL database: postgresql://user:password@host/database")
+    return url
 
 
 def _origins(origins: tuple[str, ...]) -> tuple[str, ...]:
@@ -71,6 +79,9 @@ WordList = Annotated[tuple[str, ...], BeforeValidator(_split), NoDecode]
 
 OperatorToken = Annotated[SecretStr, AfterValidator(_long_enough)]
 """A bearer token that cannot be guessed."""
+
+JournalUrl = Annotated[SecretStr | None, BeforeValidator(_none_if_empty), AfterValidator(_of_a_server)]
+"""The URL of a journal on a database server, with its password, or none."""
 
 Origins = Annotated[WordList, AfterValidator(_origins)]
 """Origins of pages, in small letters."""

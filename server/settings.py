@@ -29,6 +29,7 @@ from .setting_types import (
     PREFIX,
     Folder,
     FrameSources,
+    JournalUrl,
     OperatorToken,
     OptionLimits,
     Origins,
@@ -207,6 +208,11 @@ class Settings(CapSettings, PageSettings, BaseSettings):
         ge=0,
         description="Million bytes that the journal may take before the oldest ended episodes are removed; "
         "what has not ended may take half of them and is cut short (`step_cap`) beyond; 0 = no limit",
+    )
+    journal_url: JournalUrl = Field(
+        default=None,
+        description="PostgreSQL that holds the journal instead of a file in the folder, so that several "
+        "servers share it: `postgresql://user:password@host/database`; see docs/scale.md",
     )
     journal_patience_s: float = Field(
         default=600.0,

@@ -319,6 +319,8 @@ async def _read(url: str, synchronous: Synchronous) -> JoinedJournal:
 
 def journal_url(settings: Settings) -> str:
     """Where the journal is, as SQLAlchemy takes it, whatever the folder is called."""
+    if settings.journal_url is not None:
+        return settings.journal_url.get_secret_value()
     return URL.create("sqlite", database=str(settings.data_dir / "journal.db")).render_as_string()
 
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from spectator.narration.voices.neural_model import model_folder
+from tests.postgres import Cluster, find_programs, running_cluster
 
 settings.register_profile("steady", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("steady")
@@ -25,6 +28,8 @@ INSTALL = {
     "chromium": "apt-get install chromium",
     "node": "apt-get install nodejs",
     "openenv": "make openenv-venv",
+    "postgresql": "apt-get install postgresql",
+    "psycopg": "make install",
     "inspect_ai": "make openenv-venv",
     "both ends of the ranges": "make edges-venv",
     "ray": "make ray-venv",
@@ -76,6 +81,15 @@ def ray_python() -> str:
     """The interpreter of the virtual environment that holds Ray, and this package."""
     python = ROOT / ".venv-ray" / "bin" / "python"
     return require("ray", str(python) if python.exists() else None)
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Cluster]:
+    """A PostgreSQL server that is thrown away after the tests."""
+    driver = find_spec("psycopg")
+    require("psycopg", None if driver is None else driver.origin)
+    with running_cluster(require("postgresql", find_programs())) as cluster:
+        yield cluster
 
 
 @pytest.fixture(scope="session")

@@ -91,11 +91,15 @@ class ReadingProcess:
     def _started(self) -> subprocess.Popen[bytes]:
         if self._closed:
             raise OSError(GONE)
-        command = [sys.executable, "-m", PROGRAM, self._url]
-        self._process = subprocess.Popen(
+        command = [sys.executable, "-m", PROGRAM]
+        process = self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
         )
-        return self._process
+        assert process.stdin is not None
+        process.stdin.write(
+            json.dumps(self._url).encode() + b"\n"
+        )  # its password is not for the list of processes
+        return process
 
     def _forget(self, process: subprocess.Popen[bytes]) -> None:
         process.kill()

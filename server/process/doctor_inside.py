@@ -89,10 +89,11 @@ def _folder(settings: Settings) -> Iterator[Finding]:
 
 async def _journal(settings: Settings) -> Finding:
     path: Path = settings.data_dir / "journal.db"
-    if not await asyncio.to_thread(path.exists):
+    url = f"sqlite:///{path}" if settings.journal_url is None else settings.journal_url.get_secret_value()
+    if settings.journal_url is None and not await asyncio.to_thread(path.exists):
         return Finding("ok", "journal", "none yet; the first start makes one")
     try:
-        journal = await SqlJournal.open(f"sqlite:///{path}", writable=False)
+        journal = await SqlJournal.open(url, writable=False)
     except SpectatorError as error:
         return Finding("failed", "journal", f"{error}; a start sets a damaged one aside")
     try:

@@ -68,6 +68,11 @@ def operator_token() -> str | None:
     return os.environ.get("SPECTATOR_OPERATOR_TOKEN") or None
 
 
+def journal_url() -> str | None:
+    """The journal on a database server that commands read; ``None`` where they read that of a folder."""
+    return os.environ.get("SPECTATOR_JOURNAL_URL") or None
+
+
 def read_caps() -> CapSettings:
     """What asking models may take, by the server's own variables.
 

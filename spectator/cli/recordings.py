@@ -10,6 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from click.core import ParameterSource
+
+from spectator.cli.environment import journal_url
 
 if TYPE_CHECKING:
     from spectator.journal.base import EpisodeFilter, EpisodeSummary, Journal
@@ -21,25 +24,32 @@ JOURNAL_FILE = "journal.db"
 journal_folder = click.option(
     "--data-dir",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
-    default="data",
-    show_default=True,
-    help="Folder of the journal.",
+    default=lambda: "data" if journal_url() is None else ".",
+    show_default="data",
+    help="Folder of the journal; without it SPECTATOR_JOURNAL_URL names one, if set.",
 )
 
 
 @asynccontextmanager
 async def recorded_journal(data_dir: Path, *, writable: bool = False) -> AsyncIterator[SqlJournal]:
-    """The journal that is in ``data_dir``."""
+    """The journal that is in ``data_dir``, or on the server that the environment names."""
     from spectator.journal.stores.sqlite import SqlJournal
 
-    path = data_dir / JOURNAL_FILE
-    if not await asyncio.to_thread(path.exists):
+    path, server = data_dir / JOURNAL_FILE, None if _folder_is_named() else journal_url()
+    if server is None and not await asyncio.to_thread(path.exists):
         raise click.ClickException(f"there is no journal at {path}; name its folder with --data-dir")
-    journal = await SqlJournal.open(f"sqlite:///{path}", writable=writable)
+    journal = await SqlJournal.open(server or f"sqlite:///{path}", writable=writable)
     try:
         yield journal
     finally:
         await journal.aclose()
+
+
+def _folder_is_named() -> bool:
+    """Whether the command that runs was given a folder."""
+    context = click.get_current_context(silent=True)
+    source = None if context is None else context.get_parameter_source("data_dir")
+    return source not in (None, ParameterSource.DEFAULT)
 
 
 @asynccontextmanager

@@ -3,17 +3,55 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Sequence
+import re
+import sqlite3
+from collections.abc import Callable, Coroutine, Sequence
+from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
 from spectator.events import Event, RecordedEvent, record
+from spectator.journal.stores.sqlite import SqlJournal
 
 _Result = TypeVar("_Result")
 
 
+@dataclass(frozen=True)
+class Store:
+    """Where the journal of a folder is, and how its tables are changed behind its back."""
+
+    url: Callable[[Path], str]
+    execute: Callable[[Path, str], list[tuple[Any, ...]]]
+
+
+def _execute(folder: Path, statement: str) -> list[tuple[Any, ...]]:
+    with closing(sqlite3.connect(folder / "journal.db")) as connection, connection:
+        return connection.execute(statement).fetchall()
+
+
+STORE = Store(lambda folder: f"sqlite:///{folder / 'journal.db'}", _execute)
+"""That of the test that runs; the fixture ``each_store`` puts another one here."""
+
+
 def url_of(folder: Path) -> str:
-    return f"sqlite:///{folder / 'journal.db'}"
+    return STORE.url(folder)
+
+
+def execute(folder: Path, statement: str) -> list[tuple[Any, ...]]:
+    """Run SQLite's ``statement`` on the journal of a folder, whichever store that has; its rows."""
+    return STORE.execute(folder, statement)
+
+
+def as_postgresql(statement: str) -> str:
+    """A statement of SQLite's with its blobs as PostgreSQL writes them.
+
+    >>> as_postgresql("UPDATE truths SET body = x'00'")
+    "UPDATE truths SET body = '\\\\x00'::bytea"
+    """
+    statement = re.sub(r"CAST\(('[^']*') AS BLOB\)", r"convert_to(\1, 'UTF8')", statement)
+    statement = re.sub(r"zeroblob\((\d+)\)", lambda found: f"x'{'00' * int(found[1])}'", statement)
+    return re.sub(r"\bx'([0-9a-f]*)'", r"'\\x\1'::bytea", statement)
 
 
 def run(work: Coroutine[Any, Any, _Result]) -> _Result:
@@ -45,3 +83,10 @@ def ended(episode_id: str, seq: int, reason: str = "finished") -> RecordedEvent:
 
 def seqs(events: Sequence[RecordedEvent]) -> list[int]:
     return [recorded.event.seq for recorded in events]
+
+
+async def depose_others(journal: SqlJournal) -> None:
+    """Take the episodes of every other process that writes, as whoever missed it would."""
+    if journal.ownership is not None:
+        for name in await journal.ownership.others():
+            await journal.ownership.depose(name)

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import logging
-import sqlite3
-from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -14,16 +11,14 @@ from spectator.errors import JournalError
 from spectator.journal.base import Checkpoint
 from spectator.journal.stores.schema import SCHEMA_VERSION
 from spectator.journal.stores.sqlite import SqlJournal
-from tests.journal.records import ended, run, said, started, url_of
+from tests.journal.records import ended, execute, run, said, started, url_of
 
 
 def at(seq: int, body: bytes = b"here") -> Checkpoint:
     return Checkpoint("ep-1", seq, body)
 
 
-def rows(folder: Path, query: str) -> list[Any]:
-    with closing(sqlite3.connect(folder / "journal.db")) as journal, journal:
-        return journal.execute(query).fetchall()
+both = pytest.mark.usefixtures("each_store")
 
 
 async def opened(folder: Path) -> SqlJournal:
@@ -33,6 +28,7 @@ async def opened(folder: Path) -> SqlJournal:
     return journal
 
 
+@both
 def test_the_newest_two_are_kept(tmp_path: Path) -> None:
     async def scenario() -> None:
         journal = await opened(tmp_path)
@@ -50,6 +46,7 @@ def test_the_newest_two_are_kept(tmp_path: Path) -> None:
     run(scenario())
 
 
+@both
 def test_one_after_an_event_that_is_not_recorded_is_refused(tmp_path: Path) -> None:
     async def scenario() -> None:
         journal = await opened(tmp_path)
@@ -68,6 +65,7 @@ def test_one_after_an_event_that_is_not_recorded_is_refused(tmp_path: Path) -> N
     run(scenario())
 
 
+@both
 @pytest.mark.parametrize(
     "damage",
     [
@@ -87,7 +85,7 @@ def test_one_that_does_not_fit_its_event_is_left_out_with_a_warning(
         journal = await opened(tmp_path)
         for seq in (4, 6):
             await journal.keep_checkpoint(at(seq))
-        rows(tmp_path, damage)
+        execute(tmp_path, damage)
         assert await journal.checkpoints("ep-1") == [at(4)]
         await journal.aclose()
 
@@ -96,6 +94,7 @@ def test_one_that_does_not_fit_its_event_is_left_out_with_a_warning(
     assert "is damaged: ignored" in caplog.text
 
 
+@both
 def test_the_newest_stays_after_the_end_and_goes_with_the_episode(tmp_path: Path) -> None:
     async def scenario() -> None:
         journal = await opened(tmp_path)
@@ -115,24 +114,24 @@ def test_the_newest_stays_after_the_end_and_goes_with_the_episode(tmp_path: Path
         await journal.aclose()
 
     run(scenario())
-    assert rows(tmp_path, "SELECT * FROM checkpoints") == []
+    assert execute(tmp_path, "SELECT * FROM checkpoints") == []
 
 
 def test_a_journal_of_version_4_is_read_as_it_is_and_brought_up_to_date(tmp_path: Path) -> None:
     async def scenario() -> None:
         await (await opened(tmp_path)).aclose()
-        made = rows(tmp_path, "SELECT name FROM sqlite_master ORDER BY name")
-        rows(tmp_path, "DROP TABLE checkpoints")
-        rows(tmp_path, "UPDATE schema SET version = 4")
+        made = execute(tmp_path, "SELECT name FROM sqlite_master ORDER BY name")
+        execute(tmp_path, "DROP TABLE checkpoints")
+        execute(tmp_path, "UPDATE schema SET version = 4")
         reader = await SqlJournal.open(url_of(tmp_path), writable=False)
         assert len(await reader.read("ep-1")) == 9
         await reader.aclose()
-        assert rows(tmp_path, "SELECT version FROM schema") == [(4,)]
+        assert execute(tmp_path, "SELECT version FROM schema") == [(4,)]
         journal = await SqlJournal.open(url_of(tmp_path))
         await journal.keep_checkpoint(at(5))
         assert await journal.checkpoints("ep-1") == [at(5)]
         await journal.aclose()
-        assert rows(tmp_path, "SELECT version FROM schema") == [(SCHEMA_VERSION,)]
-        assert rows(tmp_path, "SELECT name FROM sqlite_master ORDER BY name") == made
+        assert execute(tmp_path, "SELECT version FROM schema") == [(SCHEMA_VERSION,)]
+        assert execute(tmp_path, "SELECT name FROM sqlite_master ORDER BY name") == made
 
     run(scenario())

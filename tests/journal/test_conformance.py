@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-import sqlite3
 import threading
 from array import array
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,26 +22,44 @@ from spectator.journal.base import EpisodeFilter, Journal
 from spectator.journal.stores.sqlite import SqlJournal
 from spectator.llm.chat import Conversation, SettledBeginning, SettledMessage
 from tests.journal.calls import TOOLS, call_of, decided, reply, user
-from tests.journal.records import ended, run, said, seqs, started, url_of
+from tests.journal.records import ended, execute, run, said, seqs, started, url_of
 from tests.journal.test_migrations import VERSION_3, make_version
+from tests.postgres import Cluster
 
 Opens = Callable[[Path], Awaitable[Journal]]
 
 
 async def new_sqlite(folder: Path) -> Journal:
-    return await SqlJournal.open(url_of(folder))
+    return await SqlJournal.open(f"sqlite:///{folder / 'journal.db'}")
 
 
 async def migrated_sqlite(folder: Path) -> Journal:
     if not (folder / "journal.db").exists():
         make_version(folder, VERSION_3, empty=True)
-    return await SqlJournal.open(url_of(folder))
+    return await new_sqlite(folder)
 
 
 STORES: dict[str, Opens] = {"sqlite": new_sqlite, "sqlite, migrated": migrated_sqlite}
-"""How each store is opened, again and again, on the same folder. A new store joins here."""
+"""How each embedded store is opened, again and again, on the same folder. A new store joins here."""
 
-each_store = pytest.mark.parametrize("opens", STORES.values(), ids=STORES)
+
+@pytest.fixture(params=[*STORES, "postgresql"])
+def opens(request: pytest.FixtureRequest) -> Iterator[Opens]:
+    """How the store of this run of the test is opened, again and again, on the same folder."""
+    if request.param in STORES:
+        yield STORES[request.param]
+        return
+    cluster: Cluster = request.getfixturevalue("postgres")
+    template: str = request.getfixturevalue("journal_template")
+
+    async def on_server(folder: Path) -> Journal:
+        return await SqlJournal.open(cluster.url(cluster.database_of(folder, template)))
+
+    yield on_server
+    cluster.give_back()
+
+
+both = pytest.mark.usefixtures("each_store")
 
 TRUTH = '{"mass_gev":91.2,"“name”":"Z"}'
 SYSTEM = {"role": "system", "content": "Décide. \U0001f3cf"}
@@ -73,7 +90,6 @@ async def add(journal: Journal, seq: int, *calls: Any, actor: str = "home", long
     await journal.append([event], attachments=Attachments(calls=[calls]))
 
 
-@each_store
 def test_calls_come_back_whole_in_order_and_after_another_opening(opens: Opens, tmp_path: Path) -> None:
     first = call_of([SYSTEM, user("1?")], prompt=[1, 2, 3], tokens=[4, 5], logprobs=[-0.5, -1e-300])
     second = call_of(
@@ -118,7 +134,6 @@ def conversations() -> Any:
     return st.lists(st.tuples(st.sampled_from(["home", "away"]), call), min_size=1, max_size=9)
 
 
-@each_store
 @given(asked=conversations())
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_conversation_is_read_as_it_was_shown(
@@ -144,7 +159,6 @@ def test_any_conversation_is_read_as_it_was_shown(
     run(scenario())
 
 
-@each_store
 def test_a_conversation_that_grows_by_settled_messages_is_read_as_it_was_shown(
     opens: Opens, tmp_path: Path
 ) -> None:
@@ -168,6 +182,7 @@ def test_a_conversation_that_grows_by_settled_messages_is_read_as_it_was_shown(
     run(scenario())
 
 
+@both
 def test_calls_of_many_episodes_are_written_by_one_statement_a_table(tmp_path: Path) -> None:
     written: list[str] = []
 
@@ -212,7 +227,6 @@ def nested(depth: int) -> dict[str, Any]:
     return {"role": "user", "content": value}
 
 
-@each_store
 def test_what_is_wrong_beside_an_event_leaves_nothing_of_it(opens: Opens, tmp_path: Path) -> None:
     call = call_of([user("?")])
     event = decided("ep-1", 2, [call])
@@ -244,7 +258,6 @@ def test_what_is_wrong_beside_an_event_leaves_nothing_of_it(opens: Opens, tmp_pa
     run(scenario())
 
 
-@each_store
 def test_the_truth_is_sealed_until_the_end_and_there_with_it(opens: Opens, tmp_path: Path) -> None:
     async def scenario() -> None:
         journal = await opens(tmp_path)
@@ -268,7 +281,6 @@ def started_for(episode_id: str, **more: Any) -> RecordedEvent:
     return record(dataclasses.replace(event, data={**event.data, **more}))
 
 
-@each_store
 def test_runs_groups_and_attempts_are_found(opens: Opens, tmp_path: Path) -> None:
     async def scenario() -> None:
         journal = await opens(tmp_path)
@@ -294,15 +306,7 @@ def test_runs_groups_and_attempts_are_found(opens: Opens, tmp_path: Path) -> Non
     run(scenario())
 
 
-def counted(path: Path, table: str) -> int:
-    connection = sqlite3.connect(path / "journal.db")
-    try:
-        found: int = connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0]
-        return found
-    finally:
-        connection.close()
-
-
+@both
 def test_a_message_is_stored_once_however_often_it_is_shown(tmp_path: Path) -> None:
     """Sixty turns of a growing conversation: rows and bytes grow with the turns, not with their square."""
 
@@ -322,13 +326,12 @@ def test_a_message_is_stored_once_however_often_it_is_shown(tmp_path: Path) -> N
         await journal.aclose()
 
     run(scenario())
-    assert counted(tmp_path, "messages") == 1 + 2 * 60 - 1 + len(TOOLS)
-    connection = sqlite3.connect(tmp_path / "journal.db")
-    size = connection.execute("SELECT sum(length(messages) + length(prompt_token_ids)) FROM calls").fetchone()
-    connection.close()
-    assert size[0] < 60 * (301 * 4 + 3 * 32 + 8)
+    assert execute(tmp_path, "SELECT count(*) FROM messages") == [(1 + 2 * 60 - 1 + len(TOOLS),)]
+    ((size,),) = execute(tmp_path, "SELECT sum(length(messages) + length(prompt_token_ids)) FROM calls")
+    assert size < 60 * (301 * 4 + 3 * 32 + 8)
 
 
+@both
 @pytest.mark.parametrize(
     ("tamper", "says"),
     [
@@ -351,10 +354,7 @@ def test_calls_that_are_damaged_are_refused_with_the_reason(tmp_path: Path, tamp
         await journal.append([started("ep-1")])
         await add(journal, 2, call_of([user("?")], prompt=[1], tokens=[2]))
         await journal.aclose()
-        connection = sqlite3.connect(tmp_path / "journal.db")
-        connection.execute(tamper)
-        connection.commit()
-        connection.close()
+        execute(tmp_path, tamper)
         journal = await SqlJournal.open(url_of(tmp_path))
         with pytest.raises(JournalError, match=says):
             await read_calls(journal)
@@ -364,16 +364,14 @@ def test_calls_that_are_damaged_are_refused_with_the_reason(tmp_path: Path, tamp
     run(scenario())
 
 
+@both
 def test_a_damaged_truth_is_refused(tmp_path: Path) -> None:
     async def scenario() -> None:
         journal = await SqlJournal.open(url_of(tmp_path))
         events = [started("ep-1"), end_with(TRUTH, "ep-1", 2)]
         await journal.append(events, attachments=Attachments(truth=TRUTH))
         await journal.aclose()
-        connection = sqlite3.connect(tmp_path / "journal.db")
-        connection.execute("UPDATE truths SET body = x'00'")
-        connection.commit()
-        connection.close()
+        execute(tmp_path, "UPDATE truths SET body = x'00'")
         journal = await SqlJournal.open(url_of(tmp_path))
         with pytest.raises(JournalError, match="the truth of ep-1 cannot be read"):
             await journal.truth("ep-1")

@@ -10,11 +10,13 @@ import pytest
 from spectator.errors import JournalError, LeaseLost
 from spectator.journal.stores.leases import Leases
 from spectator.journal.stores.sqlite import SqlJournal
-from tests.journal.records import ended, said, started
+from tests.journal.records import ended, said, started, url_of
+
+pytestmark = pytest.mark.usefixtures("each_store")
 
 
 async def opened(folder: Path) -> SqlJournal:
-    return await SqlJournal.open(f"sqlite:///{folder / 'journal.db'}")
+    return await SqlJournal.open(url_of(folder))
 
 
 def test_a_deposed_owner_records_nothing_and_the_next_one_goes_on(tmp_path: Path) -> None:

@@ -26,8 +26,10 @@ from spectator.journal.base import EpisodeFilter
 from spectator.journal.stores.retention import BATCH, Keep, begin_removal, go_on_removing
 from spectator.journal.stores.sqlite import SqlJournal
 from tests.journal.calls import call_of, decided, user
-from tests.journal.records import run, said, seqs, started, url_of
+from tests.journal.records import execute, run, said, seqs, started, url_of
 from tests.journal.test_migrations import make_version_1
+
+both = pytest.mark.usefixtures("each_store")
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 
@@ -57,6 +59,7 @@ async def names(journal: SqlJournal) -> list[str]:
     return sorted(one.episode_id for one in await journal.episodes(EpisodeFilter()))
 
 
+@both
 @pytest.mark.parametrize(
     ("keep", "goes"),
     [
@@ -128,6 +131,7 @@ def test_by_size_as_much_goes_as_must_and_the_file_shrinks(tmp_path: Path) -> No
     run(scenario())
 
 
+@both
 def test_appends_go_on_while_a_long_episode_is_removed(tmp_path: Path) -> None:
     """A removal is many small transactions, with whatever waits in between."""
 
@@ -172,6 +176,7 @@ KILLED = """
 """
 
 
+@both
 def test_a_removal_that_a_death_interrupts_is_finished_later(tmp_path: Path) -> None:
     async def make() -> None:
         journal = await SqlJournal.open(url_of(tmp_path))
@@ -246,6 +251,7 @@ def test_limits_are_not_negative() -> None:
         Keep(days=-1)
 
 
+@both
 def test_model_calls_and_truth_are_counted_and_go_with_their_episode(tmp_path: Path) -> None:
     """A killed process may stop between any two batches; what is left is finished by the next."""
     calls = [
@@ -287,6 +293,4 @@ def test_model_calls_and_truth_are_counted_and_go_with_their_episode(tmp_path: P
 
 
 def counted(folder: Path, table: str) -> dict[str, int]:
-    with closing(sqlite3.connect(folder / "journal.db")) as connection:
-        found = connection.execute(f"SELECT episode_id, count(*) FROM {table} GROUP BY episode_id")
-        return dict(found.fetchall())
+    return dict(execute(folder, f"SELECT episode_id, count(*) FROM {table} GROUP BY episode_id"))

@@ -25,9 +25,12 @@ from spectator.journal.stores.event_reading import READ_CHARACTERS, READ_FIRST
 from spectator.journal.stores.schema import SCHEMA_VERSION, schema
 from spectator.journal.stores.sqlite import SqlJournal
 from spectator.journal.stores.writer import MAX_GROUP
-from tests.journal.records import ended, run, said, seqs, started, url_of
+from tests.journal.records import depose_others, ended, execute, run, said, seqs, started, url_of
+
+both = pytest.mark.usefixtures("each_store")
 
 
+@both
 def test_what_is_appended_is_read_in_order_and_byte_for_byte(tmp_path: Path) -> None:
     async def scenario() -> None:
         journal = await SqlJournal.open(url_of(tmp_path / "new" / "folder"))
@@ -49,6 +52,7 @@ def test_what_is_appended_is_read_in_order_and_byte_for_byte(tmp_path: Path) -> 
     run(scenario())
 
 
+@both
 @pytest.mark.parametrize(
     ("characters", "count", "most"), [(10, 119, 79), (70_000, 119, 28), (READ_CHARACTERS + 1, 12, 1)]
 )
@@ -76,6 +80,7 @@ def test_a_stream_reads_no_more_at_once_than_a_batch_may_take(
     assert max(map(len, batches[1:])) == most
 
 
+@both
 def test_the_index_is_derived_from_the_events_themselves(tmp_path: Path) -> None:
     async def scenario() -> None:
         journal = await SqlJournal.open(url_of(tmp_path))
@@ -104,6 +109,7 @@ def test_the_index_is_derived_from_the_events_themselves(tmp_path: Path) -> None
     run(scenario())
 
 
+@both
 def test_episodes_are_listed_newest_first_a_page_at_a_time(tmp_path: Path) -> None:
     async def scenario() -> None:
         journal = await SqlJournal.open(url_of(tmp_path))
@@ -133,6 +139,7 @@ def test_a_page_has_a_sane_size(limit: int) -> None:
         EpisodeFilter(limit=limit)
 
 
+@both
 def test_a_second_author_of_an_episode_is_fenced_off(tmp_path: Path) -> None:
     async def scenario() -> None:
         journal = await SqlJournal.open(url_of(tmp_path))
@@ -150,6 +157,7 @@ def test_a_second_author_of_an_episode_is_fenced_off(tmp_path: Path) -> None:
     run(scenario())
 
 
+@both
 def test_many_authors_share_commits_and_only_the_wrong_ones_fail(tmp_path: Path) -> None:
     """Two hundred append at once; every seventh tries a number that is taken, every ninth nonsense."""
     authors = 200
@@ -178,6 +186,7 @@ def test_many_authors_share_commits_and_only_the_wrong_ones_fail(tmp_path: Path)
     run(scenario())
 
 
+@both
 def test_appends_that_wait_are_committed_together(tmp_path: Path) -> None:
     async def scenario() -> None:
         journal = await SqlJournal.open(url_of(tmp_path))
@@ -199,6 +208,7 @@ def test_appends_that_wait_are_committed_together(tmp_path: Path) -> None:
     run(scenario())
 
 
+@both
 @pytest.mark.parametrize(
     "text",
     ["\ud800", 3, b"bytes", None],
@@ -230,6 +240,7 @@ def test_an_event_that_cannot_be_stored_fails_alone_and_the_writer_lives(tmp_pat
     run(scenario())
 
 
+@both
 def test_reading_while_writing_sees_whole_appends_and_never_a_gap(tmp_path: Path) -> None:
     async def scenario() -> None:
         journal = await SqlJournal.open(url_of(tmp_path))
@@ -257,6 +268,7 @@ def test_reading_while_writing_sees_whole_appends_and_never_a_gap(tmp_path: Path
     run(scenario())
 
 
+@both
 def test_a_caller_that_goes_away_does_not_stop_the_others(tmp_path: Path) -> None:
     async def scenario() -> None:
         journal = await SqlJournal.open(url_of(tmp_path))
@@ -274,6 +286,7 @@ def test_a_caller_that_goes_away_does_not_stop_the_others(tmp_path: Path) -> Non
     run(scenario())
 
 
+@both
 def test_closing_writes_what_waits_and_then_refuses(tmp_path: Path) -> None:
     async def scenario() -> None:
         journal = await SqlJournal.open(url_of(tmp_path))
@@ -295,6 +308,7 @@ def test_closing_writes_what_waits_and_then_refuses(tmp_path: Path) -> None:
     run(scenario())
 
 
+@both
 def test_a_journal_whose_writer_has_died_says_so_instead_of_hanging(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -317,6 +331,7 @@ def test_a_journal_whose_writer_has_died_says_so_instead_of_hanging(
     run(scenario())
 
 
+@both
 @pytest.mark.parametrize(
     ("batch", "why"),
     [
@@ -517,14 +532,13 @@ def test_a_damaged_page_is_an_error_with_its_reason(tmp_path: Path) -> None:
     run(read())
 
 
+@both
 def test_a_damaged_event_is_an_error_with_its_reason(tmp_path: Path) -> None:
     async def scenario() -> None:
         journal = await SqlJournal.open(url_of(tmp_path))
         await journal.append([said("ep-1", 1)])
         await journal.append([said("ep-2", 1)])
-        with sqlite3.connect(tmp_path / "journal.db") as connection:
-            connection.execute("UPDATE events SET text = substr(text, 1, 40) WHERE episode_id = 'ep-1'")
-        connection.close()
+        execute(tmp_path, "UPDATE events SET text = substr(text, 1, 40) WHERE episode_id = 'ep-1'")
         with pytest.raises(JournalError, match="an event of ep-1 cannot be read"):
             await journal.read("ep-1")
         assert seqs(await journal.read("ep-2")) == [1]
@@ -570,6 +584,7 @@ def test_a_full_disk_is_an_error_with_its_reason_and_room_heals_it(tmp_path: Pat
     run(scenario())
 
 
+@both
 @pytest.mark.parametrize("within", [True, False])
 def test_work_that_fails_unforeseen_fails_alone_and_the_thread_writes_on(
     tmp_path: Path, within: bool
@@ -622,6 +637,7 @@ WRITER = """
 """
 
 
+@both
 @pytest.mark.parametrize("lines", [1, 7, 40, 160, 400])
 def test_a_process_killed_while_it_writes_loses_nothing_that_it_was_told_is_kept(
     tmp_path: Path, lines: int
@@ -642,6 +658,7 @@ def test_a_process_killed_while_it_writes_loses_nothing_that_it_was_told_is_kept
 
     async def check() -> None:
         journal = await SqlJournal.open(url_of(tmp_path))
+        await depose_others(journal)
         for number in range(4):
             found = seqs(await journal.read(f"ep-{number}"))
             assert found == list(range(1, len(found) + 1))

@@ -23,11 +23,15 @@ from sqlalchemy import (
     update,
 )
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
+from ulid import ULID
 
-from spectator.errors import ConfigurationError, JournalDamaged, JournalError
+from spectator.errors import ConfigurationError, JournalDamaged, JournalError, SpectatorError
 from spectator.journal.base import Synchronous
+from spectator.journal.stores import postgres
+from spectator.journal.stores.leases import lease_tables
 from spectator.journal.stores.migrations import OLD_VIEWS, migrate
-from spectator.journal.stores.schema import SCHEMA_VERSION, metadata, schema
+from spectator.journal.stores.ownership import Fences, owner_tables
+from spectator.journal.stores.schema import COMMITTED, SCHEMA_VERSION, metadata, schema
 
 DAMAGED: Final = ("SQLITE_CORRUPT", "SQLITE_NOTADB")
 """What SQLite's names of errors begin with when the file itself is wrong."""
@@ -117,11 +121,13 @@ class Database:
             ``immediate`` it takes the right to write at its beginning.
         lock: Keeps other writers of an embedded one away, where it is written here.
         anchor: Where the file of an embedded one is, where it is written here.
+        fences: The leases of this process, where it is written here and by others too.
     """
 
     engine: Engine
     lock: FileLock | None = None
     anchor: Anchor | None = None
+    fences: Fences | None = None
 
 
 def open_database(url: str, *, writable: bool, synchronous: Synchronous = "normal") -> Database:
@@ -136,13 +142,15 @@ def open_database(url: str, *, writable: bool, synchronous: Synchronous = "norma
         ConfigurationError: See :meth:`spectator.journal.stores.sqlite.SqlJournal.open`.
         JournalError: See there.
     """
+    if postgres.is_server(url):
+        return _open_server(url, writable)
     try:
         location = make_url(url)
         engine = create_engine(location)
     except (ArgumentError, NoSuchModuleError, ModuleNotFoundError) as error:
         raise ConfigurationError(f"the journal's URL is not one that can be opened here: {error}") from error
     if engine.dialect.name != "sqlite":
-        return Database(_prepared(engine, url, writable))
+        raise ConfigurationError("the journal's URL is of a database other than SQLite and PostgreSQL")
     path = _file_of(location)
     event.listen(engine, "begin", _begin)
     if not writable:
@@ -161,8 +169,7 @@ def open_database(url: str, *, writable: bool, synchronous: Synchronous = "norma
 
 def file_of(url: str) -> Path | None:
     """The file of an embedded database; ``None`` for a server's."""
-    location = make_url(url)
-    return _file_of(location) if location.get_backend_name() == "sqlite" else None
+    return None if postgres.is_server(url) else _file_of(make_url(url))
 
 
 def prove_writable(connection: Connection) -> None:
@@ -190,7 +197,7 @@ def run_to_its_end(connection: Connection, statement: str) -> None:
 
 def reason(error: BaseException) -> str:
     """What went wrong, without the statement that went wrong."""
-    return str(getattr(error, "orig", None) or error)
+    return postgres.sentence(getattr(error, "orig", None) or error)
 
 
 def _file_of(location: URL) -> Path:
@@ -256,7 +263,7 @@ def _prepared(engine: Engine, url: str, writable: bool) -> Engine:
     except (SQLAlchemyError, OSError, UnicodeDecodeError) as error:
         engine.dispose()
         raise _unopened(where, error) from error
-    readable = {SCHEMA_VERSION, *(OLD_VIEWS if engine.dialect.name == "sqlite" and not writable else ())}
+    readable = {SCHEMA_VERSION, *(() if writable else OLD_VIEWS)}
     if version is None or version < 1:
         engine.dispose()
         raise JournalDamaged(f"the journal at {where} is damaged: it says schema version {version}")
@@ -267,6 +274,53 @@ def _prepared(engine: Engine, url: str, writable: bool) -> Engine:
             "use the version that wrote it, or another SPECTATOR_DATA_DIR"
         )
     return engine
+
+
+def _open_server(url: str, writable: bool) -> Database:
+    """Open the journal on a database server, which several processes may write."""
+    location = postgres.location_of(url)
+    where, engine = postgres.shown(location), postgres.connect(location)
+    fences = Fences(str(ULID())) if writable else None
+    try:
+        with engine.connect().execution_options(immediate=True) as connection:
+            postgres.need_fit(connection, where)
+            if fences is not None:
+                postgres.make_alone(connection)
+            if not inspect(connection).has_table(schema.name):
+                if fences is None:
+                    raise JournalError(f"there is no journal at {where}")
+                _make_on_server(connection, where)
+            version: int | None = connection.scalar(select(schema.c.version))
+            if version != SCHEMA_VERSION:
+                raise _other_version(where, version)
+            if fences is not None:
+                fences.register(connection)
+                connection.commit()
+    except SQLAlchemyError as error:
+        engine.dispose()
+        raise JournalError(f"the journal at {where} cannot be opened: {reason(error)}") from error
+    except SpectatorError:
+        engine.dispose()
+        raise
+    return Database(engine, fences=fences)
+
+
+def _make_on_server(connection: Connection, where: str) -> None:
+    tables = (metadata, lease_tables, owner_tables)
+    names = frozenset(name for one in tables for name in one.tables)
+    postgres.need_no_strangers(connection, names, where)
+    for one in tables:
+        one.create_all(connection)
+    for statement in COMMITTED:
+        connection.exec_driver_sql(statement)
+    connection.execute(insert(schema).values(version=SCHEMA_VERSION))
+
+
+def _other_version(where: str, version: int | None) -> ConfigurationError:
+    return ConfigurationError(
+        f"the journal at {where} has schema version {version} and this software writes {SCHEMA_VERSION}; "
+        "use the version that wrote it, or another database"
+    )
 
 
 NOT_OURS: Final = ("no such column", "no such table")

@@ -8,7 +8,7 @@ from operator import itemgetter
 from typing import Any, Final
 
 from sqlalchemy import Connection, Dialect, Row, bindparam, func, insert, select, update
-from sqlalchemy.dialects import sqlite
+from sqlalchemy.dialects.sqlite import insert as insert_or
 
 from spectator.events import Event
 from spectator.journal.attachments import truth_digest
@@ -61,18 +61,13 @@ class Rows:
 
 
 class Insertion:
-    """Adds rows; what is compiled once costs less than half of what SQLAlchemy's own way does.
+    """Adds rows to an embedded journal; compiled once, at less than half the cost of SQLAlchemy's own way.
 
     Args:
         dialect: The database's.
     """
 
     def __init__(self, dialect: Dialect) -> None:
-        own: Any = sqlite.insert
-        if dialect.name == "postgresql":  # whose module imports all its drivers; most servers have SQLite
-            from sqlalchemy.dialects import postgresql
-
-            own = postgresql.insert
         whose: Any = bindparam("episode")
         newest = select(func.max(events.c.seq)).where(events.c.episode_id == whose).scalar_subquery()
         last = select(events.c.seq, events.c.digest).where(
@@ -82,11 +77,12 @@ class Insertion:
         self._events = _Statement(insert(events), dialect, EVENT_COLUMNS)
         self._start = _Statement(insert(episodes), dialect, STARTED)
         self._end = _Statement(end.values({name: bindparam(name) for name in ENDED}), dialect)
-        self.last = _Statement(last, dialect)
-        """Finds number and digest of the last event of ``episode``."""
+        self._last = _Statement(last, dialect)
         self._calls = _Statement(insert(calls), dialect, tuple(calls.c.keys()))
         self._truths = _Statement(insert(truths), dialect, tuple(truths.c.keys()))
-        self._messages = _Statement(own(messages).on_conflict_do_nothing(), dialect, tuple(messages.c.keys()))
+        self._messages = _Statement(
+            insert_or(messages).on_conflict_do_nothing(), dialect, tuple(messages.c.keys())
+        )
 
     def add(self, connection: Connection, rows: Rows) -> None:
         """Add ``rows``, a statement for each table; messages that are there already are passed over."""
@@ -102,6 +98,10 @@ class Insertion:
             self._start(connection, rows.started)
         if rows.ended:
             self._end(connection, rows.ended)
+
+    def last_of(self, connection: Connection, episode_id: str) -> Row[Any] | None:
+        """Number and digest of the last event of an episode."""
+        return self._last.found(connection, {"episode": episode_id})
 
 
 class _Statement:

@@ -14,32 +14,34 @@ from typing import Any, Final, Protocol
 from sqlalchemy import (
     Column,
     Connection,
-    Integer,
     MetaData,
-    String,
     Table,
     delete,
     insert,
     inspect,
     select,
+    text,
     update,
 )
 
-_tables: Final = MetaData()
+from spectator.journal.stores.schema import number, short_text
+
+lease_tables: Final = MetaData()
 
 leases: Final = Table(
     "leases",
-    _tables,
-    Column("fence", Integer, primary_key=True),
-    Column("episode_id", String(64), nullable=False, unique=True),
-    Column("owner", String(64), nullable=False, index=True),
-    Column("expires_ms", Integer, nullable=False),
+    lease_tables,
+    Column("fence", number(), primary_key=True),
+    Column("episode_id", short_text(64), nullable=False, unique=True),
+    Column("owner", short_text(64), nullable=False, index=True),
+    Column("expires_ms", number(), nullable=False),
     sqlite_autoincrement=True,
 )
 """One row an episode that is being played; made where leases are used. It is no part of the record."""
 
 _HELD: Final = "SELECT 1 FROM leases WHERE fence = ? AND episode_id = ?"
-_LET_GO: Final = "DELETE FROM leases WHERE fence = ?"
+_LET_GO: Final = text("DELETE FROM leases WHERE fence = :fence")
+_OVER: Final = text("DELETE FROM leases WHERE owner NOT IN (SELECT name FROM owners)")
 
 
 class NotHeld(ValueError):
@@ -65,18 +67,23 @@ class Lease:
 
 
 def prove_held(connection: Connection, fence: int, episode_id: str) -> None:
-    """Make sure that a lease is held.
+    """Make sure that a lease is held in an embedded journal, which nobody else writes meanwhile.
 
     Raises:
         NotHeld: It is not.
     """
     if connection.exec_driver_sql(_HELD, (fence, episode_id)).first() is None:
-        raise NotHeld(f"lease {fence} of {episode_id} is over: the episode is played elsewhere")
+        raise not_held(fence, episode_id)
+
+
+def not_held(fence: int, episode_id: str) -> NotHeld:
+    """The error of whoever records under a lease that is over."""
+    return NotHeld(f"lease {fence} of {episode_id} is over: the episode is played elsewhere")
 
 
 def let_go(connection: Connection, fence: int) -> None:
     """End a lease."""
-    connection.exec_driver_sql(_LET_GO, (fence,))
+    connection.execute(_LET_GO, {"fence": fence})
 
 
 class Transacting(Protocol):
@@ -154,7 +161,10 @@ class Leases:
 
 
 def _begin(connection: Connection) -> None:
-    _tables.create_all(connection)
+    if connection.dialect.name == "postgresql":  # where servers hold leases too, for which they stand
+        connection.execute(_OVER)
+        return
+    lease_tables.create_all(connection)
     connection.execute(delete(leases))
 
 

@@ -26,7 +26,7 @@ _SINCE: Final = text(
 )
 _NEWEST: Final = text("SELECT coalesce(max(rowid), 0) FROM main.events")
 _HEAD: Final = text(
-    f"SELECT seq, {_LAST} AS text FROM main.events WHERE episode_id = :episode ORDER BY seq DESC LIMIT 1"
+    f"SELECT seq, {_LAST} AS text FROM events WHERE episode_id = :episode ORDER BY seq DESC LIMIT 1"
 )
 _READ: Final = {"most": HEAD_CHARACTERS, "end": '%"type":"episode.ended"%'}
 
@@ -68,20 +68,39 @@ class News:
     more: bool = False
 
 
+_COMMITTED: Final = text("SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint")
+_SINCE_COMMIT: Final = text(
+    f"SELECT DISTINCT ON (episode_id) episode_id, seq, {_LAST} AS text FROM events "
+    "WHERE txid >= :row AND txid < :until ORDER BY episode_id, seq DESC"
+)
+_UNTIL_COMMIT: Final = text(
+    "SELECT txid FROM events WHERE txid >= :row AND txid < :until ORDER BY txid OFFSET :most LIMIT 1"
+)
+
+
 def news(connection: Connection, mark: int | None) -> News:
     """What came since ``mark``; everything where there is none, or where the journal was made anew since.
 
+    In PostgreSQL a mark is a transaction's number: all before it are over, so what was committed out of turn
+    is not passed over.
+
     Args:
-        connection: To an embedded journal.
+        connection: To the journal.
         mark: That of the :class:`News` before.
     """
-    newest = int(connection.scalar(_NEWEST) or 0)
+    server = connection.dialect.name == "postgresql"
+    newest = int(connection.scalar(_COMMITTED if server else _NEWEST) or 0)
     if mark is None or newest < mark:
         return News(newest, list(_everything(connection)), whole=True)
     if newest == mark:
         return News(mark, [])
-    until = min(newest, mark + LOOKED_THROUGH)
-    found = connection.execute(_SINCE, {**_READ, "row": mark, "until": until}).all()
+    if server:
+        row = {"row": mark, "until": newest, "most": LOOKED_THROUGH}
+        until = max(mark + 1, connection.scalar(_UNTIL_COMMIT, row) or newest)
+    else:
+        until = min(newest, mark + LOOKED_THROUGH)
+    since = _SINCE_COMMIT if server else _SINCE
+    found = connection.execute(since, {**_READ, "row": mark, "until": until}).all()
     heads = {one.episode_id: one for one in found}
     rows = _rows(connection, list(heads))
     told = [EpisodeNews(row, heads[row["episode_id"]].seq, heads[row["episode_id"]].text) for row in rows]

@@ -1,8 +1,9 @@
 """Pieces of a record as they are sent, and the program that reads and packs them in a process of its own.
 
-``python -m spectator.journal.stores.pieces URL`` answers each line of its standard input, a
-:class:`WantedPiece` as JSON, with a line of JSON and the body that it announces, until there is no more
-input. Its priority is low, so whoever plays in another process has the processor first.
+``python -m spectator.journal.stores.pieces`` takes the journal's URL as the first line of its standard input,
+as JSON, and answers each line after it, a :class:`WantedPiece` as JSON, with a line of JSON and the body that
+it announces, until there is no more input. Its priority is low, so whoever plays in another process has the
+processor first.
 """
 
 from __future__ import annotations
@@ -112,15 +113,18 @@ def answer(database: Database, asked: bytes, out: BinaryIO) -> None:
     out.flush()
 
 
-def main(url: str) -> None:
+def main() -> None:
     """Answer until there is no more input."""
     if hasattr(os, "nice"):
         os.nice(NICENESS)
-    database = open_database(url, writable=False)
+    lines = iter(sys.stdin.buffer)
+    if (url := next(lines, None)) is None:
+        return
+    database = open_database(json.loads(url), writable=False)
     with suppress(BrokenPipeError):
-        for asked in sys.stdin.buffer:
+        for asked in lines:
             answer(database, asked, sys.stdout.buffer)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main()

@@ -9,7 +9,10 @@ from functools import reduce
 from operator import add
 from typing import Any, Final
 
-from sqlalchemy import Column, Connection, LargeBinary, Table, cast, delete, func, insert, select
+from sqlalchemy import Column, Connection, Integer, Table, delete, func, insert, select
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.sql.compiler import SQLCompiler
+from sqlalchemy.sql.functions import GenericFunction
 
 from spectator.clock import timestamp
 from spectator.journal.stores.database import run_to_its_end
@@ -97,13 +100,60 @@ class Figures:
 
 
 def figures(connection: Connection) -> Figures:
-    """How large an embedded journal is now."""
+    """How large the journal is now."""
+    if _is_server(connection):
+        return _figures_of_server(connection)
     size, pages, free = (
         int(connection.exec_driver_sql(f"PRAGMA {name}").scalar_one())
         for name in ("page_size", "page_count", "freelist_count")
     )
     count = connection.scalar(select(func.count()).select_from(episodes)) or 0
     return Figures(count, size * pages, size * free)
+
+
+def _figures_of_server(connection: Connection) -> Figures:
+    """How large the tables are in PostgreSQL; what they hold, where their room is counted."""
+    size = sum(
+        connection.scalar(select(func.pg_total_relation_size(table.name))) or 0
+        for table in (*(table for table, _ in SIZES), episodes, checkpoints)
+    )
+    count = connection.scalar(select(func.count()).select_from(episodes)) or 0
+    return Figures(count, size, 0)
+
+
+def _used_bytes(connection: Connection) -> int:
+    """What the journal's content takes; PostgreSQL's tables are larger, for they keep room to use again."""
+    if not _is_server(connection):
+        size = figures(connection)
+        return size.bytes - size.free_bytes
+    return sum(int(connection.execute(_content(table, columns)).one()[1]) for table, columns in SIZES)
+
+
+def _content(table: Table, columns: tuple[Column[Any], ...]) -> Any:
+    """Counts the rows of a table, and about how many bytes they take."""
+    sizes = [func.coalesce(byte_length(column), 0) for column in columns]
+    return select(func.count(), func.coalesce(func.sum(reduce(add, sizes)), 0) + func.count() * ROW_BYTES)
+
+
+def _is_server(connection: Connection) -> bool:
+    return connection.dialect.name == "postgresql"
+
+
+class byte_length(GenericFunction[int]):
+    """Bytes that a text or a blob takes; in PostgreSQL as it is stored, which may be compressed."""
+
+    type = Integer()
+    inherit_cache = True
+
+
+@compiles(byte_length)
+def _of_blob(element: byte_length, compiler: SQLCompiler, **more: Any) -> str:
+    return f"length(CAST({compiler.process(element.clauses, **more)} AS BLOB))"
+
+
+@compiles(byte_length, "postgresql")
+def _of_stored(element: byte_length, compiler: SQLCompiler, **more: Any) -> str:
+    return f"pg_column_size({compiler.process(element.clauses, **more)})::bigint"
 
 
 def surplus(connection: Connection, keep: Keep, now: datetime) -> list[Surplus]:
@@ -118,8 +168,7 @@ def _surplus(connection: Connection, keep: Keep, now: datetime) -> Iterator[Surp
     too_many = (
         connection.scalar(select(func.count()).select_from(episodes).where(over)) or 0
     ) - keep.episodes
-    size = figures(connection)
-    too_large = size.bytes - size.free_bytes - keep.mb * MB
+    too_large = _used_bytes(connection) - keep.mb * MB if keep.mb else 0.0
     oldest = timestamp(now - timedelta(days=keep.days))
     ordered = select(episodes.c.episode_id, episodes.c.ended_at).where(over)
     for episode_id, ended_at in connection.execute(
@@ -143,19 +192,17 @@ def _room(connection: Connection, episode_id: str) -> tuple[int, int]:
     """Its events, and about how many bytes they and what belongs to them take."""
     counts, room = [], 0
     for table, columns in SIZES:
-        lengths = [func.coalesce(func.length(cast(column, LargeBinary)), 0) for column in columns]
-        size = func.coalesce(func.sum(reduce(add, lengths)), 0)
-        wanted = select(func.count(), size).where(table.c.episode_id == episode_id)
+        wanted = _content(table, columns).where(table.c.episode_id == episode_id)
         count, taken = connection.execute(wanted).one()
         counts.append(count)
-        room += taken + count * ROW_BYTES
+        room += int(taken)
     return counts[0], room
 
 
 def unended_bytes(connection: Connection) -> dict[str, int]:
     """About what the events of each episode without an end take."""
     ids = connection.scalars(select(episodes.c.episode_id).where(episodes.c.ended_at.is_(None))).all()
-    size = func.coalesce(func.sum(func.length(cast(events.c.text, LargeBinary))), 0)
+    size = func.coalesce(func.sum(byte_length(events.c.text)), 0)
     return {
         one: connection.execute(select(size).where(events.c.episode_id == one)).scalar_one() for one in ids
     }
@@ -199,7 +246,9 @@ def _remove_some(connection: Connection, episode_id: str, table: Table, key: Col
 
 
 def give_back(connection: Connection) -> bool:
-    """Give some free pages back to the disk; whether there may be more."""
+    """Give some free pages back to the disk; whether there may be more. PostgreSQL sees to that itself."""
+    if _is_server(connection):
+        return False
     before = figures(connection).free_bytes
     run_to_its_end(connection, f"PRAGMA incremental_vacuum({BATCH})")
     return 0 < figures(connection).free_bytes < before

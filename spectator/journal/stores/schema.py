@@ -4,20 +4,45 @@ from __future__ import annotations
 
 from typing import Final
 
-from sqlalchemy import Column, Float, Index, Integer, LargeBinary, MetaData, String, Table, Text
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    Float,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    String,
+    Table,
+    Text,
+)
+from sqlalchemy.types import TypeEngine
 
 SCHEMA_VERSION: Final = 5
 """Version of the tables; a journal of a later version is not touched."""
 
 metadata: Final = MetaData()
 
+
+def short_text(length: int) -> TypeEngine[str]:
+    """Text of about ``length`` characters; in PostgreSQL, which enforces lengths and sorts by language, any
+    text, in the order of its bytes.
+    """
+    return String(length).with_variant(Text(collation="C"), "postgresql")
+
+
+def number() -> TypeEngine[int]:
+    """A whole number of 8 bytes, which SQLite's are anyway."""
+    return Integer().with_variant(BigInteger(), "postgresql")
+
+
 schema: Final = Table("schema", metadata, Column("version", Integer, primary_key=True))
 
 events: Final = Table(
     "events",
     metadata,
-    Column("episode_id", String(64), primary_key=True),
-    Column("seq", Integer, primary_key=True, autoincrement=False),
+    Column("episode_id", short_text(64), primary_key=True),
+    Column("seq", number(), primary_key=True, autoincrement=False),
     Column("text", Text, nullable=False),
     Column("digest", LargeBinary(32)),
 )
@@ -30,28 +55,28 @@ events of 1.1 KB took 56 MB where they take 17 MB now, at twice the CPU.
 episodes: Final = Table(
     "episodes",
     metadata,
-    Column("episode_id", String(64), primary_key=True),
-    Column("epoch", String(32), nullable=False),
-    Column("environment", String(64), nullable=False),
+    Column("episode_id", short_text(64), primary_key=True),
+    Column("epoch", short_text(32), nullable=False),
+    Column("environment", short_text(64), nullable=False),
     Column("title", Text, nullable=False),
-    Column("captain", String(64), nullable=False),
+    Column("captain", short_text(64), nullable=False),
     Column("captain_label", Text, nullable=False),
-    Column("opponent", String(64), nullable=False),
-    Column("pack", String(64), nullable=False),
-    Column("seed", String(20), nullable=False),
-    Column("started_at", String(32), nullable=False),
-    Column("ended_at", String(32)),
-    Column("reason", String(32)),
+    Column("opponent", short_text(64), nullable=False),
+    Column("pack", short_text(64), nullable=False),
+    Column("seed", short_text(20), nullable=False),
+    Column("started_at", short_text(32), nullable=False),
+    Column("ended_at", short_text(32)),
+    Column("reason", short_text(32)),
     Column("score", Float),
     Column("result", Text),
-    Column("turns", Integer),
+    Column("turns", number()),
     Column("detail", Text),
-    Column("end_seq", Integer),
+    Column("end_seq", number()),
     Column("end_digest", LargeBinary(32)),
-    Column("parent", String(64)),
-    Column("run_id", String(64)),
-    Column("group_id", String(64)),
-    Column("attempt", Integer),
+    Column("parent", short_text(64)),
+    Column("run_id", short_text(64)),
+    Column("group_id", short_text(64)),
+    Column("attempt", number()),
     Index("episodes_unended", "ended_at", "episode_id"),
     Index("episodes_environment", "environment", "episode_id"),
     Index("episodes_captain", "captain", "episode_id"),
@@ -65,7 +90,7 @@ episodes: Final = Table(
 messages: Final = Table(
     "messages",
     metadata,
-    Column("episode_id", String(64), primary_key=True),
+    Column("episode_id", short_text(64), primary_key=True),
     Column("digest", LargeBinary(32), primary_key=True),
     Column("body", LargeBinary, nullable=False),
 )
@@ -78,14 +103,14 @@ with ``x``.
 calls: Final = Table(
     "calls",
     metadata,
-    Column("episode_id", String(64), primary_key=True),
-    Column("seq", Integer, primary_key=True, autoincrement=False),
-    Column("place", Integer, primary_key=True, autoincrement=False),
-    Column("kept", Integer, nullable=False),
+    Column("episode_id", short_text(64), primary_key=True),
+    Column("seq", number(), primary_key=True, autoincrement=False),
+    Column("place", number(), primary_key=True, autoincrement=False),
+    Column("kept", number(), nullable=False),
     Column("messages", LargeBinary, nullable=False),
     Column("tools", LargeBinary),
     Column("reply", LargeBinary),
-    Column("prompt_kept", Integer, nullable=False),
+    Column("prompt_kept", number(), nullable=False),
     Column("prompt_token_ids", LargeBinary),
     Column("token_ids", LargeBinary),
     Column("logprobs", LargeBinary),
@@ -103,7 +128,7 @@ null where the event holds it. ``beside`` is JSON: the weights' versions, how it
 truths: Final = Table(
     "truths",
     metadata,
-    Column("episode_id", String(64), primary_key=True),
+    Column("episode_id", short_text(64), primary_key=True),
     Column("body", LargeBinary, nullable=False),
 )
 """The sealed truth of an ended episode: JSON, compressed as messages are."""
@@ -111,8 +136,8 @@ truths: Final = Table(
 checkpoints: Final = Table(
     "checkpoints",
     metadata,
-    Column("episode_id", String(64), primary_key=True),
-    Column("seq", Integer, primary_key=True, autoincrement=False),
+    Column("episode_id", short_text(64), primary_key=True),
+    Column("seq", number(), primary_key=True, autoincrement=False),
     Column("digest", LargeBinary(32), nullable=False),
     Column("body", LargeBinary, nullable=False),
 )
@@ -121,5 +146,12 @@ checkpoints: Final = Table(
 ``digest`` is the SHA-256 of that event's digest and ``body``; a row that does not fit is as good as none.
 """
 
-removals: Final = Table("removals", metadata, Column("episode_id", String(64), primary_key=True))
+removals: Final = Table("removals", metadata, Column("episode_id", short_text(64), primary_key=True))
 """Episodes that are being removed: gone from the index, their events not yet all gone."""
+
+COMMITTED: Final = (
+    "ALTER TABLE events ADD COLUMN txid bigint NOT NULL DEFAULT (pg_current_xact_id()::text::bigint)",
+    "CREATE INDEX events_txid ON events (txid)",
+)
+"""What PostgreSQL's tables have beyond these: the transaction of each event, so that what was committed since
+a moment can be told though many write at once (:mod:`.news`)."""

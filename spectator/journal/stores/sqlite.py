@@ -15,7 +15,7 @@ from functools import partial
 from typing import Final, Self, TypeVar
 
 from sqlalchemy import Connection, select
-from sqlalchemy.exc import DatabaseError
+from sqlalchemy.exc import DBAPIError
 
 from spectator.errors import (
     EpisodeDamaged,
@@ -49,6 +49,8 @@ from spectator.journal.stores.event_reading import (
 )
 from spectator.journal.stores.leases import Lease, held
 from spectator.journal.stores.news import News, news
+from spectator.journal.stores.ownership import Ownership
+from spectator.journal.stores.postgres import vacuum
 from spectator.journal.stores.retention import Figures, Keep, Surplus
 from spectator.journal.stores.schema import episodes, schema, truths
 from spectator.journal.stores.summaries import summaries, summary
@@ -84,6 +86,8 @@ class SqlJournal:
         self._readers = ThreadPoolExecutor(2, thread_name_prefix="journal-read")
         self._writer = Writer(database) if writable else None
         self._closed = False
+        self.ownership = None if database.fences is None else Ownership(self, database.fences)
+        """Which episodes this process may record; ``None`` where no other process writes this journal."""
 
     @classmethod
     async def open(cls, url: str, *, writable: bool = True, synchronous: Synchronous = "normal") -> Self:
@@ -302,6 +306,10 @@ class SqlJournal:
             raise JournalUnavailable(f"the journal cannot be written: {error}") from error
 
     def _prove_writable(self, connection: Connection) -> None:
+        if self._database.fences is not None:
+            self._database.fences.register(connection)
+            connection.commit()
+            return
         if self._database.anchor is not None:
             self._database.anchor.hold(connection)
             connection.rollback()  # what was read until now may be old when the writer is done
@@ -330,11 +338,14 @@ class SqlJournal:
             raise JournalError("the journal is closed")
         try:
             return await asyncio.get_running_loop().run_in_executor(self._readers, run)
-        except (DatabaseError, UnicodeDecodeError) as error:
+        except (DBAPIError, UnicodeDecodeError) as error:
             kind = JournalDamaged if is_damage(error) else JournalError
             raise kind(f"the journal cannot be read: {reason(error)}") from error
 
 
 def _rewrite(connection: Connection) -> None:
+    if connection.dialect.name == "postgresql":
+        vacuum(connection.engine)
+        return
     for statement in ("PRAGMA auto_vacuum=INCREMENTAL", "VACUUM", "PRAGMA wal_checkpoint(TRUNCATE)"):
         run_to_its_end(connection, statement)

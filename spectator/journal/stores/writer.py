@@ -13,7 +13,7 @@ from queue import Empty, SimpleQueue
 from typing import Any, Final, TypeVar
 
 from sqlalchemy import Connection
-from sqlalchemy.exc import IntegrityError, OperationalError
+from sqlalchemy.exc import IntegrityError, OperationalError, SQLAlchemyError
 
 from spectator.errors import (
     JournalError,
@@ -27,11 +27,14 @@ from spectator.events import CALLS_BEHIND, RecordedEvent
 from spectator.futures import answer, answer_all, settle
 from spectator.journal.attachments import Attachments
 from spectator.journal.chain import GENESIS, extend
+from spectator.journal.stores.array_insertion import ArrayInsertion, recorded_between
 from spectator.journal.stores.call_rows import Prompt
 from spectator.journal.stores.database import RESTART, Database, is_damage, reason
 from spectator.journal.stores.episode_index import row_of_end, row_of_start
 from spectator.journal.stores.insertion import EventRow, Insertion, Rows
 from spectator.journal.stores.leases import NotHeld, let_go, prove_held
+from spectator.journal.stores.ownership import Holding, depose
+from spectator.journal.stores.postgres import may_pass
 
 logger = logging.getLogger(__name__)
 
@@ -79,12 +82,15 @@ class Writer:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._insertion = Insertion(database.engine.dialect)
+        self._fences = database.fences
+        self._insertion = Insertion(database.engine.dialect) if self._fences is None else ArrayInsertion()
         self._hold: Callable[[Connection], None] = (
             (lambda connection: None) if database.anchor is None else database.anchor.hold
         )
         self._appends: SimpleQueue[_Append | _Job | None] = SimpleQueue()
         self._heads: OrderedDict[str, _Head] = OrderedDict()
+        self._holding: Holding | None = None
+        self._unsure: set[str] = set()  # episodes of commits that failed, which a server may have done
         self._over = False
         self._thread = threading.Thread(target=self._work, name="journal-write", daemon=True)
         self._thread.start()
@@ -147,6 +153,7 @@ class Writer:
                     for job in group:
                         if isinstance(job, _Job):
                             self._run(connection, job)
+                self._leave(connection)
         finally:
             self._over = True
             for item in (*group, *self._left()):
@@ -192,12 +199,20 @@ class Writer:
                 self._write(connection, group, heads)
         except SpectatorError as failure:
             if len(group) > 1:
+                if self._fences is not None and isinstance(failure, JournalUnavailable):
+                    self._unsure.update(append.events[0].episode_id for append in group)
                 for append in group:
                     self._commit(connection, [append])
                 return
             error = failure
-            self._heads.pop(group[0].events[0].episode_id, None)
+            episode_id = group[0].events[0].episode_id
+            self._heads.pop(episode_id, None)
+            if self._fences is not None and isinstance(failure, JournalUnavailable):
+                self._unsure.add(episode_id)
         else:
+            if self._holding is not None:
+                self._holding.committed()
+                self._unsure.difference_update(heads)
             for append in group:
                 episode_id = append.events[0].episode_id
                 head = self._heads[episode_id] = heads[episode_id]
@@ -218,12 +233,20 @@ class Writer:
             heads: Where episodes stand after them; filled in.
         """
         rows = Rows()
+        if self._fences is not None:
+            group = self._unrecorded(connection, group, heads)
+            wanted = ((append.events[0].episode_id, append.fence) for append in group)
+            self._holding = Holding(self._fences, connection, wanted)
         for append in group:
             batch = append.events
             episode_id = batch[0].episode_id
-            if append.fence is not None:
+            known = self._heads.get(episode_id)
+            if self._holding is not None:
+                new = self._holding.prove(episode_id, append.fence)
+                known = None if new else known  # others may have recorded it meanwhile
+            elif append.fence is not None:
                 prove_held(connection, append.fence, episode_id)
-            head = heads.get(episode_id) or self._heads.get(episode_id)
+            head = heads.get(episode_id) or known
             if head is None:  # what begins where something is already is refused by the table itself
                 head = _Head() if batch[0].seq == 1 else self._read_head(connection, episode_id)
             seq, digest = _follow(rows.events, head, batch)
@@ -235,14 +258,42 @@ class Writer:
                     rows.started.append(row_of_start(recorded.event))
                 elif recorded.type == "episode.ended":
                     rows.ended.append(row_of_end(recorded.event, seq, digest))
-                    if append.fence is not None:
+                    if self._holding is not None:
+                        self._holding.let_go(episode_id, append.fence)
+                    elif append.fence is not None:
                         let_go(connection, append.fence)
             heads[episode_id] = _Head(seq, digest, {} if batch[-1].type == "episode.ended" else prompts)
         self._insertion.add(connection, rows)
 
+    def _unrecorded(
+        self, connection: Connection, group: Sequence[_Append], heads: dict[str, _Head]
+    ) -> Sequence[_Append]:
+        """Those of ``group`` that are not there already: a commit may be done and the answer to it lost."""
+        left = []
+        for append in group:
+            batch = append.events
+            episode_id, first, last = batch[0].episode_id, batch[0].seq, batch[-1].seq
+            if episode_id in self._unsure and recorded_between(connection, episode_id, first, last) == [
+                recorded.text for recorded in batch
+            ]:
+                heads[episode_id] = self._read_head(connection, episode_id)
+            else:
+                left.append(append)
+        return left
+
     def _read_head(self, connection: Connection, episode_id: str) -> _Head:
-        found = self._insertion.last.found(connection, {"episode": episode_id})
+        found = self._insertion.last_of(connection, episode_id)
         return _Head() if found is None else _Head(found.seq, found.digest or GENESIS)
+
+    def _leave(self, connection: Connection) -> None:
+        """Give back the leases of this process, so that others need not wait for its silence."""
+        if self._fences is None:
+            return
+        try:
+            with connection.begin():
+                depose(connection, self._fences.name)
+        except SQLAlchemyError as error:
+            logger.warning("the journal keeps this server's leases until others miss it: %s", reason(error))
 
 
 def _attach(
@@ -304,4 +355,5 @@ def _unwritten(failure: Exception) -> JournalError:
     says = f"the journal cannot be written: {reason(failure)}"
     if is_damage(failure):
         return JournalUnavailable(f"{says}; {RESTART}")
-    return JournalUnavailable(says) if isinstance(failure, OperationalError | OSError) else JournalError(says)
+    passing = isinstance(failure, OperationalError | OSError) or may_pass(failure)
+    return JournalUnavailable(says) if passing else JournalError(says)

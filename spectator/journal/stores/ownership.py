@@ -1,0 +1,251 @@
+"""Ownership of episodes where several processes write one journal: each holds leases and shows it lives.
+
+A process records an episode under a lease (:mod:`.leases`), whose row it locks in the transaction of each
+commit. So a commit comes wholly before or wholly after the removal of the lease, and what a deposed process
+still sends is refused, whatever any clock says. That it lives it shows by a number that it counts up; whoever
+sees the same number again and again may depose it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+from sqlalchemy import BigInteger, Column, Connection, MetaData, Table, Text, delete, select, text
+
+from spectator.journal.stores.leases import NotHeld, Transacting, leases, let_go, not_held
+from spectator.journal.stores.schema import episodes
+
+owner_tables: Final = MetaData()
+
+owners: Final = Table(
+    "owners",
+    owner_tables,
+    Column("name", Text(collation="C"), primary_key=True),
+    Column("beat", BigInteger, nullable=False),
+)
+"""One row a process that writes; made only where several may."""
+
+_REGISTER: Final = text(
+    "INSERT INTO owners (name, beat) VALUES (:name, 0) "
+    "ON CONFLICT (name) DO UPDATE SET beat = owners.beat + :by"
+)
+_HELD: Final = "SELECT fence, episode_id FROM leases WHERE fence = ANY(%s) ORDER BY fence FOR UPDATE"
+_TAKE: Final = text(
+    "INSERT INTO leases (episode_id, owner, expires_ms) VALUES (:episode, :owner, 0) "
+    "ON CONFLICT (episode_id) DO UPDATE SET owner = excluded.owner WHERE leases.owner = excluded.owner "
+    "RETURNING fence"
+)
+
+
+class Fences:
+    """The numbers of the leases that this process holds; belongs to the thread that writes.
+
+    Args:
+        name: This process, unlike any other.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._numbers: dict[str, int] = {}
+        self._claimed: set[str] = set()
+
+    def number(self, episode_id: str) -> int | None:
+        """That of an episode's lease; ``None`` where this process never held one, or gave it back."""
+        return self._numbers.get(episode_id)
+
+    def committed(self, recorded: Iterable[str], taken: Mapping[str, int], over: Iterable[str]) -> None:
+        """Remember a commit: the episodes recorded in it, and the leases taken and given back."""
+        self._claimed.difference_update(recorded)
+        self._numbers |= taken
+        for episode_id in over:
+            self._numbers.pop(episode_id, None)
+
+    def claim(self, connection: Connection, episode_id: str) -> None:
+        """Take a lease before anything is recorded; see :meth:`take`."""
+        self._numbers[episode_id] = self.take(connection, episode_id)
+        self._claimed.add(episode_id)
+
+    def is_claimed(self, episode_id: str) -> bool:
+        """Whether a lease was claimed and nothing recorded under it yet."""
+        return episode_id in self._claimed
+
+    def register(self, connection: Connection, by: int = 0) -> None:
+        """Write that this process is there, and count its number up ``by`` so much."""
+        connection.execute(_REGISTER, {"name": self.name, "by": by})
+
+    def held(self, connection: Connection, numbers: Sequence[int]) -> Mapping[int, str]:
+        """Those of leases that are held, each with its episode, until the end of the transaction."""
+        if not numbers:
+            return {}
+        rows = connection.exec_driver_sql(_HELD, (list(numbers),)).all()
+        return {row.fence: row.episode_id for row in rows}
+
+    def take(self, connection: Connection, episode_id: str) -> int:
+        """Take a lease of an episode that no other process holds; its own is told again.
+
+        Raises:
+            NotHeld: Another one does.
+        """
+        self.register(connection)
+        found = connection.execute(_TAKE, {"episode": episode_id, "owner": self.name}).first()
+        if found is None:
+            raise NotHeld(f"{episode_id} is played by another server")
+        return int(found.fence)
+
+
+class Holding:
+    """The leases of the episodes of one commit, proved within its transaction.
+
+    Args:
+        fences: What this process holds.
+        connection: Within the transaction.
+        wanted: The episodes, each with the number of its lease, where whoever appends names it.
+    """
+
+    def __init__(
+        self, fences: Fences, connection: Connection, wanted: Iterable[tuple[str, int | None]]
+    ) -> None:
+        self._fences = fences
+        self._connection = connection
+        self._taken: dict[str, int] = {}
+        self._proved: set[str] = set()
+        self._over: set[str] = set()
+        numbers = (fences.number(episode_id) if fence is None else fence for episode_id, fence in wanted)
+        self._held = fences.held(connection, sorted({one for one in numbers if one is not None}))
+
+    def prove(self, episode_id: str, fence: int | None = None) -> bool:
+        """Make sure that a lease of an episode is held; one that was never given out here is taken.
+
+        Args:
+            episode_id: The episode.
+            fence: The number of the lease, where whoever appends names it.
+
+        Returns:
+            Whether it is new here, so that others may have recorded the episode meanwhile.
+
+        Raises:
+            NotHeld: It is not held.
+        """
+        if fence is None:
+            fence = self._taken.get(episode_id)
+            if fence is not None:
+                return False
+            fence = self._fences.number(episode_id)
+            if fence is None or episode_id in self._over:
+                self._taken[episode_id] = self._fences.take(self._connection, episode_id)
+                return True
+        if self._held.get(fence) != episode_id:
+            raise not_held(fence, episode_id)
+        self._proved.add(episode_id)
+        return self._fences.is_claimed(episode_id)
+
+    def let_go(self, episode_id: str, fence: int | None = None) -> None:
+        """End the lease of an episode that ends in this commit."""
+        number = fence or self._taken.pop(episode_id, None) or self._fences.number(episode_id)
+        if number is not None:
+            let_go(self._connection, number)
+        self._over.add(episode_id)
+
+    def committed(self) -> None:
+        """Remember what was taken and what is over."""
+        self._fences.committed(self._proved, self._taken, self._over)
+
+
+class Ownership:
+    """Which episodes this process may record, and what became of the others that write the same journal.
+
+    Args:
+        journal: The journal.
+        fences: The leases that this process holds.
+    """
+
+    def __init__(self, journal: Transacting, fences: Fences) -> None:
+        self.name = fences.name
+        """This process."""
+        self._journal = journal
+        self._fences = fences
+
+    async def beat(self) -> Mapping[str, int]:
+        """Show that this process lives; the others, each with the number that it counts up.
+
+        Raises:
+            JournalError: The database cannot be written now.
+        """
+
+        def work(connection: Connection) -> dict[str, int]:
+            self._fences.register(connection, by=1)
+            found = living(connection)
+            found.pop(self.name)
+            return found
+
+        others: dict[str, int] = await self._journal.transact(work)
+        return others
+
+    async def others(self) -> list[str]:
+        """The other processes that write."""
+        return sorted(await self.beat())
+
+    async def depose(self, name: str) -> list[str]:
+        """End every lease of another process; the episodes that it held.
+
+        Raises:
+            JournalError: The database cannot be written now.
+        """
+        freed: list[str] = await self._journal.transact(lambda connection: depose(connection, name))
+        return freed
+
+    async def left_alone(self, limit: int) -> list[str]:
+        """Episodes without an end of which nobody holds a lease, the newest first, at most ``limit``.
+
+        Raises:
+            JournalError: The database cannot be read now.
+        """
+        found: list[str] = await self._journal.transact(lambda connection: left_alone(connection, limit))
+        return found
+
+    async def claim(self, episode_id: str) -> bool:
+        """Take the lease of an episode, or have it already; whether this process may record it now.
+
+        One that was held here before, and was lost, is taken anew.
+
+        Raises:
+            JournalError: The database cannot be written now.
+        """
+
+        def work(connection: Connection) -> bool:
+            try:
+                self._fences.claim(connection, episode_id)
+            except NotHeld:
+                return False
+            return True
+
+        claimed: bool = await self._journal.transact(work)
+        return claimed
+
+
+def living(connection: Connection) -> dict[str, int]:
+    """The processes that write, each with the number that it counts up."""
+    rows = connection.execute(select(owners.c.name, owners.c.beat)).all()
+    return {row.name: row.beat for row in rows}
+
+
+def depose(connection: Connection, name: str) -> list[str]:
+    """End every lease of a process, and its being there; the episodes that it held.
+
+    What it commits meanwhile is waited for; nothing that it sends afterwards is recorded.
+    """
+    mine = select(leases.c.fence, leases.c.episode_id).where(leases.c.owner == name)
+    held = connection.execute(mine.order_by(leases.c.fence).with_for_update()).all()
+    connection.execute(delete(leases).where(leases.c.fence.in_([row.fence for row in held])))
+    connection.execute(delete(owners).where(owners.c.name == name))
+    return [row.episode_id for row in held]
+
+
+def left_alone(connection: Connection, limit: int) -> list[str]:
+    """Episodes without an end of which nobody holds a lease, the newest first."""
+    held = select(leases.c.episode_id)
+    wanted = select(episodes.c.episode_id).where(
+        episodes.c.ended_at.is_(None), episodes.c.episode_id.not_in(held)
+    )
+    return list(connection.scalars(wanted.order_by(episodes.c.episode_id.desc()).limit(limit)))

@@ -69,7 +69,7 @@ def test_a_ball_enters_fewer_functions_than_at_the_review_and_no_more_than_the_p
 ) -> None:
     trips.main(["ball"])
     rules, view = (int(count) for count in re.findall(r"(\d+) hops", capsys.readouterr().out))
-    for found, (at_review, _, now) in (
+    for found, (at_review, now) in (
         (rules, functions_of("ball: rules")),
         (view, functions_of("ball: view")),
     ):

@@ -276,7 +276,8 @@ def test_resets_are_limited_by_whatever_way_they_come(tmp_path: Path) -> None:
 
 def test_environments_that_computed_for_too_long_wait(tmp_path: Path) -> None:
     with serve(test_settings(tmp_path, openenv_compute_s_per_minute=0.000001)) as serving:
-        for path, body in (("/reset", {}), ("/step", {"action": {}})):  # its construction was charged
+        bodies: dict[str, Any] = {"/reset": {}, "/step": {"action": {}}}
+        for path, body in bodies.items():  # the first is refused too, for its construction was charged
             refused = serving.client.post(path, json=body)
             assert refused.status_code == 429 and int(refused.headers["retry-after"]) > 1
             assert "SPECTATOR_OPENENV_COMPUTE_S_PER_MINUTE" in refused.json()["detail"]

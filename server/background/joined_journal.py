@@ -73,6 +73,12 @@ class JoinedJournal(TimedJournal):
         async for batch in super().links(episode_id) if elsewhere is None else elsewhere.links(episode_id):
             yield batch
 
+    async def last_within(self, episode_id: str, characters: int, *, until: int) -> int:
+        """Number of the last event up to which a record takes no more than ``characters``."""
+        if (elsewhere := await self.runs.journal_of(episode_id)) is not None:
+            return await elsewhere.last_within(episode_id, characters, until=until)
+        return await super().last_within(episode_id, characters, until=until)
+
     async def checkpoints(self, episode_id: str) -> list[Checkpoint]:
         """Those of an episode that fit its record, newest first."""
         if (elsewhere := await self.runs.journal_of(episode_id)) is not None:

@@ -288,6 +288,9 @@ class World:
         board_lines: Its part of the viewers' state in a few lines of plain text, for terminals; ``None``
             where its headline says all.
         scenes: Draws what happened, for clips of moments; ``None`` in worlds that draw nothing.
+        snapshot_for: A snapshot of its environment as one of another episode, by its id, would be, all else
+            alike, so that a fork begins where its parent's snapshot stands; ``None`` where forks play all
+            that came before again.
         any_thread: Whether an environment may be called from one thread after another, never from two
             at once, and answers within milliseconds as a rule; private ones then share a thread, which costs
             less.
@@ -340,6 +343,7 @@ class World:
     promise: Callable[[Event], float | None] | None = None
     board_lines: Callable[[Mapping[str, Any]], Sequence[str]] | None = None
     scenes: SceneArtist | None = None
+    snapshot_for: Callable[[bytes, str], bytes] | None = None
 
     @property
     def briefing(self) -> Briefing:

@@ -290,6 +290,19 @@ def _check_future(world: World, environment: Environment, played: Playthrough, n
         _note(future, twin, twin.step(action))
     if future.trace != played.trace[number + 1 :]:
         yield f"a snapshot taken at step {number} has another future"
+    yield from _check_other_id(world, environment)
+
+
+def _check_other_id(world: World, environment: Environment) -> Iterator[str]:
+    """A snapshot of another episode differs by its id alone."""
+    if world.snapshot_for is None:
+        return
+    own, twin = environment.snapshot(), world.environment()
+    twin.restore(world.snapshot_for(own, "another"))
+    if twin.state != {**environment.state, "episode_id": "another"}:
+        yield "snapshot_for makes a snapshot that does not stand where its original does, under the other id"
+    if world.snapshot_for(twin.snapshot(), environment.state["episode_id"]) != own:
+        yield "snapshot_for changes more of a snapshot than the episode's id"
 
 
 def _check_projection(world: World, options: Mapping[str, Any], played: Playthrough) -> Iterator[str]:

@@ -224,6 +224,42 @@ class Journal(EpisodeLog, Protocol):
         """
         ...
 
+    async def stage(self, events: Sequence[RecordedEvent], *, attachments: Attachments | None = None) -> None:
+        """Write the next of the first events of an episode that nobody finds yet.
+
+        The first :meth:`append` to it makes it an episode, all of it at once. What a death leaves of one that
+        came to nothing is removed as the rest of a removal is.
+
+        Args:
+            events: In the order of their numbers, from 1 on.
+            attachments: Model calls, in the same transaction.
+
+        Raises:
+            JournalError: They could not be written.
+        """
+        ...
+
+    async def unstage(self, episode_id: str) -> None:
+        """Remove what was staged of an episode; one that became an episode, or was none, is left alone.
+
+        Raises:
+            JournalError: It could not be removed, or not all of it.
+        """
+        ...
+
+    async def last_within(self, episode_id: str, characters: int, *, until: int) -> int:
+        """Number of the last event up to which a record takes no more than ``characters``; 0 where none does.
+
+        Args:
+            episode_id: Whose.
+            characters: Characters of its events as they are recorded.
+            until: Not beyond this number.
+
+        Raises:
+            JournalError: It cannot be read.
+        """
+        ...
+
     async def check(self) -> None:
         """Prove that the journal can be written and read now.
 

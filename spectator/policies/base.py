@@ -110,6 +110,15 @@ class EndsWhenCancelled:
     __slots__ = ()
 
 
+class DecidesAfresh:
+    """Base of policies whose decisions depend on their seed and the observation they are shown, nothing else.
+
+    They need not have seen the past: one that takes a seat in a fork is first asked where the fork begins.
+    """
+
+    __slots__ = ()
+
+
 @runtime_checkable
 class WaitsForRest(Protocol):
     """What builds a policy that asks an endpoint, and can build it so that it waits for one left alone."""

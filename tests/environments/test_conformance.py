@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import json
+import random
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -12,7 +14,7 @@ from spectator.catalog import load_world, world_names
 from spectator.environments.base import OptionsModel, World
 from spectator.environments.conformance import ConformanceError, check_world
 from spectator.environments.counting import WORLD
-from spectator.environments.counting.environment import CountingEnvironment
+from spectator.environments.counting.environment import CountingEnvironment, snapshot_for
 from spectator.observations import Observation
 from spectator.policies.base import Action
 
@@ -86,6 +88,12 @@ def nulls(state: Mapping[str, Any], event: Any) -> Mapping[str, Any]:
     return {"list": [None]}
 
 
+def forgetful(snapshot: bytes, episode_id: str) -> bytes:
+    """A snapshot of another episode whose generator begins anew."""
+    state, payload, _ = json.loads(snapshot_for(snapshot, episode_id))
+    return json.dumps([state, payload, random.Random(2).getstate()]).encode()
+
+
 class NoDefaults(OptionsModel):
     turns: int
 
@@ -98,6 +106,8 @@ class NoDefaults(OptionsModel):
         ({"packs": {}}, "no pack called 'default'"),
         ({"events": {}}, "of no declared type"),
         ({"default_captain": "nobody"}, "not among the captains"),
+        ({"snapshot_for": lambda snapshot, episode_id: snapshot}, "does not stand where its original does"),
+        ({"snapshot_for": forgetful}, "changes more of a snapshot than the episode's id"),
     ],
 )
 def test_the_kit_sees_a_broken_world(changes: dict[str, Any], finding: str) -> None:

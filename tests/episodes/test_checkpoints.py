@@ -270,6 +270,53 @@ def test_an_episode_whose_captain_needs_its_past_has_no_checkpoints(tmp_path: Pa
     asyncio.run(scenario())
 
 
+class Stubborn(ScriptedPolicy):
+    """Says what is no integer whenever it has not just been refused, and remembers nothing."""
+
+    def choose(self, observation: Any) -> Decision:
+        """Say what comes next, if the world has just refused something."""
+        said = observation.content["next"] if observation.refused is not None else "?"
+        return Decision({"text": f"ACTION: {said}"}, "heuristic", "again")
+
+    def snapshot(self) -> Any:
+        """Nothing."""
+
+    def restore(self, snapshot: Any) -> None:
+        """Nothing."""
+
+
+def test_none_is_made_right_after_a_refusal_which_whoever_is_asked_next_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A snapshot does not hold what was refused: who went on from it would be asked another question."""
+    monkeypatch.setattr(hosting, "Checkpointer", partial(Checkpointer, characters=1))
+
+    async def scenario() -> None:
+        stubborn = replace(COUNTING.captains["heuristic"], build=lambda seed: Stubborn())
+        world = replace(COUNTING, captains={**COUNTING.captains, "heuristic": stubborn})
+        (tmp_path / "whole").mkdir()
+        journal = await SqlJournal.open(url_of(tmp_path / "whole"))
+        async with supervising(world, journal=journal) as stage:
+            await (await stage.start(options=COUNT["options"])).wait()
+        whole = await journal.read("ep-0001")
+        await journal.aclose()
+        steps = {one.event.turn: one.event.type for one in whole if one.event.type != "step.taken"}
+        assert "action.refused" in steps.values()
+        for seq in kept(tmp_path / "whole"):
+            assert steps[whole[seq - 1].event.turn] != "action.refused"
+            cut = min(one for one in step_ends(whole) if one >= seq)
+            journal = await SqlJournal.open(url_of(died_after(tmp_path, cut)))
+            async with supervising(world, journal=journal) as stage:
+                stage.supervisor.load = lambda name: world
+                await recover(journal, SystemClock(), stage.supervisor)
+                await stage.supervisor.running()[0].wait()
+            assert told(await journal.read("ep-0001")) == told(whole)
+            await journal.aclose()
+        await no_environment_threads()
+
+    asyncio.run(scenario())
+
+
 def test_a_checkpoint_that_cannot_be_kept_costs_the_episode_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

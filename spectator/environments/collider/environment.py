@@ -61,6 +61,12 @@ OPERATIONS: Final[Mapping[str, Operation]] = {
 }
 
 
+def snapshot_for(snapshot: bytes, episode_id: str) -> bytes:
+    """A snapshot as one of another episode."""
+    seed, _, *rest = json.loads(snapshot)
+    return json.dumps([seed, episode_id, *rest]).encode()
+
+
 class ColliderEnvironment:
     """A search for a resonance at a collider, from the beam to the claim.
 

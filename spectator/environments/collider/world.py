@@ -8,7 +8,7 @@ from typing import Final
 
 from spectator.environments.base import Pack, World
 from spectator.environments.collider.commentary import comment, spoken
-from spectator.environments.collider.environment import MAX_STEPS, ColliderEnvironment
+from spectator.environments.collider.environment import MAX_STEPS, ColliderEnvironment, snapshot_for
 from spectator.environments.collider.events import BEATS, EVENTS
 from spectator.environments.collider.models import (
     AGENT,
@@ -107,6 +107,7 @@ WORLD: Final = World(
     summary="Plan a search at a collider, analyse what was recorded, and claim a resonance or decline.",
     actors=(AGENT,),
     environment=ColliderEnvironment,
+    snapshot_for=snapshot_for,
     action_type=ColliderAction,
     observation_type=ColliderObservation,
     state_type=ColliderState,

@@ -16,11 +16,13 @@ from spectator.environments.counting.environment import (
     CountingOptions,
     CountingState,
     NumberSaid,
+    snapshot_for,
 )
 from spectator.events import Event
 from spectator.narration.base import Line
 from spectator.observations import Observation
 from spectator.policies.base import (
+    DecidesAfresh,
     Decision,
     Preset,
     ScriptedPolicy,
@@ -29,7 +31,7 @@ from spectator.policies.base import (
 )
 
 
-class CarefulCounter(ScriptedPolicy):
+class CarefulCounter(DecidesAfresh, ScriptedPolicy):
     """Says the integer that comes next."""
 
     def choose(self, observation: Observation) -> Decision:
@@ -134,4 +136,5 @@ WORLD = World(
     panel=Path(__file__).parent / "panel",
     any_thread=True,
     steps_at_once=lambda options: True,
+    snapshot_for=snapshot_for,
 )

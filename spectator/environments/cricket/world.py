@@ -14,6 +14,7 @@ from spectator.environments.cricket.environment import CricketEnvironment, step_
 from spectator.environments.cricket.events import BEATS, EVENTS
 from spectator.environments.cricket.grading.meter import MEASURES, CricketMeter
 from spectator.environments.cricket.grading.reward import PROFILE, PROFILES
+from spectator.environments.cricket.match.snapshots import snapshot_for
 from spectator.environments.cricket.models import (
     CricketAction,
     CricketObservation,
@@ -62,6 +63,7 @@ WORLD = World(
     summary="Captain a side through both innings, ball by ball or by the over; a fitted model bowls.",
     actors=("home", "away"),
     environment=CricketEnvironment,
+    snapshot_for=snapshot_for,
     action_type=CricketAction,
     observation_type=CricketObservation,
     state_type=CricketState,

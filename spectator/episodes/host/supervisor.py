@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
+from contextlib import aclosing
 
 from spectator.bus.base import Bus
 from spectator.catalog import LoadWorld
@@ -13,9 +14,12 @@ from spectator.episodes.host.assembly import EpisodeAssembly
 from spectator.episodes.host.external import ExternalDriver
 from spectator.episodes.host.handle import EpisodeHandle
 from spectator.episodes.host.stop_requests import StopRequests
+from spectator.episodes.record.opening import Stream
+from spectator.episodes.record.staged import StagedLog
 from spectator.episodes.record.stream import TurnFacts
-from spectator.episodes.replay.fork import ForkRequest, fork_off
+from spectator.episodes.replay.fork import Forked, ForkRequest, fork_off
 from spectator.episodes.replay.restore import Rebuilt
+from spectator.episodes.replay.shared_past import PastBatch
 from spectator.episodes.run.controls import EndRequest
 from spectator.episodes.run.limits import EpisodeLimits
 from spectator.episodes.run.pacing import Pace
@@ -33,6 +37,7 @@ from spectator.events import (
     EpisodeRecovered,
     core_fact,
 )
+from spectator.futures import whole
 from spectator.journal.attachments import Attachments
 from spectator.journal.base import Journal
 from spectator.policies.spending import Caps, SpendLedger
@@ -204,6 +209,7 @@ class Supervisor:
         """
         self._need_slot()
         episode_id = self._new_id()
+        log = StagedLog(self._journal, episode_id)
         self._forking += 1
         try:
             forked = await fork_off(
@@ -211,20 +217,42 @@ class Supervisor:
                 request,
                 episode_id,
                 limit_s=self._limits.reset_s,
+                characters=self._limits.characters,
                 load=self.load,
                 open_stepper=self.open_stepper,
                 plan=plan,
             )
+            stream = self._assembly.stream(episode_id, self._new_epoch(), forked.plan, log=log)
+            try:
+                last = await self._record_past(forked, stream)
+            except BaseException:
+                await forked.stepper.aclose()
+                await whole(log.give_up())
+                raise
         finally:
             self._forking -= 1
-        try:
-            self._need_slot()
-        except EpisodeBusy:
-            await forked.stepper.aclose()
-            raise
-        stream = self._assembly.stream(episode_id, self._new_epoch(), forked.plan)
+        # The slot that was kept for it is taken before anything is awaited.
         episode = self._assembly.episode(forked.plan, stream, forked.stepper, past=forked.past)
-        return await self._begin(episode, forked.opening, attachments=forked.attachments)
+        log.staging = False
+        return await self._begin(episode, last.steps, attachments=last.attachments, log=log)
+
+    async def _record_past(self, forked: Forked, stream: Stream) -> PastBatch:
+        """Record what a fork begins with, where nobody finds it yet, but for the last batch; return that.
+
+        Raises:
+            EpisodeBusy: The server is going away.
+            JournalError: The parent could not be read, or the fork not be recorded.
+        """
+        waiting: PastBatch | None = None
+        async with aclosing(forked.batches) as batches:
+            async for batch in batches:
+                if waiting is not None:
+                    await stream.emit_steps(waiting.steps, patient=False, attachments=waiting.attachments)
+                waiting = batch
+                if self._closing:
+                    raise self.busy()
+        assert waiting is not None, "a record begins with its start"
+        return waiting
 
     def new_id(self) -> str:
         """An id for an episode that is going to be shown here."""
@@ -282,9 +310,10 @@ class Supervisor:
         opening: Sequence[TurnFacts],
         among: dict[str, EpisodeHandle] | None = None,
         attachments: Attachments | None = None,
+        log: StagedLog | None = None,
     ) -> EpisodeHandle:
         (self._running if among is None else among)[episode.episode_id] = episode
-        playing = self._play(episode, opening, attachments)
+        playing = self._play(episode, opening, attachments, log)
         try:
             self._tasks.create_task(playing, name=episode.episode_id)
         except RuntimeError:  # the group is closing
@@ -362,7 +391,11 @@ class Supervisor:
         return episode
 
     async def _play(
-        self, episode: EpisodeHandle, opening: Sequence[TurnFacts], attachments: Attachments | None
+        self,
+        episode: EpisodeHandle,
+        opening: Sequence[TurnFacts],
+        attachments: Attachments | None,
+        log: StagedLog | None,
     ) -> None:
         try:
             await episode.play(opening, attachments)
@@ -370,6 +403,8 @@ class Supervisor:
             self._release(episode)
             if episode.end_recorded:
                 self.stops.forget(episode.episode_id)
+            if log is not None:
+                await log.give_up()  # where its opening could not be recorded
 
     def _release(self, episode: EpisodeHandle) -> None:
         for among in (self._running, self._external):

@@ -11,8 +11,8 @@ import asyncio
 import base64
 import logging
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, fields, replace
 from typing import Any, Final, Protocol
 
 from spectator import __version__
@@ -39,6 +39,10 @@ SECONDS: Final = 30.0
 
 class UnfitCheckpoint(EpisodeError):
     """A checkpoint that cannot be gone on from here; the record can."""
+
+
+class ViewAlone(UnfitCheckpoint):
+    """A checkpoint that was made for whoever reads the episode, and holds nothing to play on from."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +72,17 @@ class EpisodeSnapshot:
         """The environment's snapshot."""
         return base64.b64decode(self.world)
 
+    def of_episode(self, world: World, episode_id: str) -> EpisodeSnapshot:
+        """The same with the environment's snapshot as one of another episode.
+
+        Raises:
+            Exception: ``world`` cannot make that of it.
+        """
+        if world.snapshot_for is None:
+            raise UnfitCheckpoint(f"snapshots of {world.name} are of one episode alone")
+        snapshot = world.snapshot_for(self.snapshot, episode_id)
+        return replace(self, world=base64.b64encode(snapshot).decode())
+
     def encoded(self) -> bytes:
         """As a checkpoint's body.
 
@@ -81,10 +96,14 @@ def episode_snapshot(body: bytes, world: World) -> EpisodeSnapshot:
     """What a checkpoint's body says.
 
     Raises:
-        UnfitCheckpoint: It was made by another version, or is not what this one makes.
+        UnfitCheckpoint: It was made by another version, or is not what this one makes; :class:`ViewAlone`
+            where it is whole and holds no more than a view.
     """
-    with typed_as(lambda error: UnfitCheckpoint(f"it cannot be read: {error}"), passing=()):
-        stood = EpisodeSnapshot(**decode_json(expanded(body).decode()))
+    with typed_as(lambda error: UnfitCheckpoint(f"it cannot be read: {error}"), passing=(ViewAlone,)):
+        told = decode_json(expanded(body).decode())
+        if "view" in told:
+            raise ViewAlone("it holds what viewers see, and nothing else")
+        stood = EpisodeSnapshot(**told)
     if stood.made_by != _made_by(world):
         raise UnfitCheckpoint(f"it was made by another version: {stood.made_by}")
     return stood
@@ -110,8 +129,10 @@ def memories(seats: Mapping[str, Policy]) -> dict[str, Any] | None:
     return kept
 
 
-def restore_memories(seats: Mapping[str, Policy], kept: Mapping[str, Any]) -> None:
-    """Give new policies the memories of others.
+def restore_memories(
+    seats: Mapping[str, Policy], kept: Mapping[str, Any], fresh: Collection[str] = ()
+) -> None:
+    """Give new policies the memories of others, but for the actors in ``fresh``.
 
     Raises:
         UnfitCheckpoint: They do not fit.
@@ -120,6 +141,8 @@ def restore_memories(seats: Mapping[str, Policy], kept: Mapping[str, Any]) -> No
         if kept.keys() != seats.keys():
             raise UnfitCheckpoint("it is of other seats")
         for actor, policy in seats.items():
+            if actor in fresh:
+                continue
             if isinstance(policy, Restorable):
                 policy.restore(kept[actor])
             elif isinstance(policy, ScriptedPolicy | Remembers):
@@ -176,12 +199,17 @@ class Checkpointer:
     async def take(self, recorded: int, past: Past, stepper: Stepper, *, limit_s: float) -> None:
         """Keep where the episode stands, all of it recorded and nothing under way.
 
+        Not right after an action was refused: whoever is asked next is told so, and no snapshot holds that.
+        The next step will do.
+
         Args:
             recorded: See :meth:`due`.
             past: Where its policies stand.
             stepper: Its environment.
             limit_s: Seconds that the environment may take for its snapshot.
         """
+        if past.stepped.observation.refused is not None:
+            return
         self._next_characters = recorded + self._characters
         self._next_at = self._clock.monotonic() + self._seconds
         seq, state = self._stream.head_seq, self._stream.state  # no await in between

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from spectator.events import RecordedEvent
-from spectator.journal.attachments import Attachments, RecordedCall
+from spectator.journal.attachments import RecordedCall
 from spectator.journal.base import EpisodeLog
 from spectator.model_calls import ModelCall
 
@@ -70,17 +70,21 @@ async def streamed_with_whole_replies(
     Raises:
         JournalError: An event or a call cannot be read.
     """
-    calls: _CallsInOrder | None = None
+    calls: CallsInOrder | None = None
     async for one in recorded:
         if not _lacking(one):
             yield one
             continue
-        calls = calls or _CallsInOrder(journal.calls(episode_id))
+        calls = calls or CallsInOrder(journal.calls(episode_id))
         yield with_replies(one, await calls.behind(one.event.turn))
 
 
-class _CallsInOrder:
-    """The calls behind one decision after the other."""
+class CallsInOrder:
+    """The calls behind one decision after the other.
+
+    Args:
+        calls: Those of an episode, in order.
+    """
 
     def __init__(self, calls: AsyncIterator[RecordedCall]) -> None:
         self._calls = calls
@@ -107,12 +111,6 @@ def with_replies(one: RecordedEvent, calls: Sequence[ModelCall]) -> RecordedEven
         for exchange, call in zip(one.event.data["exchanges"], calls, strict=True)
     ]
     return RecordedEvent(replace(one.event, data={**one.event.data, "exchanges": filled}), one.text)
-
-
-def attachments_of(recorded: Sequence[RecordedEvent], calls: Calls) -> Attachments:
-    """``calls`` in the order of the decisions among ``recorded``, for a copy of their record."""
-    decided = [one.event.turn for one in recorded if one.event.type == "decision.made"]
-    return Attachments(calls=[calls.get(turn, ()) for turn in decided])
 
 
 def _lacking(one: RecordedEvent) -> bool:

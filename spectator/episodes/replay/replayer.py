@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -98,14 +98,19 @@ class Replay:
         self.total = 0.0
         """The sum of all rewards so far."""
 
-    async def go_on_from(self, stood: EpisodeSnapshot, seq: int) -> None:
+    async def go_on_from(self, stood: EpisodeSnapshot, seq: int, *, fresh: Collection[str] = ()) -> None:
         """Stand where the episode stood after event ``seq``, instead of replaying all before the next.
+
+        Args:
+            stood: Where it stood.
+            seq: Number of the event.
+            fresh: Actors whose policies are others than then, and take nobody's memory.
 
         Raises:
             UnfitCheckpoint: A policy does not take its memory back.
             EnvironmentFault: The environment does not take its snapshot back.
         """
-        restore_memories(self._seats, stood.memories)
+        restore_memories(self._seats, stood.memories, fresh)
         self.stepped = await self._stepper.restore(stood.snapshot, limit_s=None)
         self.shown = Shown(stood.state, seq)
         self.refusals, self.total = dict(stood.refusals), stood.total

@@ -53,6 +53,7 @@ from spectator.journal.stores.ownership import Ownership
 from spectator.journal.stores.postgres import vacuum
 from spectator.journal.stores.retention import Figures, Keep, Surplus
 from spectator.journal.stores.schema import episodes, schema, truths
+from spectator.journal.stores.staging import last_within
 from spectator.journal.stores.summaries import summaries, summary
 from spectator.journal.stores.writer import Writer
 
@@ -85,6 +86,7 @@ class SqlJournal:
         self._database = database
         self._readers = ThreadPoolExecutor(2, thread_name_prefix="journal-read")
         self._writer = Writer(database) if writable else None
+        self._staged: dict[str, RecordedEvent] = {}  # first events of episodes that are not to be found yet
         self._closed = False
         self.ownership = None if database.fences is None else Ownership(self, database.fences)
         """Which episodes this process may record; ``None`` where no other process writes this journal."""
@@ -115,7 +117,28 @@ class SqlJournal:
         if self._writer is None:
             raise JournalError(READ_ONLY)
         if events:
-            await self._writer.append(events, attachments)
+            first = self._staged.get(events[0].episode_id)
+            await self._writer.append(events, attachments, first=first)
+            if first is not None:
+                self._staged.pop(first.episode_id, None)
+
+    async def stage(self, events: Sequence[RecordedEvent], *, attachments: Attachments | None = None) -> None:
+        """Write the next of the first events of an episode that nobody finds yet."""
+        writer, episode_id = self._writing(), events[0].episode_id
+        if events[0].seq == 1:
+            self._staged.setdefault(episode_id, events[0])
+        elif episode_id not in self._staged:
+            raise JournalError(f"nothing is staged of {episode_id}")
+        await writer.append(events, attachments, staged=True)
+
+    async def unstage(self, episode_id: str) -> None:
+        """Remove what was staged of an episode."""
+        if self._staged.pop(episode_id, None) is not None:
+            await self.remove(episode_id)
+
+    async def last_within(self, episode_id: str, characters: int, *, until: int) -> int:
+        """Number of the last event up to which a record takes no more than ``characters``."""
+        return await self._query(lambda connection: last_within(connection, episode_id, characters, until))
 
     async def append_held(
         self, fence: int, events: Sequence[RecordedEvent], attachments: Attachments | None = None
@@ -253,12 +276,15 @@ class SqlJournal:
     async def remove(self, episode_id: str) -> None:
         """Remove an ended episode, its events a batch at a time between the appends of others.
 
-        One that is gone or has no end is left alone. What a death interrupts, :meth:`tidy` finishes.
+        One that is gone, has no end, or is being staged is left alone. What a death interrupts,
+        :meth:`tidy` finishes.
 
         Raises:
             JournalError: It could not be removed, or not all of it.
         """
         writer = self._writing()
+        if episode_id in self._staged:
+            return
         await writer.run(lambda connection: retention.begin_removal(connection, episode_id))
         while await writer.run(lambda connection: retention.go_on_removing(connection, episode_id)):
             continue

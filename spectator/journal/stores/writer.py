@@ -35,6 +35,7 @@ from spectator.journal.stores.insertion import EventRow, Insertion, Rows
 from spectator.journal.stores.leases import NotHeld, let_go, prove_held
 from spectator.journal.stores.ownership import Holding, depose
 from spectator.journal.stores.postgres import may_pass
+from spectator.journal.stores.staging import begin_staging, end_staging
 
 logger = logging.getLogger(__name__)
 
@@ -53,6 +54,8 @@ class _Append:
     attachments: Attachments | None
     fence: int | None
     done: asyncio.Future[None]
+    staged: bool = False
+    first: RecordedEvent | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,8 +108,18 @@ class Writer:
         events: Sequence[RecordedEvent],
         attachments: Attachments | None = None,
         fence: int | None = None,
+        *,
+        staged: bool = False,
+        first: RecordedEvent | None = None,
     ) -> None:
         """Record ``events`` of one episode and what belongs to them, all or none.
+
+        Args:
+            events: At least one.
+            attachments: What belongs to them.
+            fence: Number of the lease under which they are recorded, where there is one.
+            staged: Whether the episode is not to be found yet; see :mod:`.staging`.
+            first: Its first event, where what was staged of it becomes an episode with these.
 
         Raises:
             LeaseLost: ``fence`` is given, and no lease of the episode has this number.
@@ -115,7 +128,7 @@ class Writer:
             JournalError: They could not be written.
         """
         done = asyncio.get_running_loop().create_future()
-        await self._hand_over(_Append(events, attachments, fence, done))
+        await self._hand_over(_Append(events, attachments, fence, done, staged, first))
 
     async def run(self, work: Callable[[Connection], _Result], *, within: bool = True) -> _Result:
         """Do other small work between two commits; appends wait meanwhile.
@@ -251,10 +264,15 @@ class Writer:
                 head = _Head() if batch[0].seq == 1 else self._read_head(connection, episode_id)
             seq, digest = _follow(rows.events, head, batch)
             prompts = head.prompts
+            if append.staged and batch[0].seq == 1:
+                begin_staging(connection, episode_id)
+            if append.first is not None:
+                end_staging(connection, episode_id)
+                rows.started.append(row_of_start(append.first.event))
             if append.attachments is not None:
                 prompts = _attach(rows, append.attachments, batch, prompts)
             for recorded in batch:
-                if recorded.type == "episode.started":
+                if recorded.type == "episode.started" and not append.staged:
                     rows.started.append(row_of_start(recorded.event))
                 elif recorded.type == "episode.ended":
                     rows.ended.append(row_of_end(recorded.event, seq, digest))

@@ -77,13 +77,22 @@ def test_forks_are_limited_as_starts_are(tmp_path: Path) -> None:
         refused(fork(serving, episode_id=parent, seq=1), 429)
 
 
-def test_what_lies_too_far_into_a_long_record_is_refused_before_it_is_replayed(
-    serving: Serving, monkeypatch: pytest.MonkeyPatch
+def test_what_lies_too_far_into_a_long_record_is_refused_before_it_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("spectator.episodes.replay.fork.LONGEST_PAST", 3000)
-    parent = serving.start(options={"turns": 40})
-    serving.finish(parent)
-    document = refused(fork(serving, episode_id=parent, seq=100), 422)
-    assert "beyond the first 0.003 MB" in document["errors"][0]["rule"]
-    monkeypatch.setattr(ViewReader, "stream", None)  # a number that is not recorded is refused unread
-    assert "from 1 to" in refused(fork(serving, episode_id=parent, seq=10_000), 422)["errors"][0]["rule"]
+    with serve(test_settings(tmp_path)) as serving:
+        parent = serving.start(options={"turns": 40})
+        serving.finish(parent)
+        sizes = [len(line) for line in serving.client.get(f"/api/episodes/{parent}/events").text.splitlines()]
+    last = next(seq for seq in range(1, len(sizes)) if sum(sizes[: seq + 1]) > 20_000)
+    with serve(test_settings(tmp_path, episode_mb=0.02)) as serving:
+        monkeypatch.setattr(ViewReader, "stream", None)
+        rule = refused(fork(serving, episode_id=parent, seq=last + 1), 422)["errors"][0]["rule"]
+        assert rule == (
+            "lies beyond the first 0.02 MB of the record, as long as an episode may be "
+            f"(SPECTATOR_EPISODE_MB); fork up to event {last}"
+        )
+        rule = refused(fork(serving, episode_id=parent, seq=10_000), 422)["errors"][0]["rule"]
+        assert "from 1 to" in rule
+        monkeypatch.undo()
+        assert fork(serving, episode_id=parent, seq=1).status_code == 202, "the rest of it can be forked"

@@ -8,7 +8,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from spectator.observations import Observation
-from spectator.policies.base import Decision, ScriptedPolicy
+from spectator.policies.base import (
+    Decision,
+    ScriptedPolicy,
+    generator_snapshot,
+    restore_generator,
+)
 
 ENDINGS = ("submit_discovery_claim", "conclude_null")
 
@@ -35,6 +40,14 @@ class RandomPhysicist(ScriptedPolicy):
         return Decision(
             {"tool": tool, "arguments": self._arguments(tool, legal[tool], view)}, "random", "drawn at random"
         )
+
+    def snapshot(self) -> Any:
+        """Where its generator stands."""
+        return generator_snapshot(self._random)
+
+    def restore(self, snapshot: Any) -> None:
+        """Draw on from there."""
+        restore_generator(self._random, snapshot)
 
     def _arguments(self, tool: str, schema: Mapping[str, Any], view: Mapping[str, Any]) -> dict[str, Any]:
         draw, task = self._random, view["task"]

@@ -64,7 +64,7 @@ def dump(game: Game, seed: int, episode_id: str, options: Mapping[str, Any], ste
         "pending": [[fact.type, fact.data] for fact in game.pending],
         "match": None if game.match is None else _dump_match(game.match),
     }
-    return json.dumps(whole, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+    return _encoded(whole)
 
 
 def header(snapshot: bytes) -> dict[str, Any]:
@@ -77,6 +77,15 @@ def header(snapshot: bytes) -> dict[str, Any]:
     if not isinstance(loaded, dict) or not _WHOLE <= loaded.keys():
         raise ValueError("not a snapshot of a cricket match")
     return {name: loaded[name] for name in ("seed", "episode_id", "options", "steps")}
+
+
+def snapshot_for(snapshot: bytes, episode_id: str) -> bytes:
+    """A snapshot as one of another episode."""
+    return _encoded({**json.loads(snapshot), "episode_id": episode_id})
+
+
+def _encoded(whole: Mapping[str, Any]) -> bytes:
+    return json.dumps(whole, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
 
 
 def load(snapshot: bytes, game: Game) -> Game:

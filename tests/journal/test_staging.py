@@ -1,0 +1,110 @@
+"""What is staged is no episode before the first append to it, and never half of one."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from spectator.errors import JournalError, SequenceConflict
+from spectator.events import RecordedEvent
+from spectator.journal.base import EpisodeFilter
+from spectator.journal.stores.sqlite import SqlJournal
+from tests.journal.records import ended, said, started, url_of
+
+
+def episode(episode_id: str) -> list[RecordedEvent]:
+    """A record of seven events, some of them in more than ASCII."""
+    told = [said(episode_id, seq, "é" * seq) for seq in range(2, 7)]
+    return [started(episode_id), *told, ended(episode_id, 7)]
+
+
+def test_the_first_append_makes_an_episode_of_what_was_staged(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        events = episode("ep-1")
+        journal = await SqlJournal.open(url_of(tmp_path))
+        whole = await SqlJournal.open(url_of(tmp_path / "whole"))
+        await whole.append(events)
+        await journal.stage(events[:2])
+        await journal.stage(events[2:5])
+        assert await journal.episode("ep-1") is None
+        assert await journal.episodes(EpisodeFilter()) == []
+        await journal.append(events[5:])
+        assert await journal.read("ep-1") == events
+        assert await journal.episode("ep-1") == await whole.episode("ep-1"), "the digest, too"
+        await journal.unstage("ep-1")
+        await journal.tidy()
+        assert await journal.read("ep-1") == events
+        await journal.aclose()
+        await whole.aclose()
+
+    asyncio.run(scenario())
+
+
+def test_what_is_not_staged_from_its_beginning_is_refused(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        events = episode("ep-1")
+        journal = await SqlJournal.open(url_of(tmp_path))
+        with pytest.raises(JournalError, match="nothing is staged of ep-1"):
+            await journal.stage(events[2:])
+        await journal.append(events[:3])
+        with pytest.raises(SequenceConflict):
+            await journal.stage(events[:3])
+        await journal.unstage("ep-1")
+        assert await journal.read("ep-1") == events[:3], "an episode that is there is left alone"
+        assert await journal.episode("ep-1") is not None
+        await journal.aclose()
+
+    asyncio.run(scenario())
+
+
+def test_what_is_being_removed_becomes_no_episode(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        events = episode("ep-1")
+        journal = await SqlJournal.open(url_of(tmp_path))
+        await journal.stage(events[:3])
+        first = journal._staged["ep-1"]
+        await journal.unstage("ep-1")
+        journal._staged["ep-1"] = first
+        with pytest.raises(JournalError, match="was removed"):
+            await journal.append(events[3:])
+        assert await journal.read("ep-1") == []
+        await journal.aclose()
+
+    asyncio.run(scenario())
+
+
+def test_a_start_removes_what_a_death_left(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        events = episode("ep-1")
+        journal = await SqlJournal.open(url_of(tmp_path))
+        await journal.stage(events[:3])
+        await journal.tidy()
+        assert len(await journal.read("ep-1")) == 3, "not while it is being written"
+        await journal.aclose()
+        journal = await SqlJournal.open(url_of(tmp_path))
+        await journal.tidy()
+        assert await journal.read("ep-1") == []
+        await journal.append(events)
+        assert await journal.read("ep-1") == events, "and its number is free"
+        await journal.aclose()
+
+    asyncio.run(scenario())
+
+
+def test_the_last_event_within_so_many_characters(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        events = episode("ep-1")
+        sizes = [len(one.text) for one in events]
+        journal = await SqlJournal.open(url_of(tmp_path))
+        await journal.append(events)
+        for last in range(len(events) + 1):
+            size = sum(sizes[:last])
+            assert await journal.last_within("ep-1", size, until=len(events)) == last
+            assert await journal.last_within("ep-1", size - 1, until=len(events)) == max(0, last - 1)
+        assert await journal.last_within("ep-1", sum(sizes), until=3) == 3
+        assert await journal.last_within("ep-2", 1000, until=3) == 0
+        await journal.aclose()
+
+    asyncio.run(scenario())

@@ -12,6 +12,9 @@ from spectator.events import RecordedEvent
 from spectator.journal.base import EpisodeFilter
 from spectator.journal.stores.sqlite import SqlJournal
 from tests.journal.records import ended, said, started, url_of
+from tests.postgres import Cluster
+
+both = pytest.mark.usefixtures("each_store")
 
 
 def episode(episode_id: str) -> list[RecordedEvent]:
@@ -20,6 +23,7 @@ def episode(episode_id: str) -> list[RecordedEvent]:
     return [started(episode_id), *told, ended(episode_id, 7)]
 
 
+@both
 def test_the_first_append_makes_an_episode_of_what_was_staged(tmp_path: Path) -> None:
     async def scenario() -> None:
         events = episode("ep-1")
@@ -42,6 +46,7 @@ def test_the_first_append_makes_an_episode_of_what_was_staged(tmp_path: Path) ->
     asyncio.run(scenario())
 
 
+@both
 def test_what_is_not_staged_from_its_beginning_is_refused(tmp_path: Path) -> None:
     async def scenario() -> None:
         events = episode("ep-1")
@@ -59,6 +64,7 @@ def test_what_is_not_staged_from_its_beginning_is_refused(tmp_path: Path) -> Non
     asyncio.run(scenario())
 
 
+@both
 def test_what_is_being_removed_becomes_no_episode(tmp_path: Path) -> None:
     async def scenario() -> None:
         events = episode("ep-1")
@@ -75,6 +81,7 @@ def test_what_is_being_removed_becomes_no_episode(tmp_path: Path) -> None:
     asyncio.run(scenario())
 
 
+@both
 def test_a_start_removes_what_a_death_left(tmp_path: Path) -> None:
     async def scenario() -> None:
         events = episode("ep-1")
@@ -93,6 +100,7 @@ def test_a_start_removes_what_a_death_left(tmp_path: Path) -> None:
     asyncio.run(scenario())
 
 
+@both
 def test_the_last_event_within_so_many_characters(tmp_path: Path) -> None:
     async def scenario() -> None:
         events = episode("ep-1")
@@ -108,3 +116,28 @@ def test_the_last_event_within_so_many_characters(tmp_path: Path) -> None:
         await journal.aclose()
 
     asyncio.run(scenario())
+
+
+def test_another_server_leaves_alone_what_is_being_staged(
+    postgres: Cluster, journal_template: str, tmp_path: Path
+) -> None:
+    """Where several processes may write: until the one that stages is deposed."""
+    url = postgres.url(postgres.database_of(tmp_path, journal_template))
+
+    async def scenario() -> None:
+        events = episode("ep-1")
+        here, there = await SqlJournal.open(url), await SqlJournal.open(url)
+        await here.stage(events[:3])
+        await there.tidy()
+        await here.stage(events[3:5])
+        await here.append(events[5:])
+        assert await there.read("ep-1") == events
+        await here.stage([started("ep-2")])
+        await here.aclose()  # which gives its leases back
+        await there.tidy()
+        assert await there.read("ep-2") == []
+        assert await there.read("ep-1") == events
+        await there.aclose()
+
+    asyncio.run(scenario())
+    postgres.give_back()

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from sqlalchemy import Connection, Float, Integer, LargeBinary, Row, String, Table
 
+from spectator.journal.packing import compressed
 from spectator.journal.stores.insertion import ENDED, STARTED, Rows
 from spectator.journal.stores.schema import calls, episodes, events, messages, truths
 
@@ -33,9 +34,10 @@ class ArrayInsertion:
     def add(self, connection: Connection, rows: Rows) -> None:
         """Add ``rows``, a statement for each table; messages that are there already are passed over."""
         started = [tuple(_storable(row[name]) for name in STARTED) for row in rows.started]
+        said = [(*key, compressed(text)) for key, text in rows.calls.messages.items()]
         for statement, tuples in (
             (self._events, rows.events),
-            (self._messages, rows.calls.message_rows()),
+            (self._messages, said),
             (self._calls, rows.calls.calls),
             (self._truths, rows.truths),
             (self._started, started),

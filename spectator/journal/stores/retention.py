@@ -16,6 +16,7 @@ from sqlalchemy.sql.functions import GenericFunction
 
 from spectator.clock import timestamp
 from spectator.journal.stores.database import run_to_its_end
+from spectator.journal.stores.leases import leases
 from spectator.journal.stores.schema import calls, checkpoints, episodes, events, messages, removals, truths
 
 BATCH: Final = 200
@@ -219,8 +220,14 @@ def begin_removal(connection: Connection, episode_id: str) -> None:
 
 
 def unfinished(connection: Connection) -> list[str]:
-    """Episodes whose removal was begun and not finished."""
-    return list(connection.scalars(select(removals.c.episode_id)))
+    """Episodes whose removal was begun and not finished, or whose staging was.
+
+    Where several processes write, one that a lease is held of is being staged now.
+    """
+    begun = select(removals.c.episode_id)
+    if connection.dialect.name == "postgresql":
+        begun = begun.where(removals.c.episode_id.not_in(select(leases.c.episode_id)))
+    return list(connection.scalars(begun))
 
 
 def go_on_removing(connection: Connection, episode_id: str) -> bool:

@@ -19,6 +19,7 @@ from spectator.cli.claim import claim
 from spectator.cli.doctor import doctor
 from spectator.cli.evaluate import evaluate
 from spectator.cli.export import export
+from spectator.cli.importing import import_files
 from spectator.cli.narrate import narrate
 from spectator.cli.play import play
 from spectator.cli.prune import prune
@@ -90,6 +91,7 @@ for command in (
     evaluate,
     rollouts,
     export,
+    import_files,
     replay,
     verify,
     verify_bundle,

@@ -40,7 +40,7 @@ class RunFolder:
         environment: Name or address of the world; empty where nothing says so.
         model: The model that plays; empty where nothing says so.
         episodes: Episodes that are to be played; ``None`` where nothing says so.
-        group_size: Episodes of one task.
+        group_size: Episodes of one task; 0 where nothing says so.
         attempts: Most attempts at an episode.
         began_at: When it began, RFC 3339; ``None`` where nothing says so.
     """
@@ -85,7 +85,7 @@ def read_run(root: Path, name: str) -> RunFolder:
     except FileNotFoundError:
         if not (path / JOURNAL).is_file():
             raise RunNotFound(f"{name} holds no run: it has neither {MANIFEST} nor {JOURNAL}") from None
-        return RunFolder(name, path)
+        return RunFolder(name, path, group_size=0)
     except (OSError, ValueError) as error:
         raise RunNotFound(f"{MANIFEST} of {name} cannot be read: {error}") from error
     return _described(name, path, kept)

@@ -144,8 +144,11 @@ def _groups(folder: RunFolder, played: Sequence[FollowedEpisode]) -> dict[str, A
     """The groups by name, and those of none together under :data:`ALONE`."""
     by_name: dict[str, list[FollowedEpisode]] = {}
     for one in played:
-        by_name.setdefault(one.group_id if folder.group_size > 1 and one.group_id else ALONE, []).append(one)
+        by_name.setdefault(one.group_id if folder.group_size != 1 and one.group_id else ALONE, []).append(one)
     alone = by_name.pop(ALONE, [])
+    if folder.group_size == 0:  # nothing says how large groups are: one of its own kind is none
+        single = [name for name, members in by_name.items() if len(members) == 1]
+        alone = sorted([*alone, *(by_name.pop(name)[0] for name in single)], key=lambda one: one.moved_at)
     moved = {name: max(one.moved_at for one in members) for name, members in by_name.items()}
     shown = sorted(by_name, key=lambda name: moved[name])[-MOST_GROUPS:]
     groups = {name: group_of(by_name[name], folder.group_size) for name in sorted(shown)}
@@ -172,7 +175,7 @@ def _standing(one: FollowedEpisode) -> str:
     if one.reason is None:
         return "playing"
     if one.reward is None:
-        return "failed"
+        return "over" if one.reason == "finished" else "failed"
     return "over" if one.reason == "finished" else "cut"
 
 

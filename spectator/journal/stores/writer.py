@@ -233,6 +233,7 @@ class Writer:
                 if append.events[-1].type == "episode.ended":
                     told = "episode %s is recorded: %d events, digest %s"
                     logger.info(told, episode_id, head.seq, head.digest.hex())
+                    self._heads[episode_id] = _Head(head.seq, head.digest)  # nothing is asked in it any more
             while len(self._heads) > KEPT_HEADS:
                 self._heads.popitem(last=False)
         answer_all([append.done for append in group], error)

@@ -1,0 +1,241 @@
+"""Evaluation logs of inspect_ai: one JSON text, or the archive ``.eval`` with a member for each sample."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Iterator, Mapping
+from typing import Any, BinaryIO, Final
+
+from spectator.errors import ConfigurationError
+from spectator.importing.foreign import ForeignEpisode, NotReadable
+from spectator.importing.formats.each_row import guarded
+from spectator.importing.formats.zipped import member_bytes
+from spectator.importing.messages import message_of, turns_of
+from spectator.importing.reading import Entries, LeftOut, Source, parsed
+from spectator.importing.values import count, moment, need, number, text
+from spectator.journal.json_lines import BadLine
+
+NAME: Final = "inspect"
+
+VERSION: Final = 2
+"""Version of the log's form that is read."""
+
+SAMPLES: Final = "samples/"
+
+HEADS: Final = ("header.json", "_journal/start.json")
+"""Members that say what the log is; one that was not finished has the second only."""
+
+_LETTERS: Final = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}
+"""What inspect_ai's own metrics take for a score that is a letter: correct, partial, incorrect, no answer."""
+
+_UNREAD: Final = (
+    "samples.item.events",
+    "samples.item.store",
+    "samples.item.timelines",
+    "samples.item.events_data",
+)
+"""Parts of a sample that are large and not needed."""
+
+_ATTACHED: Final = "attachment://"
+
+
+def known_by(row: Mapping[str, Any]) -> bool:
+    """Whether an object is a log of this format."""
+    return isinstance(row.get("eval"), Mapping) and "task" in row["eval"]
+
+
+def read(source: Source) -> Entries:
+    """The samples of a log."""
+    if zipfile.is_zipfile(source.path):
+        return _of_archive(source)
+    return _of_text(source)
+
+
+def _of_archive(source: Source) -> Entries:
+    try:
+        with zipfile.ZipFile(source.path) as archive, source.path.open("rb") as file:
+            head = _head(archive, file)
+            for member in archive.infolist():
+                source.done = max(source.done, member.header_offset)
+                if member.filename.startswith(SAMPLES) and member.filename.endswith(".json"):
+                    yield from guarded(member.filename, lambda one=member: _of_member(file, one, head))  # type: ignore[misc]
+    except zipfile.BadZipFile as error:
+        raise ConfigurationError(f"{source.path} is no archive that can be read: {error}") from error
+
+
+def _head(archive: zipfile.ZipFile, file: BinaryIO) -> Mapping[str, Any]:
+    """What the log says of itself."""
+    why = ""
+    for name in HEADS:
+        if name not in archive.namelist():
+            continue
+        try:
+            head = parsed(member_bytes(file, archive.getinfo(name)))
+        except NotReadable as error:
+            why = f": {name}: {error}"
+            continue
+        if isinstance(head, dict) and known_by(head):
+            return _checked(head)
+    raise ConfigurationError(f"the archive holds neither {' nor '.join(HEADS)} of inspect_ai{why}")
+
+
+def _checked(head: Mapping[str, Any]) -> Mapping[str, Any]:
+    version = head.get("version", VERSION)
+    if version != VERSION:
+        raise ConfigurationError(f"the log is of version {version!r}; version {VERSION} is read")
+    return head
+
+
+def _of_member(file: BinaryIO, member: zipfile.ZipInfo, head: Mapping[str, Any]) -> Iterator[ForeignEpisode]:
+    sample = parsed(member_bytes(file, member))
+    if isinstance(sample, BadLine):
+        raise NotReadable(sample.reason)
+    yield _sample(sample, head)
+
+
+def _of_text(source: Source) -> Entries:
+    import ijson
+
+    head = _text_head(source)
+    place = 0
+    with source.path.open("rb") as file:
+        try:
+            for sample in _samples(ijson, file):
+                source.done, place = file.tell(), place + 1
+                yield from guarded(f"samples[{place - 1}]", lambda one=sample: iter([_sample(one, head)]))  # type: ignore[misc]
+        except ijson.JSONError as error:
+            yield LeftOut(f"after samples[{place - 1}]" if place else "its samples", f"no JSON: {error}")
+
+
+def _text_head(source: Source) -> Mapping[str, Any]:
+    """What stands before the samples; what stands after them is not looked for."""
+    import ijson
+
+    head: dict[str, Any] = {}
+    with source.path.open("rb") as file:
+        try:
+            for name, value in ijson.kvitems(_UntilSamples(file), "", use_float=True):
+                head[name] = value
+                if name in ("eval", "samples"):
+                    break
+        except ijson.JSONError:
+            pass  # torn further on: the samples before that are read
+    if not known_by(head):
+        raise ConfigurationError(f"{source.path} does not begin as a log of inspect_ai does")
+    return _checked(head)
+
+
+class _UntilSamples:
+    """A file of which little is read: a log says what it is in its first megabytes."""
+
+    def __init__(self, file: BinaryIO, most: int = 8 * 1024 * 1024) -> None:
+        self._file, self._left = file, most
+
+    def read(self, size: int = -1) -> bytes:
+        read = self._file.read(min(size, self._left) if size >= 0 else self._left)
+        self._left -= len(read)
+        return read
+
+
+def _samples(ijson: Any, file: BinaryIO) -> Iterator[dict[str, Any]]:
+    """The samples one by one, without their largest parts."""
+    builder, _deep = None, 0
+    for prefix, event, value in ijson.parse(file, use_float=True):
+        if prefix == "samples.item" and event == "start_map":
+            builder = ijson.ObjectBuilder()
+        if builder is None or prefix.startswith(_UNREAD):
+            continue
+        if event == "map_key" and prefix == "samples.item" and f"{prefix}.{value}" in _UNREAD:
+            continue
+        builder.event(event, value)
+        if prefix == "samples.item" and event == "end_map":
+            yield builder.value
+            builder = None
+
+
+def _sample(sample: Any, head: Mapping[str, Any]) -> ForeignEpisode:
+    if not isinstance(sample, Mapping) or "id" not in sample:
+        raise NotReadable("it is no sample: id is missing")
+    attached = sample.get("attachments") or {}
+    said = need(sample, "messages", list, "it must list the messages")
+    messages = [message_of(_resolved(one, attached), f"messages[{place}]") for place, one in enumerate(said)]
+    turns, after = turns_of(messages)
+    _note_sources(turns, said, sample)
+    about = head["eval"]
+    scores = _scores(sample.get("scores"))
+    error, limit = sample.get("error"), sample.get("limit")
+    epoch = count(sample.get("epoch")) or 1
+    identity = text(sample.get("uuid")) or [text(about.get("run_id")), text(about.get("eval_id"))]
+    metadata = sample.get("metadata") or {}
+    return ForeignEpisode(
+        key=[NAME, identity, sample["id"], epoch],
+        environment=text(about.get("task")).rsplit("/", 1)[-1] or NAME,
+        title=text(about.get("task_display_name")) or text(about.get("task")),
+        agent=text((sample.get("output") or {}).get("model")) or text(about.get("model")),
+        turns=turns,
+        after=after,
+        group=f"sample-{sample['id']}",
+        seed=count(metadata.get("seed")) if isinstance(metadata, Mapping) else None,
+        reward=next(iter(scores.values()), None),
+        rubric=scores,
+        error=_error(error),
+        cut=f"the limit of {text(limit.get('type'))}" if isinstance(limit, Mapping) else None,
+        result=_explained(sample.get("scores")),
+        began=moment(sample.get("started_at")) or moment(about.get("created")),
+        order_ms=epoch,
+    )
+
+
+def _note_sources(turns: Any, said: list[Any], sample: Mapping[str, Any]) -> None:
+    """Models, and the tokens of a sample of one answer."""
+    answers = [one for one in said if one.get("role") == "assistant"]
+    for turn, one in zip(turns, answers, strict=True):
+        turn.model = text(one.get("model")) or None
+        metadata = one.get("metadata")
+        turn.reward = number(metadata.get("reward")) if isinstance(metadata, Mapping) else None
+    output = sample.get("output") or {}
+    usage = output.get("usage")
+    if len(turns) == 1 and isinstance(usage, Mapping):
+        counted = {
+            "tokens_in": count(usage.get("input_tokens")),
+            "tokens_out": count(usage.get("output_tokens")),
+        }
+        turns[0].usage = {name: value for name, value in counted.items() if value is not None}
+    choices = output.get("choices")
+    if turns and isinstance(choices, list) and choices:
+        turns[-1].finish_reason = text(choices[0].get("stop_reason")) or None
+
+
+def _resolved(value: Any, attached: Mapping[str, Any]) -> Any:
+    """A message with its attachments in their places."""
+    if isinstance(value, str) and value.startswith(_ATTACHED):
+        return attached.get(value.removeprefix(_ATTACHED), value)
+    if isinstance(value, Mapping):
+        return {name: _resolved(one, attached) for name, one in value.items()}
+    return [_resolved(one, attached) for one in value] if isinstance(value, list) else value
+
+
+def _scores(scores: object) -> dict[str, float]:
+    """The scores that are numbers, or letters that stand for one."""
+    found = {}
+    for name, score in scores.items() if isinstance(scores, Mapping) else ():
+        value = score.get("value") if isinstance(score, Mapping) else None
+        known = _LETTERS.get(value) if isinstance(value, str) else number(value)
+        if known is not None:
+            found[str(name)] = known
+    return found
+
+
+def _explained(scores: object) -> str | None:
+    first = (
+        next((one for one in scores.values() if isinstance(one, Mapping)), {})
+        if isinstance(scores, Mapping)
+        else {}
+    )
+    return text(first.get("answer")) or text(first.get("explanation")) or None
+
+
+def _error(error: object) -> str | None:
+    if isinstance(error, Mapping):
+        return text(error.get("message")) or "it failed"
+    return text(error) or None

@@ -1,0 +1,109 @@
+"""Reads the members of foreign JSON: as what they should be, or not at all, with a sentence that says why."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from spectator.importing.foreign import NotReadable
+
+LATEST_S: Final = 253_402_300_799
+"""Unix time up to which a date has four digits for its year."""
+
+
+def number(value: object) -> float | None:
+    """A finite number, a truth value as 0 or 1; ``None`` for anything else, so that nothing becomes 0.
+
+    >>> number(1), number(True), number("1"), number(float("nan"))
+    (1.0, 1.0, None, None)
+    """
+    if not isinstance(value, bool | int | float):
+        return None
+    try:
+        known = float(value)
+    except OverflowError:
+        return None
+    return known if math.isfinite(known) else None
+
+
+def numbers(value: object) -> dict[str, float]:
+    """The members of an object that are numbers."""
+    if not isinstance(value, Mapping):
+        return {}
+    return {str(name): known for name, one in value.items() if (known := number(one)) is not None}
+
+
+def text(value: object) -> str:
+    """A text, or an empty one."""
+    return value if isinstance(value, str) else ""
+
+
+def count(value: object) -> int | None:
+    """A whole number of at least 0; ``None`` for anything else."""
+    known = number(value)
+    return int(known) if known is not None and known >= 0 and not isinstance(value, bool) else None
+
+
+def integers(value: object) -> list[int] | None:
+    """Token ids; ``None`` where there are none, or something that is none."""
+    if not isinstance(value, list) or not value:
+        return None
+    whole = all(isinstance(one, int) and 0 <= one < 2**63 for one in value)
+    return value if whole else None
+
+
+def reals(value: object, length: int) -> list[float] | None:
+    """``length`` log probabilities; a missing one is not a number; ``None`` where there are not so many."""
+    if not isinstance(value, list) or len(value) != length:
+        return None
+    return [math.nan if (known := number(one)) is None else known for one in value]
+
+
+def moment(value: object) -> datetime | None:
+    """A time, from RFC 3339 or Unix time in seconds or milliseconds; ``None`` where it is none.
+
+    >>> moment(1_700_000_000_000) == moment(1_700_000_000) == moment("2023-11-14T22:13:20Z")
+    True
+    >>> moment(0) is None
+    True
+    """
+    if isinstance(value, str):
+        try:
+            said = datetime.fromisoformat(value)
+        except ValueError:
+            return None
+        return said.replace(tzinfo=UTC) if said.tzinfo is None else said.astimezone(UTC)
+    known = number(value)
+    if known is None or known <= 0 or isinstance(value, bool):
+        return None
+    seconds = known / 1000 if known > LATEST_S / 10 else known
+    return datetime.fromtimestamp(seconds, UTC) if seconds <= LATEST_S else None
+
+
+def need(row: Mapping[str, Any], name: str, kind: type, rule: str) -> Any:
+    """The member ``name``, which must be a ``kind``.
+
+    Raises:
+        NotReadable: It is not there or something else; ``rule`` says what it should be.
+    """
+    if name not in row:
+        raise NotReadable(f"{name} is missing: {rule}")
+    if not isinstance(row[name], kind):
+        raise NotReadable(f"{name} is {kind_of(row[name])}: {rule}")
+    return row[name]
+
+
+def kind_of(value: object) -> str:
+    """What a JSON value is, in words.
+
+    >>> kind_of(None), kind_of([]), kind_of(3)
+    ('null', 'a list', 'a number')
+    """
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "a truth value"
+    kinds = {int: "a number", float: "a number", str: "a text", list: "a list", dict: "an object"}
+    return kinds.get(type(value), type(value).__name__)

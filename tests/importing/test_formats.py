@@ -1,0 +1,226 @@
+"""Every format is recognised, and what its files say is what the record holds: nothing more, nothing as 0."""
+
+from __future__ import annotations
+
+import json
+import math
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pyarrow
+import pyarrow.parquet
+import pytest
+
+from spectator.importing.formats.zipped import member_bytes
+from tests.importing.imported import DATA, Imported, episodes_in, lines, picture, run_import
+
+CALL = {"id": "c1", "type": "function", "function": {"name": "add", "arguments": '{"a": 2, "b": 2}'}}
+
+
+def at(second: int) -> dict[str, Any]:
+    """When a row of results began."""
+    return {"timing": {"start_time": 1763800000.0 + second}}
+
+
+def imported(path: Path, folder: Path, **given: Any) -> list[Imported]:
+    done = run_import(path, into=folder, **given)
+    assert done.exit_code == 0, done.output
+    return episodes_in(folder)
+
+
+def test_traces_of_verifiers_keep_tokens_rewards_groups_and_errors(tmp_path: Path) -> None:
+    run = tmp_path / "sums"
+    played = imported(DATA / "verifiers_traces.jsonl", run)
+    assert [one.summary.environment for one in played] == ["sums"] * 4
+    assert [one.summary.score for one in played] == pytest.approx([1.1, 0.1, 1.1, None])
+    failed = played[-1]
+    assert failed.summary.reason == "environment_error" and "the scorer failed" in failed.end["detail"]
+    assert not failed.of_type("step.taken")
+    first = played[0]
+    assert [one["action"] for one in first.of_type("decision.made")] == [
+        {"tool": "add", "arguments": {"a": 2, "b": 2}},
+        {"text": "It is 4."},
+    ]
+    assert first.of_type("decision.made")[0]["reasoning"] == "I call the tool."
+    taken = first.of_type("step.taken")
+    assert [one["reward"] for one in taken] == pytest.approx([1.1])
+    assert taken[0]["rubric"] == {"correct": 1.0, "brief": 0.5} and taken[0]["done"]
+    asked, answered = first.calls[1].call, first.calls[1].call.reply
+    assert [message["role"] for message in asked.messages] == ["system", "user", "assistant", "tool"]
+    assert asked.prompt_token_ids is not None and asked.prompt_token_ids.tolist() == [*range(1, 12)]
+    assert asked.token_ids is not None and asked.token_ids.tolist() == [12]
+    assert asked.logprobs is not None and asked.logprobs.tolist() == [-0.125]
+    assert answered is not None and answered["usage"] == {"tokens_in": 11, "tokens_out": 1}
+    assert first.summary.started_at.startswith("2025-11-22T08:26:40")
+    (group,) = picture(run)["groups"].values()
+    assert group["usable"] == 3 and group["size"] == 4 and group["state"] == "partial"
+
+
+def test_rows_of_results_of_verifiers_have_their_trajectory_or_their_completion(tmp_path: Path) -> None:
+    prompt = [{"role": "user", "content": "2 + 2?"}]
+    plain = {
+        "example_id": 7, "prompt": prompt, "completion": [{"role": "assistant", "content": "4"}],
+        "reward": 1.0, "metrics": {"correct": 1.0}, "timing": {"start_time": 1763800000.0},
+        "is_completed": True, "is_truncated": False,
+        "token_usage": {"input_tokens": 9.0, "output_tokens": 1.0},
+    }  # fmt: skip
+    called = json.dumps({"id": "c1", "name": "add", "arguments": '{"a":2}'})
+    acted = [{"role": "assistant", "content": "", "tool_calls": [called]}]
+    steps = [
+        {"prompt": prompt, "completion": acted, "reward": 0.25,
+         "tokens": {"prompt_ids": [1, 2], "completion_ids": [3], "completion_logprobs": [math.nan]}},
+        {"prompt": [*prompt, {"role": "user", "content": "go on"}], "completion": "4", "reward": None},
+    ]  # fmt: skip
+    path = lines(
+        tmp_path / "results.jsonl",
+        plain,
+        {**plain, **at(1), "completion": [], "trajectory": steps, "reward": 0.25},
+        {**plain, **at(2), "is_truncated": True, "stop_condition": "max_turns_reached", "reward": 0.5},
+        {
+            **plain,
+            **at(3),
+            "error": {"error": "EndpointError", "error_chain_str": "EndpointError: gone"},
+            "reward": 0.0,
+        },
+    )
+    whole, stepped, cut, failed = imported(path, tmp_path / "run")
+    assert whole.summary.score == 1.0 and whole.summary.group_id == "example-7"
+    assert whole.of_type("decision.made")[0]["tokens_in"] == 9
+    assert [one["reward"] for one in stepped.of_type("step.taken")] == [0.25]
+    assert stepped.of_type("decision.made")[0]["action"] == {"tool": "add", "arguments": {"a": 2}}
+    assert stepped.calls[0].call.logprobs is not None and math.isnan(stepped.calls[0].call.logprobs[0])
+    assert [len(one.call.messages) for one in stepped.calls] == [1, 2]
+    assert (cut.summary.reason, cut.end["total_reward"], cut.summary.score) == ("step_cap", 0.5, None)
+    assert failed.summary.reason == "environment_error" and failed.summary.score is None
+    assert failed.summary.detail == "EndpointError: gone"
+
+
+def test_rollouts_of_nemo_gym_are_cut_at_their_answers(tmp_path: Path) -> None:
+    output = [
+        {"type": "reasoning", "summary": [{"type": "summary_text", "text": "Let me add."}]},
+        {"type": "function_call", "call_id": "c1", "name": "add", "arguments": '{"a": 2}'},
+        {"type": "function_call", "call_id": "c2", "name": "add", "arguments": '{"a": 3}'},
+        {"type": "function_call_output", "call_id": "c1", "output": "4"},
+        {"type": "function_call_output", "call_id": "c2", "output": "5"},
+        {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Done."}],
+         "prompt_token_ids": [1, 2], "generation_token_ids": [3, 4], "generation_log_probs": [-0.5, -1.0]},
+    ]  # fmt: skip
+    asked = {
+        "input": [{"role": "user", "content": [{"type": "input_text", "text": "Add."}], "type": "message"}],
+        "instructions": "Be brief.",
+        "tools": [{"type": "function", "name": "add", "parameters": {}}],
+    }
+    row = {
+        "responses_create_params": asked,
+        "response": {"created_at": 1763800000.0, "model": "my-model", "output": output, "error": None},
+        "reward": 1.0, "_ng_task_index": 3, "_ng_rollout_index": 0, "agent_ref": {"name": "simple_agent"},
+    }  # fmt: skip
+    told: Any = row["response"]
+    later = {"created_at": 1763800001.0, "incomplete_details": {"reason": "max_output_tokens"}}
+    cut = {**row, "response": {**told, **later}}
+    without = {**row, "response": {**told, "created_at": 1763800002.0}, "reward": None}
+    whole, short, absent = imported(lines(tmp_path / "rollouts.jsonl", row, cut, without), tmp_path / "run")
+    assert whole.summary.score == 1.0 and whole.summary.group_id == "task-3"
+    assert whole.summary.environment == "simple_agent" and whole.summary.captain_label == "my-model"
+    called, said = whole.of_type("decision.made")
+    assert [one["arguments"] for one in called["action"]["calls"]] == [{"a": 2}, {"a": 3}]
+    assert called["reasoning"] == "Let me add." and called["legal"] == ["add"]
+    assert said["action"] == {"text": "Done."}
+    assert whole.calls[1].call.token_ids is not None and whole.calls[1].call.token_ids.tolist() == [3, 4]
+    assert [one["role"] for one in whole.calls[0].call.messages] == ["system", "user"]
+    assert short.summary.reason == "step_cap" and short.end["total_reward"] == 1.0
+    assert absent.summary.reason == "finished" and absent.summary.score is None
+    assert absent.of_type("step.taken") == [] and "no reward" in str(absent.summary.result)
+
+
+def trl_table(path: Path) -> Path:
+    columns = {
+        "step": [1, 1, 1, 1],
+        "prompt": ["2 + 2?"] * 2 + ["2 + 3?"] * 2,
+        "completion": ["4", "5", "5", "6"],
+        "accuracy_reward": [1.0, 0.0, 1.0, math.nan],
+        "length_reward": [0.5, 0.5, 0.5, math.nan],
+        "advantage": [0.7, -0.7, 0.0, 0.0],
+    }
+    pyarrow.parquet.write_table(pyarrow.table(columns), path)
+    return path
+
+
+def test_completions_of_trl_are_groups_by_step_and_prompt(tmp_path: Path) -> None:
+    path = trl_table(tmp_path / "completions_00001.parquet")
+    played = imported(path, tmp_path / "run")
+    assert [one.summary.score for one in played] == [1.5, 0.5, 1.5, None]
+    assert len({one.summary.group_id for one in played}) == 2
+    assert played[0].of_type("step.taken")[0]["rubric"] == {"accuracy_reward": 1.0, "length_reward": 0.5}
+    assert "advantage +0.7" in str(played[0].summary.result)
+    assert played[3].of_type("step.taken") == []
+    groups = picture(tmp_path / "run")["groups"]
+    assert sorted(group["state"] for group in groups.values()) == ["complete", "partial"]
+    named = imported(path, tmp_path / "named", options=["--reward", "accuracy_reward"])
+    assert [one.summary.score for one in named] == [1.0, 0.0, 1.0, None]
+
+
+def test_lines_of_trl_take_conversations_too(tmp_path: Path) -> None:
+    row = {"step": 3, "prompt": [{"role": "user", "content": "Add."}], "reward": 0.5, "advantage": 0.0}
+    said = [{"role": "assistant", "content": "", "tool_calls": [CALL]}, {"role": "tool", "content": "4"}]
+    path = lines(tmp_path / "completions.jsonl", {**row, "completion": said})
+    (one,) = imported(path, tmp_path / "run")
+    assert one.summary.score == 0.5
+    assert one.of_type("decision.made")[0]["action"] == {"tool": "add", "arguments": {"a": 2, "b": 2}}
+    assert "tool: 4" in one.of_type("imported.said")[-1]["text"]
+
+
+def inspect_text(path: Path) -> Path:
+    """The archive's members as one JSON text, as inspect_ai writes it."""
+    archive = DATA / "inspect.eval"
+    with zipfile.ZipFile(archive) as members, archive.open("rb") as file:
+        read = {one.filename: json.loads(member_bytes(file, one)) for one in members.infolist()}
+    samples = [one for name, one in read.items() if name.startswith("samples/")]
+    path.write_text(json.dumps({**read["header.json"], "samples": samples}, indent=2))
+    return path
+
+
+@pytest.mark.parametrize("kind", ["archive", "text"])
+def test_logs_of_inspect_are_samples_and_epochs(kind: str, tmp_path: Path) -> None:
+    path = DATA / "inspect.eval" if kind == "archive" else inspect_text(tmp_path / "log.json")
+    played = imported(path, tmp_path / "run")
+    assert [one.summary.environment for one in played] == ["sums"] * 4
+    assert {one.summary.group_id for one in played} == {"sample-1", "sample-2"}
+    assert {one.summary.score for one in played} == {0.0, 1.0}
+    actions = [action["action"] for one in played for action in one.of_type("decision.made")]
+    assert {"tool": "add", "arguments": {"a": 2, "b": 3}} in actions and {"text": "It is 5."} in actions
+    assert {"text": "It is 4. <script>alert(1)</script>"} in actions
+    for one in played:
+        assert one.of_type("step.taken")[0]["rubric"] == {"includes": one.summary.score}
+        assert one.summary.captain_label == "mockllm/model"
+
+
+def test_both_forms_of_one_log_are_the_same_episodes(tmp_path: Path) -> None:
+    path = inspect_text(tmp_path / "log.json")
+    done = run_import(DATA / "inspect.eval", path, into=tmp_path / "run")
+    assert "4 episodes imported, 4 were there already" in done.output
+
+
+def test_sessions_of_the_hub_stand_one_after_the_other(tmp_path: Path) -> None:
+    path = lines(
+        tmp_path / "traces.jsonl",
+        {
+            "type": "session",
+            "harness": "my-agent",
+            "id": "s1",
+            "name": "sums",
+            "timestamp": 1_763_800_000_000,
+        },
+        {"type": "message", "message": {"role": "user", "content": "2 + 2?"}},
+        {"type": "message", "message": {"role": "assistant", "content": "", "toolCalls": [CALL]}},
+        {"type": "message", "message": {"role": "tool", "content": "4", "toolCallId": "c1"}},
+        {"type": "message", "message": {"role": "assistant", "content": "It is 4.", "model": "m"}},
+        {"type": "session", "harness": "my-agent", "id": "s2", "reward": 0.5},
+        {"type": "message", "message": {"role": "assistant", "content": "5", "reasoningContent": "hm"}},
+    )
+    first, second = sorted(imported(path, tmp_path / "run"), key=lambda one: -len(one.events))
+    assert first.summary.title == "sums" and first.summary.score is None
+    assert first.of_type("step.taken") == []
+    assert first.of_type("decision.made")[0]["action"]["tool"] == "add"
+    assert second.summary.score == 0.5 and second.of_type("decision.made")[0]["reasoning"] == "hm"

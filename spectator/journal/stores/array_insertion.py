@@ -33,6 +33,9 @@ class ArrayInsertion:
 
     def add(self, connection: Connection, rows: Rows) -> None:
         """Add ``rows``, a statement for each table; messages that are there already are passed over."""
+        said = [
+            (episode, digest, compressed(text)) for (episode, digest), text in rows.calls.messages.items()
+        ]
         started = [tuple(_storable(row[name]) for name in STARTED) for row in rows.started]
         said = [(*key, compressed(text)) for key, text in rows.calls.messages.items()]
         for statement, tuples in (

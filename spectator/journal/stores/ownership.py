@@ -66,6 +66,12 @@ class Fences:
         self._numbers[episode_id] = self.take(connection, episode_id)
         self._claimed.add(episode_id)
 
+    def release(self, connection: Connection, episode_id: str) -> None:
+        """Give a lease back."""
+        if (number := self._numbers.get(episode_id)) is not None:
+            let_go(connection, number)
+            self.committed([episode_id], {}, [episode_id])
+
     def is_claimed(self, episode_id: str) -> bool:
         """Whether a lease was claimed and nothing recorded under it yet."""
         return episode_id in self._claimed
@@ -222,6 +228,14 @@ class Ownership:
 
         claimed: bool = await self._journal.transact(work)
         return claimed
+
+    async def release(self, episode_id: str) -> None:
+        """Give the lease of an episode back, for others to take; at once where none is held.
+
+        Raises:
+            JournalError: The database cannot be written now.
+        """
+        await self._journal.transact(lambda connection: self._fences.release(connection, episode_id))
 
 
 def living(connection: Connection) -> dict[str, int]:

@@ -396,6 +396,9 @@ def no_bundle(path: Path, says: str) -> None:
     code, told, errors = run("verify-bundle", path)
     assert code == 2, (told, errors)
     assert says in errors and "Traceback" not in errors and not told, errors
+    assert errors.count("no bundle") == errors.count(str(path)) == 1, f"said twice: {errors}"
+    on_board = run("board", "add", path, "--data-dir", path.parent / "served")
+    assert on_board == (code, told, errors), on_board
 
 
 def zipped(bundle: Path, at: Path, *more: tuple[zipfile.ZipInfo | str, bytes]) -> Path:
@@ -408,7 +411,7 @@ def zipped(bundle: Path, at: Path, *more: tuple[zipfile.ZipInfo | str, bytes]) -
 
 
 def test_what_is_no_bundle_is_told_in_a_sentence(bundle: Path, tmp_path: Path) -> None:
-    no_bundle(tmp_path / "nowhere", "there is no bundle")
+    no_bundle(tmp_path / "nowhere", "there is no such folder or zip")
     (tmp_path / "empty").mkdir()
     no_bundle(tmp_path / "empty", "holds no manifest.json")
     (tmp_path / "text.zip").write_text("no zip")

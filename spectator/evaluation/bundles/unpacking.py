@@ -79,14 +79,14 @@ def opened(path: Path, *, max_bytes: int = MAX_BYTES) -> Iterator[OpenedBundle]:
     """
     with TemporaryDirectory(prefix="spectator-bundle-") as aside:
         if path.is_symlink():
-            raise BundleError(f"{path} is a link; name the bundle itself")
+            raise BundleError("it is a link; name the bundle itself")
         if path.is_dir():
             yield _taken(_plain_folder(path), Path(aside), max_bytes)
         elif path.is_file():
             with _zip(path, max_bytes) as source:
                 yield _taken(source, Path(aside), max_bytes)
         else:
-            raise BundleError(f"there is no bundle {path}: it is a folder, or a zip of one")
+            raise BundleError("there is no such folder or zip")
 
 
 def _taken(source: _Source, aside: Path, max_bytes: int) -> OpenedBundle:
@@ -163,7 +163,7 @@ class _Source:
     def read(self, name: str, limit: int) -> bytes:
         """A whole file of at most ``limit`` bytes."""
         if name not in self.names:
-            raise BundleError(f"it holds no {name}, so it is no bundle")
+            raise BundleError(f"it holds no {name}")
         text = bytearray()
         with self.open(name) as file:
             while chunk := _read(file, name):
@@ -200,7 +200,7 @@ def _zip(path: Path, max_bytes: int) -> Iterator[_Source]:
             entries = _entries(archive, max_bytes)
             yield _Source(frozenset(entries), lambda name: archive.open(entries[name]))
     except (zipfile.BadZipFile, NotImplementedError, RuntimeError) as error:
-        raise BundleError(f"{path.name} is no zip that can be read, or not all of one: {error}") from error
+        raise BundleError(f"it is no zip that can be read, or not all of one: {error}") from error
 
 
 def _entries(archive: zipfile.ZipFile, max_bytes: int) -> dict[str, zipfile.ZipInfo]:

@@ -20,6 +20,7 @@ from spectator.journal.base import EpisodeFilter, EpisodeSummary
 from spectator.journal.stores.sqlite import SqlJournal
 from spectator.llm.chat import ChatRequest
 from spectator.llm.wire import encode_request
+from spectator.rollouts.deadlines import Deadlines
 from spectator.rollouts.fleet import OnBegin, run_rollouts
 from spectator.rollouts.request import RolloutRequest
 
@@ -80,11 +81,12 @@ async def fleet(
     tokens: bool = False,
     on_begin: OnBegin = lambda underway: None,
 ) -> CallCost:
-    """Play a run into ``folder``."""
+    """Play a run into ``folder``; its first requests are not spread out, so that all are in flight."""
     watch = Stopwatch()
     report = await run_rollouts(
         asked(port, episodes, turns, tokens=tokens), folder,
-        concurrency=in_flight, clock=SystemClock(), load=load_world, rng=random.Random(1), on_begin=on_begin,
+        concurrency=in_flight, clock=SystemClock(), load=load_world, rng=random.Random(1),
+        deadlines=Deadlines(startup_jitter_s=0.0), on_begin=on_begin,
     )  # fmt: skip
     cost = watch.cost(episodes * turns)
     assert report.over == episodes and report.report.succeeded, report

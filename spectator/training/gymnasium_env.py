@@ -5,7 +5,7 @@ from __future__ import annotations
 import string
 from copy import deepcopy
 from functools import partial
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import gymnasium
 from gymnasium.vector import SyncVectorEnv
@@ -14,6 +14,9 @@ from spectator.catalog import world_names
 from spectator.environments.seeds import MAX_SEED
 from spectator.observations import Observation
 from spectator.training.text_episode import TextEpisode
+
+if TYPE_CHECKING:
+    from spectator.training.recorded_run import RecordedRun
 
 MAX_TEXT: Final = 262_144
 """Characters of an observation; a longer one is cut."""
@@ -40,6 +43,7 @@ class SpectatorEnv(gymnasium.Env[str, str]):
         world: Name in the catalogue.
         opponent: Preset that takes every other seat.
         render_mode: ``ansi``, or ``None``.
+        run: Where episodes are recorded while they are played, so that a server shows them.
         options: The world's options.
 
     Raises:
@@ -52,10 +56,15 @@ class SpectatorEnv(gymnasium.Env[str, str]):
     }
 
     def __init__(
-        self, world: str, opponent: str | None = None, render_mode: str | None = None, **options: Any
+        self,
+        world: str,
+        opponent: str | None = None,
+        render_mode: str | None = None,
+        run: RecordedRun | None = None,
+        **options: Any,
     ) -> None:
         self.render_mode = render_mode
-        self._episode = TextEpisode(world, options, opponent=opponent)
+        self._episode = TextEpisode(world, options, opponent=opponent, run=run)
         self.observation_space = gymnasium.spaces.Text(MAX_TEXT, min_length=0, charset=CHARACTERS)
         self.action_space = gymnasium.spaces.Text(MAX_ACTION, min_length=0, charset=CHARACTERS)
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from spectator.episodes.single_agent import SingleAgent
+from spectator.episodes.single_agent import NoEpisode, SingleAgent
 from spectator.llm.parsing import CallRefused
 from spectator.observations import LegalAction, Observation
 from spectator.policies.answers import action_in
 from spectator.policies.base import Action
+
+if TYPE_CHECKING:
+    from spectator.training.recorded_run import RecordedEpisode, RecordedRun
 
 
 class TextEpisode:
@@ -20,6 +23,7 @@ class TextEpisode:
         options: The world's options, for every episode; those left out take their defaults.
         opponent: Preset that takes every other seat; ``None`` for the world's default.
         pack: Evaluation pack.
+        run: Where its episodes are recorded while they are played; nowhere when left out.
 
     Raises:
         InvalidRequest: There is no such world.
@@ -40,11 +44,14 @@ class TextEpisode:
         *,
         opponent: str | None = None,
         pack: str = "default",
+        run: RecordedRun | None = None,
     ) -> None:
         self._agent = SingleAgent(world)
         self._options = dict(options or {})
         self._opponent = opponent
         self._pack = pack
+        self._run = run
+        self._recorded: RecordedEpisode | None = None
         self._seen: Observation | None = None
         self.world = self._agent.world
         """What is played."""
@@ -64,9 +71,14 @@ class TextEpisode:
             EpisodeError: The opponent or the world failed.
         """
         asked = {**self._options, **(options or {})}
+        told = self._run is not None
         self._seen = self._agent.reset(
-            seed, options=asked, opponent=self._opponent, pack=self._pack, observe="text"
+            seed, options=asked, opponent=self._opponent, pack=self._pack, observe="text", tell=told
         )
+        if self._run is not None:
+            self._leave("another episode was begun")
+            self._recorded = self._run.begin(self._agent.plan)
+            self._record()
         return self.text
 
     @property
@@ -154,12 +166,28 @@ class TextEpisode:
 
     def act(self, action: Action) -> str:
         """Carry out an action of the world, whatever it is; returns what has changed, as text."""
-        self._seen = self._agent.step(action)
+        try:
+            self._seen = self._agent.step(action)
+        except Exception as error:
+            if self._recorded is not None and not isinstance(error, NoEpisode):
+                self._recorded.break_off(str(error))
+            raise
+        self._record()
         return self.text
 
     def close(self) -> None:
         """Let go of everything. Safe to call twice."""
+        self._leave("the agent was closed")
         self._agent.close()
+
+    def _record(self) -> None:
+        if self._recorded is not None:
+            self._recorded.take(self._agent.take_told(), self._agent.observation.reward or 0.0)
+
+    def _leave(self, detail: str) -> None:
+        if self._recorded is not None:
+            self._recorded.leave(detail)
+            self._recorded = None
 
 
 def _function(name: str, schema: Mapping[str, Any]) -> dict[str, Any]:

@@ -5,10 +5,13 @@ from __future__ import annotations
 import inspect
 import keyword
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from spectator.observations import LegalAction
 from spectator.training.text_episode import TextEpisode
+
+if TYPE_CHECKING:
+    from spectator.training.recorded_run import RecordedRun
 
 _TYPES: Final[Mapping[str, Any]] = {
     "string": str,
@@ -29,9 +32,10 @@ class WorldEnvironment:
     _world = ""
     _options: Mapping[str, Any] = {}
     _opponent: str | None = None
+    _run: RecordedRun | None = None
 
     def __init__(self) -> None:
-        self._episode = TextEpisode(self._world, self._options, opponent=self._opponent)
+        self._episode = TextEpisode(self._world, self._options, opponent=self._opponent, run=self._run)
 
     def reset(self, seed: int | None = None, **row: Any) -> str:
         """Begin an episode.
@@ -73,7 +77,11 @@ class WorldEnvironment:
 
 
 def world_environment(
-    world: str, options: Mapping[str, Any] | None = None, *, opponent: str | None = None
+    world: str,
+    options: Mapping[str, Any] | None = None,
+    *,
+    opponent: str | None = None,
+    run: RecordedRun | None = None,
 ) -> type[WorldEnvironment]:
     """A class for ``environment_factory``.
 
@@ -81,6 +89,7 @@ def world_environment(
         world: Name in the catalogue.
         options: The world's options, for every episode.
         opponent: Preset that takes every other seat.
+        run: Where episodes are recorded while they are played, so that a server shows them.
 
     Raises:
         InvalidRequest: There is no such world, or an option is wrong.
@@ -95,6 +104,7 @@ def world_environment(
     episode = TextEpisode(world, options, opponent=opponent)
     episode.reset(seed=0)
     members: dict[str, Any] = {"_world": world, "_options": dict(options or {}), "_opponent": opponent}
+    members["_run"] = run
     members["__doc__"] = f"{episode.world.title}, a method for each tool."
     members |= {one["tool"]: _method(one) for one in _playable(episode)}
     episode.close()

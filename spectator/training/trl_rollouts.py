@@ -6,11 +6,14 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple, TypedDict
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypedDict
 
 from spectator.errors import EpisodeError, FieldError, InvalidRequest
 from spectator.policies.prompting import TEXT_ALONE, answer_form
 from spectator.training.text_episode import TextEpisode
+
+if TYPE_CHECKING:
+    from spectator.training.recorded_run import RecordedRun
 
 _DUMMY: Final = [{"role": "user", "content": "."}, {"role": "assistant", "content": "."}]
 """A conversation before a message, to find out which tokens a chat template gives the message."""
@@ -100,6 +103,7 @@ class WorldRollouts:
         opponent: Preset that takes every other seat.
         answer_tokens: The most tokens of one answer; ``None`` for all that there is room for.
         sample: The engine; :func:`sample_with_trainer` when left out.
+        run: Where episodes are recorded while they are played, so that a server shows them.
 
     Raises:
         InvalidRequest: There is no such world, or an option is wrong.
@@ -113,10 +117,12 @@ class WorldRollouts:
         opponent: str | None = None,
         answer_tokens: int | None = None,
         sample: Sample | None = None,
+        run: RecordedRun | None = None,
     ) -> None:
         self._world, self._options, self._opponent = world, dict(options or {}), opponent
         self._answer_tokens = answer_tokens
         self._sample = sample or sample_with_trainer
+        self._run = run
         episode = TextEpisode(world, self._options, opponent=opponent)
         episode.reset(seed=0)
         episode.close()
@@ -163,7 +169,7 @@ class WorldRollouts:
 
     def _begin(self, prompt: Any, template: _Template) -> _Rollout:
         asked = _episode_of(prompt)
-        rollout = _Rollout(TextEpisode(self._world, self._options, opponent=self._opponent))
+        rollout = _Rollout(TextEpisode(self._world, self._options, opponent=self._opponent, run=self._run))
         try:
             text = rollout.episode.reset(asked.pop("seed"), asked)
         except EpisodeError:

@@ -1,0 +1,274 @@
+"""A training run that can be watched: its episodes recorded in a folder while a trainer plays them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections import Counter
+from collections.abc import Coroutine
+from concurrent.futures import Future
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self
+
+from ulid import ULID
+
+from spectator.bus.memory import MemoryBus
+from spectator.clock import Clock, SystemClock
+from spectator.episodes.host.recovery import interrupted
+from spectator.episodes.record.opening import Stream, open_stream
+from spectator.episodes.run.plan import EpisodePlan
+from spectator.episodes.run.step_events import cut_short, with_total
+from spectator.episodes.single_agent import Told
+from spectator.errors import EpisodeError
+from spectator.events import EpisodeEnded, core_fact
+from spectator.journal.attachments import Attachments
+from spectator.journal.base import EpisodeFilter, Journal
+from spectator.journal.stores.sqlite import SqlJournal
+from spectator.policies.base import Policy, Preset
+
+logger = logging.getLogger(__name__)
+
+JOURNAL: Final = "journal.db"
+
+MOST_WAITING: Final = 1000
+"""Turns that may wait to be recorded; whoever plays faster than that waits."""
+
+PAGE: Final = 1000
+"""Episodes that are looked up at once."""
+
+
+class RecordedRun:
+    """The folder of a training run, which a server shows at ``/rollouts`` as it fills.
+
+    Episodes are recorded by a thread of its own, so that the trainer does not wait for the disk. One that
+    cannot be recorded is played on, and the log says so. What a killed process left without an end is ended
+    as ``interrupted`` when the folder is opened again.
+
+    Args:
+        folder: Where it is kept; made when it is not there. It stands in the server's ``SPECTATOR_RUNS_DIR``.
+        group_size: Episodes that are compared: as many of one seed, in the order in which they begin; 1 for
+            no groups.
+        model: Name shown for whoever decides.
+        clock: Stamps events.
+
+    Raises:
+        ValueError: ``group_size`` is below 1.
+        ConfigurationError: Another process records in the folder.
+        JournalError: It cannot be written.
+
+    >>> import tempfile
+    >>> from spectator.training.text_episode import TextEpisode
+    >>> with tempfile.TemporaryDirectory() as folder, RecordedRun(folder) as run:
+    ...     episode = TextEpisode("counting", {"turns": 1}, run=run)
+    ...     prompt = episode.reset(seed=1)
+    ...     episode.use("say", {"text": "ACTION: 1"})
+    'Changed:\\nturn: 1\\nnext: 2\\nlegal now: none'
+    """
+
+    def __init__(
+        self,
+        folder: Path | str,
+        *,
+        group_size: int = 1,
+        model: str = "Trained model",
+        clock: Clock | None = None,
+    ) -> None:
+        if group_size < 1:
+            raise ValueError(f"group_size must be at least 1, not {group_size}")
+        self.name = Path(folder).resolve().name
+        """The run's, as the server's pages have it."""
+        self._group_size = group_size
+        self._captain = Preset("remote", model, "Is trained elsewhere.", "remote", _nobody)
+        self._clock = clock or SystemClock()
+        self._beginning = threading.Lock()
+        self._begun: Counter[int] = Counter()
+        self._groups: dict[int, str] = {}
+        self._numbered = 0
+        self._room = threading.BoundedSemaphore(MOST_WAITING)
+        self._playing: set[RecordedEpisode] = set()
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="recorded-run", daemon=True)
+        self._thread.start()
+        try:
+            Path(folder).mkdir(parents=True, exist_ok=True)
+            self._journal = self._wait(SqlJournal.open(f"sqlite:///{Path(folder) / JOURNAL}"))
+            self._numbered = self._wait(_end_what_was_left(self._journal, self._clock))
+        except BaseException:
+            self._stop()
+            raise
+
+    def begin(self, plan: EpisodePlan) -> RecordedEpisode:
+        """Record a new episode.
+
+        Args:
+            plan: What is played; who plays it, and its group, are the run's to say.
+        """
+        group = self._group_of(plan.seed) if self._group_size > 1 else None
+        plan = replace(
+            plan, captain=self._captain, run_id=self.name, group_id=group, attempt=1, view="derived"
+        )
+        episode_id, epoch = f"ep-{ULID()}", str(ULID())[-8:].lower()
+        stream = open_stream(
+            plan, episode_id, epoch, journal=self._journal, bus=MemoryBus(), clock=self._clock
+        )
+        episode = RecordedEpisode(self, stream, plan)
+        self._playing.add(episode)
+        episode.take(Told([(0, [core_fact(plan.started())])], [()]))
+        return episode
+
+    def close(self) -> None:
+        """Record what waits, cut the episodes under way, and let the folder go. Safe to call twice."""
+        if not self._thread.is_alive():
+            return
+        for episode in tuple(self._playing):
+            episode.leave("the run was closed")
+        for _ in range(MOST_WAITING):
+            self._room.acquire()
+        self._wait(self._journal.aclose())
+        self._stop()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __deepcopy__(self, memo: object) -> Self:
+        """Itself: Gymnasium copies what an environment is made with, and there is one run."""
+        return self
+
+    def submit(self, recording: Coroutine[Any, Any, None]) -> None:
+        """Have a part of an episode recorded, soon."""
+        self._room.acquire()
+        asyncio.run_coroutine_threadsafe(recording, self._loop).add_done_callback(self._note_done)
+
+    def forget(self, episode: RecordedEpisode) -> None:
+        """It is over."""
+        self._playing.discard(episode)
+
+    def _note_done(self, done: Future[None]) -> None:
+        self._room.release()
+        if (error := done.exception()) is not None:
+            logger.error("a part of an episode is not recorded", exc_info=error)
+
+    def _group_of(self, seed: int) -> str:
+        """The group of the next episode of ``seed``: the one that is not full yet, or a new one."""
+        with self._beginning:
+            if self._begun[seed] % self._group_size == 0:
+                self._groups[seed] = f"g-{self._numbered:06d}"
+                self._numbered += 1
+            self._begun[seed] += 1
+            return self._groups[seed]
+
+    def _wait(self, working: Coroutine[Any, Any, Any]) -> Any:
+        return asyncio.run_coroutine_threadsafe(working, self._loop).result()
+
+    def _stop(self) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+
+class RecordedEpisode:
+    """An episode that is recorded as it is played.
+
+    Args:
+        run: What it belongs to.
+        stream: Where its events go.
+        plan: What is played.
+    """
+
+    def __init__(self, run: RecordedRun, stream: Stream, plan: EpisodePlan) -> None:
+        self.episode_id = stream.episode_id
+        """Its id, under which a server shows it."""
+        self._run = run
+        self._stream = stream
+        self._profile = plan.profile
+        self._order = asyncio.Lock()
+        self._turn = 0
+        self._total = 0.0
+        self._over = False
+
+    def take(self, told: Told, reward: float = 0.0) -> None:
+        """Record some turns, and the end where there is one.
+
+        Args:
+            told: What a record tells of them.
+            reward: What they were rewarded with.
+        """
+        if self._over:
+            return
+        self._turn = max([self._turn, *(turn for turn, _ in told.steps)])
+        self._total += reward
+        if told.ended is not None:
+            self._leave()
+        self._run.submit(self._record(told))
+
+    def leave(self, detail: str) -> None:
+        """It is played no further: cut short, with the sum of its rewards where its world rewards steps.
+
+        Args:
+            detail: Why, in words.
+        """
+        if self._over:
+            return
+        self._leave()
+        ended = with_total(cut_short("step_cap", detail, self._turn), self._total, self._profile)
+        self._run.submit(self._record(Told(ended=ended)))
+
+    def break_off(self, detail: str) -> None:
+        """Its environment failed: it ends without a verdict.
+
+        Args:
+            detail: Why, in words.
+        """
+        if self._over:
+            return
+        self._leave()
+        self._run.submit(self._record(Told(ended=cut_short("environment_error", detail, self._turn))))
+
+    def _leave(self) -> None:
+        self._over = True
+        self._run.forget(self)
+
+    async def _record(self, told: Told) -> None:
+        async with self._order:
+            try:
+                for (turn, facts), calls in zip(told.steps, told.calls, strict=True):
+                    attached = Attachments(calls=[calls]) if calls else None
+                    await self._stream.emit_steps([(turn, facts)], attachments=attached)
+                if told.ended is not None:
+                    await self._tell_end(told.ended, told.truth)
+            except EpisodeError as error:
+                self._leave()
+                logger.warning("episode %s is recorded no further: %s", self.episode_id, error)
+
+    async def _tell_end(self, ended: EpisodeEnded, truth: str | None) -> None:
+        attached = None if ended.truth is None else Attachments(truth=truth)
+        await self._stream.emit(ended.turns, [core_fact(ended)], attachments=attached)
+
+
+async def _end_what_was_left(journal: Journal, clock: Clock) -> int:
+    """End the episodes that a process left without an end; returns the number of the next group."""
+    before, numbered = None, 0
+    while found := await journal.episodes(EpisodeFilter(before=before, limit=PAGE)):
+        before = found[-1].episode_id
+        for one in found:
+            if one.group_id is not None and one.group_id[2:].isdecimal():
+                numbered = max(numbered, int(one.group_id[2:]) + 1)
+            if one.reason is None:
+                recorded = await journal.read(one.episode_id, checked=False)
+                first, last = recorded[0].event, recorded[-1].event
+                await journal.append(
+                    [interrupted(first, last, clock, "the process that played it went away")]
+                )
+    return numbered
+
+
+def _nobody(seed: int) -> Policy:
+    raise NotImplementedError("it is trained elsewhere")

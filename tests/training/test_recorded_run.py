@@ -1,0 +1,204 @@
+"""Episodes of a trainer are recorded in a folder of runs while it plays them, and never hinder it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import pytest
+
+from spectator.episodes.replay.verify import verify
+from spectator.errors import ConfigurationError, JournalError
+from spectator.journal.base import EpisodeFilter, EpisodeSummary
+from spectator.journal.stores.sqlite import SqlJournal
+from spectator.policies.base import ScriptedPolicy
+from spectator.training.recorded_run import RecordedRun
+from spectator.training.text_episode import TextEpisode
+from spectator.training.trl_env import world_environment
+
+pytestmark = pytest.mark.anyio
+
+
+def count(episode: TextEpisode, seed: int, turns: int) -> None:
+    episode.reset(seed=seed)
+    for number in range(1, turns + 1):
+        episode.use("say", {"text": f"ACTION: {number}"})
+
+
+async def recorded(folder: Path) -> list[EpisodeSummary]:
+    """What is recorded there, in the order in which it began."""
+    journal = await SqlJournal.open(f"sqlite:///{folder / 'journal.db'}", writable=False)
+    found = await journal.episodes(EpisodeFilter(limit=1000))
+    await journal.aclose()
+    return sorted(found, key=lambda one: one.started_at)
+
+
+async def test_episodes_of_one_seed_are_groups_with_their_rewards(tmp_path: Path) -> None:
+    with RecordedRun(tmp_path / "first", group_size=2, model="Tiny") as run:
+        kind: Any = world_environment("counting", {"turns": 2}, run=run)
+        siblings = [kind() for _ in range(4)]
+        for _ in range(2):
+            for place, one in enumerate(siblings):
+                one.reset(seed=place // 2)
+                one.say(text="ACTION: 1")
+                one.say(text="ACTION: 2" if place % 2 else "ACTION: 7")
+    found = await recorded(tmp_path / "first")
+    assert sorted((one.group_id, one.seed, one.score) for one in found) == [
+        (f"g-{number:06d}", number % 2, score) for number in range(4) for score in (0.0, 1.0)
+    ]
+    assert {(one.run_id, one.reason, one.turns) for one in found} == {("first", "finished", 2)}
+
+
+@pytest.mark.parametrize("world", ["counting", "cricket"])
+async def test_what_is_recorded_is_played_again_event_for_event(tmp_path: Path, world: str) -> None:
+    options = {"turns": 3} if world == "counting" else {"max_overs": 1, "decisions": "over"}
+    with RecordedRun(tmp_path) as run:
+        episode = TextEpisode(world, options, run=run)
+        episode.reset(seed=5)
+        while not episode.done:
+            for action in episode.observation.legal_actions:
+                episode.use(action["tool"], {"text": "ACTION: 1"} if world == "counting" else {})
+    (one,) = await recorded(tmp_path)
+    assert one.reason == "finished"
+    journal = await SqlJournal.open(f"sqlite:///{tmp_path / 'journal.db'}", writable=False)
+    assert await verify(journal.stream(one.episode_id)) == []
+    await journal.aclose()
+
+
+async def test_one_that_is_left_keeps_what_it_was_rewarded_with(tmp_path: Path) -> None:
+    with RecordedRun(tmp_path) as run:
+        episode = TextEpisode("counting", {"turns": 3}, run=run)
+        count(episode, 1, 1)
+        count(episode, 2, 3)
+        episode.use("say", {"text": "ACTION: 4"})  # of an episode that is over
+        count(episode, 3, 0)
+        episode.close()
+        count(TextEpisode("counting", {"turns": 3}, run=run), 4, 2)
+    found = sorted(await recorded(tmp_path), key=lambda one: one.seed)
+    assert [one.reason for one in found] == ["step_cap", "finished", "step_cap", "step_cap"]
+    assert [one.turns for one in found] == [1, 3, 0, 2]
+    assert [one.detail for one in found][::2] == ["another episode was begun", "the agent was closed"]
+    assert found[-1].detail == "the run was closed"
+
+
+async def test_where_steps_are_rewarded_one_that_is_left_keeps_their_sum(tmp_path: Path) -> None:
+    total = 0.0
+    with RecordedRun(tmp_path) as run:
+        options = {"max_overs": 5, "decisions": "over", "reward": "decision_value"}
+        episode = TextEpisode("cricket", options, run=run)
+        episode.reset(seed=5)
+        captain = episode.world.captains["aggressive"].build(1)
+        assert isinstance(captain, ScriptedPolicy)
+        for _ in range(12):
+            episode.act(captain.choose(episode.observation).action)
+            total += episode.observation.reward
+    (one,) = await recorded(tmp_path)
+    journal = await SqlJournal.open(f"sqlite:///{tmp_path / 'journal.db'}", writable=False)
+    ended = (await journal.read(one.episode_id))[-1].event.data
+    await journal.aclose()
+    assert total != 0.0
+    assert ended["total_reward"] == pytest.approx(total)
+    assert (ended["reason"], ended["score"]) == ("step_cap", None)
+
+
+async def test_an_environment_that_fails_has_no_verdict(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with RecordedRun(tmp_path) as run:
+        episode = TextEpisode("counting", {"turns": 3}, run=run)
+        count(episode, 1, 1)
+        monkeypatch.setattr(type(episode.world.environment()), "step", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            episode.use("say", {"text": "ACTION: 2"})
+    (one,) = await recorded(tmp_path)
+    assert (one.reason, one.score, one.detail) == ("environment_error", None, "division by zero")
+
+
+def test_what_a_killed_trainer_left_is_ended_and_groups_go_on(tmp_path: Path) -> None:
+    script = (
+        "import os, signal, sys, time\n"
+        "from spectator.training.recorded_run import RecordedRun\n"
+        "from spectator.training.text_episode import TextEpisode\n"
+        "run = RecordedRun(sys.argv[1], group_size=2)\n"
+        "whole, half = (TextEpisode('counting', {'turns': 1}, run=run) for _ in range(2))\n"
+        "whole.reset(seed=1)\n"
+        "whole.use('say', {'text': 'ACTION: 1'})\n"
+        "half.reset(seed=1)\n"
+        "print(flush=True)\n"
+        "sys.stdin.read()\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", script, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as trainer:
+        assert trainer.stdout is not None
+        trainer.stdout.readline()
+        with pytest.raises(ConfigurationError):
+            RecordedRun(tmp_path)
+        while len(asyncio.run(recorded(tmp_path))) < 2:
+            assert trainer.poll() is None
+        trainer.kill()
+    with RecordedRun(tmp_path, group_size=2) as run:
+        count(TextEpisode("counting", {"turns": 1}, run=run), 1, 1)
+    found = asyncio.run(recorded(tmp_path))
+    assert [one.reason for one in found] == ["finished", "interrupted", "finished"]
+    assert [one.group_id for one in found] == ["g-000000", "g-000000", "g-000001"]
+
+
+async def test_a_journal_that_cannot_be_written_does_not_hinder_play(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def fail(*_: Any, **__: Any) -> None:
+        raise JournalError("no space left")
+
+    with RecordedRun(tmp_path) as run, caplog.at_level(logging.WARNING):
+        episode = TextEpisode("counting", {"turns": 2}, run=run)
+        monkeypatch.setattr(SqlJournal, "append", fail)
+        count(episode, 1, 2)
+        assert episode.value == 1.0
+    assert "is recorded no further: no space left" in caplog.text
+    assert await recorded(tmp_path) == []
+
+
+async def test_agents_on_several_threads_share_a_run(tmp_path: Path) -> None:
+    with RecordedRun(tmp_path, group_size=4) as run, ThreadPoolExecutor(4) as threads:
+
+        def play(place: int) -> None:
+            episode = TextEpisode("counting", {"turns": 50}, run=run)
+            for seed in range(8):
+                count(episode, seed, 50)
+
+        list(threads.map(play, range(4)))
+    found = await recorded(tmp_path)
+    assert [one.turns for one in found] == [50] * 32
+    assert {one.score for one in found} == {1.0}
+    for seed in range(8):
+        assert len({one.group_id for one in found if one.seed == seed}) == 1
+
+
+async def test_environments_of_gymnasium_are_recorded(tmp_path: Path) -> None:
+    with RecordedRun(tmp_path) as run:
+        env = gymnasium.make("spectator/counting-v1", run=run, turns=1)
+        env.reset(seed=1)
+        said = '{"tool": "say", "arguments": {"text": "ACTION: 1"}}'
+        assert env.step(said)[2]
+        env.close()
+        several = gymnasium.make_vec("spectator/counting-v1", num_envs=2, run=run, turns=1)
+        several.reset(seed=1)
+        several.step((said, said))
+        several.close()
+    assert [one.reason for one in await recorded(tmp_path)] == ["finished"] * 3
+
+
+def test_what_cannot_be_a_run_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="group_size must be at least 1, not 0"):
+        RecordedRun(tmp_path, group_size=0)
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(OSError):
+        RecordedRun(tmp_path / "file")
+    assert (tmp_path / "file").read_text() == "mine"

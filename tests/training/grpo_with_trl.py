@@ -25,7 +25,7 @@ def told() -> Any:
     done = subprocess.run(
         [str(python), str(ROOT / "tests" / "training" / "peer_trl.py")],
         capture_output=True, text=True, timeout=280, check=False,
-        env={**os.environ, "TRL_EXPERIMENTAL_SILENCE": "1", "HF_HUB_OFFLINE": "1"},
+        env={**os.environ, "PYTHONPATH": str(ROOT), "TRL_EXPERIMENTAL_SILENCE": "1", "HF_HUB_OFFLINE": "1"},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-4000:]
     return json.loads(done.stdout.splitlines()[-1])

@@ -4,7 +4,8 @@
     openenv push --directory FOLDER --repo-id NAME/cricket
 
 `openenv push` wants `client.py` and `__init__.py` beside `openenv.yaml`. In the repository itself they would
-make a second package of it, so they are written here only.
+make a second package of it, so they are written here only. Once installed, `AutoEnv` finds `openenv.yaml` and
+`client.py` in the package `spectator`.
 """
 
 from __future__ import annotations
@@ -28,11 +29,11 @@ FILES = (
 
 FOLDERS = ("spectator", "server", "static", "templates", "validation")
 
-CLIENT = '''"""A client of this environment, by OpenEnv's own generic one."""
+CLIENT = '''"""The client of this environment, and what it sends and hears."""
 
-from openenv.core import GenericEnvClient as CricketEnv
+from spectator.client import CricketAction, CricketEnv, CricketObservation
 
-__all__ = ["CricketEnv"]
+__all__ = ["CricketAction", "CricketEnv", "CricketObservation"]
 '''
 
 PACKAGE = '"""The environment as OpenEnv names it; all of it is in `spectator` and `server`."""\n'

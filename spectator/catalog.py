@@ -32,8 +32,12 @@ LoadWorld = Callable[[str], World]
 
 def world_names() -> list[str]:
     """Names of all worlds that can be played here, built-in ones first, without importing any."""
-    built_in = [name for name in BUILT_IN if missing_extra(name) is None]
-    return [*built_in, *(name for name in sorted(_outside()) if name not in BUILT_IN)]
+    return [name for name in known_worlds() if name not in BUILT_IN or missing_extra(name) is None]
+
+
+def known_worlds() -> list[str]:
+    """Names of all worlds, built-in ones first, whether or not all that they need is installed here."""
+    return [*BUILT_IN, *(name for name in sorted(_outside()) if name not in BUILT_IN)]
 
 
 @cache

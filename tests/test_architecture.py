@@ -49,7 +49,14 @@ FLOORS: tuple[tuple[str, ...], ...] = (
         "spectator.following",
     ),
     ("spectator.terminal_player",),
-    ("spectator.rollouts", "spectator.collector", "spectator.importing", "spectator.training", "server"),
+    (
+        "spectator.client",
+        "spectator.rollouts",
+        "spectator.collector",
+        "spectator.importing",
+        "spectator.training",
+        "server",
+    ),
     ("spectator.cli",),
 )
 """Lower floors first. A room imports lower floors and itself; rooms on one floor do not know each other."""

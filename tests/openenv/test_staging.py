@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -20,7 +21,7 @@ print(validate_env_structure(folder))
 spec = importlib.util.spec_from_file_location("client", folder / "client.py")
 module = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(module)
-print(module.CricketEnv.__mro__[0].__name__)
+print(module.CricketEnv.__mro__[1].__name__, module.CricketAction(tool="call_toss").tool)
 """
 
 
@@ -56,7 +57,9 @@ def test_the_official_command_finds_all_that_it_wants(openenv_python: str, tmp_p
     folder = tmp_path / "pushed"
     assert stage(folder).returncode == 0
     told = subprocess.run(
-        [openenv_python, "-c", CHECK, str(folder)], capture_output=True, text=True, check=False, timeout=110
-    )
+        [openenv_python, "-c", CHECK, str(folder)],
+        capture_output=True, text=True, check=False, timeout=110, cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(folder)},
+    )  # fmt: skip
     assert told.returncode == 0, told.stderr[-2000:]
-    assert told.stdout.splitlines()[-1] == "GenericEnvClient"
+    assert told.stdout.splitlines()[-1] == "WorldClient call_toss"

@@ -1,0 +1,50 @@
+"""What OpenEnv's ``AutoEnv`` and ``AutoAction`` find: for each world a client, an action and an observation.
+
+They look in the package for ``openenv.yaml`` and for classes by the name of the world: those of a world
+called ``ludo`` are ``LudoEnv``, ``LudoAction`` and ``LudoObservation``. Needs ``openenv-spectator[openenv]``.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any, Final
+
+from openenv.core import GenericEnvClient
+from pydantic import BaseModel
+
+from spectator.catalog import known_worlds, load_world
+
+_MODELS: Final = {"Action": "action_type", "Observation": "observation_type", "State": "state_type"}
+
+
+class WorldClient(GenericEnvClient):  # type: ignore[misc]  # the package has no types
+    """A client of a world's endpoint; asynchronous, as OpenEnv's own, with ``sync()`` for the other kind.
+
+    Actions are plain JSON or the world's action model; observations are plain JSON, since ``observe`` of
+    ``reset`` decides how they look.
+
+    Args:
+        base_url: Where the world is, such as ``http://localhost:8000`` or ``http://localhost:8000/envs/NAME``.
+    """
+
+    def _step_payload(self, action: Any) -> dict[str, Any]:
+        if isinstance(action, BaseModel):
+            return action.model_dump(exclude_none=True)
+        return dict(action)
+
+
+@cache
+def _client(name: str) -> type[WorldClient]:
+    return type(name, (WorldClient,), {"__doc__": WorldClient.__doc__, "__module__": __name__})
+
+
+def __getattr__(name: str) -> Any:
+    for world in known_worlds():
+        rest = name.removeprefix(world.title().replace("_", ""))
+        if rest == name:
+            continue
+        if rest == "Env":
+            return _client(name)
+        if rest in _MODELS:
+            return getattr(load_world(world), _MODELS[rest])
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -60,10 +60,10 @@ async function refresh() {
     one.member = member;
     return moved ? [one] : [];
   });
-  for (const one of stale) {
+  await Promise.all(stale.map(async (one) => {
     await readRecord(root, one.id, one.timeline.headSeq, (events) => { for (const event of events) if (one.timeline.push(event) === "added") one.events.push(event); });
     one.decided = decisionsOf(one.events, one.timeline.headState.episode?.agent ?? "");
-  }
+  }));
   if (stale.length) arrange();
   drawFigures();
 }
@@ -155,8 +155,8 @@ setInterval(() => {
   go(at + 1);
 }, STEP_MS);
 
-refresh().then(() => { say.hidden = true; byId("tools").hidden = false; void keepUp(); }, (error) => {
-  setAttribute(say, "class", "notice notice--bad");
+refresh().then(() => { say.hidden = true; byId("tools").hidden = false; byId("main").classList.remove("waiting"); void keepUp(); }, (error) => {
+  setAttribute(say, "class", "notice notice--bad early");
   replace(say, `${error.message} `, h("a", { href: new URL("rollouts", root).href }, "To the runs"));
   setText(byId("state"), "Not shown");
 });

@@ -9,6 +9,8 @@ import { mountPlayed } from "./ui/played.js";
 import { mountStartForm } from "./ui/start_form.js";
 
 const EVERY_MS = 4_000;
+/** How long what is on is waited for before the page is shown without it. */
+const PATIENCE_MS = 1_500;
 
 const root = pageRoot();
 const state = byId("state");
@@ -19,6 +21,8 @@ const form = mountStartForm(byId("start"), root, played.offer);
 let known = "";
 let away = false;
 let onAir = "";
+/** @type {() => void} */ let seeTiles = () => {};
+const tilesSeen = new Promise((resolve) => { seeTiles = () => resolve(undefined); });
 
 /** The header says what the tiles below it show, in the same moment; only whether the server is there is asked for. */
 function tell() {
@@ -29,6 +33,7 @@ function tell() {
 /** @param {Record<string, import("./live/wall.js").Tile>} tiles */
 function onTiles(tiles) {
   onNow.show(tiles);
+  seeTiles();
   const now = Object.keys(tiles).filter((id) => tiles[id].status !== "ended").sort().join();
   if (now === onAir) return;
   onAir = now;
@@ -65,4 +70,6 @@ document.addEventListener("visibilitychange", () => !document.hidden && wake());
 addEventListener("online", wake);
 addEventListener("pageshow", (event) => event.persisted && wake());
 feed.open();
-await Promise.all([form.load(), played.reload(), keepFresh()]);
+setTimeout(seeTiles, PATIENCE_MS);
+await Promise.all([form.load(), played.reload(), keepFresh(), tilesSeen]);
+requestAnimationFrame(() => byId("main").classList.remove("waiting"));

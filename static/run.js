@@ -68,6 +68,7 @@ function draw() {
   drawGroups();
   drawState();
   tick();
+  byId("main").classList.remove("waiting");
 }
 
 function drawCharts() {

@@ -48,6 +48,7 @@ const feed = new WallFeed({
   root,
   onTiles: () => schedule(),
   onPhase(phase) {
+    if (phase === "away" || phase === "polling") byId("main").classList.remove("waiting");
     const words_ = { connecting: "Connecting", open: "On air", polling: "Polling", away: "Server away" }[phase];
     setText(state, words_);
     setAttribute(state, "data-tone", phase === "open" || phase === "polling" ? "live" : phase === "away" ? "bad" : "wait");
@@ -78,6 +79,7 @@ function draw() {
   }
   drawChoices(found);
   drawLarge(found, tiles, now);
+  byId("main").classList.remove("waiting");
   const running = found.filter(([, tile]) => tile.status !== "ended").length;
   setText(count, `${plural(running, "episode")} on${found.length > running ? `, ${found.length - running} just over` : ""}`);
   const all = Object.keys(tiles).length;

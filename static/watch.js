@@ -24,6 +24,8 @@ import { mountShare } from "./ui/share.js";
 import { mountViews } from "./ui/views.js";
 
 const FAR_BEHIND = 30;
+/** Events of a record up to which nothing is drawn before the last: the page would show the past, then its end. */
+const HELD = 10_000;
 /** Events of a record that is read whole at the end without being asked for: more would take too long at once. */
 const SHORT_RECORD = 1_200;
 /** Events in one drawing from which on they come faster than anybody can see. */
@@ -45,10 +47,9 @@ const source = new Source({ root, episodeId, timeline, onChange: schedule, onFra
 let scheduled = false;
 let restUntil = 0;
 /** @type {ReturnType<typeof setTimeout> | undefined} */ let resting;
-let touched = false;
+let [touched, holding, readForEnding] = [false, false, false];
 let drawnSeq = -1;
 let behindInBatch = 0;
-let readForEnding = false;
 
 const isLive = () => running === "true" && !source.over && timeline.headSeq > 0;
 const wholeRecord = () => source.whole();
@@ -85,6 +86,7 @@ stage.classList.toggle("stage--bare", !panel.present);
 /** @param {(player: Player) => void} action */
 function act(action) {
   touched = true;
+  holding = false;
   action(player);
   if (resting !== undefined) {
     clearTimeout(resting);
@@ -95,7 +97,7 @@ function act(action) {
 }
 
 function schedule() {
-  if (scheduled) return;
+  if (scheduled || holding) return;
   scheduled = true;
   const rest = restUntil - performance.now();
   if (rest > 0 && !document.hidden) resting = setTimeout(() => requestAnimationFrame(drawAndRest), rest);
@@ -120,6 +122,7 @@ function draw() {
   const jumped = !forward || behindInBatch > FAR_BEHIND;
   const view = { names: panel.names(state), thinking: work.thinking(seq, state), forming: work.forming(), animate: !jumped && !isStill, jumped };
   stage.classList.toggle("stage--waiting", timeline.headSeq === 0);
+  if (timeline.headSeq) document.getElementById("first")?.remove();
   header.update({ link: source.link, episode: timeline.headState.episode, player, viewers: source.viewers, lag: source.lag });
   mind.update(state, view);
   const over = timeline.headState.episode?.status === "ended" && player.atEdge;
@@ -157,8 +160,11 @@ async function open() {
     }
     return source.connect();
   }
-  await source.read(() => { if (!touched) takePlace(); });
+  holding = replay !== "true";
+  await source.read(() => { if (!touched) takePlace(); if (timeline.headSeq > HELD) letGo(); }).finally(letGo);
 }
+
+const letGo = () => { holding = false; schedule(); };
 
 /** The event that the address asks for: the one of that number, or the end of the turn of the one of that name. @param {string} moment */
 function placeWanted(moment) {

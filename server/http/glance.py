@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from spectator.catalog import load_world, world_names
-from spectator.errors import EpisodeNotFound
+from spectator.episodes.host.handle import EpisodeHandle
+from spectator.errors import EnvironmentFault, EpisodeNotFound, JournalError
 from spectator.text import clean_text
 
 from ..services import Services
@@ -17,6 +18,9 @@ from .archive import summary_of
 
 LONGEST: Final = 160
 """Characters of a headline and of a line of commentary."""
+
+PATIENCE_S: Final = 0.25
+"""How long a page waits for how its episode stands; then it comes without."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +69,21 @@ async def glance_of(services: Services, episode_id: str) -> Glance:
     frame = await services.finals.of(summary)
     state = (await asyncio.to_thread(json.loads, frame.text))["state"]
     return read_glance(services, episode_id, state, summary.head_seq)
+
+
+async def headline_now(services: Services, running: EpisodeHandle) -> str:
+    """How what runs stands, for a page that is to be shown at once.
+
+    Empty before its first event, and where its record cannot be read now or not within :data:`PATIENCE_S`.
+    """
+    try:
+        async with asyncio.timeout(PATIENCE_S):
+            await running.open()
+    except (EnvironmentFault, JournalError, TimeoutError):
+        return ""  # the viewers who connect are told
+    if not running.head_seq:
+        return ""
+    return read_glance(services, running.episode_id, running.state, running.head_seq).headline
 
 
 def read_glance(services: Services, episode_id: str, state: Mapping[str, Any], head_seq: int) -> Glance:

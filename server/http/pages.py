@@ -30,6 +30,7 @@ from ..identifiers import EPISODE_ID
 from ..security.faults import http_problem
 from ..services import services_of
 from .assets import Panels, folder, sheet_paths
+from .glance import headline_now
 from .public_address import public_root
 
 SEQ: Final = re.compile(r"\d{1,16}")
@@ -98,6 +99,8 @@ class WatchPage(Page):
     Args:
         episode_id: Which episode.
         preview: What a link to it shows.
+        first: How it stands in words, shown until the page's script draws it; empty where the page begins
+            elsewhere than at the newest event.
         panel: Relative path to the folder of its world's panel; ``None`` without one.
         beats: How many beats each event type lasts.
         chapters: What people call the stretch that each of these event types ends.
@@ -113,6 +116,7 @@ class WatchPage(Page):
 
     episode_id: str
     preview: Preview
+    first: str
     panel: str | None
     beats: str
     chapters: str
@@ -267,9 +271,12 @@ async def _episode_page(request: Request, templates: Templates, episode_id: str,
         preview,
         title=mask(preview.title), headline=mask(preview.headline), description=mask(preview.description),
     )  # fmt: skip
+    first = preview.headline if running is None else await headline_now(services, running)
+    if replay or {"seq", "at"} & request.query_params.keys():
+        first = ""
     runs = running is not None or services.readiness.recovery.has_to_look_at(episode_id)
     runs = runs or await services.runs.is_played(episode_id)
-    return await run_in_threadpool(_watch_page, request, templates, episode_id, preview, runs, replay)
+    return await run_in_threadpool(_watch_page, request, templates, episode_id, preview, first, runs, replay)
 
 
 def _watch_page(
@@ -277,6 +284,7 @@ def _watch_page(
     templates: Templates,
     episode_id: str,
     preview: Preview,
+    first: str,
     running: bool,
     replay: bool,
 ) -> Response:
@@ -288,6 +296,7 @@ def _watch_page(
         title=f"{preview.headline} · {preview.title} · Spectator",
         episode_id=episode_id,
         preview=preview,
+        first=first,
         panel=_panel(request, world),
         beats=json.dumps({} if world is None else dict(world.beats)),
         chapters=json.dumps({} if world is None else dict(world.chapters)),

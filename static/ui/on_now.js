@@ -44,8 +44,7 @@ export function mountOnNow(list, root) {
     drawRoom(found.length);
   };
   const drawRoom = (/** @type {number} */ count) => {
-    room.hidden = !status?.ok || count === 0;
-    if (room.hidden) return;
+    if (!status?.ok || count === 0) return replace(room);
     const { running, slots } = /** @type {any} */ (status).body;
     const taken = `${running.length} of ${plural(slots, "place")} taken`;
     replace(room, running.length >= slots ? `${taken}: another can begin when one ends.` : `${taken}.`,

@@ -30,6 +30,7 @@ export function mountPlayed(place, root) {
   /** @type {any[]} */ let two = [];
   /** @type {string | null} */ let next = null;
   let broken = false;
+  /** The newest question. @type {Promise<void>} */ let asked = Promise.resolve();
   let asking = 0;
   let typing = 0;
 
@@ -64,14 +65,15 @@ export function mountPlayed(place, root) {
     for (const select of choices.children) select.value = wanted[select.dataset.filter ?? ""];
     return load(null);
   };
-  const load = async (/** @type {string | null} */ before) => {
+  const load = (/** @type {string | null} */ before) => (asked = ask(before));
+  const ask = async (/** @type {string | null} */ before) => {
     asking += 1;
     const mine = asking;
     const query = new URLSearchParams({ ended: "true", limit: String(PAGE) });
     for (const name of FILTERS) if (wanted[name]) query.set(name, wanted[name]);
     if (before) query.set("before", before);
     const answer = await get(root, `api/episodes?${query}`);
-    if (mine !== asking) return;
+    if (mine !== asking) return asked;
     broken = !answer.ok;
     if (answer.ok) {
       episodes = before ? [...episodes, ...answer.body.episodes] : answer.body.episodes;

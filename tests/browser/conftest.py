@@ -31,10 +31,16 @@ addEventListener("securitypolicyviolation", (event) =>
 const observe = (type, note) => new PerformanceObserver((list) => list.getEntries().forEach(note))
   .observe({ type, buffered: true });
 window.shifts = 0;
+window.shiftAtOnce = 0;
+let [began, last, sum] = [0, 0, 0];
 const outsideFeed = ({ node }) => node instanceof Node && !document.getElementById("feed")?.contains(node);
 observe("layout-shift", (entry) => {
   const share = entry.sources.filter(outsideFeed).length / Math.max(1, entry.sources.length);
-  if (!entry.hadRecentInput) window.shifts += entry.value * share;
+  if (entry.hadRecentInput) return;
+  window.shifts += entry.value * share;
+  if (entry.startTime - last > 1_000 || entry.startTime - began > 5_000) [began, sum] = [entry.startTime, 0];
+  [last, sum] = [entry.startTime, sum + entry.value * share];
+  window.shiftAtOnce = Math.max(window.shiftAtOnce, sum);
 });
 window.longTasks = [];
 observe("longtask", (entry) => window.longTasks.push(entry.duration));

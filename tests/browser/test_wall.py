@@ -39,7 +39,7 @@ def test_all_tiles_are_live_over_one_socket(crowded: Serving, open_page: Opener)
     expect(headline).not_to_have_text(before)
     expect(page.locator("#tv .tile")).to_have_count(1)
     assert len(sockets) == 1
-    assert page.evaluate("window.shifts") < 0.05
+    assert page.evaluate("window.shiftAtOnce") < 0.02
 
 
 def test_what_is_chosen_stays_in_the_address(crowded: Serving, open_page: Opener) -> None:

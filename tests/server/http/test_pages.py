@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import html
 import re
 from pathlib import Path
+from typing import cast
 from urllib.parse import urljoin
 
 import pytest
 
+from server.http import glance
 from server.http.assets import folder, modules_of
 from server.http.pages import ErrorPage, LobbyPage, WatchPage
+from server.services import Services
+from spectator.episodes.host.handle import EpisodeHandle
+from spectator.errors import JournalError
 from tests.serving import Serving, serve, test_settings
 
 TEMPLATES = {"lobby.html": LobbyPage, "watch.html": WatchPage, "error.html": ErrorPage}
@@ -218,3 +224,44 @@ def test_a_link_to_what_is_played_says_that_it_is_live(serving: Serving) -> None
     serving.client.post("/custom/stop_episode", json={"episode_id": episode_id})
     told = dict(re.findall(r'<meta (?:property|name)="([a-z:]+)" content="([^"]*)">', page))
     assert told["og:description"].startswith("Live now") and told["og:title"].endswith(" · Counting")
+
+
+def test_a_page_says_how_it_stands_before_any_script_runs(serving: Serving) -> None:
+    """The headline of what runs, the result of what is over; nothing where the page begins elsewhere."""
+    over = serving.start(options={"turns": 2})
+    result = serving.finish(over)["result"]
+    live = serving.start(pace="broadcast", options={"turns": 1000})
+    first = re.compile(r'id="first"><bdi>([^<]+)</bdi>')
+    told = first.search(serving.client.get(f"/watch/{live}").text)
+    assert told is not None and told[1] in ("Nothing said yet", "0 of 1000 counted", "1 of 1000 counted")
+    told = first.search(serving.client.get(f"/watch/{over}").text)
+    assert told is not None and html.unescape(told[1]) == result
+    for elsewhere in (f"/replay/{over}", f"/watch/{over}?seq=2", f"/watch/{live}?at=1"):
+        assert not first.search(serving.client.get(elsewhere).text), elsewhere
+    serving.client.post("/custom/stop_episode", json={"episode_id": live})
+
+
+def test_a_page_does_not_wait_for_a_record_that_stands_still(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It comes without how the episode stands; that the record fails later is nobody's error here."""
+    heard: list[str] = []
+
+    class Away:
+        """An episode whose record cannot be read now, or not yet."""
+
+        head_seq = 3
+
+        def __init__(self, *, stuck: bool) -> None:
+            self._stuck = stuck
+
+        async def open(self) -> None:
+            """Wait for ever, or fail."""
+            heard.append("asked")
+            if self._stuck:
+                await asyncio.get_running_loop().create_future()
+            raise JournalError("gone")
+
+    monkeypatch.setattr(glance, "PATIENCE_S", 0)
+    for stuck in (True, False):
+        away = cast(EpisodeHandle, Away(stuck=stuck))
+        assert asyncio.run(glance.headline_now(cast(Services, None), away)) == ""
+    assert heard == ["asked", "asked"]

@@ -43,6 +43,7 @@ export function mountBanner(place, { ui: { h, svg, setText } }) {
       const best = bestGlobal(world);
       setText(phase, phaseWords(world.phase));
       setText(task, world.claim ? claimWords(world.claim) : world.task?.campaign ?? "");
+      task.title = task.textContent ?? "";
       setText(z, best === undefined ? "–" : best.toFixed(1));
       setText(words, standing(best));
       element.classList.toggle("campaign--discovery", (best ?? 0) >= 5);

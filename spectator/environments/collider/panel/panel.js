@@ -21,7 +21,7 @@ export default {
     const claim = mountClaim(ctx);
     const angles = mountAngles(ctx);
     const books = mountBooks(ctx);
-    root.append(h("div", { class: "collider" }, claim.element, scan.element, timeline.element, angles.element, books.element));
+    root.append(h("div", { class: "collider" }, scan.element, timeline.element, claim.element, angles.element, books.element));
     const parts = ctx.parts([banner, spectrum, claim, scan, timeline, angles, books]);
     return {
       /** @param {any} state @param {any} event */

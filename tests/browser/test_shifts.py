@@ -1,0 +1,121 @@
+"""Nothing on a page moves by itself: layout shift at most 0.02 on every page, at four widths."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.browser.conftest import PHONE, WIDE, Opener
+from tests.following.gated_run import gated_run
+from tests.serving import Serving, serve, test_settings
+
+pytestmark = pytest.mark.browser
+
+MOST = 0.02
+SIZES = {
+    "wide": WIDE,
+    "wider": {"width": 1920, "height": 1080},
+    "tablet": {"width": 820, "height": 1180},
+    "phone": PHONE,
+}
+LISTS = ("/leaderboard", "/reliability", "/reference", "/voice", "/rollouts", "/operator", "/nowhere")
+
+
+@dataclass(frozen=True)
+class House:
+    """A server with something of everything."""
+
+    serving: Serving
+    cricket: str
+    collider: str
+
+
+@pytest.fixture(scope="module")
+def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
+    """A match and a campaign that are over, a match that goes on, and a run that is over."""
+    root: Path = tmp_path_factory.mktemp("runs")
+    settings = test_settings(
+        tmp_path_factory.mktemp("data"), environment="cricket", max_episodes=3, runs_dir=root
+    )
+    with serve(settings) as serving, gated_run(root / "live") as gate:
+        gate.set()
+        cricket = serving.start(max_overs=5, seed=7)
+        collider = serving.start(environment="collider", seed=3)
+        serving.finish(cricket)
+        serving.finish(collider)
+        serving.start(pace="broadcast", max_overs=50, seed=9)
+        yield House(serving, cricket, collider)
+
+
+def shifts(page: Page) -> float:
+    """What has shifted at once until the next frame but one.
+
+    That is the cumulative layout shift as the web's vitals count it: the most of all bursts of up to five
+    seconds whose shifts are less than a second apart.
+    """
+    page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    return float(page.evaluate("window.shiftAtOnce"))
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_what_is_on_and_what_was_played_come_without_a_move(
+    house: House, open_page: Opener, size: str
+) -> None:
+    """The lobby and the wall, from the first paint until lists, form and tiles are there."""
+    page = open_page(f"{house.serving.base_url}/", viewport=SIZES[size])
+    expect(page.locator(".tile__line").first).not_to_be_empty()
+    expect(page.locator(".game")).to_have_count(2)
+    expect(page.get_by_role("button", name="Start the match")).to_be_visible()
+    assert shifts(page) <= MOST
+    page.goto(f"{house.serving.base_url}/wall")
+    expect(page.locator(".tile__line").first).not_to_be_empty()
+    assert shifts(page) <= MOST
+
+
+def test_an_empty_lobby_comes_without_a_move(tmp_path: Path, open_page: Opener) -> None:
+    """Nor does what begins then push away what is below it."""
+    with serve(test_settings(tmp_path, environment="cricket")) as serving:
+        page = open_page(f"{serving.base_url}/")
+        expect(page.locator("#on")).to_contain_text("Nothing is on")
+        serving.start(pace="broadcast")
+        expect(page.locator(".tile__line")).not_to_be_empty()
+        assert shifts(page) <= MOST
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_a_record_comes_without_a_move(house: House, open_page: Opener, size: str) -> None:
+    """The report at the end, an address in the middle, a replay from its beginning, in two worlds."""
+    home = house.serving.base_url
+    page = open_page(f"{home}/watch/{house.cricket}", viewport=SIZES[size])
+    expect(page.locator(".ending__result")).to_have_count(1)
+    assert shifts(page) <= MOST
+    page.goto(f"{home}/watch/{house.cricket}?seq=150")
+    expect(page.locator("#state")).to_have_text("Replay")
+    assert shifts(page) <= MOST
+    page.goto(f"{home}/replay/{house.cricket}")
+    expect(page.locator(".player__where")).to_contain_text("4 /", timeout=60_000)
+    assert shifts(page) <= MOST
+    page.goto(f"{home}/replay/{house.collider}")
+    expect(page.locator("#state")).to_have_text("Finished", timeout=60_000)
+    assert shifts(page) <= MOST
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_other_pages_come_without_a_move(house: House, open_page: Opener, size: str) -> None:
+    """The board, reliability, voices, runs, a run, its group, the operator's, a page that is not there."""
+    home = house.serving.base_url
+    page = open_page("", viewport=SIZES[size], forgive=("404",))
+    for path in LISTS:
+        page.goto(f"{home}{path}")
+        page.wait_for_load_state("networkidle")
+        assert shifts(page) <= MOST, path
+    page.goto(f"{home}/rollouts/live")
+    expect(page.locator("#figures")).to_contain_text("8 of 8 episodes over")
+    assert shifts(page) <= MOST
+    page.goto(f"{home}/group/g-000000?run=live")
+    expect(page.locator("#figures")).to_contain_text("4 of 4 over")
+    assert shifts(page) <= MOST

@@ -50,6 +50,10 @@ class CallRows:
     messages: dict[tuple[str, bytes], bytes] = field(default_factory=dict)
     calls: list[tuple[Any, ...]] = field(default_factory=list)
 
+    def message_rows(self) -> list[tuple[str, bytes, bytes]]:
+        """The rows of the messages, their texts compressed."""
+        return [(episode, digest, compressed(text)) for (episode, digest), text in self.messages.items()]
+
     def add(
         self, decided: Event, calls: Sequence[ModelCall], prompts: Mapping[str, Prompt]
     ) -> Mapping[str, Prompt]:

@@ -87,9 +87,8 @@ class Insertion:
     def add(self, connection: Connection, rows: Rows) -> None:
         """Add ``rows``, a statement for each table; messages that are there already are passed over."""
         self._events.of_tuples(connection, rows.events)
-        if said := rows.calls.messages:
-            packed = [(episode, digest, compressed(text)) for (episode, digest), text in said.items()]
-            self._messages.of_tuples(connection, packed)
+        if rows.calls.messages:
+            self._messages.of_tuples(connection, rows.calls.message_rows())
         if rows.calls.calls:
             self._calls.of_tuples(connection, rows.calls.calls)
         if rows.truths:

@@ -1,0 +1,242 @@
+"""Two processes and one journal: who was deposed records nothing more, whatever it slept through."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from spectator.errors import JournalUnavailable, LeaseLost
+from spectator.journal.chain import Chain
+from spectator.journal.stores.ownership import Ownership
+from spectator.journal.stores.sqlite import SqlJournal
+from tests.journal.records import ended, run, said, seqs, started
+from tests.postgres import Cluster
+
+
+@pytest.fixture
+def url(postgres: Cluster, journal_template: str, tmp_path: Path) -> Iterator[str]:
+    yield postgres.url(postgres.database_of(tmp_path, journal_template))
+    postgres.give_back()
+
+
+async def opened(url: str) -> tuple[SqlJournal, Ownership]:
+    journal = await SqlJournal.open(url)
+    assert journal.ownership is not None
+    return journal, journal.ownership
+
+
+async def check_chain(journal: SqlJournal, episode_id: str, last: int) -> None:
+    chain = Chain()
+    async for links in journal.links(episode_id):
+        assert list(chain.check(links)) == []
+    assert chain.seq == last
+
+
+def test_an_episode_is_recorded_by_one_process_at_a_time(url: str) -> None:
+    async def scenario() -> None:
+        (first, mine), (second, other) = await opened(url), await opened(url)
+        await first.append([started("ep-1"), said("ep-1", 2)])
+        with pytest.raises(LeaseLost, match="played by another server"):
+            await second.append([said("ep-1", 3)])
+        assert not await other.claim("ep-1")
+        assert await mine.claim("ep-1"), "who has it may claim it again"
+        assert await other.left_alone(9) == []
+        assert await other.others() == [mine.name]
+        await first.append([said("ep-1", 3)])
+        await mine.release("ep-1")
+        assert await other.left_alone(9) == ["ep-1"]
+        await second.append([said("ep-1", 4)])
+        with pytest.raises(LeaseLost):
+            await first.append([said("ep-1", 5)])
+        await second.append([ended("ep-1", 5)])
+        assert await first.leases() == []
+        await check_chain(first, "ep-1", 5)
+        await first.aclose()
+        assert await other.others() == []
+        await second.aclose()
+
+    run(scenario())
+
+
+def test_a_deposed_process_records_nothing_of_what_it_held_and_may_begin_anew(url: str) -> None:
+    """Neither alone nor in a commit with others; its old number is worth nothing once it is free again."""
+
+    async def scenario() -> None:
+        (old, gone), (new, other) = await opened(url), await opened(url)
+        await old.append([started("ep-1")])
+        await old.append([started("ep-2")])
+        assert await other.depose(gone.name) == ["ep-1", "ep-2"]
+        assert await other.left_alone(1) == ["ep-2"]
+        assert await other.claim("ep-1")
+        outcomes = await asyncio.gather(
+            old.append([said("ep-1", 2)]),
+            old.append([started("ep-3")]),
+            old.append([said("ep-2", 2)]),
+            return_exceptions=True,
+        )
+        assert [type(one) for one in outcomes] == [LeaseLost, type(None), LeaseLost]
+        await new.append([said("ep-1", 2), said("ep-1", 3)])
+        await other.release("ep-1")
+        with pytest.raises(LeaseLost):
+            await old.append([said("ep-1", 2)])
+        assert await gone.claim("ep-1")
+        await asyncio.gather(old.append([said("ep-1", 4)]), old.append([said("ep-1", 5)]))
+        await check_chain(new, "ep-1", 5)
+        assert await other.others() == [gone.name], "it was there again once it began something"
+        await old.aclose()
+        await new.aclose()
+
+    run(scenario())
+
+
+def test_a_commit_and_a_deposition_at_once_come_one_after_the_other(url: str) -> None:
+    async def scenario() -> None:
+        last, journals = 1, []
+        holder, mine = await opened(url)
+        await holder.append([started("ep-1")])
+        for _ in range(12):
+            following, other = await opened(url)
+            journals.append(following)
+            appends = [asyncio.ensure_future(holder.append([said("ep-1", last + 1)]))]
+            deposed = asyncio.ensure_future(other.depose(mine.name))
+            for seq in range(last + 2, last + 6):
+                appends.append(asyncio.ensure_future(holder.append([said("ep-1", seq)])))
+                await asyncio.sleep(0)
+            outcomes = await asyncio.gather(*appends, return_exceptions=True)
+            assert await deposed == ["ep-1"]
+            told = len([one for one in outcomes if one is None])
+            assert all(one is None for one in outcomes[:told]), "nothing is recorded after the deposition"
+            last += told
+            assert await other.claim("ep-1")
+            await following.append([said("ep-1", last + 1)])
+            last += 1
+            journals.append(holder)
+            holder, mine = following, other
+        assert seqs(await holder.read("ep-1")) == list(range(1, last + 1))
+        await check_chain(holder, "ep-1", last)
+        for journal in {id(one): one for one in (*journals, holder)}.values():
+            await journal.aclose()
+
+    run(scenario())
+
+
+PLAYING = """
+    import asyncio, os, signal, sys
+    from spectator.errors import SpectatorError
+    from spectator.journal.stores import array_insertion
+    from spectator.journal.stores.sqlite import SqlJournal
+    from tests.journal.records import said, started
+    inside = int(sys.argv[2])
+    add = array_insertion.ArrayInsertion.add
+    def stop_inside(insertion, connection, rows):
+        add(insertion, connection, rows)
+        if rows.events[-1][1] == inside:
+            print("stopping", flush=True)
+            os.kill(os.getpid(), signal.SIGSTOP)
+    array_insertion.ArrayInsertion.add = stop_inside
+    async def main():
+        journal = await SqlJournal.open(sys.argv[1])
+        await journal.append([started("ep-1")])
+        seq = 2
+        try:
+            while True:
+                await journal.append([said("ep-1", seq)])
+                print(seq, flush=True)
+                seq += 1
+        except SpectatorError as error:
+            print(type(error).__name__, flush=True)
+        try:
+            await journal.append([said("ep-1", seq)])
+        except SpectatorError as error:
+            print(type(error).__name__, flush=True)
+        await journal.aclose()
+    asyncio.run(main())
+"""
+
+
+@contextmanager
+def playing(url: str, inside: int = 0) -> Iterator[subprocess.Popen[str]]:
+    """A process that records an episode as fast as it can and stops within the commit of event ``inside``."""
+    command = [sys.executable, "-c", textwrap.dedent(PLAYING), url, str(inside)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            yield process
+        finally:
+            process.send_signal(signal.SIGCONT)
+            process.kill()
+
+
+@pytest.mark.parametrize("lines", [3, 40])
+def test_a_process_that_was_stopped_and_goes_on_is_refused(url: str, lines: int) -> None:
+    with playing(url) as stalled:
+        assert stalled.stdout is not None
+        told = [stalled.stdout.readline().strip() for _ in range(lines)]
+        stalled.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, stalled.pid, os.WSTOPPED | os.WNOWAIT)
+
+        async def take_over() -> int:
+            journal, ownership = await opened(url)
+            (name,) = await ownership.others()
+            assert await ownership.depose(name) == ["ep-1"]
+            assert await ownership.claim("ep-1")
+            last = len(await journal.read("ep-1"))
+            assert last >= int(told[-1])
+            await journal.append([said("ep-1", last + 1, "played on"), said("ep-1", last + 2)])
+            await journal.aclose()
+            return last
+
+        last = run(take_over())
+        stalled.send_signal(signal.SIGCONT)
+        after = stalled.stdout.read().split()
+        assert after[-1] == "LeaseLost", after
+        assert all(int(one) <= last for one in (*told, *after) if one.isdecimal())
+
+    async def look() -> None:
+        journal, _ = await opened(url)
+        await check_chain(journal, "ep-1", last + 2)
+        await journal.aclose()
+
+    run(look())
+
+
+def test_a_process_that_stops_within_a_commit_is_waited_for_no_longer_than_seconds(url: str) -> None:
+    """Its transaction holds the lease's row: the server undoes it, and then it may be deposed."""
+    with playing(url, inside=5) as stalled:
+        assert stalled.stdout is not None
+        assert "stopping\n" in iter(stalled.stdout.readline, "")
+        os.waitid(os.P_PID, stalled.pid, os.WSTOPPED | os.WNOWAIT)
+
+        async def take_over() -> None:
+            journal, ownership = await opened(url)
+            (name,) = await ownership.others()
+            freed, tries = [], 0
+            while not freed:
+                try:
+                    tries += 1
+                    freed = await ownership.depose(name)
+                except JournalUnavailable:
+                    assert tries < 3
+            assert await ownership.claim("ep-1")
+            await journal.append([said("ep-1", 5, "played on")])
+            await journal.aclose()
+
+        run(take_over())
+        stalled.send_signal(signal.SIGCONT)
+        assert stalled.stdout.read().split() == ["JournalUnavailable", "LeaseLost"]
+
+    async def look() -> None:
+        journal, _ = await opened(url)
+        await check_chain(journal, "ep-1", 5)
+        assert "played on" in (await journal.texts("ep-1"))[-1]
+        await journal.aclose()
+
+    run(look())

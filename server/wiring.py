@@ -47,6 +47,7 @@ from .background.joined_journal import JoinedJournal
 from .background.narration import open_narration
 from .background.readiness import Readiness
 from .background.reading_process import ReadingProcess
+from .background.takeover import Takeover
 from .background.unended_room import UnendedRoom
 from .metrics.exporting import open_tracing
 from .metrics.loop_lag import LoopLag
@@ -175,7 +176,12 @@ async def _open_playing(settings: Settings) -> AsyncIterator[_Playing]:
         signals = EpisodeSignals(MemoryBus(), timings.note)
         supervisor = _supervisor(settings, journal, signals, clock, tasks, cast, ledger)
         stack.push_async_callback(supervisor.suspend)
-        readiness = await _readiness(journal, clock, supervisor, signals, ledger)
+        shared = journal.ownership
+        takeover = None if shared is None else Takeover(shared, journal, supervisor, clock)
+        readiness = await _readiness(journal, clock, supervisor, signals, ledger, takeover)
+        if takeover is not None:
+            for work in (takeover.show_life(), takeover.play_on(readiness.recovery)):
+                stack.callback(tasks.create_task(work, name="takeover").cancel)
         tasks.create_task(readiness.run(), name="readiness")
         stack.push_async_callback(readiness.aclose)
         orders = OperatorOrders(settings.data_dir)
@@ -282,9 +288,14 @@ def read_cast(settings: Settings, clock: Clock) -> Cast:
 
 
 async def _readiness(
-    journal: Journal, clock: Clock, supervisor: Supervisor, signals: EpisodeSignals, ledger: SpendLedger
+    journal: Journal,
+    clock: Clock,
+    supervisor: Supervisor,
+    signals: EpisodeSignals,
+    ledger: SpendLedger,
+    takeover: Takeover | None,
 ) -> Readiness:
-    recovery = Recovery(journal, clock, supervisor, played_on=lambda episode: signals.wake())
+    recovery = Recovery(journal, clock, supervisor, played_on=lambda episode: signals.wake(), shared=takeover)
     await recovery.find()
 
     async def count_spending() -> None:

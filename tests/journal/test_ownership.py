@@ -218,7 +218,8 @@ def test_a_process_that_stops_within_a_commit_is_waited_for_no_longer_than_secon
         async def take_over() -> None:
             journal, ownership = await opened(url)
             (name,) = await ownership.others()
-            freed, tries = [], 0
+            freed: list[str] = []
+            tries = 0
             while not freed:
                 try:
                     tries += 1

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Final, Literal, TypeVar
+from typing import Any, Final, Literal, Protocol, TypeVar
 
 from spectator.clock import Clock, first_of, timestamp
 from spectator.episodes.host.handle import EpisodeHandle
@@ -71,6 +71,22 @@ async def recover(
     return await recovery.run()
 
 
+class SharesEpisodes(Protocol):
+    """Knows whose an episode is where several processes record into one journal."""
+
+    async def claim(self, episode_id: str) -> EpisodeSummary | None:
+        """Make an episode this process's own; its summary as it is from now on.
+
+        Returns:
+            ``None`` where it has ended, another process has it, or there is no slot for it here.
+        """
+        ...
+
+    async def release(self, episode_id: str) -> None:
+        """Leave an episode to others."""
+        ...
+
+
 def _nobody_asks(episode: EpisodeHandle) -> None:
     """Nobody wants to know which episodes are played on."""
 
@@ -88,6 +104,8 @@ class Recovery:
         supervisor: Who plays on; without one, all are ended.
         limit_s: Seconds that rebuilding one may take.
         played_on: Is told of each that is played on.
+        shared: Whose each is, where other processes record into the journal too; those for which there is
+            no slot are left to them.
     """
 
     def __init__(
@@ -98,6 +116,7 @@ class Recovery:
         *,
         limit_s: float = 60.0,
         played_on: Callable[[EpisodeHandle], None] = _nobody_asks,
+        shared: SharesEpisodes | None = None,
     ) -> None:
         self.recovered = Recovered()
         """What became of those that were looked at."""
@@ -106,6 +125,7 @@ class Recovery:
         self._supervisor = supervisor
         self._limit_s = limit_s
         self._played_on = played_on
+        self._shared = shared
         self._left: dict[str, EpisodeSummary] = {}
         self._looked_at: dict[str, asyncio.Event] = {}
         self._found = 0
@@ -124,6 +144,11 @@ class Recovery:
             self._left |= {summary.episode_id: summary for summary in page}
             before = page[-1].episode_id
         self._found, self._listed = len(self._left), True
+
+    def add(self, summaries: Sequence[EpisodeSummary]) -> None:
+        """Have :meth:`run` look at further ones, which another process left."""
+        self._left |= {summary.episode_id: summary for summary in summaries}
+        self._found += len(summaries)
 
     @property
     def over(self) -> bool:
@@ -148,8 +173,10 @@ class Recovery:
         while self._left and not self._leaving.is_set():
             summary = next(iter(self._left.values()))
             try:
-                with typed_as(partial(_unreadable, summary.episode_id), passing=(SpectatorError, _Leaving)):
-                    await self._look_at(summary)
+                with typed_as(
+                    partial(_unreadable, summary.episode_id), passing=(SpectatorError, _Leaving, _NoRoom)
+                ):
+                    await self._look_at_own(summary)
             except _Leaving:
                 break
             except JournalUnavailable as error:
@@ -172,6 +199,18 @@ class Recovery:
         del self._left[episode_id]
         if (waiting := self._looked_at.pop(episode_id, None)) is not None:
             waiting.set()
+
+    async def _look_at_own(self, summary: EpisodeSummary) -> None:
+        """Look at an episode unless it is another process's."""
+        if self._shared is None:
+            return await self._look_at(summary)
+        claimed = await self._shared.claim(summary.episode_id)
+        if claimed is None:
+            return None
+        try:
+            await self._look_at(claimed)
+        except (_Leaving, _NoRoom):
+            await self._shared.release(summary.episode_id)
 
     async def _look_at(self, summary: EpisodeSummary) -> None:
         left = await UnendedRecord.read(self._journal, summary)
@@ -203,6 +242,8 @@ class Recovery:
         """Why the episode cannot be played on; ``None`` when it is."""
         supervisor = self._supervisor
         if supervisor is None or len(supervisor.running()) >= supervisor.slots:
+            if self._shared is not None:
+                raise _NoRoom
             await self._unless_leaving(left.check())  # nothing is put behind a damaged record
             return GONE if supervisor is None else f"{GONE}, and every slot is taken"
         try:
@@ -227,6 +268,10 @@ class Recovery:
             raise _Leaving from None
         finally:
             self._reading = None
+
+
+class _NoRoom(Exception):
+    """Every slot was taken meanwhile; another process may have one."""
 
 
 class _Leaving(Exception):

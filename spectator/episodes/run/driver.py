@@ -30,6 +30,7 @@ from spectator.errors import (
     EnvironmentFault,
     EpisodeOver,
     JournalError,
+    LeaseLost,
     PolicyError,
     SpectatorError,
     StepTimeout,
@@ -194,6 +195,10 @@ class Driver:
                 return self._as_asked()
             case JournalError() if self._control.end is not None:
                 return self._as_asked()
+            case LeaseLost():
+                logger.warning("episode %s is left: %s", self._episode_id, error)
+                self._control.request_end(EndRequest("suspended", str(error)))
+                return None
             case JournalError():
                 what, reason, detail = "the journal", "interrupted", f"the journal failed: {error}"
             case EnvironmentFault():

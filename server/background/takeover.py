@@ -1,0 +1,126 @@
+"""Takes over the episodes of servers that record into the same journal and are not heard of any more."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Final
+
+from spectator.clock import Clock
+from spectator.episodes.host.recovery import Recovery
+from spectator.episodes.host.supervisor import Supervisor
+from spectator.errors import JournalError
+from spectator.journal.base import EpisodeSummary, Journal
+from spectator.journal.stores.ownership import Ownership
+
+logger = logging.getLogger(__name__)
+
+INTERVAL_S: Final = 2.0
+"""Seconds between two signs of life, and between two looks at those of others."""
+
+SILENT_LOOKS: Final = 5
+"""Looks in a row at the same sign of life after which a server counts as gone. Looks are counted and no clock
+is read, so time in which this process stood still, or the database could not be reached, does not count."""
+
+AT_ONCE: Final = 16
+"""Most episodes that are taken over between two looks."""
+
+
+class Takeover:
+    """Shows that this server lives, misses those that do not, and plays their episodes on.
+
+    Args:
+        ownership: The leases of the journal.
+        journal: The journal.
+        supervisor: Says how much room there is here.
+        clock: Waits.
+    """
+
+    def __init__(self, ownership: Ownership, journal: Journal, supervisor: Supervisor, clock: Clock) -> None:
+        self.deposed = 0
+        """Servers that this one deposed."""
+        self._ownership = ownership
+        self._journal = journal
+        self._supervisor = supervisor
+        self._clock = clock
+        self._signs: dict[
+            str, tuple[int, int]
+        ] = {}  # by server, its last sign, and how often it was the same
+
+    async def claim(self, episode_id: str) -> EpisodeSummary | None:
+        """Take the lease of an episode, if there is room for it and nobody else holds one.
+
+        Raises:
+            JournalError: The database cannot be reached now.
+        """
+        if self._supervisor.free_slots == 0 or self._supervisor.live(episode_id) is not None:
+            return None
+        if not await self._ownership.claim(episode_id):
+            return None
+        summary = await self._journal.episode(episode_id)
+        if summary is not None and summary.ended_at is None:
+            return summary
+        await self.release(episode_id)
+        return None
+
+    async def release(self, episode_id: str) -> None:
+        """Leave an episode to others.
+
+        Raises:
+            JournalError: The database cannot be reached now.
+        """
+        await self._ownership.release(episode_id)
+
+    async def show_life(self) -> None:
+        """Give signs of life, and depose who gives none, until cancelled."""
+        while True:
+            try:
+                await self.look()
+            except JournalError as error:
+                logger.warning("other servers cannot be looked after: %s", error)
+            await self._clock.sleep(INTERVAL_S)
+
+    async def play_on(self, recovery: Recovery) -> None:
+        """Play on what nobody plays, until cancelled, once ``recovery`` looked at what was there before."""
+        while True:
+            await self._clock.sleep(INTERVAL_S)
+            try:
+                await self.take_over(recovery)
+            except JournalError as error:
+                logger.warning("episodes of other servers cannot be taken over: %s", error)
+
+    async def look(self) -> None:
+        """Give a sign of life, and depose who gave none for long.
+
+        Raises:
+            JournalError: The database cannot be reached now.
+        """
+        for name in self._missing(await self._ownership.beat()):
+            freed = await self._ownership.depose(name)
+            self.deposed += 1
+            told = "server %s is not heard of any more: %d episodes are free to be played on"
+            logger.warning(told, name, len(freed))
+
+    async def take_over(self, recovery: Recovery) -> None:
+        """Play on what nobody plays, as far as there is room.
+
+        Raises:
+            JournalError: The database cannot be reached now.
+        """
+        room = min(AT_ONCE, self._supervisor.free_slots)
+        if not room or not recovery.over:
+            return
+        for episode_id in await self._ownership.left_alone(room):
+            summary = await self._journal.episode(episode_id)
+            if summary is not None:
+                recovery.add([summary])
+        await recovery.run()
+
+    def _missing(self, signs: Mapping[str, int]) -> list[str]:
+        """Count how often each server gave the same sign; those that did so too often."""
+        before = self._signs
+        self._signs = {
+            name: (sign, before[name][1] + 1 if name in before and before[name][0] == sign else 0)
+            for name, sign in signs.items()
+        }
+        return [name for name, (_, looks) in self._signs.items() if looks >= SILENT_LOOKS]

@@ -1,0 +1,142 @@
+"""Two servers and one PostgreSQL: a server that dies or stalls gives its episodes to the other."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from pydantic import SecretStr
+
+from server.background import takeover
+from spectator.journal.chain import Chain
+from spectator.journal.stores.sqlite import SqlJournal
+from tests.postgres import Cluster
+from tests.serving import PATIENCE_S, ServerProcess, Serving, serve, serve_process, test_settings
+
+TURNS = 60
+
+
+@pytest.fixture(scope="module")
+def url(postgres: Cluster) -> str:
+    return postgres.url(postgres.make())
+
+
+@pytest.fixture
+def dying(url: str, tmp_path: Path) -> Iterator[ServerProcess]:
+    """A server that is a process of its own."""
+    with serve_process(tmp_path / "a", variables={"SPECTATOR_JOURNAL_URL": url}) as process:
+        yield process
+
+
+@pytest.fixture(scope="module")
+def surviving(url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
+    """A server of this process, which misses others sooner than is usual."""
+    settings = test_settings(tmp_path_factory.mktemp("b"), journal_url=SecretStr(url), max_episodes=2)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(takeover, "INTERVAL_S", 0.2)
+        with serve(settings) as serving:
+            yield serving
+
+
+def start(server: ServerProcess, **body: Any) -> str:
+    told = httpx.post(f"{server.base_url}/custom/start_episode", json={"pace": "fast", **body}, timeout=30)
+    assert told.status_code == 202, told.text
+    return str(told.json()["episode_id"])
+
+
+def until(what: str, found: Any) -> Any:
+    """Wait for what ``found`` returns."""
+    deadline = time.monotonic() + PATIENCE_S
+    while time.monotonic() < deadline:
+        if result := found():
+            return result
+        time.sleep(0.05)
+    raise AssertionError(f"{what} did not come within {PATIENCE_S} s")
+
+
+def running(base_url: str) -> list[str]:
+    status = httpx.get(f"{base_url}/custom/status", timeout=30).json()
+    return [one["episode_id"] for one in status["running"]]
+
+
+def check_record(url: str, episode_id: str) -> list[str]:
+    """The types of its events, once the chain holds and no number is missing or twice there."""
+
+    async def look() -> list[str]:
+        journal = await SqlJournal.open(url, writable=False)
+        try:
+            chain = Chain()
+            async for links in journal.links(episode_id):
+                assert list(chain.check(links)) == []
+            events = await journal.read(episode_id)
+            assert [one.seq for one in events] == list(range(1, chain.seq + 1))
+            assert len({one.event.epoch for one in events}) == 1
+            return [one.type for one in events]
+        finally:
+            await journal.aclose()
+
+    return asyncio.run(look())
+
+
+def wait_for_turns(serving: Serving, episode_id: str, turns: int) -> None:
+    until(f"turn {turns}", lambda: len(serving.events(episode_id)) > turns)
+
+
+def test_an_episode_of_a_server_that_is_killed_is_played_on_by_the_other(
+    dying: ServerProcess, surviving: Serving, url: str
+) -> None:
+    episode_id = start(dying, options={"turns": TURNS})
+    wait_for_turns(surviving, episode_id, 8)
+    assert running(surviving.base_url) == [], "who only shares the journal plays nothing of it"
+    mine = surviving.start(pace="fast", options={"turns": TURNS})
+    epoch = surviving.client.get(f"/api/episodes/{episode_id}").json()["epoch"]
+    dying.kill()
+    until("the takeover", lambda: episode_id in running(surviving.base_url))
+    entry = surviving.finish(episode_id)
+    assert (entry["reason"], entry["epoch"]) == ("finished", epoch)
+    assert surviving.finish(mine)["reason"] == "finished"
+    types = check_record(url, episode_id)
+    assert types.count("episode.recovered") == 1
+    assert (types[0], types[-1]) == ("episode.started", "episode.ended")
+
+
+def test_a_server_that_stood_still_finds_its_episode_played_elsewhere(
+    dying: ServerProcess, surviving: Serving, url: str
+) -> None:
+    episode_id = start(dying, options={"turns": TURNS})
+    wait_for_turns(surviving, episode_id, 8)
+    dying.process.send_signal(signal.SIGSTOP)
+    os.waitid(os.P_PID, dying.process.pid, os.WSTOPPED | os.WNOWAIT)
+    try:
+        until("the takeover", lambda: episode_id in running(surviving.base_url))
+    finally:
+        dying.process.send_signal(signal.SIGCONT)
+    until("its letting go", lambda: episode_id not in running(dying.base_url))
+    assert surviving.finish(episode_id)["reason"] == "finished"
+    types = check_record(url, episode_id)
+    assert types.count("episode.ended") == types.count("episode.recovered") == 1
+    again = start(dying, pace="max")  # it goes on as a new owner
+    assert surviving.finish(again)["reason"] == "finished"
+    dying.terminate()
+    log = "".join(dying.log)
+    assert "played elsewhere" in log
+    assert "Traceback" not in log
+
+
+def test_a_server_that_leaves_in_order_gives_its_episodes_at_once(
+    dying: ServerProcess, surviving: Serving, url: str
+) -> None:
+    episode_id = start(dying, options={"turns": TURNS})
+    wait_for_turns(surviving, episode_id, 5)
+    dying.terminate()
+    until("the takeover", lambda: episode_id in running(surviving.base_url))
+    assert surviving.finish(episode_id)["reason"] == "finished"
+    assert check_record(url, episode_id).count("episode.ended") == 1
+    assert "s3cret" not in "".join(dying.log)

@@ -28,6 +28,7 @@ INSTALL = {
     "chromium": "apt-get install chromium",
     "node": "apt-get install nodejs",
     "openenv": "make openenv-venv",
+    "pgbouncer": "apt-get install pgbouncer",
     "postgresql": "apt-get install postgresql",
     "psycopg": "make install",
     "inspect_ai": "make openenv-venv",

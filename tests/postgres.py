@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import pwd
 import shutil
 import subprocess
 import tempfile
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
@@ -42,6 +44,13 @@ def find_programs() -> str | None:
         if all((folder / program).exists() for program in PROGRAMS):
             return str(folder)
     return None
+
+
+def nobody() -> dict[str, int]:
+    """Whom servers run as that refuse to run as root; nobody else where that is not who asks."""
+    if os.getuid() != 0:
+        return {}
+    return {"user": pwd.getpwnam("nobody").pw_uid, "group": pwd.getpwnam("nobody").pw_gid}
 
 
 class Cluster:
@@ -115,7 +124,6 @@ class Cluster:
 
     def _run(self, program: str, *arguments: str) -> None:
         """Run a program; its words go to a file, since the server that it starts would hold a pipe open."""
-        whom: dict[str, Any] = {"user": "nobody", "group": "nogroup"} if os.getuid() == 0 else {}
         with (self.folder / "said").open("w+") as said:
             done = subprocess.run(
                 [str(self._programs / program), *arguments],
@@ -124,7 +132,7 @@ class Cluster:
                 stderr=subprocess.STDOUT,
                 cwd="/",
                 check=False,
-                **whom,
+                **nobody(),
             )
             said.seek(0)
             assert done.returncode == 0, f"{program}: {said.read()}"
@@ -135,7 +143,7 @@ def running_cluster(programs: str) -> Iterator[Cluster]:
     """A cluster that lives as long as the context; it never runs as root, which PostgreSQL refuses."""
     folder = Path(tempfile.mkdtemp(prefix="pg-", dir="/tmp"))
     if os.getuid() == 0:
-        shutil.chown(folder, "nobody", "nogroup")
+        shutil.chown(folder, **nobody())
     folder.chmod(0o755)
     cluster = Cluster(programs, folder)
     try:
@@ -145,3 +153,38 @@ def running_cluster(programs: str) -> Iterator[Cluster]:
         if (folder / "data" / "postmaster.pid").exists():
             cluster.stop()
         shutil.rmtree(folder, ignore_errors=True)
+
+
+POOL_PORT: Final = 6432
+"""Part of the name of the pooler's socket."""
+
+POOLER: Final = """
+[databases]
+* = host={folder} user={user}
+[pgbouncer]
+pool_mode = transaction
+default_pool_size = 3
+listen_port = {port}
+unix_socket_dir = {folder}
+auth_type = any
+logfile = {folder}/pooler.log
+"""
+"""PgBouncer in transaction mode, with so few connections that those who come share them."""
+
+
+@contextmanager
+def running_pooler(program: str, cluster: Cluster) -> Iterator[None]:
+    """A PgBouncer before a cluster, at :data:`POOL_PORT`, as long as the context lives."""
+    settings = cluster.folder / "pooler.ini"
+    settings.write_text(POOLER.format(folder=cluster.folder, user=USER, port=POOL_PORT))
+    with subprocess.Popen(
+        [program, str(settings)], cwd="/", stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL, **nobody()
+    ) as pooler:
+        try:
+            socket = cluster.folder / f".s.PGSQL.{POOL_PORT}"
+            while not socket.exists():
+                assert pooler.poll() is None, (cluster.folder / "pooler.log").read_text()
+                time.sleep(0.01)
+            yield
+        finally:
+            pooler.terminate()

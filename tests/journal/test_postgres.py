@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+import os
+import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,16 +14,28 @@ from typing import Any
 import pytest
 from sqlalchemy import event
 
-from spectator.errors import ConfigurationError, JournalError, JournalUnavailable, SequenceConflict
+from spectator.errors import (
+    ConfigurationError,
+    JournalError,
+    JournalUnavailable,
+    LeaseLost,
+    SequenceConflict,
+)
 from spectator.events import RecordedEvent
-from spectator.journal.base import EpisodeFilter
+from spectator.journal.attachments import Attachments
+from spectator.journal.base import Checkpoint, EpisodeFilter
 from spectator.journal.stores import postgres as connections
 from spectator.journal.stores.schema import SCHEMA_VERSION
 from spectator.journal.stores.sqlite import SqlJournal
+from tests.conftest import require
+from tests.journal.calls import call_of, decided, user
 from tests.journal.records import ended, run, said, seqs, started
-from tests.postgres import Cluster
+from tests.postgres import POOL_PORT, Cluster, running_pooler
 
 SECRET = "s3cret-Pass"
+
+POOLER_PATH = f"{os.environ.get('PATH', '')}:/usr/sbin"
+"""Where PgBouncer is looked for: Debian keeps it where not everybody looks."""
 
 
 @pytest.fixture
@@ -394,6 +408,51 @@ def test_nothing_of_a_session_is_used(postgres: Cluster, database: str) -> None:
     )
     for of_a_session in ("PREPARE", "LISTEN", "pg_advisory_lock(", "TEMP", "DECLARE"):
         assert of_a_session not in words
+
+
+@pytest.fixture
+def pooler(postgres: Cluster) -> Iterator[None]:
+    """A pooler before the server."""
+    with running_pooler(require("pgbouncer", shutil.which("pgbouncer", path=POOLER_PATH)), postgres):
+        yield
+
+
+def test_a_journal_behind_a_pooler_is_as_any_other(postgres: Cluster, scratch: str, pooler: None) -> None:
+    """With more work at once than it has connections, each transaction comes by whichever is free."""
+    url = postgres.url(scratch, port=str(POOL_PORT))
+
+    async def play(journal: SqlJournal, episode_id: str) -> None:
+        await journal.append([started(episode_id)])
+        for seq in range(2, 12):
+            call = call_of([user("rules"), user(f"{episode_id} {seq}")])
+            made = Attachments(calls=[[call]])
+            await journal.append([decided(episode_id, seq, [call])], attachments=made)
+            assert (await journal.episode(episode_id)) is not None
+            await journal.keep_checkpoint(Checkpoint(episode_id, seq, b"here"))
+        await journal.append([ended(episode_id, 12)])
+
+    async def scenario() -> None:
+        journals = [await SqlJournal.open(url) for _ in range(4)]
+        playing = [play(one, f"ep-{at}-{n}") for at, one in enumerate(journals) for n in range(3)]
+        await asyncio.gather(*playing)
+        first, second, *_ = journals
+        assert first.ownership is not None and second.ownership is not None
+        assert len((await first.news(None)).episodes) == 12
+        for one in await first.episodes(EpisodeFilter()):
+            assert seqs(await second.read(one.episode_id)) == list(range(1, 13))
+            assert len([call async for call in second.calls(one.episode_id)]) == 10
+        await first.append([started("ep-last")])
+        assert await second.ownership.depose(first.ownership.name) == ["ep-last"]
+        with pytest.raises(LeaseLost):
+            await first.append([said("ep-last", 2)])
+        await first.remove("ep-0-0")
+        await first.tidy()
+        await first.compact()
+        await first.check()
+        for one in journals:
+            await one.aclose()
+
+    run(scenario())
 
 
 # news, in the order of commits

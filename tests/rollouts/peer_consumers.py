@@ -1,6 +1,6 @@
 """What the packages that trainers use make of our exports; runs where ``datasets`` and ``openenv`` are.
 
-The only argument is a folder with the files of ``test_consumers.py``; the answer is one line of JSON.
+The arguments are folders with the files of ``test_consumers.py``; the answer is one line of JSON, a list.
 """
 
 from __future__ import annotations
@@ -72,17 +72,25 @@ def main(folder: Path) -> dict[str, Any]:
         ("messages", lambda row: row["messages"] + row["completion"]),
         ("groups", lambda row: row["prompt"] + next(iter(row["completions"]), [])),
         ("preferences", lambda row: row["prompt"] + row["chosen"]),
+        ("preferences/rejected", lambda row: row["prompt"] + row["rejected"]),
+        ("forked", lambda row: row["prompt"] + row["chosen"]),
+        ("forked/rejected", lambda row: row["prompt"] + row["rejected"]),
+        ("noted", lambda row: row["prompt"] + row["chosen"]),
+        ("noted/rejected", lambda row: row["prompt"] + row["rejected"]),
     ):
-        lines = load(folder, f"{form}.jsonl")
-        table = load(folder, f"{form}.parquet")
+        name = form.partition("/")[0]
+        if not (folder / f"{name}.jsonl").exists():
+            continue
+        lines, table = load(folder, f"{name}.jsonl"), load(folder, f"{name}.parquet")
         as_json = [name for name in table.column_names if name in JSON_COLUMNS]
         told[form] = rendered(render, lines, of)
         assert told[form] == rendered(render, (from_text(row, as_json) for row in table), of)
-    tokens = load(folder, "tokens.parquet")
-    told["trained_tokens"] = sum(sum(row["loss_mask"]) for row in tokens)
-    assert all(len(row["token_ids"]) == len(row["loss_mask"]) for row in tokens)
+    if (folder / "tokens.parquet").exists():
+        tokens = load(folder, "tokens.parquet")
+        told["trained_tokens"] = sum(sum(row["loss_mask"]) for row in tokens)
+        assert all(len(row["token_ids"]) == len(row["loss_mask"]) for row in tokens)
+        told["records"] = records(folder)
     told["rewards"] = [row["rewards"] for row in load(folder, "groups.parquet")]
-    told["records"] = records(folder)
     told["traces"] = [
         {"session_id": row["session_id"], "asked": row["num_user_messages"],
          "roles": [message["role"] for message in row["messages"]]}
@@ -112,4 +120,4 @@ def records(folder: Path) -> dict[str, Any]:
 
 if __name__ == "__main__":
     disable_progress_bars()
-    print(json.dumps(main(Path(sys.argv[1]))))
+    print(json.dumps([main(Path(folder)) for folder in sys.argv[1:]]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import subprocess
 from pathlib import Path
@@ -12,7 +13,8 @@ from click.testing import CliRunner
 
 from spectator.cli import main
 from spectator.journal.json_lines import read_jsonl
-from tests.rollouts.exported_run import SIZE, TURNS, play_run
+from spectator.journal.notes import Note, NoteBook
+from tests.rollouts.exported_run import SIZE, TURNS, fork_a_miscount, play_run
 
 pytestmark = pytest.mark.openenv
 
@@ -37,13 +39,63 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def told(openenv_python: str, folder: Path) -> dict[str, Any]:
+def judged(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run with a fork and with labels by people, exported by the command for any journal."""
+    run, out = tmp_path_factory.mktemp("judged"), tmp_path_factory.mktemp("judged-exports")
+    play_run(run)
+    parent, fork = asyncio.run(fork_a_miscount(run))
+    book = NoteBook(run / "notes.ndjson")
+    for number, (episode_id, label) in enumerate(((parent, "good"), (fork, "bad"))):
+        book.add(Note(f"n-{number}", episode_id, None, label, "", "Ada", "2026-11-23T00:00:00Z"))
+    for name in (*FILES, "traces"):
+        export_recorded(run, name.partition(".")[0], out / name, "--all")
+    for kind in ("jsonl", "parquet"):
+        export_recorded(run, "preferences", out / f"forked.{kind}", parent, fork)
+        notes = ("--notes", str(run / "notes.ndjson"))
+        export_recorded(run, "preferences", out / f"noted.{kind}", "--all", *notes)
+    return out
+
+
+def export_recorded(run: Path, form: str, out: Path, *which: str) -> None:
+    asked = ["export", *which, "--data-dir", str(run), "--format", form, "--out", str(out)]
+    result = CliRunner().invoke(main, asked)
+    assert result.exit_code == 0, result.output
+
+
+@pytest.fixture(scope="module")
+def consumed(openenv_python: str, folder: Path, judged: Path) -> list[dict[str, Any]]:
+    """What the packages make of both; to import them takes longer than all else."""
     done = subprocess.run(
-        [openenv_python, str(PEER), str(folder)], capture_output=True, text=True, timeout=110, check=False
-    )
+        [openenv_python, str(PEER), str(folder), str(judged)],
+        capture_output=True, text=True, timeout=110, check=False,
+    )  # fmt: skip
     assert done.returncode == 0, done.stderr[-4000:]
-    answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    answer: list[dict[str, Any]] = json.loads(done.stdout.splitlines()[-1])
     return answer
+
+
+@pytest.fixture(scope="module")
+def told(consumed: list[dict[str, Any]]) -> dict[str, Any]:
+    return consumed[0]
+
+
+def test_forks_and_labels_become_pairs_that_a_chat_template_renders(
+    judged: Path, consumed: list[dict[str, Any]]
+) -> None:
+    told = consumed[1]
+    for name in ("preferences", "forked", "noted"):
+        pairs = lines(judged, f"{name}.jsonl")
+        assert len(told[name]) == len(told[f"{name}/rejected"]) == len(pairs) > 0
+        assert all(a != b for a, b in zip(told[name], told[f"{name}/rejected"], strict=True))
+    (by_reward,), (by_label,) = lines(judged, "forked.jsonl"), lines(judged, "noted.jsonl")
+    for pair in (by_reward, by_label):
+        assert (pair["kind"], pair["margin"], pair["prompt"]) == ("fork", 1.0, by_reward["prompt"])
+    assert by_label["chosen"] == by_reward["rejected"], "people may judge otherwise"
+    assert by_label["rejected"] == by_reward["chosen"]
+    assert len(told["messages"]) == len(lines(judged, "messages.jsonl")) > 0
+    assert {trace["session_id"] for trace in told["traces"]} == {
+        path.stem for path in (judged / "traces").iterdir()
+    }
 
 
 def lines(folder: Path, name: str) -> list[Any]:

@@ -20,7 +20,7 @@ from spectator.cli.exporting import _columns
 from spectator.environments.base import World
 from spectator.environments.counting.environment import CountingEnvironment
 from spectator.journal.json_lines import BadLine, json_line, read_jsonl, write_jsonl
-from tests.llm.brains import Said, counter, read_situation
+from tests.llm.brains import Said, batsman, counter, read_situation
 from tests.rollouts.exported_run import GROUPS, SIZE, TURNS, fork_a_miscount, play_run
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "rollouts-exports.md"
@@ -136,6 +136,30 @@ def test_what_a_stand_in_or_a_failure_did_is_credited_to_no_answer(calls: list[d
         by_episode[row["episode_id"]] = by_episode.get(row["episode_id"], 0.0) + row["reward"]
     scores = {row["episode_id"]: row["episode_reward"] for row in own}
     assert by_episode == scores, "the last decision was a model's own in each of them"
+
+
+def test_the_reward_stands_on_the_agents_own_last_answer_whoever_ended_the_match(tmp_path: Path) -> None:
+    one_over: dict[str, Any] = {
+        "environment": "cricket",
+        "options": {"max_overs": 1},
+        "episodes": 2,
+        "group_size": 2,
+    }
+    play_run(tmp_path, brain=batsman, load=load_world, **one_over)
+    events = rows(tmp_path, "ndjson")
+    calls = rows(tmp_path, "messages")
+    (group,) = rows(tmp_path, "groups")
+    assert len(group["episode_ids"]) == 2
+    for episode_id, reward in zip(group["episode_ids"], group["rewards"], strict=True):
+        taken = [
+            one["data"] for one in events if one["episode_id"] == episode_id and one["type"] == "step.taken"
+        ]
+        assert taken[-1]["actor"] == "away", "the other side bowled the last ball, or faced it"
+        own = [one for one in calls if one["episode_id"] == episode_id]
+        assert {one["actor"] for one in own} == {"home"}
+        assert all(one["trainable"] and one["group_id"] == "g-000000" for one in own)
+        assert [one["reward"] for one in own] == [0.0] * (len(own) - 1) + [reward]
+        assert reward == own[0]["episode_reward"] == own[0]["episode_score"] > 0
 
 
 def test_rows_of_tokens_hold_each_answer_once_and_say_how_it_was_joined(

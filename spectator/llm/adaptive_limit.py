@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections import deque
 from typing import Final
 
 from spectator.clock import Clock
+from spectator.llm.places import FairPlaces
 
 CUT: Final = 0.5
 """Factor of the limit after a refusal (multiplicative decrease)."""
@@ -15,8 +14,8 @@ CUT_AGAIN_S: Final = 1.0
 """Refusals within this time of a cut belong to the same overload and cut no further."""
 
 
-class AdaptiveLimit:
-    """Places for requests under way: one more after each full round of successes, half after a refusal.
+class AdaptiveLimit(FairPlaces):
+    """FairPlaces for requests under way: one more after each full round of successes, half after a refusal.
 
     Additive increase and multiplicative decrease, as TCP does it (Chiu and Jain 1989): it finds what an
     endpoint bears without being told. Waiters are served in the order in which they came. Used from one event
@@ -24,7 +23,7 @@ class AdaptiveLimit:
 
     Args:
         clock: Measures how far apart two cuts are.
-        start: Places at first.
+        start: FairPlaces at first.
         lowest: Fewest places, at least 1.
         highest: Most places.
         slow_start: Whether, until the first refusal, a full round of successes doubles the places, as TCP
@@ -45,55 +44,12 @@ class AdaptiveLimit:
     ) -> None:
         if not 1 <= lowest <= start <= highest:
             raise ValueError("an adaptive limit needs 1 <= lowest <= start <= highest")
+        super().__init__(float(start))
         self._clock = clock
         self._lowest = lowest
         self._highest = highest
-        self._places = float(start)
         self._doubling = slow_start
-        self._taken = 0
-        self._waiting: deque[asyncio.Future[None]] = deque()
         self._cut_at: float | None = None
-
-    @property
-    def places(self) -> int:
-        """Requests that may be under way at once now."""
-        return int(self._places)
-
-    @property
-    def taken(self) -> int:
-        """Requests that are under way."""
-        return self._taken
-
-    def locked(self) -> bool:
-        """Whether whoever asks for a place now has to wait."""
-        return self._taken >= self.places or bool(self._waiting)
-
-    def take(self) -> bool:
-        """Take a place where one is free and nobody waits; whether there was."""
-        free = self._taken < int(self._places) and not self._waiting
-        self._taken += free
-        return free
-
-    async def acquire(self) -> None:
-        """Take a place; waits until one is free and all who came before have theirs."""
-        if self.take():
-            return
-        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.append(turn)
-        try:
-            await turn
-        except asyncio.CancelledError:
-            if turn.done() and not turn.cancelled():
-                self.release()  # the place was given just as its taker gave up
-            else:
-                self._waiting.remove(turn)
-            raise
-
-    def release(self) -> None:
-        """Give a place back."""
-        self._taken -= 1
-        if self._waiting:
-            self._admit()
 
     def succeeded(self) -> None:
         """A request was answered: a whole round of them adds one place."""
@@ -110,10 +66,3 @@ class AdaptiveLimit:
         if self._cut_at is None or now - self._cut_at >= CUT_AGAIN_S:
             self._cut_at = now
             self._places = max(float(self._lowest), self._places * CUT)
-
-    def _admit(self) -> None:
-        while self._waiting and self._taken < self.places:
-            turn = self._waiting.popleft()
-            if not turn.done():
-                self._taken += 1
-                turn.set_result(None)

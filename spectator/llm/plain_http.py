@@ -18,6 +18,8 @@ from urllib.parse import urlsplit
 from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 
 from spectator.errors import EndpointError, EndpointTimeout, EndpointUnavailable
+from spectator.llm.places import FairPlaces
+from spectator.llm.usual_head import HEADERS_THAT_MATTER, USUAL_HEAD, length_of_body
 
 KEPT_DESTINATIONS: Final = 4096
 """URLs whose parts are kept: an endpoint that keeps sessions has a URL for each of them."""
@@ -30,19 +32,6 @@ MAX_HEAD: Final = 65_536
 
 MAX_AHEAD: Final = 262_144
 """Bytes of a body that are kept before somebody reads them; beyond it the socket is left alone."""
-
-LIMITS_TOLD: Final = (
-    "x-ratelimit-limit-requests",
-    "x-ratelimit-limit-tokens",
-    "anthropic-ratelimit-requests-limit",
-    "anthropic-ratelimit-tokens-limit",
-)
-"""Headers in which endpoints tell their limits of a minute."""
-
-_HEADERS_THAT_MATTER: Final = frozenset(
-    {b"content-length", b"transfer-encoding", b"content-encoding", b"retry-after", b"retry-after-ms"}
-    | {name.encode() for name in LIMITS_TOLD}
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,11 +79,11 @@ class PlainConnections:
         self._connect_s = connect_s
         self._read_s = read_s
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._places = asyncio.Semaphore(max_connections)
+        self._places = FairPlaces(max_connections)
         self._idle: dict[tuple[str, int], list[PlainConnection]] = {}
         self._open: set[PlainConnection] = set()
         self.unspoken: set[tuple[str, int]] = set()
-        """Places that answered in a way that has to be left to aiohttp."""
+        """FairPlaces that answered in a way that has to be left to aiohttp."""
         self._named = ""  # the lines of the headers that were sent last
         self._named_of: Mapping[str, str] | None = None
 
@@ -121,7 +110,8 @@ class PlainConnections:
         loop = asyncio.get_running_loop()
         if loop is not self._loop:
             self._begin_in(loop)
-        await self._places.acquire()
+        if not self._places.take():
+            await self._places.acquire()
         try:
             idle = self._idle.get(place)
             while idle:
@@ -152,7 +142,7 @@ class PlainConnections:
         self._open.clear()
 
     def _begin_in(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._loop, self._places = loop, asyncio.Semaphore(self._max_connections)
+        self._loop, self._places = loop, FairPlaces(self._max_connections)
         self._idle.clear()
         self._open.clear()
 
@@ -326,6 +316,8 @@ class PlainConnection(asyncio.Protocol):
         """Parse what came."""
         if not self._asked or self._done:
             return self.abort()  # nobody asked
+        if not self._head_bytes and self._take_whole(data):
+            return self._wake()
         if not self.status:
             self._head_bytes += len(data)
         try:
@@ -336,6 +328,17 @@ class PlainConnection(asyncio.Protocol):
         if not self.status and self._head_bytes > MAX_HEAD:
             self._fail("the endpoint does not speak HTTP")
         self._wake()
+
+    def _take_whole(self, data: bytes) -> bool:
+        """Take an answer that came in one piece, under a head that says nothing unusual; whether it did."""
+        end = data.find(b"\r\n\r\n", 0, USUAL_HEAD)
+        body = data[end + 4 :]
+        if end < 0 or length_of_body(data[:end]) != len(body) or len(body) > MAX_AHEAD:
+            return False
+        self.status, self._done, self._keeps = 200, True, True
+        if body:
+            self._pieces.append(body)
+        return True
 
     def eof_received(self) -> None:
         """The other end is done; that ends a body whose length nobody stated."""
@@ -352,7 +355,7 @@ class PlainConnection(asyncio.Protocol):
     def on_header(self, name: bytes, value: bytes) -> None:
         """Keep the few that matter."""
         name = name.lower()
-        if name in _HEADERS_THAT_MATTER:
+        if name in HEADERS_THAT_MATTER:
             self._headers[name] = value
 
     def on_headers_complete(self) -> None:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 from spectator.errors import EndpointError
 from spectator.llm.chat import ChatAnswer, ChatRequest, Message
 from spectator.llm.parsing import find_calls, unjudged
-from spectator.llm.plain_http import LIMITS_TOLD
 from spectator.llm.presets import PROVIDERS
+from spectator.llm.usual_head import LIMITS_TOLD
 from spectator.observations import LegalAction
 from spectator.policies.captain_advice import advice
 from spectator.policies.decision_in_progress import with_ids

@@ -52,7 +52,7 @@ class Dialogue:
         self._asked_size = 0
         self._lines: Mapping[str, str] = {}
         self._told: dict[str, str] = {}
-        self._decided: deque[str] = deque(maxlen=DECISIONS_KEPT)
+        self._decided: deque[ParsedCall | str] = deque(maxlen=DECISIONS_KEPT)  # a call, or its words
         self._decisions = 0
         self.characters = 0
 
@@ -94,7 +94,7 @@ class Dialogue:
         """Keep the last question and its answer; nothing of them changes any more."""
         self._decisions += 1
         if turn.made:
-            self._decided += [_in_words(call) for call in turn.made[:1]]
+            self._decided.append(turn.made[0])
         if not self._asked:
             return
         answer = SettledMessage(self._answer(turn))
@@ -119,7 +119,7 @@ class Dialogue:
             "asked": list(self._asked),
             "lines": dict(self._lines),
             "told": dict(self._told),
-            "decided": list(self._decided),
+            "decided": list(map(_in_words, self._decided)),
             "decisions": self._decisions,
             "characters": self.characters,
         }
@@ -162,7 +162,7 @@ class Dialogue:
     def _kept_decisions(self) -> list[str]:
         """The last decisions, as many as a quarter of the room holds."""
         kept: list[str] = []
-        for words in reversed(self._decided):
+        for words in map(_in_words, reversed(self._decided)):
             if kept and self._estimate.of(sum(map(len, kept)) + len(words)) > self._room // 4:
                 break
             kept.insert(0, words)
@@ -186,7 +186,9 @@ def _reasoned(call: ParsedCall) -> dict[str, Any]:
     return {REASON: call.reason, **call.arguments} if call.reason else dict(call.arguments)
 
 
-def _in_words(call: ParsedCall) -> str:
+def _in_words(call: ParsedCall | str) -> str:
+    if isinstance(call, str):
+        return call
     reason = call.reason if len(call.reason) <= REASON_KEPT else f"{call.reason[:REASON_KEPT]}…"
     return f"{call.tool} {encode_json(dict(call.arguments))}" + (f": {reason}" if reason else "")
 

@@ -15,7 +15,7 @@ CUT_AGAIN_S: Final = 1.0
 
 
 class AdaptiveLimit(FairPlaces):
-    """FairPlaces for requests under way: one more after each full round of successes, half after a refusal.
+    """Places for requests under way: one more after each full round of successes, half after a refusal.
 
     Additive increase and multiplicative decrease, as TCP does it (Chiu and Jain 1989): it finds what an
     endpoint bears without being told. Waiters are served in the order in which they came. Used from one event
@@ -23,7 +23,7 @@ class AdaptiveLimit(FairPlaces):
 
     Args:
         clock: Measures how far apart two cuts are.
-        start: FairPlaces at first.
+        start: Places at first.
         lowest: Fewest places, at least 1.
         highest: Most places.
         slow_start: Whether, until the first refusal, a full round of successes doubles the places, as TCP

@@ -83,7 +83,7 @@ class PlainConnections:
         self._idle: dict[tuple[str, int], list[PlainConnection]] = {}
         self._open: set[PlainConnection] = set()
         self.unspoken: set[tuple[str, int]] = set()
-        """FairPlaces that answered in a way that has to be left to aiohttp."""
+        """Places that answered in a way that has to be left to aiohttp."""
         self._named = ""  # the lines of the headers that were sent last
         self._named_of: Mapping[str, str] | None = None
 

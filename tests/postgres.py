@@ -46,7 +46,7 @@ def find_programs() -> str | None:
     return None
 
 
-def nobody() -> dict[str, int]:
+def nobody() -> dict[str, Any]:
     """Whom servers run as that refuse to run as root; nobody else where that is not who asks."""
     if os.getuid() != 0:
         return {}

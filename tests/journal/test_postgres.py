@@ -449,8 +449,7 @@ def test_a_journal_behind_a_pooler_is_as_any_other(postgres: Cluster, scratch: s
         await first.tidy()
         await first.compact()
         await first.check()
-        for one in journals:
-            await one.aclose()
+        await asyncio.gather(*(journal.aclose() for journal in journals))
 
     run(scenario())
 

@@ -67,6 +67,7 @@ from .viewers.broadcaster import Broadcaster
 from .viewers.episode_signals import EpisodeSignals
 from .viewers.feed import FeedSources
 from .viewers.finals import FinalStates
+from .viewers.followed_episodes import FollowedEpisodes
 from .viewers.next_episode import Waiters
 from .viewers.run_boards import RunBoards
 from .viewers.shown_episodes import ShownEpisodes
@@ -139,7 +140,7 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
         stack.push_async_callback(reading.aclose)
         records, recorded = PublicReader(views, load), PublicReader(journal, load)
         boards = RunBoards(journal.runs, views, records, clock, playing.tasks, orders)
-        feeds = _feeds(playing, records, FinalStates(views), boards)
+        feeds = _feeds(playing, views, records, FinalStates(views), boards)
         yield Services(
             settings=settings, clock=clock, journal=journal, reading=reading, records=records,
             recorded=recorded, views=views, signals=playing.signals, supervisor=supervisor,
@@ -192,9 +193,14 @@ async def _open_playing(settings: Settings) -> AsyncIterator[_Playing]:
         )
 
 
-def _feeds(playing: _Playing, records: PublicReader, finals: FinalStates, boards: RunBoards) -> FeedSources:
+def _feeds(
+    playing: _Playing, views: ViewReader, records: PublicReader, finals: FinalStates, boards: RunBoards
+) -> FeedSources:
     waiters = Waiters(playing.signals.next_start, playing.tasks)
-    shown = ShownEpisodes(playing.supervisor, playing.readiness.recovery, playing.journal, boards)
+    journal, others = playing.journal, None
+    if journal.ownership is not None:
+        others = FollowedEpisodes(journal, views, records, playing.clock, playing.tasks)
+    shown = ShownEpisodes(playing.supervisor, playing.readiness.recovery, journal, boards, others)
     return FeedSources(shown, records, finals, playing.audience, waiters, shown, playing.orders)
 
 

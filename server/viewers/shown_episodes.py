@@ -8,6 +8,7 @@ from typing import Protocol
 from spectator.episodes.host.episode_view import EpisodeView
 
 from .feed import LeftEpisodes, LiveEpisodes
+from .followed_episodes import FollowedEpisodes
 from .run_boards import RunBoards
 
 
@@ -27,19 +28,27 @@ class ShownEpisodes:
         left: Those that an earlier process left.
         finder: Knows which are a watched run's.
         boards: Follows these.
+        others: Follows those that other servers play, where they record into the same journal.
     """
 
     def __init__(
-        self, played: LiveEpisodes, left: LeftEpisodes, finder: FindsRuns, boards: RunBoards
+        self,
+        played: LiveEpisodes,
+        left: LeftEpisodes,
+        finder: FindsRuns,
+        boards: RunBoards,
+        others: FollowedEpisodes | None = None,
     ) -> None:
         self._played = played
         self._left = left
         self._finder = finder
         self._boards = boards
+        self._others = others
 
     def live(self, episode_id: str) -> EpisodeView | None:
         """The episode of this id, if it is live."""
-        return self._played.live(episode_id) or self._boards.live(episode_id)
+        played = self._played.live(episode_id) or self._boards.live(episode_id)
+        return played or (None if self._others is None else self._others.live(episode_id))
 
     def showing(self) -> Sequence[EpisodeView]:
         """Those that this process plays, oldest first."""
@@ -48,5 +57,9 @@ class ShownEpisodes:
     async def settled(self, episode_id: str) -> None:
         """Wait until it is known what becomes of one, and follow it where it is a watched run's."""
         await self._left.settled(episode_id)
-        if self._played.live(episode_id) is None and await self._finder.run_of(episode_id) is not None:
+        if self._played.live(episode_id) is not None:
+            return
+        if await self._finder.run_of(episode_id) is not None:
             await self._boards.follow(episode_id)
+        elif self._others is not None:
+            await self._others.follow(episode_id)

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 from pydantic import SecretStr
+from websockets.sync.client import connect
 
 from server.background import takeover
 from spectator.journal.chain import Chain
 from spectator.journal.stores.sqlite import SqlJournal
+from spectator.merge_patch import apply_patch
 from tests.postgres import Cluster
 from tests.serving import PATIENCE_S, ServerProcess, Serving, serve, serve_process, test_settings
 
@@ -128,6 +132,46 @@ def test_a_server_that_stood_still_finds_its_episode_played_elsewhere(
     log = "".join(dying.log)
     assert "played elsewhere" in log
     assert "Traceback" not in log
+
+
+def watched(serving: Serving, episode_id: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """What a viewer is sent until the end: the state that all frames come to, and the frames."""
+    frames: list[dict[str, Any]] = []
+    state: dict[str, Any] = {}
+    with connect(f"{serving.ws_url}/live/{episode_id}") as socket:
+        for text in socket:
+            frame = json.loads(text)
+            frames.append(frame)
+            if frame["frame"] == "snapshot":
+                state = frame["state"]
+            elif frame["frame"] == "event":
+                state = apply_patch(state, frame["patch"])
+    return state, frames
+
+
+def test_a_viewer_of_one_server_watches_what_another_plays_even_when_that_one_dies(
+    dying: ServerProcess, surviving: Serving, url: str
+) -> None:
+    episode_id = start(dying, options={"turns": TURNS})
+    with ThreadPoolExecutor(2) as viewers:
+        early = viewers.submit(watched, surviving, episode_id)
+        wait_for_turns(surviving, episode_id, 15)
+        late = viewers.submit(watched, surviving, episode_id)
+        wait_for_turns(surviving, episode_id, 30)
+        dying.kill()
+        found = [early.result(PATIENCE_S), late.result(PATIENCE_S)]
+    whole = surviving.client.get(f"/api/episodes/{episode_id}/events").text.splitlines()
+    for _, frames in found:
+        assert [frame["frame"] for frame in frames[:2]] == ["hello", "snapshot"]
+        after = frames[1]["seq"]
+        events = [frame for frame in frames if frame["frame"] == "event"]
+        assert [one["seq"] for one in events] == list(range(after + 1, len(whole) + 1))
+        assert [{**one, "frame": None} for one in events] == [
+            {**json.loads(line), "frame": None} for line in whole[after:]
+        ]
+        assert frames[-1]["frame"] == "bye" and frames[-1]["reason"] == "ended"
+    assert found[0][0] == found[1][0]
+    assert len([frame for frame in found[0][1] if frame["frame"] == "event"]) > 30
 
 
 def test_a_server_that_leaves_in_order_gives_its_episodes_at_once(

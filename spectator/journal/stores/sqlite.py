@@ -8,7 +8,7 @@ corrupt, while a power cut may lose the last commits; that spares an fsync for e
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from functools import partial
@@ -54,7 +54,7 @@ from spectator.journal.stores.postgres import vacuum
 from spectator.journal.stores.retention import Figures, Keep, Surplus
 from spectator.journal.stores.schema import episodes, schema, truths
 from spectator.journal.stores.staging import last_within
-from spectator.journal.stores.summaries import summaries, summary
+from spectator.journal.stores.summaries import heads, summaries, summary
 from spectator.journal.stores.writer import Writer
 
 READ_ONLY: Final = "the journal was opened to be read only"
@@ -240,6 +240,10 @@ class SqlJournal:
     async def episodes(self, wanted: EpisodeFilter) -> list[EpisodeSummary]:
         """Summaries, newest first."""
         return await self._query(lambda connection: summaries(connection, wanted))
+
+    async def heads(self, episode_ids: Collection[str]) -> dict[str, int]:
+        """The number of the last event of each of some episodes; without those that are not there."""
+        return await self._query(lambda connection: heads(connection, episode_ids))
 
     async def keep_checkpoint(self, checkpoint: Checkpoint) -> None:
         """Keep where an episode stands after a recorded event."""

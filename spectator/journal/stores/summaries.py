@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import fields
 from typing import Any, Final
 
@@ -66,6 +67,13 @@ def summaries(connection: Connection, wanted: EpisodeFilter) -> list[EpisodeSumm
     if wanted.before is not None:
         query = query.where(episodes.c.episode_id < wanted.before)
     return [_summary(row) for row in connection.execute(query).mappings()]
+
+
+def heads(connection: Connection, episode_ids: Collection[str]) -> dict[str, int]:
+    """The number of the last event of each of some episodes; without those that are not there."""
+    last = select(func.max(events.c.seq)).where(_OWN).scalar_subquery()
+    wanted = select(episodes.c.episode_id, last.label("head")).where(episodes.c.episode_id.in_(episode_ids))
+    return {row.episode_id: row.head for row in connection.execute(wanted)}
 
 
 def _summary(row: Any) -> EpisodeSummary:

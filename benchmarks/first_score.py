@@ -13,11 +13,11 @@ import httpx
 from playwright.sync_api import Browser, sync_playwright
 
 from benchmarks.figures import Figure
-from benchmarks.slow_line import Line, slow_line
+from benchmarks.slow_line import LineRates, slow_line
 from tests.serving import serve_process
 
 TRIES: Final = 5
-LINE: Final = Line(round_trip_s=0.15, bytes_per_s=1.6e6 / 8)
+LINE: Final = LineRates(round_trip_s=0.15, bytes_per_s=1.6e6 / 8)
 WITNESS: Final = """
 const seen = (element) => element?.textContent.trim() && getComputedStyle(element).visibility === "visible";
 window.waited = new Promise((done) => {

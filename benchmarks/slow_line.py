@@ -15,7 +15,7 @@ PIECE: Final = 1460
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class LineRates:
     """What a line is like.
 
     Args:
@@ -30,7 +30,7 @@ class Line:
 class Direction:
     """One direction of a line, which all connections share: pieces leave one after another."""
 
-    def __init__(self, line: Line) -> None:
+    def __init__(self, line: LineRates) -> None:
         self._line = line
         self._free_at = 0.0
 
@@ -48,7 +48,7 @@ class SlowLine:
         line: What the line is like.
     """
 
-    def __init__(self, port: int, line: Line) -> None:
+    def __init__(self, port: int, line: LineRates) -> None:
         self._port = port
         self._line = line
         self._up, self._down = Direction(line), Direction(line)
@@ -89,7 +89,7 @@ async def _read(source: asyncio.StreamReader) -> bytes:
 
 
 @contextmanager
-def slow_line(port: int, line: Line) -> Iterator[str]:
+def slow_line(port: int, line: LineRates) -> Iterator[str]:
     """Run a :class:`SlowLine` in a thread; yields the address at which the server is reached over it."""
     opened: Future[tuple[str, asyncio.AbstractEventLoop, asyncio.Event]] = Future()
 

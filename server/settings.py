@@ -23,6 +23,7 @@ from spectator.journal.base import Synchronous
 from spectator.narration.voices.selection import CARTESIA_MODEL, CARTESIA_URL, CARTESIA_VOICE, VoiceName
 from spectator.policies.caps import CapSettings
 
+from .limit_settings import LimitSettings
 from .page_settings import PageSettings
 from .public_profile import PUBLIC, Profile, profile_of
 from .setting_types import (
@@ -41,7 +42,7 @@ ALLOWED_PROXIES: Final = "FORWARDED_ALLOW_IPS"
 """uvicorn's name for the proxies that are trusted."""
 
 
-class Settings(CapSettings, PageSettings, BaseSettings):
+class Settings(CapSettings, PageSettings, LimitSettings, BaseSettings):
     """Everything that can be set, with its default; see docs/settings.md.
 
     >>> Settings.from_environ({"SPECTATOR_PORT": "9000"}).port
@@ -107,71 +108,6 @@ class Settings(CapSettings, PageSettings, BaseSettings):
         default=DEFAULT_LIVE,
         pattern=r"^llm:[a-z0-9._-]{1,48}$",
         description="Model captain that plays as the opponent `llm_live`",
-    )
-    max_episodes: int = Field(default=1, ge=1, le=1000, description="Episodes that may run at once")
-    max_waiting: int = Field(
-        default=64, ge=0, le=1000, description="Starts that may wait for a slot at once; 0 = none may"
-    )
-    max_waiting_per_address: int = Field(
-        default=0, ge=0, description="The same of one address; 0 = no limit of its own"
-    )
-    slot_hold_s: float = Field(
-        default=0.0,
-        ge=0,
-        description="Seconds after which an episode is ended (`timeout`) to make room, if an address that "
-        "holds fewer slots waits for one; 0 = never",
-    )
-    requests_per_minute: int = Field(
-        default=0,
-        ge=0,
-        description="Requests that one address may send in a minute, OpenEnv messages included; "
-        "while something is played they begin one after the other; 0 = no limit, all at once",
-    )
-    starts_per_minute: int = Field(
-        default=30, ge=0, description="Episodes that one address may start in a minute; 0 = no limit"
-    )
-    starts_per_hour: int = Field(
-        default=600,
-        ge=0,
-        description="Episodes that all visitors together may start in an hour; 0 = no limit",
-    )
-    publishes_per_minute: int = Field(
-        default=30,
-        ge=0,
-        description="Episodes of its own that one address may show here in a minute; 0 = no limit",
-    )
-    publishes_per_hour: int = Field(
-        default=600, ge=0, description="Episodes that all may show here in an hour; 0 = no limit"
-    )
-    notes_per_minute: int = Field(
-        default=60, ge=0, description="Notes on episodes that one address may give in a minute; 0 = no limit"
-    )
-    notes_per_hour: int = Field(
-        default=1000, ge=0, description="Notes that all may give in an hour; 0 = no limit"
-    )
-    resets_per_minute: int = Field(
-        default=0,
-        ge=0,
-        description="Episodes that one address may begin in OpenEnv environments in a minute; 0 = no limit",
-    )
-    resets_per_hour: int = Field(
-        default=0, ge=0, description="Episodes that all may begin there in an hour; 0 = no limit"
-    )
-    openenv_compute_s_per_minute: float = Field(
-        default=0.0,
-        ge=0,
-        description="Seconds that the OpenEnv environments of one address may compute in a minute; "
-        "0 = no limit",
-    )
-    max_reads: int = Field(
-        default=8,
-        ge=1,
-        le=1000,
-        description="Records and leaderboards that may be read at once over HTTP; others wait up to 10 s "
-        "for their turn",
-    )
-    max_reads_per_address: int = Field(
-        default=4, ge=0, description="The same of one address; 0 = no limit of its own"
     )
     decision_timeout_s: float = Field(default=120.0, gt=0, description="Longest wait for one decision")
     person_decision_s: float = Field(
@@ -242,30 +178,6 @@ class Settings(CapSettings, PageSettings, BaseSettings):
         default=(),
         description="Addresses or networks, such as 10.0.0.0/8, of the proxies whose `X-Forwarded-*` are "
         "believed: the client is the last entry that is not one of them",
-    )
-    max_viewers: int = Field(default=10_000, ge=0, description="Viewers that may be connected at once")
-    max_viewers_per_address: int = Field(
-        default=0, ge=0, description="Viewers that may be connected at once from one address; 0 = no limit"
-    )
-    viewer_backlog_bytes: int = Field(
-        default=1024 * 1024,
-        ge=64 * 1024,
-        description="What may wait for one viewer before it is closed as too slow",
-    )
-    openenv_max_sessions: int = Field(
-        default=64, ge=1, description="Private OpenEnv environments that may be open at once"
-    )
-    openenv_sessions_per_address: int = Field(
-        default=0, ge=0, description="Sockets at `/ws` that one address may have open at once; 0 = no limit"
-    )
-    openenv_session_idle_s: float = Field(
-        default=600.0, gt=0, description="Silence after which a private OpenEnv environment is let go"
-    )
-    openenv_max_published: int = Field(
-        default=16,
-        ge=0,
-        description="Private OpenEnv episodes that may be shown to everybody at once, where their clients "
-        "ask for it with `publish`; 0 shows none",
     )
     shutdown_grace_s: float = Field(
         default=2.0, gt=0, le=60, description="How long requests under way may take once the server must go"

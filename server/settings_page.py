@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import sys
 
+from pydantic.fields import FieldInfo
+
 from spectator.policies.caps import CapSettings
 
+from .limit_settings import LimitSettings
+from .page_settings import PageSettings
 from .public_profile import PUBLIC
 from .setting_types import PREFIX
 from .settings import Settings
@@ -23,8 +27,7 @@ def settings_page() -> str:
         "| variable | default | what it sets |",
         "|---|---|---|",
     ]
-    inherited_last = sorted(Settings.model_fields.items(), key=lambda one: one[0] in CapSettings.model_fields)
-    for name, field in inherited_last:
+    for name, field in _in_order():
         lines.append(f"| `{PREFIX}{name.upper()}` | {_shown(field.default)} | {field.description} |")
     lines += [
         "",
@@ -43,6 +46,13 @@ def settings_page() -> str:
         "",
     ]
     return "\n".join(lines)
+
+
+def _in_order() -> list[tuple[str, FieldInfo]]:
+    """Every setting: those of the server itself, its limits, its pages, what models may take."""
+    inherited = [*LimitSettings.model_fields, *PageSettings.model_fields, *CapSettings.model_fields]
+    own = [name for name in Settings.model_fields if name not in inherited]
+    return [(name, Settings.model_fields[name]) for name in (*own, *inherited)]
 
 
 def _shown(default: object) -> str:

@@ -79,7 +79,7 @@ CRICKET_FLOORS: tuple[tuple[str, ...], ...] = (
 SERVER = "server"
 SERVER_FLOORS: tuple[tuple[str, ...], ...] = (
     ("setting_types", "close_codes", "identifiers"),
-    ("public_profile", "page_settings"),
+    ("public_profile", "limit_settings", "page_settings"),
     ("settings",),
     ("settings_page",),
     ("security", "metrics"),

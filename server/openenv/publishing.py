@@ -11,8 +11,8 @@ from starlette.requests import HTTPConnection
 
 from spectator.episodes.host.external import ExternalDriver
 from spectator.episodes.host.supervisor import Supervisor
+from spectator.episodes.record.told import Told
 from spectator.episodes.run.plan import EpisodePlan
-from spectator.episodes.single_agent import Told
 from spectator.errors import EpisodeError, FieldError, InvalidRequest
 from spectator.journal.attachments import Attachments
 from spectator.policies.base import Policy, Preset

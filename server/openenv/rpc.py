@@ -10,7 +10,7 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from spectator import __version__
-from spectator.episodes.single_agent import brief_of
+from spectator.episodes.agent_view import brief_of
 from spectator.errors import EpisodeError, InvalidRequest
 from spectator.events import encode_json
 

@@ -9,8 +9,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from spectator.clock import Clock
+from spectator.episodes.record.told import NOTHING_TOLD, Told
 from spectator.episodes.run.plan import EpisodePlan
-from spectator.episodes.single_agent import NOTHING_TOLD, NoEpisode, SingleAgent, Told
+from spectator.episodes.single_agent import NoEpisode, SingleAgent
 from spectator.errors import (
     EnvironmentFault,
     EpisodeError,

@@ -12,7 +12,7 @@ from pydantic import BaseModel, Field, create_model
 
 from spectator.catalog import load_world
 from spectator.environments.base import MAX_OBSERVATION_BYTES, World
-from spectator.episodes.single_agent import brief_of
+from spectator.episodes.agent_view import brief_of
 from spectator.errors import EnvironmentFault
 from spectator.observations import LegalAction, Observation
 from spectator.profile import Profile

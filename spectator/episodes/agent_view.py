@@ -131,3 +131,8 @@ def _without_null(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {name: _without_null(member) for name, member in value.items() if member is not None}
     return value
+
+
+def brief_of(briefing: Briefing) -> dict[str, str]:
+    """What an agent is told once: its ``task``, and the ``legend`` of what it is shown."""
+    return {"task": briefing.task, "legend": briefing.rendering.guide}

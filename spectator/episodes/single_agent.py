@@ -13,8 +13,9 @@ from typing import Any, Final
 from spectator.catalog import load_world
 from spectator.environments.base import Environment, World
 from spectator.environments.seeds import MAX_SEED
-from spectator.episodes.agent_view import OBSERVE, AgentView, Observe
+from spectator.episodes.agent_view import OBSERVE, AgentView, Observe, brief_of
 from spectator.episodes.record.stream import TurnFacts
+from spectator.episodes.record.told import Told
 from spectator.episodes.run.contract_checks import check_contract, checked_decision, sealed
 from spectator.episodes.run.pacing import Pace
 from spectator.episodes.run.plan import EpisodePlan, EpisodeRequest, plan_episode
@@ -24,7 +25,6 @@ from spectator.events import EpisodeEnded, Fact
 from spectator.model_calls import ModelCall
 from spectator.observations import Observation, Refusal
 from spectator.policies.base import Action, Decision, Policy, ScriptedPolicy
-from spectator.policies.prompting import Briefing
 from spectator.profile import Profile
 from spectator.steppers import local
 from spectator.steppers.base import Stepped
@@ -37,26 +37,6 @@ class NoEpisode(EpisodeError):
 
     def __init__(self) -> None:
         super().__init__("no episode is being played; reset first")
-
-
-@dataclass(frozen=True, slots=True)
-class Told:
-    """What a record tells of some turns.
-
-    Args:
-        steps: Each turn with its facts, in order.
-        calls: For each of them, the model calls behind its decision.
-        ended: The end, once there is one.
-        truth: What the world hid, as JSON text, to be recorded with the end.
-    """
-
-    steps: Sequence[TurnFacts] = ()
-    calls: Sequence[Sequence[ModelCall]] = ()
-    ended: EpisodeEnded | None = None
-    truth: str | None = None
-
-
-NOTHING_TOLD: Final = Told()
 
 
 @dataclass(slots=True)
@@ -405,11 +385,6 @@ class SingleAgent:
         if self._loop is None:
             self._loop = asyncio.Runner()
         return self._loop
-
-
-def brief_of(briefing: Briefing) -> dict[str, str]:
-    """What an agent is told once: its ``task``, and the ``legend`` of what it is shown."""
-    return {"task": briefing.task, "legend": briefing.rendering.guide}
 
 
 def _lasting(metadata: Mapping[str, Any]) -> dict[str, Any]:

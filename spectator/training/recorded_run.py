@@ -19,9 +19,9 @@ from spectator.bus.memory import MemoryBus
 from spectator.clock import Clock, SystemClock
 from spectator.episodes.host.recovery import interrupted
 from spectator.episodes.record.opening import Stream, open_stream
+from spectator.episodes.record.told import Told
 from spectator.episodes.run.plan import EpisodePlan
 from spectator.episodes.run.step_events import cut_short, with_total
-from spectator.episodes.single_agent import Told
 from spectator.errors import EpisodeError
 from spectator.events import EpisodeEnded, core_fact
 from spectator.journal.attachments import Attachments

@@ -293,10 +293,12 @@ class World:
             that came before again.
         any_thread: Whether an environment may be called from one thread after another, never from two
             at once, and answers within milliseconds as a rule; private ones then share a thread, which costs
-            less.
+            less. A call that takes long is no harm there: the others go on on another thread.
         steps_at_once: Whether, with these options, every call of its environment takes a few milliseconds at
             most and waits for nothing, so that runs and evaluations may step it in their event loop's own
-            thread; no by default. A world with another environment has to say so anew.
+            thread, where nothing else goes on meanwhile; no by default. It asks for more than
+            :attr:`any_thread`, and for some options perhaps. A world with another environment has to say so
+            anew.
         promise: The chance that the agent's seat wins, from 0 to 1, where an event tells one; ``None`` of any
             other. What was told is held against what happened, see :mod:`spectator.evaluation.reliability`.
     """

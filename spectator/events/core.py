@@ -328,14 +328,6 @@ class EpisodeEnded(EventData):
         return self
 
 
-def _is_none(value: object) -> bool:
-    return value is None
-
-
-def _is_lead(speaker: object) -> bool:
-    return speaker == "lead"
-
-
 class NarrationLine(EventData):
     """A line of commentary."""
 
@@ -345,11 +337,7 @@ class NarrationLine(EventData):
     label: str | None = Field(default=None, description="A short mark, such as OUT, 4 or 6")
     at: str | None = Field(default=None, description="Where in the game, in its own notation, such as 3.4")
     radio: str | None = Field(default=None, description="How it is said aloud, where that differs")
-    reply: str | None = Field(
-        default=None,
-        exclude_if=_is_none,
-        description="What the second commentator answers; left out where there is no answer",
-    )
+    reply: str | None = later_field("What the second commentator answers; left out where there is no answer")
 
 
 class NarrationClip(EventData):
@@ -361,8 +349,8 @@ class NarrationClip(EventData):
     duration_s: float = Field(ge=0, description="How long it lasts")
     text: str = Field(default="", description="The words as they were spoken")
     interrupt: bool = Field(default=False, description="Whether it cuts short whatever is being said")
-    speaker: Literal["lead", "analyst"] = Field(
-        default="lead", exclude_if=_is_lead, description="Who speaks; left out where it is the lead"
+    speaker: Literal["lead", "analyst"] = later_field(
+        "Who speaks; left out where it is the lead", default="lead"
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Mapping
-from typing import Any, Final, TypeVar
+from typing import Any, Concatenate, Final, ParamSpec, TypeVar
 
 from spectator.environments.base import Environment
 from spectator.errors import EnvironmentFault, StepTimeout
@@ -14,6 +14,7 @@ from spectator.steppers import local
 from spectator.steppers.base import Stepped
 
 _Result = TypeVar("_Result")
+_Arguments = ParamSpec("_Arguments")
 
 _ITS_OWN: Final = (Exception, SystemExit, GeneratorExit, asyncio.CancelledError)
 """What an environment may raise; nothing is awaited in there, so a cancellation is its own too."""
@@ -71,19 +72,7 @@ class InlineStepper:
 
     def step_at_once(self, action: Action, *, limit_s: float | None) -> Stepped:
         """See :meth:`Stepper.step`; for callers that need not wait for what is never waited for."""
-        environment = self._environment
-        if environment is None:
-            return self._call(limit_s, lambda world: local.answered(world, world.step(action)))
-        began = self._monotonic()
-        try:
-            stepped = local.answered(environment, environment.step(action))
-        except EnvironmentFault:
-            raise
-        except _ITS_OWN as error:
-            raise local.fault(error) from error
-        if limit_s is not None and self._monotonic() - began > limit_s:
-            raise self._late(limit_s)
-        return stepped
+        return self._call(limit_s, local.stepped, action)
 
     async def snapshot(self, *, limit_s: float | None) -> bytes:
         """See :meth:`Stepper.snapshot`."""
@@ -109,22 +98,26 @@ class InlineStepper:
         self._given_up = True
         self._environment = None
 
-    def _call(self, limit_s: float | None, function: Callable[[Environment], _Result]) -> _Result:
+    def _call(
+        self,
+        limit_s: float | None,
+        function: Callable[Concatenate[Environment, _Arguments], _Result],
+        /,
+        *arguments: _Arguments.args,
+        **named: _Arguments.kwargs,
+    ) -> _Result:
         if self._given_up:
             raise EnvironmentFault("the environment was given up")
         began = self._monotonic()
         try:
             if self._environment is None:
                 self._environment = self._build()
-            answer = function(self._environment)
+            answer = function(self._environment, *arguments, **named)
         except EnvironmentFault:
             raise
         except _ITS_OWN as error:
             raise local.fault(error) from error
         if limit_s is not None and self._monotonic() - began > limit_s:
-            raise self._late(limit_s)
+            self._give_up()
+            raise StepTimeout(f"the environment did not answer within {limit_s:g} s")
         return answer
-
-    def _late(self, limit_s: float) -> StepTimeout:
-        self._give_up()
-        return StepTimeout(f"the environment did not answer within {limit_s:g} s")

@@ -7,6 +7,7 @@ from typing import Final
 from spectator.environments.base import Environment
 from spectator.errors import EnvironmentFault, EnvironmentMalformed, typed_as
 from spectator.observations import Observation
+from spectator.policies.base import Action
 from spectator.steppers.base import Stepped
 
 
@@ -23,6 +24,11 @@ def answered(environment: Environment, shown: object) -> Stepped:
     if not isinstance(shown, Observation):
         raise EnvironmentMalformed(f"answered {type(shown).__name__}, not an observation")
     return Stepped(shown, list(environment.facts()), environment.state if shown.done else {})
+
+
+def stepped(environment: Environment, action: Action) -> Stepped:
+    """What ``environment`` answers to ``action``; raises as :func:`answered` does."""
+    return answered(environment, environment.step(action))
 
 
 def fault(error: BaseException) -> EnvironmentFault:

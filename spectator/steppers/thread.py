@@ -165,7 +165,7 @@ class ThreadStepper:
 
     async def step(self, action: Action, *, limit_s: float | None) -> Stepped:
         """See :meth:`Stepper.step`."""
-        return await self._call(limit_s, lambda world: local.answered(world, world.step(action)))
+        return await self._call(limit_s, lambda world: local.stepped(world, action))
 
     async def snapshot(self, *, limit_s: float | None) -> bytes:
         """See :meth:`Stepper.snapshot`."""

@@ -27,7 +27,7 @@ from spectator.episodes.replay import verify as verifying
 from spectator.episodes.replay.fork import ForkRequest
 from spectator.episodes.replay.verify import verify
 from spectator.episodes.run.pacing import Pace
-from spectator.episodes.run.plan import EpisodeRequest, plan_episode
+from spectator.episodes.run.plan import Commit, EpisodeRequest, plan_episode
 from spectator.errors import JournalUnavailable
 from spectator.events import (
     EpisodePaused,
@@ -54,6 +54,13 @@ async def played(folder: Path, view: str, game: str, options: dict[str, Any]) ->
         episode = await stage.start(environment=game, options=options, view=view, seed=5)
         assert (await episode.wait()).reason == "finished"
     return journal
+
+
+def stream_on(journal: Any, commit: Commit) -> DerivedStream:
+    """The stream of ``ep-1``, which nobody watches."""
+    return DerivedStream(
+        "ep-1", "e", world=COUNTING, journal=journal, bus=MemoryBus(), clock=ManualClock(), commit=commit
+    )
 
 
 def without_mode(recorded: list[RecordedEvent]) -> list[str]:
@@ -308,15 +315,7 @@ def test_a_start_that_cannot_be_recorded_leaves_no_episode(turns: int) -> None:
 def test_steps_that_wait_are_numbered_anew_when_one_before_them_is_withdrawn() -> None:
     async def scenario() -> None:
         journal: Any = RecordingJournal(fail_at=2, failure=JournalUnavailable("the disk is full"))
-        stream = DerivedStream(
-            "ep-1",
-            "e",
-            world=COUNTING,
-            journal=journal,
-            bus=MemoryBus(),
-            clock=ManualClock(),
-            commit="batched",
-        )
+        stream = stream_on(journal, "batched")
         plan = plan_episode(EpisodeRequest("counting", view="derived"), draw_seed=lambda: 7)
         await stream.begin([(0, [core_fact(plan.started())])])
         warned = [core_fact(Warned(message="one")), core_fact(Warned(message="two"))]
@@ -343,15 +342,7 @@ def test_a_paid_step_is_recorded_while_the_next_is_decided_and_before_that_is_ta
         paid = dataclasses.replace(plan, captain=dataclasses.replace(plan.captain, costs_money=True))
         assert (plan.commit, paid.commit) == ("batched", "overlapped")
         assert dataclasses.replace(paid, view="live").commit == "step"
-        stream = DerivedStream(
-            "ep-1",
-            "e",
-            world=COUNTING,
-            journal=journal,
-            bus=MemoryBus(),
-            clock=ManualClock(),
-            commit=paid.commit,
-        )
+        stream = stream_on(journal, paid.commit)
         await stream.begin([(0, [core_fact(plan.started())])])
         assert [one.type for one in recorded.events] == ["episode.started"], (
             "nothing is asked before it is there"
@@ -373,15 +364,7 @@ def test_a_paid_step_is_recorded_while_the_next_is_decided_and_before_that_is_ta
 def test_a_paid_step_that_cannot_be_recorded_stops_the_one_after_it() -> None:
     async def scenario() -> None:
         journal: Any = RecordingJournal(fail_at=2, failure=JournalUnavailable("the disk is full"))
-        stream = DerivedStream(
-            "ep-1",
-            "e",
-            world=COUNTING,
-            journal=journal,
-            bus=MemoryBus(),
-            clock=ManualClock(),
-            commit="overlapped",
-        )
+        stream = stream_on(journal, "overlapped")
         plan = plan_episode(EpisodeRequest("counting", view="derived"), draw_seed=lambda: 7)
         await stream.begin([(0, [core_fact(plan.started())])])
         taken = stream.take_steps([(1, [core_fact(Warned(message="one"))])])

@@ -33,7 +33,7 @@ from spectator.episodes.record.unrecorded_steps import (
 from spectator.episodes.record.view import State, used
 from spectator.episodes.run.plan import Commit
 from spectator.errors import EpisodeError, EpisodeNotFound, EpisodeOver, JournalUnavailable
-from spectator.events import CALLS_BEHIND, Event, Fact, RecordedEvent, Warned, core_fact
+from spectator.events import Event, Fact, RecordedEvent, Warned, core_fact
 from spectator.futures import whole
 from spectator.journal.attachments import Attachments
 from spectator.journal.base import EpisodeLog
@@ -185,7 +185,7 @@ class DerivedStream:
             return self.emit_steps(opening, patient=False, attachments=attachments)
         ((turn, facts),) = opening
         self._check(opening)
-        self._take(self._waiting.encode(turn, facts), facts)
+        self._take(self._waiting.encode(turn, facts))
         self._recording = asyncio.get_running_loop().create_task(self._record_beginning())
         return self._recording
 
@@ -204,13 +204,13 @@ class DerivedStream:
         self, steps: Sequence[TurnFacts], *, attachments: Attachments | None = None
     ) -> int | Awaitable[int]:
         """See :meth:`emit_steps`; at once, with what that returns, where nothing has to be waited for."""
-        if len(steps) == 1 and self._failure is None and self._waiting.go_on:
+        if len(steps) == 1 and self._failure is None and self._waiting.goes_on:
             turn, facts = steps[0]
             if 0 < len(facts) <= LONG and facts[-1].type != "episode.ended":
                 step = self._waiting.encode(turn, facts)
                 if attachments is not None:
                     attach(attachments, [step])
-                self._take(step, facts)
+                self._take(step)
                 return self._settled() if self._must_settle else self._recorded_soon()
         return self.emit_steps(steps, attachments=attachments)
 
@@ -253,8 +253,8 @@ class DerivedStream:
         ends = encoded[-1].ends
         if not ends:
             self._raise_failure()
-        for step, (_, facts) in zip(encoded, steps, strict=True):
-            self._take(step, facts)
+        for step in encoded:
+            self._take(step)
         if patient:
             return await self._settled() if ends or self._must_settle else self._recorded_soon()
         await whole(self._record(patient=False, withdrawing=encoded))
@@ -293,21 +293,20 @@ class DerivedStream:
             self._raise_failure()
 
     def _check(self, steps: Sequence[TurnFacts]) -> None:
-        if self._waiting.go_on:
+        if self._waiting.goes_on:
             return
         if self.ended or self._waiting.steps:
             raise EpisodeOver(self.episode_id)
         first = next(fact for _, facts in steps for fact in facts)
         if first.type != "episode.started":
             raise EpisodeNotFound(self.episode_id)
+        self._begun = {"parent": first.data.get("parent") or {}}
 
-    def _take(self, step: EncodedStep, facts: Sequence[Fact]) -> None:
-        """Let ``step``, which ``facts`` came to, wait to be recorded."""
+    def _take(self, step: EncodedStep) -> None:
+        """Let ``step`` wait to be recorded."""
         self._waiting.add(step)
-        for fact in facts:
-            if fact.type == "episode.started":
-                self._begun = {"parent": fact.data.get("parent") or {}}
-            if fact.type in CALLS_BEHIND and fact.data.get("undecided", fact.data).get("model") is not None:
+        for fact in step.decided:
+            if fact.data.get("undecided", fact.data).get("model") is not None:
                 self._note_usage(step.turn, fact)
 
     def _note_usage(self, turn: int, decided: Fact) -> None:

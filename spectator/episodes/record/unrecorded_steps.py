@@ -24,6 +24,7 @@ class EncodedStep:
             there now.
         characters: How long their texts are.
         ends: Whether the last of them is the end.
+        decided: The facts among them that calls to models may stand behind.
         calls: The calls behind each decision among them, in order.
         truth: The world's sealed truth, beside the end.
     """
@@ -32,13 +33,9 @@ class EncodedStep:
     events: Sequence[RecordedEvent]
     characters: int
     ends: bool
+    decided: Sequence[Fact] = ()
     calls: Sequence[Sequence[ModelCall]] = ()
     truth: str | None = None
-
-    @property
-    def decisions(self) -> int:
-        """How many events that calls may stand behind are among them."""
-        return len([one for one in self.events if one.type in CALLS_BEHIND])
 
 
 class UnrecordedSteps:
@@ -56,6 +53,8 @@ class UnrecordedSteps:
         """The number of the last recorded event."""
         self.ended = False
         """Whether the end is recorded."""
+        self.goes_on = recorded_seq > 0
+        """Whether the episode has begun and not ended, what waits included."""
         self.steps: list[EncodedStep] = []
         """What waits, in the order in which it will be recorded."""
         self.characters = 0
@@ -64,11 +63,6 @@ class UnrecordedSteps:
         self._stamp = Timestamps(clock)
         self._encoder = EventEncoder(episode_id, epoch)
         self._episode_id, self._epoch = episode_id, epoch
-
-    @property
-    def go_on(self) -> bool:
-        """Whether the episode has begun and not ended, what waits included."""
-        return not self.steps[-1].ends if self.steps else self.recorded_seq > 0 and not self.ended
 
     def encode(self, turn: int, facts: Sequence[Fact], after_seq: int | None = None) -> EncodedStep:
         """The step that ``facts`` come to; it does not wait yet.
@@ -83,18 +77,22 @@ class UnrecordedSteps:
         """
         seq = self._taken_seq if after_seq is None else after_seq
         at, encode = self._stamp(), self._encoder.encode
-        events, characters = [], 0
+        events, decided, characters = [], [], 0
         try:
             for fact in facts:
                 seq += 1
                 event = encode(seq, at, turn, fact.type, encode_json(fact.data))
-                if fact.type in CALLS_BEHIND and fact.data.get("exchanges"):  # whose rows need it decoded
-                    event.event = Event(self._episode_id, self._epoch, seq, at, turn, fact.type, fact.data)
+                if fact.type in CALLS_BEHIND:
+                    decided.append(fact)
+                    if fact.data.get("exchanges"):  # whose rows need it decoded
+                        event.event = Event(
+                            self._episode_id, self._epoch, seq, at, turn, fact.type, fact.data
+                        )
                 events.append(event)
                 characters += len(event.text)
         except (TypeError, ValueError) as error:
             raise EnvironmentFault(f"an event could not be recorded: {error!r}") from error
-        return EncodedStep(turn, events, characters, fact.type == "episode.ended")
+        return EncodedStep(turn, events, characters, fact.type == "episode.ended", decided)
 
     def encode_all(self, steps: Sequence[TurnFacts]) -> list[EncodedStep]:
         """Each of ``steps``, none of which is empty; raises as :meth:`encode` does."""
@@ -107,6 +105,7 @@ class UnrecordedSteps:
     def add(self, step: EncodedStep) -> None:
         """Let ``step`` wait after all others."""
         self.steps.append(step)
+        self.goes_on = not step.ends
         self._taken_seq += len(step.events)
         self.characters += step.characters
 
@@ -136,6 +135,7 @@ class UnrecordedSteps:
 
     def _wait(self, steps: list[EncodedStep]) -> None:
         self.steps = steps
+        self.goes_on = not steps[-1].ends if steps else self.recorded_seq > 0 and not self.ended
         self.characters = sum([step.characters for step in steps])
         self._taken_seq = self.recorded_seq + sum([len(step.events) for step in steps])
 
@@ -144,7 +144,7 @@ def attach(attachments: Attachments, steps: Sequence[EncodedStep]) -> None:
     """Note with ``steps`` the calls behind their decisions, and the truth beside the last of them."""
     calls = iter(attachments.calls)
     for step in steps:
-        step.calls = tuple(islice(calls, step.decisions))
+        step.calls = tuple(islice(calls, len(step.decided)))
     steps[-1].truth = attachments.truth
 
 
@@ -152,5 +152,5 @@ def attachments_of(steps: Sequence[EncodedStep]) -> Attachments | None:
     """What is attached to ``steps``, as one append takes it."""
     if not [step for step in steps if step.calls or step.truth is not None]:
         return None
-    calls = [one for step in steps for one in (*step.calls, *[()] * (step.decisions - len(step.calls)))]
+    calls = [one for step in steps for one in (*step.calls, *[()] * (len(step.decided) - len(step.calls)))]
     return Attachments(calls, steps[-1].truth)

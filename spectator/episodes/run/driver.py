@@ -248,12 +248,13 @@ class Driver:
         facts = stepped.facts
         taken = self._emit([(self._turn, facts)])
         recorded = taken if isinstance(taken, int) else await taken
-        step_cap = self._plan.world.step_cap(self._plan.options)
+        step_cap, fastest = self._plan.world.step_cap(self._plan.options), Pace.MAX
+        control, inline, scripted = self._control, self._inline, self._policies.scripted
         while not stepped.observation.done:
-            if self._control.pace is not Pace.MAX:
-                await self._control.keep_pace(began, beats_in(facts, self._plan.world.beats))
-            if self._control.held:
-                await self._stand_still(self._control.play_on())
+            if control.pace is not fastest:
+                await control.keep_pace(began, beats_in(facts, self._plan.world.beats))
+            if control.held:
+                await self._stand_still(control.play_on())
             if self._checkpoints is not None and self._checkpoints.due(recorded):
                 await self._stand_still(self._checkpoint(self._checkpoints, recorded, stepped))
             if recorded > self._limits.characters:
@@ -265,14 +266,14 @@ class Driver:
             if began > self._until:
                 longer = f"longer than {self._limits.episode_s:g} s of play"
                 return cut_short("timeout", longer, self._turn)
-            if self._inline is not None and stepped.observation.actor in self._policies.scripted:
-                stepped, facts, calls = self._turn_at_once(self._inline, stepped.observation, began)
+            if inline is not None and stepped.observation.actor in scripted:
+                stepped, facts, calls = self._turn_at_once(inline, stepped.observation, began)
             else:
                 stepped, facts, calls = await self._take_turn(stepped.observation)
             attachments = Attachments(calls=[calls]) if calls else None
             taken = self._emit([(self._turn, facts)], attachments=attachments)
             recorded = taken if isinstance(taken, int) else await self._stand_still(taken)
-        await self._control.keep_pace(began, beats_in(facts, self._plan.world.beats))
+        await control.keep_pace(began, beats_in(facts, self._plan.world.beats))
         if cut := stepped.observation.metadata.get("truncated"):
             return cut_short("step_cap", str(cut), self._turn)
         self._truth = await self._unsealed()

@@ -12,10 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from sqlalchemy import event
 
+from spectator.cli import main
 from spectator.errors import (
     ConfigurationError,
+    EpisodeDamaged,
     JournalError,
     JournalUnavailable,
     LeaseLost,
@@ -501,6 +504,61 @@ def test_news_are_read_a_part_at_a_time(
             found += [one.row["episode_id"] for one in told.episodes]
             mark, more = told.mark, told.more
         assert found == ["ep-1", "ep-2", "ep-3"]
+        await journal.aclose()
+
+    run(scenario())
+
+
+# commands
+
+
+def test_commands_read_the_journal_that_the_environment_names(
+    postgres: Cluster, database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def play() -> str:
+        journal = await opened(postgres, database)
+        await journal.append([started("ep-1", environment="elsewhere"), said("ep-1", 2), ended("ep-1", 3)])
+        summary = await journal.episode("ep-1")
+        await journal.aclose()
+        assert summary is not None and summary.digest is not None
+        return summary.digest
+
+    digest = run(play())
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SPECTATOR_JOURNAL_URL", postgres.url(database))
+    checked = CliRunner().invoke(main, ["verify", "ep-1", "--chain-only"])
+    assert (checked.exit_code, checked.stdout) == (0, f"ep-1: 3 events, digest {digest}\n")
+    exported = CliRunner().invoke(main, ["export", "ep-1", "--out", "one.ndjson"])
+    assert exported.exit_code == 0, exported.output
+    assert len((tmp_path / "one.ndjson").read_text().splitlines()) == 3
+    table = CliRunner().invoke(main, ["export", "--all", "--format", "parquet", "--out", "all.parquet"])
+    assert table.exit_code == 0, table.output
+    pruned = CliRunner().invoke(main, ["prune", "--keep-days", "0.001", "--compact"])
+    assert pruned.exit_code == 0, pruned.output
+    assert "1 episodes" in pruned.stderr
+    elsewhere = CliRunner().invoke(main, ["verify", "ep-1", "--data-dir", str(tmp_path)])
+    assert "there is no journal at" in elsewhere.output, "a folder that is named comes first"
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE events SET text = replace(text, '\"now\"', '\"then\"') WHERE seq = 2",
+        "DELETE FROM events WHERE seq = 2",
+        "UPDATE events SET digest = '\\x00' WHERE seq = 2",
+    ],
+)
+def test_a_record_that_was_changed_in_the_database_is_refused(
+    postgres: Cluster, database: str, statement: str
+) -> None:
+    async def scenario() -> None:
+        journal = await opened(postgres, database)
+        await journal.append([started("ep-1"), said("ep-1", 2), said("ep-1", 3)])
+        await journal.append([started("ep-2")])
+        postgres.execute(database, statement)
+        with pytest.raises(EpisodeDamaged, match="event 2"):
+            await journal.read("ep-1")
+        assert seqs(await journal.read("ep-2")) == [1]
         await journal.aclose()
 
     run(scenario())

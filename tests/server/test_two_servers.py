@@ -6,6 +6,8 @@ import asyncio
 import json
 import os
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -18,6 +20,8 @@ from pydantic import SecretStr
 from websockets.sync.client import connect
 
 from server.background import takeover
+from server.settings import Settings
+from spectator.errors import ConfigurationError
 from spectator.journal.chain import Chain
 from spectator.journal.stores.sqlite import SqlJournal
 from spectator.merge_patch import apply_patch
@@ -184,3 +188,51 @@ def test_a_server_that_leaves_in_order_gives_its_episodes_at_once(
     assert surviving.finish(episode_id)["reason"] == "finished"
     assert check_record(url, episode_id).count("episode.ended") == 1
     assert "s3cret" not in "".join(dying.log)
+
+
+def test_play_stands_still_while_the_database_is_away_and_goes_on(
+    surviving: Serving, url: str, postgres: Cluster
+) -> None:
+    episode_id = surviving.start(pace="fast", options={"turns": 30})
+    wait_for_turns(surviving, episode_id, 5)
+    postgres.stop()
+    try:
+        until("the trouble", lambda: surviving.client.get("/readyz").status_code == 503)
+        (running,) = surviving.client.get("/custom/status").json()["running"]
+        assert running["episode_id"] == episode_id
+    finally:
+        postgres.start()
+    assert surviving.finish(episode_id)["reason"] == "finished"
+    types = check_record(url, episode_id)
+    assert types.count("episode.ended") == 1
+    assert surviving.client.get("/readyz").status_code == 200
+
+
+def test_a_server_without_its_database_says_so_in_a_line_and_ends(tmp_path: Path) -> None:
+    url = "postgresql://me:s3cret-Pass@127.0.0.1:1/journal"
+    found = subprocess.run(
+        [sys.executable, "-m", "server.app", "--port", "0"],
+        env={**os.environ, "SPECTATOR_JOURNAL_URL": url, "SPECTATOR_DATA_DIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+    assert found.returncode != 0
+    told = found.stdout + found.stderr
+    assert "127.0.0.1" in told
+    assert "s3cret" not in told
+    assert "Traceback" not in told
+
+
+@pytest.mark.parametrize("url", ["mysql://me:s3cret-Pass@host/x", "s3cret-Pass", "sqlite:///journal.db"])
+def test_a_url_that_is_none_of_postgresql_is_refused_by_its_setting(url: str) -> None:
+    with pytest.raises(ConfigurationError, match="SPECTATOR_JOURNAL_URL: must be the URL") as refused:
+        Settings.from_environ({"SPECTATOR_JOURNAL_URL": url})
+    assert "s3cret" not in str(refused.value)
+    assert Settings.from_environ({"SPECTATOR_JOURNAL_URL": ""}).journal_url is None
+
+
+def test_settings_do_not_show_the_password() -> None:
+    settings = Settings.from_environ({"SPECTATOR_JOURNAL_URL": "postgresql://me:s3cret-Pass@host/x"})
+    assert "s3cret" not in repr(settings) + str(settings) + settings.model_dump_json()

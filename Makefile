@@ -50,7 +50,7 @@ verifiers-venv: .venv-verifiers/.installed
 	touch $@
 
 training: $(VENV)/.test trl-venv verifiers-venv
-	$(BIN)/python -m pytest tests/training tests/training/grpo_with_trl.py \
+	$(BIN)/python -m pytest $(wildcard tests/training/test_*.py) tests/training/grpo_with_trl.py \
 	  tests/training/watched_with_trl.py tests/training/eval_with_verifiers.py
 
 # Ray, which starts workers on other machines, is large and has its own ideas of versions.

@@ -13,7 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
+from spectator.cli import main
 from tests.training.test_pages import run
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -46,7 +48,7 @@ def told(verifiers_python: str, tmp_path_factory: pytest.TempPathFactory) -> Any
         env={**os.environ, "PYTHONPATH": str(ROOT), "HF_HUB_OFFLINE": "1"},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-4000:]
-    return json.loads(done.stdout.splitlines()[-1])
+    return {"folder": folder, **json.loads(done.stdout.splitlines()[-1])}
 
 
 def test_the_command_finds_the_environment_and_groups_share_their_seed(told: Any) -> None:
@@ -142,6 +144,16 @@ def test_a_wrong_configuration_is_refused_by_its_field(told: Any) -> None:
     assert len(told["refused"]) == len(named)
     for said, field in zip(told["refused"], named, strict=True):
         assert field in said
+
+
+def test_the_traces_are_shown_as_a_run_of_groups(told: Any, tmp_path: Path) -> None:
+    traces, run = told["folder"] / "page" / "traces.jsonl", tmp_path / "page"
+    imported = CliRunner().invoke(main, ["import", str(traces), "--into", str(run)])
+    assert imported.exit_code == 0, imported.output
+    exported = CliRunner().invoke(main, ["export", "--all", "--data-dir", str(run), "--format", "groups"])
+    (group,) = map(json.loads, exported.stdout.splitlines())
+    assert group["rewards"] == [one["rewards"]["value"]["score"] for one in told["page"]]
+    assert len(group["rewards"]) == 2
 
 
 def test_the_page_runs(verifiers_python: str) -> None:

@@ -42,6 +42,15 @@ def test_every_page_is_tested_and_listed() -> None:
     assert all(f"({page})" in listed for page in pages)
 
 
+def test_the_job_for_large_packages_names_files_alone() -> None:
+    """pytest passes over a file that is named beside its folder, unless it would find it there anyway."""
+    recipe = (ROOT / "Makefile").read_text().partition("\ntraining:")[2].partition("\n\n")[0]
+    named = re.findall(r"tests/training\S*", recipe)
+    assert all(one.rstrip(")").endswith(".py") for one in named), named
+    large = {path.name for path in (ROOT / "tests" / "training").glob("*_with_*.py")}
+    assert large == {Path(one).name for one in named} - {"test_*.py)"}
+
+
 @pytest.mark.parametrize(("page", "said"), [("gymnasium.md", "'tool_validity'"), ("trl.md", "'coherence'")])
 def test_the_blocks_of_a_page_run(page: str, said: str) -> None:
     assert said in run(sys.executable, page)

@@ -69,7 +69,8 @@ def failure_of_end(data: Mapping[str, Any]) -> FailureClass | None:
 def reward_of_end(data: Mapping[str, Any]) -> float | None:
     """The reward that an ended episode counts for; ``None`` where there is no verdict, which is not 0.
 
-    One that was cut short in good order counts for what it earned until then, where its steps earn anything.
+    One that was cut short in good order counts for what it earned until then, where its steps earn anything,
+    else for what its trainer took it to be worth.
 
     Args:
         data: Data of an ``episode.ended`` of any version.
@@ -78,10 +79,14 @@ def reward_of_end(data: Mapping[str, Any]) -> float | None:
     0.75
     >>> reward_of_end({"reason": "step_cap", "score": None, "total_reward": 2.5})
     2.5
+    >>> reward_of_end({"reason": "step_cap", "score": None, "value": 0.5})
+    0.5
     >>> reward_of_end({"reason": "environment_error", "score": None, "total_reward": 2.5}) is None
     True
     """
-    reward: float | None = data.get("total_reward") if data["reason"] == "step_cap" else data.get("score")
+    reward: float | None = data.get("score")
+    if data["reason"] == "step_cap":
+        reward = data.get("total_reward", data.get("value"))
     return reward
 
 

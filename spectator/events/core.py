@@ -312,6 +312,9 @@ class EpisodeEnded(EventData):
     total_reward: float | None = later_field(
         "The sum of all rewards, however it ended; only where the world rewards its steps"
     )
+    value: float | None = later_field(
+        "What it was worth when its trainer cut it short, in a world that rewards only its end"
+    )
     terminated: bool = Field(description="The world came to its own end")
     truncated: bool = Field(description="It was cut short; never true together with `terminated`")
     truth: str | None = later_field(

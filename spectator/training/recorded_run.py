@@ -191,26 +191,28 @@ class RecordedEpisode:
         self._profile = plan.profile
         self._order = asyncio.Lock()
         self._turn = 0
-        self._total = 0.0
+        self._total = self._value = 0.0
         self._over = False
 
-    def take(self, told: Told, reward: float = 0.0) -> None:
+    def take(self, told: Told, reward: float = 0.0, value: float = 0.0) -> None:
         """Record some turns, and the end where there is one.
 
         Args:
             told: What a record tells of them.
             reward: What they were rewarded with.
+            value: What the episode is worth so far, which it counts for where it is cut short.
         """
         if self._over:
             return
         self._turn = max([self._turn, *(turn for turn, _ in told.steps)])
         self._total += reward
+        self._value = value
         if told.ended is not None:
             self._leave()
         self._run.submit(self._record(told))
 
     def leave(self, detail: str) -> None:
-        """It is played no further: cut short, with the sum of its rewards where its world rewards steps.
+        """It is played no further: cut short, with what it was worth.
 
         Args:
             detail: Why, in words.
@@ -219,6 +221,8 @@ class RecordedEpisode:
             return
         self._leave()
         ended = with_total(cut_short("step_cap", detail, self._turn), self._total, self._profile)
+        if self._profile.rewards == "end":
+            ended = ended.model_copy(update={"value": self._value})
         self._run.submit(self._record(Told(ended=ended)))
 
     def break_off(self, detail: str) -> None:

@@ -182,7 +182,8 @@ class TextEpisode:
 
     def _record(self) -> None:
         if self._recorded is not None:
-            self._recorded.take(self._agent.take_told(), self._agent.observation.reward or 0.0)
+            reward = self._agent.observation.reward or 0.0
+            self._recorded.take(self._agent.take_told(), reward, self.value)
 
     def _leave(self, detail: str) -> None:
         if self._recorded is not None:

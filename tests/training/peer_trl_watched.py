@@ -1,6 +1,6 @@
 """GRPO with TRL on the CPU, in groups of eight whose episodes are recorded while they are played.
 
-peer_trl_watched.py FOLDER GROUPS
+python -m tests.training.peer_trl_watched FOLDER GROUPS
 """
 
 from __future__ import annotations
@@ -9,12 +9,12 @@ import sys
 import tempfile
 
 from datasets import Dataset
-from peer_trl import STILL, Rote, tokenizer
 from transformers import GPT2Config
 from trl import GRPOConfig, GRPOTrainer
 
 from spectator.training.recorded_run import RecordedRun
 from spectator.training.trl_env import world_environment
+from tests.training.peer_trl import STILL, Rote, tokenizer
 
 
 def main(folder: str, groups: int) -> None:

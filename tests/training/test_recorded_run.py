@@ -15,6 +15,7 @@ import pytest
 
 from spectator.episodes.replay.verify import verify
 from spectator.errors import ConfigurationError, JournalError
+from spectator.failures import reward_of_end
 from spectator.journal.base import EpisodeFilter, EpisodeSummary
 from spectator.journal.stores.sqlite import SqlJournal
 from spectator.policies.base import ScriptedPolicy
@@ -83,6 +84,12 @@ async def test_one_that_is_left_keeps_what_it_was_rewarded_with(tmp_path: Path) 
     found = sorted(await recorded(tmp_path), key=lambda one: one.seed)
     assert [one.reason for one in found] == ["step_cap", "finished", "step_cap", "step_cap"]
     assert [one.turns for one in found] == [1, 3, 0, 2]
+    journal = await SqlJournal.open(f"sqlite:///{tmp_path / 'journal.db'}", writable=False)
+    ends = [(await journal.read(one.episode_id))[-1].event.data for one in found]
+    assert [await verify(journal.stream(one.episode_id)) for one in found] == [[]] * 4
+    await journal.aclose()
+    assert [reward_of_end(one) for one in ends] == pytest.approx([1 / 3, 1.0, 0.0, 2 / 3])
+    assert [one["score"] for one in ends] == [None, 1.0, None, None]
     assert [one.detail for one in found][::2] == ["another episode was begun", "the agent was closed"]
     assert found[-1].detail == "the run was closed"
 
@@ -183,12 +190,14 @@ async def test_agents_on_several_threads_share_a_run(tmp_path: Path) -> None:
 
 async def test_environments_of_gymnasium_are_recorded(tmp_path: Path) -> None:
     with RecordedRun(tmp_path) as run:
-        env = gymnasium.make("spectator/counting-v1", run=run, turns=1)
+        env = gymnasium.make("spectator.training.gymnasium_env:spectator/counting-v1", run=run, turns=1)
         env.reset(seed=1)
         said = '{"tool": "say", "arguments": {"text": "ACTION: 1"}}'
         assert env.step(said)[2]
         env.close()
-        several = gymnasium.make_vec("spectator/counting-v1", num_envs=2, run=run, turns=1)
+        several = gymnasium.make_vec(
+            "spectator.training.gymnasium_env:spectator/counting-v1", num_envs=2, run=run, turns=1
+        )
         several.reset(seed=1)
         several.step((said, said))
         several.close()

@@ -41,11 +41,11 @@ def no_wider_than_the_screen(page: Page) -> None:
 def test_a_training_run_is_watched_to_its_end(serving: Serving, open_page: Opener, tmp_path: Path) -> None:
     python = ROOT / ".venv-trl" / "bin" / "python"
     assert python.exists(), "TRL is not here; install it with: make trl-venv"
-    command = [str(python), str(ROOT / "tests" / "training" / "peer_trl_watched.py")]
+    command = [str(python), "-m", "tests.training.peer_trl_watched"]
     with (
         (tmp_path / "trainer.log").open("w") as log,
         subprocess.Popen(
-            [*command, str(tmp_path / "runs" / "grpo"), str(GROUPS)], stdout=log, stderr=log,
+            [*command, str(tmp_path / "runs" / "grpo"), str(GROUPS)], stdout=log, stderr=log, cwd=ROOT,
             env={**os.environ, "TRL_EXPERIMENTAL_SILENCE": "1", "HF_HUB_OFFLINE": "1"},
         ) as trainer,
     ):  # fmt: skip

@@ -48,20 +48,6 @@ class TimedJournal(SqlJournal):
         await super().append(events, attachments=attachments)
         if self.commit is not None:
             self.commit.observe(time.perf_counter() - began)
-        self._note(events, attachments)
-
-    async def stage(self, events: Sequence[RecordedEvent], *, attachments: Attachments | None = None) -> None:
-        """See :meth:`SqlJournal.stage`; what is staged takes room as what is recorded does."""
-        await super().stage(events, attachments=attachments)
-        self._note(events, attachments)
-
-    async def unstage(self, episode_id: str) -> None:
-        """See :meth:`SqlJournal.unstage`."""
-        if episode_id in self._staged:
-            self.unended.pop(episode_id, None)
-        await super().unstage(episode_id)
-
-    def _note(self, events: Sequence[RecordedEvent], attachments: Attachments | None) -> None:
         if not events:
             return
         if self.traced is not None:
@@ -74,3 +60,9 @@ class TimedJournal(SqlJournal):
             self.unended[episode_id] += size
         if self.recorded is not None:
             self.recorded(episode_id, size, ended=ended)
+
+    async def unstage(self, episode_id: str) -> None:
+        """See :meth:`SqlJournal.unstage`."""
+        if episode_id in self._staged:
+            self.unended.pop(episode_id, None)
+        await super().unstage(episode_id)

@@ -224,19 +224,16 @@ class Journal(EpisodeLog, Protocol):
         """
         ...
 
-    async def stage(self, events: Sequence[RecordedEvent], *, attachments: Attachments | None = None) -> None:
-        """Write the next of the first events of an episode that nobody finds yet.
+    def begin_staging(self, episode_id: str) -> None:
+        """Let an episode that is about to begin be found by nobody until :meth:`end_staging`.
 
-        The first :meth:`append` to it makes it an episode, all of it at once. What a death leaves of one that
-        came to nothing is removed as the rest of a removal is.
-
-        Args:
-            events: In the order of their numbers, from 1 on.
-            attachments: Model calls, in the same transaction.
-
-        Raises:
-            JournalError: They could not be written.
+        What is appended to it meanwhile is written and no episode yet. What a death leaves of it is removed
+        as the rest of a removal is.
         """
+        ...
+
+    def end_staging(self, episode_id: str) -> None:
+        """Let the next :meth:`append` to an episode make it one, with all that was staged, at once."""
         ...
 
     async def unstage(self, episode_id: str) -> None:

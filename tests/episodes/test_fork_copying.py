@@ -8,7 +8,7 @@ import sqlite3
 import subprocess
 import sys
 import textwrap
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from typing import Any
@@ -39,37 +39,44 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(copying, "BATCH_CHARACTERS", 3000)
 
 
+async def nothing(episode_id: str) -> None:
+    """What is done after a batch, as a rule."""
+
+
 class Staging(SqlJournal):
-    """A journal that does something before the staging of a batch, by the batch's number from 1."""
+    """A journal that does something before or after the staging of a batch, by the batch's number from 1."""
 
     batches = 0
     fails_at = 0
     waits_at = 0
     waiting: asyncio.Event
     appends_fail = False
+    after_batch: Callable[[str], Awaitable[None]]
 
-    async def stage(self, events: Sequence[RecordedEvent], *, attachments: Attachments | None = None) -> None:
+    async def append(
+        self, events: Sequence[RecordedEvent], *, attachments: Attachments | None = None
+    ) -> None:
+        staging = self._staged.get(events[0].episode_id)
+        if staging is None or not staging.goes_on:
+            if self.appends_fail:
+                raise JournalUnavailable("the disk is full")
+            await super().append(events, attachments=attachments)
+            return
         self.batches += 1
         if self.batches == self.fails_at:
             raise JournalUnavailable("the disk is full")
         if self.batches == self.waits_at:
             self.waiting.set()
             await asyncio.Event().wait()
-        await super().stage(events, attachments=attachments)
-
-    async def append(
-        self, events: Sequence[RecordedEvent], *, attachments: Attachments | None = None
-    ) -> None:
-        if self.appends_fail:
-            raise JournalUnavailable("the disk is full")
         await super().append(events, attachments=attachments)
+        await self.after_batch(events[0].episode_id)
 
 
 @asynccontextmanager
 async def house(folder: Path) -> AsyncIterator[tuple[Stage, Staging, list[RecordedEvent]]]:
     """A supervisor, its journal, and a parent that has ended."""
     journal = await Staging.open(url_of(folder))
-    journal.waiting = asyncio.Event()
+    journal.waiting, journal.after_batch = asyncio.Event(), nothing
     async with supervising(journal=journal) as stage:
         await (await stage.start(options=COUNT)).wait()
         yield stage, journal, await journal.read(PARENT)
@@ -94,17 +101,14 @@ def test_a_fork_of_many_batches_is_found_only_when_it_is_whole(tmp_path: Path) -
         async with house(tmp_path) as (stage, journal, parent):
             seq = step_ends(parent)[-4]
             seen: list[Any] = []
-            stage_batch = journal.stage
 
-            async def look(events: Sequence[RecordedEvent], **rest: Any) -> None:
-                await stage_batch(events, **rest)
-                child = events[0].episode_id
+            async def look(child: str) -> None:
                 await journal.tidy()  # housekeeping comes by meanwhile
                 await journal.remove(child)
                 found = await journal.episodes(EpisodeFilter())
                 seen.append((await journal.episode(child), [one.episode_id for one in found]))
 
-            journal.stage = look  # type: ignore[method-assign]
+            journal.after_batch = look
             fork = await stage.supervisor.fork(ForkRequest(PARENT, seq, pace=Pace.MAX))
             assert len(seen) > 3
             assert all(summary is None and ids == [PARENT] for summary, ids in seen)
@@ -169,13 +173,11 @@ def test_who_goes_away_meanwhile_leaves_nothing_of_it(tmp_path: Path) -> None:
 def test_a_server_that_goes_away_does_not_finish_it(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with house(tmp_path) as (stage, journal, parent):
-            stage_batch = journal.stage
 
-            async def closing(events: Sequence[RecordedEvent], **rest: Any) -> None:
-                await stage_batch(events, **rest)
+            async def closing(child: str) -> None:
                 await stage.supervisor.suspend()
 
-            journal.stage = closing  # type: ignore[method-assign]
+            journal.after_batch = closing
             with pytest.raises(EpisodeBusy):
                 await stage.supervisor.fork(ForkRequest(PARENT, step_ends(parent)[-4]))
             assert rows(tmp_path) == ALONE
@@ -186,13 +188,11 @@ def test_a_server_that_goes_away_does_not_finish_it(tmp_path: Path) -> None:
 def test_a_parent_that_is_removed_meanwhile_makes_no_fork(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with house(tmp_path) as (stage, journal, parent):
-            stage_batch = journal.stage
 
-            async def removing(events: Sequence[RecordedEvent], **rest: Any) -> None:
-                await stage_batch(events, **rest)
+            async def removing(child: str) -> None:
                 await journal.remove(PARENT)
 
-            journal.stage = removing  # type: ignore[method-assign]
+            journal.after_batch = removing
             with pytest.raises(JournalError):
                 await stage.supervisor.fork(ForkRequest(PARENT, step_ends(parent)[-4]))
             assert rows(tmp_path) == {"events": set(), "episodes": set(), "removals": set()}

@@ -30,10 +30,12 @@ def test_the_first_append_makes_an_episode_of_what_was_staged(tmp_path: Path) ->
         journal = await SqlJournal.open(url_of(tmp_path))
         whole = await SqlJournal.open(url_of(tmp_path / "whole"))
         await whole.append(events)
-        await journal.stage(events[:2])
-        await journal.stage(events[2:5])
+        journal.begin_staging("ep-1")
+        await journal.append(events[:2])
+        await journal.append(events[2:5])
         assert await journal.episode("ep-1") is None
         assert await journal.episodes(EpisodeFilter()) == []
+        journal.end_staging("ep-1")
         await journal.append(events[5:])
         assert await journal.read("ep-1") == events
         assert await journal.episode("ep-1") == await whole.episode("ep-1"), "the digest, too"
@@ -47,18 +49,34 @@ def test_the_first_append_makes_an_episode_of_what_was_staged(tmp_path: Path) ->
 
 
 @both
-def test_what_is_not_staged_from_its_beginning_is_refused(tmp_path: Path) -> None:
+def test_what_is_there_already_is_not_staged(tmp_path: Path) -> None:
     async def scenario() -> None:
         events = episode("ep-1")
         journal = await SqlJournal.open(url_of(tmp_path))
-        with pytest.raises(JournalError, match="nothing is staged of ep-1"):
-            await journal.stage(events[2:])
         await journal.append(events[:3])
+        journal.begin_staging("ep-1")
         with pytest.raises(SequenceConflict):
-            await journal.stage(events[:3])
+            await journal.append(events[:3])
         await journal.unstage("ep-1")
         assert await journal.read("ep-1") == events[:3], "an episode that is there is left alone"
         assert await journal.episode("ep-1") is not None
+        await journal.append(events[3:])
+        await journal.aclose()
+
+    asyncio.run(scenario())
+
+
+@both
+def test_nothing_staged_is_an_episode_like_others(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        events = episode("ep-1")
+        journal = await SqlJournal.open(url_of(tmp_path))
+        journal.begin_staging("ep-1")
+        await journal.append([started("ep-2")])
+        assert await journal.episode("ep-2") is not None, "another one is no matter"
+        journal.end_staging("ep-1")
+        await journal.append(events)
+        assert await journal.read("ep-1") == events
         await journal.aclose()
 
     asyncio.run(scenario())
@@ -69,10 +87,12 @@ def test_what_is_being_removed_becomes_no_episode(tmp_path: Path) -> None:
     async def scenario() -> None:
         events = episode("ep-1")
         journal = await SqlJournal.open(url_of(tmp_path))
-        await journal.stage(events[:3])
-        first = journal._staged["ep-1"]
+        journal.begin_staging("ep-1")
+        await journal.append(events[:3])
+        staging = journal._staged["ep-1"]
         await journal.unstage("ep-1")
-        journal._staged["ep-1"] = first
+        journal._staged["ep-1"] = staging
+        journal.end_staging("ep-1")
         with pytest.raises(JournalError, match="was removed"):
             await journal.append(events[3:])
         assert await journal.read("ep-1") == []
@@ -86,7 +106,8 @@ def test_a_start_removes_what_a_death_left(tmp_path: Path) -> None:
     async def scenario() -> None:
         events = episode("ep-1")
         journal = await SqlJournal.open(url_of(tmp_path))
-        await journal.stage(events[:3])
+        journal.begin_staging("ep-1")
+        await journal.append(events[:3])
         await journal.tidy()
         assert len(await journal.read("ep-1")) == 3, "not while it is being written"
         await journal.aclose()
@@ -127,12 +148,15 @@ def test_another_server_leaves_alone_what_is_being_staged(
     async def scenario() -> None:
         events = episode("ep-1")
         here, there = await SqlJournal.open(url), await SqlJournal.open(url)
-        await here.stage(events[:3])
+        here.begin_staging("ep-1")
+        await here.append(events[:3])
         await there.tidy()
-        await here.stage(events[3:5])
+        await here.append(events[3:5])
+        here.end_staging("ep-1")
         await here.append(events[5:])
         assert await there.read("ep-1") == events
-        await here.stage([started("ep-2")])
+        here.begin_staging("ep-2")
+        await here.append([started("ep-2")])
         await here.aclose()  # which gives its leases back
         await there.tidy()
         assert await there.read("ep-2") == []

@@ -24,7 +24,7 @@ from spectator.episodes.run.pacing import Pace
 from spectator.episodes.run.partial_decision import Thinking
 from spectator.episodes.run.plan import EpisodePlan
 from spectator.episodes.run.ports import Past
-from spectator.journal.base import EpisodeLog, Journal
+from spectator.journal.base import Journal
 from spectator.policies.spending import SpendLedger
 from spectator.steppers.base import Stepper
 
@@ -72,7 +72,6 @@ class EpisodeAssembly:
         *,
         left: Left | None = None,
         embargo: Embargo | None = None,
-        log: EpisodeLog | None = None,
     ) -> Stream:
         """The stream of an episode.
 
@@ -82,7 +81,6 @@ class EpisodeAssembly:
             plan: What is played.
             left: Where another process left it; ``None`` to begin.
             embargo: What :meth:`embargo_left` says of it then.
-            log: Where it is recorded; the journal itself when left out.
         """
         if left is None and self._fair:
             embargo = embargo_on(plan)
@@ -90,7 +88,7 @@ class EpisodeAssembly:
             plan,
             episode_id,
             epoch,
-            journal=log or self._journal,
+            journal=self._journal,
             bus=self._bus,
             clock=self._clock,
             patience_s=self._patience_s,

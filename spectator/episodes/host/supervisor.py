@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
-from contextlib import aclosing
 
 from spectator.bus.base import Bus
 from spectator.catalog import LoadWorld
@@ -14,12 +13,10 @@ from spectator.episodes.host.assembly import EpisodeAssembly
 from spectator.episodes.host.external import ExternalDriver
 from spectator.episodes.host.handle import EpisodeHandle
 from spectator.episodes.host.stop_requests import StopRequests
-from spectator.episodes.record.opening import Stream
-from spectator.episodes.record.staged import StagedLog
 from spectator.episodes.record.stream import TurnFacts
-from spectator.episodes.replay.fork import Forked, ForkRequest, fork_off
+from spectator.episodes.replay.fork import ForkRequest, fork_off
 from spectator.episodes.replay.restore import Rebuilt
-from spectator.episodes.replay.shared_past import PastBatch
+from spectator.episodes.replay.shared_past import copy_past
 from spectator.episodes.run.controls import EndRequest
 from spectator.episodes.run.limits import EpisodeLimits
 from spectator.episodes.run.pacing import Pace
@@ -30,6 +27,7 @@ from spectator.errors import (
     EpisodeError,
     EpisodeNotFound,
     EpisodeOver,
+    JournalError,
     JournalUnavailable,
 )
 from spectator.events import (
@@ -209,7 +207,6 @@ class Supervisor:
         """
         self._need_slot()
         episode_id = self._new_id()
-        log = StagedLog(self._journal, episode_id)
         self._forking += 1
         try:
             forked = await fork_off(
@@ -222,37 +219,18 @@ class Supervisor:
                 open_stepper=self.open_stepper,
                 plan=plan,
             )
-            stream = self._assembly.stream(episode_id, self._new_epoch(), forked.plan, log=log)
+            stream = self._assembly.stream(episode_id, self._new_epoch(), forked.plan)
             try:
-                last = await self._record_past(forked, stream)
+                opening, attached = await copy_past(forked.parent, forked.plan, stream, self._need_time)
             except BaseException:
                 await forked.stepper.aclose()
-                await whole(log.give_up())
+                await whole(self._unstage(episode_id))
                 raise
         finally:
             self._forking -= 1
         # The slot that was kept for it is taken before anything is awaited.
         episode = self._assembly.episode(forked.plan, stream, forked.stepper, past=forked.past)
-        log.staging = False
-        return await self._begin(episode, last.steps, attachments=last.attachments, log=log)
-
-    async def _record_past(self, forked: Forked, stream: Stream) -> PastBatch:
-        """Record what a fork begins with, where nobody finds it yet, but for the last batch; return that.
-
-        Raises:
-            EpisodeBusy: The server is going away.
-            JournalError: The parent could not be read, or the fork not be recorded.
-        """
-        waiting: PastBatch | None = None
-        async with aclosing(forked.batches) as batches:
-            async for batch in batches:
-                if waiting is not None:
-                    await stream.emit_steps(waiting.steps, patient=False, attachments=waiting.attachments)
-                waiting = batch
-                if self._closing:
-                    raise self.busy()
-        assert waiting is not None, "a record begins with its start"
-        return waiting
+        return await self._begin(episode, opening, attachments=attached, staged=True)
 
     def new_id(self) -> str:
         """An id for an episode that is going to be shown here."""
@@ -310,10 +288,10 @@ class Supervisor:
         opening: Sequence[TurnFacts],
         among: dict[str, EpisodeHandle] | None = None,
         attachments: Attachments | None = None,
-        log: StagedLog | None = None,
+        staged: bool = False,
     ) -> EpisodeHandle:
         (self._running if among is None else among)[episode.episode_id] = episode
-        playing = self._play(episode, opening, attachments, log)
+        playing = self._play(episode, opening, attachments, staged)
         try:
             self._tasks.create_task(playing, name=episode.episode_id)
         except RuntimeError:  # the group is closing
@@ -378,6 +356,17 @@ class Supervisor:
         if self._closing or len(self._running) + self._forking + self.promised >= self.slots:
             raise self.busy()
 
+    def _need_time(self) -> None:
+        if self._closing:
+            raise self.busy()
+
+    async def _unstage(self, episode_id: str) -> None:
+        """Remove what was staged of an episode that came to nothing, now or at the next start."""
+        try:
+            await self._journal.unstage(episode_id)
+        except JournalError as error:
+            logger.warning("what was written of %s is removed later: %s", episode_id, error)
+
     def busy(self) -> EpisodeBusy:
         """The refusal of whoever finds no slot."""
         if self._closing:
@@ -395,7 +384,7 @@ class Supervisor:
         episode: EpisodeHandle,
         opening: Sequence[TurnFacts],
         attachments: Attachments | None,
-        log: StagedLog | None,
+        staged: bool,
     ) -> None:
         try:
             await episode.play(opening, attachments)
@@ -403,8 +392,8 @@ class Supervisor:
             self._release(episode)
             if episode.end_recorded:
                 self.stops.forget(episode.episode_id)
-            if log is not None:
-                await log.give_up()  # where its opening could not be recorded
+            if staged:  # and its opening could not be recorded
+                await self._unstage(episode.episode_id)
 
     def _release(self, episode: EpisodeHandle) -> None:
         for among in (self._running, self._external):

@@ -93,5 +93,8 @@ def withheld_until(profile: Profile, sources: Collection[str]) -> Sequence[str]:
 
 def embargo_on(plan: EpisodePlan) -> Embargo | None:
     """The embargo on an episode that is played by ``plan``; ``None`` where nothing is withheld."""
-    until = withheld_until(plan.profile, [plan.preset(actor).source for actor in plan.world.actors])
+    sources = [plan.preset(actor).source for actor in plan.world.actors]
+    if OUTSIDE.isdisjoint(sources):
+        return None
+    until = withheld_until(plan.profile, sources)
     return Embargo(until) if until else None

@@ -7,15 +7,15 @@ replayed, verified and recovered without the parent, which may be pruned or edit
 from __future__ import annotations
 
 import math
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from spectator.catalog import LoadWorld, load_world
+from spectator.episodes.record.derived import is_derived
 from spectator.episodes.record.reader import ViewReader
 from spectator.episodes.replay.fork_start import ParentRecord, beyond, bring, too_far, wrong
 from spectator.episodes.replay.restore import within
-from spectator.episodes.replay.shared_past import PastBatch, shared_past
 from spectator.episodes.run.pacing import Pace
 from spectator.episodes.run.plan import EpisodePlan, EpisodeRequest, plan_episode
 from spectator.episodes.run.ports import Past
@@ -24,6 +24,9 @@ from spectator.events import Parent
 from spectator.journal.base import Journal
 from spectator.steppers.base import Stepper
 from spectator.steppers.opening import OpenStepper, on_a_thread
+
+LONG_EVENT: Final = 100_000
+"""Characters that few events take: where all that a fork takes over were so long and fitted, it fits."""
 
 ANY_TURN: Final = 2**53 - 1
 """Stands for the turn at which a fork begins while that is not known."""
@@ -60,13 +63,13 @@ class Forked:
         plan: What is played from there on.
         past: Where its policies stand.
         stepper: Its environment, which stands where the fork begins.
-        batches: What its record begins with.
+        parent: What its record begins with, to be copied.
     """
 
     plan: EpisodePlan
     past: Past
     stepper: Stepper
-    batches: AsyncGenerator[PastBatch, None]
+    parent: ParentRecord
 
 
 async def fork_off(
@@ -82,9 +85,8 @@ async def fork_off(
 ) -> Forked:
     """Bring a new environment to where the fork begins, from the parent's checkpoint or from its beginning.
 
-    Scripted captains think along, so that they know what they would have noticed; the parent's own captains
-    with the parent's own seed therefore play on exactly as they did. A language model that stays in its seat
-    remembers what it decided there; others, and people, begin where the fork does.
+    Scripted captains think along, and a language model that stays in its seat remembers what it decided;
+    others, and people, begin where the fork does.
 
     Args:
         journal: Where the parent is recorded.
@@ -102,38 +104,31 @@ async def fork_off(
         JournalError: The parent cannot be read.
         StepTimeout: It took longer.
     """
-    records = ViewReader(journal, load)
-    derived = await _need_recorded(journal, records, request, characters)
     plan = plan or await plan_fork(journal, request, load)
-    started = (await journal.read(request.episode_id, limit=1))[0].event.data
-    parent = ParentRecord(journal, records, started, derived, request.episode_id, request.seq, characters)
-    origin = _origin(plan, request, started)
-    thinking_along = replace(plan, parent=origin)
-    brought = await within(limit_s, bring(parent, thinking_along, episode_id, open_stepper))
-    plan = replace(plan, parent=origin.model_copy(update={"turn": brought.past.turn}))
-    return Forked(plan, brought.past, brought.stepper, shared_past(journal, records, plan))
-
-
-async def _need_recorded(
-    journal: Journal, records: ViewReader, request: ForkRequest, characters: float
-) -> bool:
-    """Refuse what cannot be forked before it is read; whether the parent's view is derived."""
-    episode_id, seq = request.episode_id, request.seq
-    there = await journal.read(episode_id, after_seq=seq - 1, limit=1)
-    if await records.derives(episode_id):
-        return True
-    if not there:
-        summary = await journal.episode(episode_id)
-        raise EpisodeNotFound(episode_id) if summary is None else beyond(summary.head_seq)
-    if characters < math.inf:
-        last = await journal.last_within(episode_id, int(characters), until=seq)
+    name, seq = request.episode_id, request.seq
+    begun = await journal.read(name, limit=1)
+    if not begun:
+        raise EpisodeNotFound(name)
+    first = begun[0].event
+    derived = is_derived(first)
+    if not derived and not await journal.read(name, after_seq=seq - 1, limit=1):
+        summary = await journal.episode(name)
+        raise beyond(0 if summary is None else summary.head_seq)
+    if not derived and seq * LONG_EVENT > characters:
+        last = await journal.last_within(name, int(characters), until=seq)
         if last < seq:
             raise too_far(characters, last)
-    return False
+
+    records = ViewReader(journal, load) if derived else journal
+    parent = ParentRecord(journal, records, first.data, derived, name, seq, characters)
+    brought = await within(limit_s, bring(parent, plan, episode_id, open_stepper))
+    assert plan.parent is not None, "the plan is a fork's"
+    origin = plan.parent.model_copy(update={"turn": brought.past.turn})
+    return Forked(replace(plan, parent=origin), brought.past, brought.stepper, parent)
 
 
 async def plan_fork(journal: Journal, request: ForkRequest, load: LoadWorld | None = None) -> EpisodePlan:
-    """Who plays what from there on, before anything is replayed; from where is not looked at yet.
+    """Who plays what from there on, before anything is replayed; from which turn is not known yet.
 
     Args:
         journal: Where the parent is recorded; its first event is read.
@@ -173,25 +168,20 @@ async def plan_fork(journal: Journal, request: ForkRequest, load: LoadWorld | No
     plan = plan_episode(asked, draw_seed=lambda: 0, load=load)
     if request.opponent is None and plan.opponent is not None:
         plan = replace(plan, opponent=_same_opponent(plan, seats, agent))
-    return plan
-
-
-def _origin(plan: EpisodePlan, request: ForkRequest, started: Mapping[str, Any]) -> Parent:
-    """The place in the parent from which it is played, but for the turn."""
     before = Parent.model_validate(started["parent"]) if started.get("parent") else None
-    inherited = started["seed"] if before is None else before.captains_seed
+    seed = request.seed
+    if seed is None:
+        seed = started["seed"] if before is None else before.captains_seed
     own_since = {  # for models that stay in their seats
         actor: 0 if before is None else before.own_after(actor)
-        for actor, seat in started["seats"].items()
+        for actor, seat in seats.items()
         if seat["source"] in ("model", "replay") and plan.preset(actor).name == seat["policy"]
     }
-    return Parent(
-        episode_id=request.episode_id,
-        seq=request.seq,
-        turn=ANY_TURN,
-        captains_seed=inherited if request.seed is None else request.seed,
+    origin = Parent(
+        episode_id=request.episode_id, seq=request.seq, turn=ANY_TURN, captains_seed=seed,
         own_since=own_since or None,
-    )
+    )  # fmt: skip
+    return replace(plan, parent=origin)
 
 
 def _same_opponent(plan: EpisodePlan, seats: Mapping[str, Mapping[str, Any]], agent: str) -> Any:

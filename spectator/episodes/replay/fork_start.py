@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import aclosing
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
-from spectator.episodes.record.reader import ViewReader
 from spectator.episodes.replay.checkpoints import UnfitCheckpoint, ViewAlone, episode_snapshot
 from spectator.episodes.replay.recorded_calls import streamed_with_whole_replies
 from spectator.episodes.replay.replayer import Replay, ReplayDivergence
 from spectator.episodes.run.plan import EpisodePlan
 from spectator.episodes.run.ports import Past
 from spectator.errors import EnvironmentFault, EpisodeError, FieldError, InvalidRequest, typed_as
-from spectator.events import Event, RecordedEvent
+from spectator.events import RecordedEvent
 from spectator.journal.base import Checkpoint, Journal
-from spectator.policies.base import DecidesAfresh, Policy, ScriptedPolicy
+from spectator.policies.base import DecidesAfresh, ScriptedPolicy
 from spectator.steppers.base import Stepper
 from spectator.steppers.opening import OpenStepper
 
@@ -26,6 +24,14 @@ logger = logging.getLogger(__name__)
 
 class _Differs(InvalidRequest):
     """The parent's record does not follow from where the replay of it began."""
+
+
+class Streams(Protocol):
+    """Reads records a batch at a time."""
+
+    def stream(self, episode_id: str, *, after_seq: int = 0) -> AsyncIterator[RecordedEvent]:
+        """Events of an episode with ``seq > after_seq``, in order."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,36 +49,12 @@ class ParentRecord:
     """
 
     journal: Journal
-    records: ViewReader
+    records: Streams
     started: Mapping[str, Any]
     derived: bool
     episode_id: str
     until: int
     characters: float
-
-    async def events(self, after: int) -> AsyncGenerator[RecordedEvent, None]:
-        """Its events after number ``after``, each reply of a model whole.
-
-        Raises:
-            InvalidRequest: There are not so many, or together they are too long.
-        """
-        recorded = self.records.stream(self.episode_id, after_seq=after)
-        seq, size = after, 0
-        async for one in streamed_with_whole_replies(self.journal, self.episode_id, recorded):
-            if one.seq > self.until:
-                break
-            size += len(one.text)
-            if size > self.characters:
-                raise too_far(self.characters, seq)
-            seq = one.seq
-            yield one
-        if seq < self.until:
-            raise beyond(seq)
-
-    async def last(self) -> Event:
-        """The last event that the fork keeps; of a record whose view is not derived."""
-        found = await self.journal.read(self.episode_id, after_seq=self.until - 1, limit=1)
-        return found[0].event
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +85,14 @@ async def bring(
         InvalidRequest: Nobody can play on from there, or the record does not follow from its seed.
         JournalError: The record cannot be read.
     """
-    for checkpoint in (*await _checkpoints(parent, plan), None):
+    kept: Sequence[Checkpoint] = ()
+    world = plan.world
+    if not parent.derived and world.remote is None and world.snapshot_for is not None:
+        found = await parent.journal.checkpoints(parent.episode_id)
+        kept = [one for one in found if one.seq <= parent.until]
+    if kept and _newcomers(parent.started, plan) is None:
+        kept = ()
+    for checkpoint in (*kept, None):
         stepper = open_stepper(plan.world, episode_id)
         try:
             return Brought(stepper, await _replayed(parent, plan, episode_id, stepper, checkpoint))
@@ -121,20 +110,7 @@ async def bring(
     raise AssertionError("the whole record comes last")
 
 
-async def _checkpoints(parent: ParentRecord, plan: EpisodePlan) -> Sequence[Checkpoint]:
-    """Where the fork's replay may begin, the latest first."""
-    world = plan.world
-    if parent.derived or world.remote is not None or world.snapshot_for is None:
-        return ()
-    if _newcomers(parent.started, plan, _seated(plan)) is None:
-        return ()
-    kept = await parent.journal.checkpoints(parent.episode_id)
-    return [one for one in kept if one.seq <= parent.until]
-
-
-def _newcomers(
-    started: Mapping[str, Any], plan: EpisodePlan, seats: Mapping[str, Policy]
-) -> frozenset[str] | None:
+def _newcomers(started: Mapping[str, Any], plan: EpisodePlan) -> frozenset[str] | None:
     """The actors whose captains begin where the fork does; ``None`` where one has to have seen the past.
 
     Whoever is the same as in the parent takes its memory. Scripted captains think along from the beginning
@@ -145,20 +121,17 @@ def _newcomers(
     before = started.get("parent")
     captains_seed = started["seed"] if before is None else before["captains_seed"]
     fresh = set()
-    for actor, policy in seats.items():
+    for actor in plan.world.actors:
         seat, preset = started["seats"][actor], plan.preset(actor)
         same = (preset.name, preset.fingerprint) == (seat["policy"], seat.get("fingerprint"))
         if same and fork.captains_seed == captains_seed:
             continue
+        policy = plan.policy(actor)
         thinks_along = isinstance(policy, ScriptedPolicy) and not isinstance(policy, DecidesAfresh)
         if thinks_along or actor in (fork.own_since or {}):
             return None
         fresh.add(actor)
     return frozenset(fresh)
-
-
-def _seated(plan: EpisodePlan) -> dict[str, Policy]:
-    return {actor: plan.policy(actor) for actor in plan.world.actors}
 
 
 async def _replayed(
@@ -168,33 +141,38 @@ async def _replayed(
     stepper: Stepper,
     checkpoint: Checkpoint | None,
 ) -> Past:
-    seats = _seated(plan)
+    seats = {actor: plan.policy(actor) for actor in plan.world.actors}
     replay = Replay(plan.world, stepper, seats, episode_id=episode_id, parent=plan.parent)
-    boundary, last = 0, None
+    boundary, last, size = 0, None, 0
     if checkpoint is not None:
         boundary = checkpoint.seq
         with typed_as(_unfit, passing=(EpisodeError,)):
             stood = episode_snapshot(checkpoint.body, plan.world).of_episode(plan.world, episode_id)
-            fresh = _newcomers(parent.started, plan, seats) or frozenset()
+            fresh = _newcomers(parent.started, plan) or frozenset()
             await replay.go_on_from(stood, boundary, fresh=fresh)
-    async with aclosing(parent.events(boundary)) as events:
-        async for one in events:
-            event = one.event
-            if last is not None and last.turn < event.turn:
-                boundary = last.seq
-            last = event
-            try:
-                differences = await replay.compare(event)
-            except ReplayDivergence as divergence:
-                differences = [str(divergence)]
-            for difference in differences:
-                rule = f"is not what its seed and decisions give: event {event.seq}: {difference}"
-                raise _Differs([FieldError("episode_id", rule)])
-    return _past(replay, seats, last or await parent.last(), boundary)
-
-
-def _past(replay: Replay, seats: Mapping[str, Policy], last: Event, boundary: int) -> Past:
-    """Where the captains stand after ``last``, if that is the end of a step; one ended at ``boundary``."""
+        (at_checkpoint,) = await parent.journal.read(parent.episode_id, after_seq=boundary - 1, limit=1)
+        last = at_checkpoint.event
+    events = parent.records.stream(parent.episode_id, after_seq=boundary)
+    if plan.parent is not None and plan.parent.own_since:  # a model takes in what it decided
+        events = streamed_with_whole_replies(parent.journal, parent.episode_id, events)
+    async for one in events:
+        if one.seq > parent.until:
+            break
+        size += len(one.text)
+        if size > parent.characters:
+            raise too_far(parent.characters, one.seq - 1)
+        if last is not None and last.turn < one.event.turn:
+            boundary = last.seq
+        last = one.event
+        try:
+            differences = await replay.compare(last)
+        except ReplayDivergence as divergence:
+            differences = [str(divergence)]
+        for difference in differences:
+            rule = f"is not what its seed and decisions give: event {last.seq}: {difference}"
+            raise _Differs([FieldError("episode_id", rule)])
+    if last is None or last.seq < parent.until:
+        raise beyond(0 if last is None else last.seq)
     if replay.due:
         other = f"{boundary}, the one before it, or the last of it" if boundary else "the last of it"
         raise wrong("seq", f"event {last.seq} is inside the step of turn {last.turn}; choose {other}")

@@ -1,21 +1,20 @@
-"""What a fork has from its parent, as the facts that its own record begins with, a batch at a time."""
+"""What a fork has from its parent, recorded as the beginning of its own record, a batch at a time."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import aclosing
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from spectator.episodes.record.reader import ViewReader
+from spectator.episodes.record.opening import Stream
 from spectator.episodes.record.stream import TurnFacts
+from spectator.episodes.replay.fork_start import ParentRecord
 from spectator.episodes.replay.recorded_calls import CallsInOrder
 from spectator.episodes.replay.replayer import FROM_OUTSIDE
 from spectator.episodes.run.plan import EpisodePlan
 from spectator.errors import JournalError
-from spectator.events import Event, Fact, core_fact
+from spectator.events import Fact, core_fact
 from spectator.journal.attachments import Attachments
-from spectator.journal.base import Journal
 from spectator.model_calls import ModelCall
 
 NOT_COPIED: Final = FROM_OUTSIDE | {"episode.started", "narration.line", "episode.ended"}
@@ -40,51 +39,51 @@ class PastBatch:
     calls: list[Sequence[ModelCall]] = field(default_factory=list)
     characters: int = 0
 
-    @property
-    def attachments(self) -> Attachments | None:
-        """The calls, to be recorded beside the facts; ``None`` without any."""
-        return Attachments(calls=self.calls) or None
 
-
-async def shared_past(
-    journal: Journal, records: ViewReader, plan: EpisodePlan
-) -> AsyncGenerator[PastBatch, None]:
-    """What the record of a fork begins with, its own start first; the world is not stepped for it.
+async def copy_past(
+    parent: ParentRecord, plan: EpisodePlan, stream: Stream, need_time: Callable[[], None]
+) -> tuple[Sequence[TurnFacts], Attachments | None]:
+    """Record what a fork begins with, where nobody finds it yet, but for the last batch; no world is stepped.
 
     Args:
-        journal: Where the parent's model calls are.
-        records: Reads the parent.
-        plan: The fork's; it names its parent.
+        parent: The parent's record.
+        plan: The fork's.
+        stream: The fork's, at its beginning.
+        need_time: Called between two batches; raises where there is no time for more.
+
+    Returns:
+        The last batch, which makes it an episode once it is recorded, and what belongs to that.
 
     Raises:
-        JournalError: The parent cannot be read, or ends before the fork begins.
+        JournalError: The parent cannot be read, or ends before the fork begins; or it cannot be recorded.
     """
-    parent = plan.parent
-    assert parent is not None, "the plan is a fork's"
-    batch, seq = PastBatch([(0, [core_fact(plan.started())])]), 0
-    calls = CallsInOrder(journal.calls(parent.episode_id))
-    async with aclosing(_events(records, parent.episode_id, parent.seq)) as events:
-        async for event, size in events:
-            seq = event.seq
-            if event.type in NOT_COPIED:
-                continue
-            if batch.characters >= BATCH_CHARACTERS:
-                yield batch
-                batch = PastBatch()
-            batch.steps.append((event.turn, [Fact(event.type, event.data)]))
-            batch.characters += size
-            if event.type == "decision.made":
-                batch.calls.append(await calls.behind(event.turn) if event.data.get("exchanges") else ())
-    if seq < parent.seq:
-        raise JournalError(f"events {seq + 1} to {parent.seq} of {parent.episode_id} are gone")
-    yield batch
-
-
-async def _events(
-    records: ViewReader, episode_id: str, until: int
-) -> AsyncGenerator[tuple[Event, int], None]:
-    """The events of an episode up to number ``until``, each with how many characters it takes."""
-    async for one in records.stream(episode_id):
-        yield one.event, len(one.text)
-        if one.seq >= until:
-            return
+    journal, seq, staged = parent.journal, 0, False
+    batch, calls = PastBatch([(0, [core_fact(plan.started())])]), None
+    async for one in parent.records.stream(parent.episode_id):
+        if one.seq > parent.until:
+            break
+        seq = one.seq
+        if one.type in NOT_COPIED:
+            continue
+        if batch.characters >= BATCH_CHARACTERS:
+            if not staged:
+                journal.begin_staging(stream.episode_id)
+            staged = True
+            attached = Attachments(batch.calls) if any(batch.calls) else None
+            await stream.emit_steps(batch.steps, patient=False, attachments=attached)
+            need_time()
+            batch = PastBatch()
+        event = one.event
+        batch.steps.append((event.turn, [Fact(event.type, event.data)]))
+        batch.characters += len(one.text)
+        if event.type == "decision.made":
+            behind: Sequence[ModelCall] = ()
+            if event.data.get("exchanges"):
+                calls = calls or CallsInOrder(journal.calls(parent.episode_id))
+                behind = await calls.behind(event.turn)
+            batch.calls.append(behind)
+    if seq < parent.until:
+        raise JournalError(f"events {seq + 1} to {parent.until} of {parent.episode_id} are gone")
+    if staged:
+        journal.end_staging(stream.episode_id)
+    return batch.steps, Attachments(batch.calls) if any(batch.calls) else None

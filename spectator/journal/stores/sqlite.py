@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from typing import Final, Self, TypeVar
@@ -63,6 +64,14 @@ READ_ONLY: Final = "the journal was opened to be read only"
 _Result = TypeVar("_Result")
 
 
+@dataclass(slots=True)
+class _Staging:
+    """An episode that is not to be found yet: its first event, and whether more of it is only staged."""
+
+    first: RecordedEvent | None = None
+    goes_on: bool = True
+
+
 class SqlJournal:
     """The journal in a SQL database; see :class:`spectator.journal.base.Journal`.
 
@@ -86,7 +95,7 @@ class SqlJournal:
         self._database = database
         self._readers = ThreadPoolExecutor(2, thread_name_prefix="journal-read")
         self._writer = Writer(database) if writable else None
-        self._staged: dict[str, RecordedEvent] = {}  # first events of episodes that are not to be found yet
+        self._staged: dict[str, _Staging] = {}  # what is not to be found yet, by its id
         self._closed = False
         self.ownership = None if database.fences is None else Ownership(self, database.fences)
         """Which episodes this process may record; ``None`` where no other process writes this journal."""
@@ -116,20 +125,36 @@ class SqlJournal:
         """Record ``events`` of one episode and what belongs to them, all or none."""
         if self._writer is None:
             raise JournalError(READ_ONLY)
-        if events:
-            first = self._staged.get(events[0].episode_id)
-            await self._writer.append(events, attachments, first=first)
-            if first is not None:
-                self._staged.pop(first.episode_id, None)
+        if events and not self._staged:
+            await self._writer.append(events, attachments)
+        elif events:
+            await self._append_staged(self._writer, events, attachments)
 
-    async def stage(self, events: Sequence[RecordedEvent], *, attachments: Attachments | None = None) -> None:
-        """Write the next of the first events of an episode that nobody finds yet."""
-        writer, episode_id = self._writing(), events[0].episode_id
-        if events[0].seq == 1:
-            self._staged.setdefault(episode_id, events[0])
-        elif episode_id not in self._staged:
-            raise JournalError(f"nothing is staged of {episode_id}")
-        await writer.append(events, attachments, staged=True)
+    async def _append_staged(
+        self, writer: Writer, events: Sequence[RecordedEvent], attachments: Attachments | None
+    ) -> None:
+        """Append to an episode that may be staged, or may become one that is not any more."""
+        episode_id, first = events[0].episode_id, None
+        staging = self._staged.get(episode_id)
+        if staging is not None and staging.first is None:
+            staging.first = events[0]
+        staged = staging is not None and staging.goes_on
+        if staging is not None and not staged:
+            first = staging.first
+        await writer.append(events, attachments, staged=staged, first=first)
+        if first is not None:
+            self._staged.pop(episode_id, None)
+
+    def begin_staging(self, episode_id: str) -> None:
+        """Let an episode that is about to begin be found by nobody yet."""
+        self._staged[episode_id] = _Staging()
+
+    def end_staging(self, episode_id: str) -> None:
+        """Let the next append to an episode make it one."""
+        staging = self._staged[episode_id]
+        staging.goes_on = False
+        if staging.first is None:  # nothing was written
+            del self._staged[episode_id]
 
     async def unstage(self, episode_id: str) -> None:
         """Remove what was staged of an episode."""

@@ -73,7 +73,7 @@ class EpisodeAssembly:
         left: Left | None = None,
         embargo: Embargo | None = None,
     ) -> Stream:
-        """The stream of an episode.
+        """The stream of an episode; that of a fork is given its parent's past before anything else.
 
         Args:
             episode_id: Its id.

@@ -13,6 +13,7 @@ from spectator.episodes.host.assembly import EpisodeAssembly
 from spectator.episodes.host.external import ExternalDriver
 from spectator.episodes.host.handle import EpisodeHandle
 from spectator.episodes.host.stop_requests import StopRequests
+from spectator.episodes.record.staged import give_up_staged
 from spectator.episodes.record.stream import TurnFacts
 from spectator.episodes.replay.fork import ForkRequest, fork_off
 from spectator.episodes.replay.restore import Rebuilt
@@ -27,7 +28,6 @@ from spectator.errors import (
     EpisodeError,
     EpisodeNotFound,
     EpisodeOver,
-    JournalError,
     JournalUnavailable,
 )
 from spectator.events import (
@@ -224,7 +224,7 @@ class Supervisor:
                 opening, attached = await copy_past(forked.parent, forked.plan, stream, self._need_time)
             except BaseException:
                 await forked.stepper.aclose()
-                await whole(self._unstage(episode_id))
+                await whole(give_up_staged(self._journal, episode_id))
                 raise
         finally:
             self._forking -= 1
@@ -360,13 +360,6 @@ class Supervisor:
         if self._closing:
             raise self.busy()
 
-    async def _unstage(self, episode_id: str) -> None:
-        """Remove what was staged of an episode that came to nothing, now or at the next start."""
-        try:
-            await self._journal.unstage(episode_id)
-        except JournalError as error:
-            logger.warning("what was written of %s is removed later: %s", episode_id, error)
-
     def busy(self) -> EpisodeBusy:
         """The refusal of whoever finds no slot."""
         if self._closing:
@@ -393,7 +386,7 @@ class Supervisor:
             if episode.end_recorded:
                 self.stops.forget(episode.episode_id)
             if staged:  # and its opening could not be recorded
-                await self._unstage(episode.episode_id)
+                await give_up_staged(self._journal, episode.episode_id)
 
     def _release(self, episode: EpisodeHandle) -> None:
         for among in (self._running, self._external):

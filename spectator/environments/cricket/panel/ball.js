@@ -88,7 +88,7 @@ export function mountBall({ ui }) {
         return sides.bowling.show(null, "");
       }
       replace(markPlace, h("div", { class: `ball__mark ball__mark--${markKind(ball.mark)}${moves ? " ball__mark--land" : ""}`, "aria-hidden": "true" }, ball.mark));
-      setText(line, clip(plain(ball.words), 120));
+      replace(line, h("span", { class: moves ? "ball__told" : "" }, clip(plain(ball.words), 120)));
       setText(detail, [ball.at, deliveryWords(ball), ball.shot === "none" ? "" : ball.shot].filter(Boolean).join(" · "));
       const teamOf = (/** @type {any} */ made) => world.teams?.[made?.actor]?.name ?? "";
       for (const role of /** @type {const} */ (["batting", "bowling"])) {

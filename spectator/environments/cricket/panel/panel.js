@@ -9,6 +9,7 @@ import { mountChart } from "./chart.js";
 import { mountCrease } from "./crease.js";
 import { deedOf, mountDeeds } from "./deeds_card.js";
 import { mountField } from "./field.js";
+import { makeFlight } from "./flight.js";
 import { mountPlans } from "./plans.js";
 import { mountScore } from "./score.js";
 import { sections } from "./sections.js";
@@ -21,7 +22,8 @@ export default {
   /** @param {HTMLElement} root @param {any} ctx */
   mount(root, ctx) {
     const { h } = ctx.ui;
-    const score = mountScore(ctx.banner, ctx);
+    const flight = makeFlight();
+    const score = mountScore(ctx.banner, ctx, flight);
     const ball = mountBall(ctx);
     const field = mountField(ctx);
     const crease = mountCrease(ctx);
@@ -32,19 +34,24 @@ export default {
     const plans = mountPlans(ctx);
     const deeds = mountDeeds(ctx);
     const cards = mountCards(ctx);
-    ctx.lead.append(h("div", { class: "cricket fold" },
+    const fold = h("div", { class: "cricket fold" },
       h("div", { class: "fold__column" }, field.element, chart.element),
-      h("div", { class: "fold__column" }, ball.element, chances.element, crease.element, bowlers.element)));
+      h("div", { class: "fold__column" }, ball.element, chances.element, crease.element, bowlers.element));
+    ctx.lead.append(fold);
     root.append(h("div", { class: "cricket rest" }, wheel.element, plans.element, deeds.element, cards.element));
     const parts = ctx.parts([score, ball, chances, field, crease, chart, bowlers, wheel, plans, deeds, cards]);
     return {
       /** @param {any} state @param {any} event */
       update(state, event) {
         const awaits = (state.episode?.options?.forecast_futures ?? 0) > 0 && state.episode?.status !== "ended";
-        parts.update({ ...state.world, awaits_forecast: awaits, seats: state.episode?.seats, decided: state.decisions }, event !== null && !ctx.still());
+        const moves = event !== null && !ctx.still();
+        flight.take(state.world?.last_ball?.seq, moves);
+        fold.style.setProperty("--flight", `${Math.round(flight.took)}ms`);
+        parts.update({ ...state.world, awaits_forecast: awaits, seats: state.episode?.seats, decided: state.decisions }, moves);
       },
       destroy() {
         parts.destroy();
+        score.destroy();
         deeds.destroy();
         for (const place of [root, ctx.banner, ctx.lead]) place.replaceChildren();
       },

@@ -3,8 +3,8 @@
 
 import { inningsWords } from "./words.js";
 
-/** @param {HTMLElement} place @param {any} ctx */
-export function mountScore(place, { ui: { h, setText, replace } }) {
+/** @param {HTMLElement} place @param {any} ctx @param {{readonly left: number}} flight the score waits until the ball has come to rest */
+export function mountScore(place, { ui: { h, setText, replace } }, flight) {
   const team = h("bdi", { class: "score__team" });
   const runs = h("span");
   const wickets = h("span");
@@ -36,26 +36,36 @@ export function mountScore(place, { ui: { h, setText, replace } }) {
     replace(equation, h("span", { class: "quiet" }, tossWords(world)));
   }
 
+  /** @type {ReturnType<typeof setTimeout> | undefined} */ let waiting;
+
   return {
     element,
     /** @param {any} world */
     update(world) {
-      const side = world.batting ?? "home";
-      const away = side === "home" ? "away" : "home";
-      const score = world.score?.[side] ?? {};
-      setText(team, world.teams?.[side]?.name ?? "");
-      setText(runs, score.runs ?? 0);
-      setText(wickets, score.wickets ?? 0);
-      setText(overs, score.overs ?? "0.0");
-      setText(ofOvers, world.format ? `of ${world.super_over ? 1 : world.format.overs}` : "");
-      drawEquation(world);
-      setText(otherTeam, world.teams?.[away]?.name ?? "");
-      const has = (world.score?.[away]?.balls ?? 0) > 0 || world.target !== undefined;
-      setText(otherScore, has ? `${world.score[away].runs}/${world.score[away].wickets}` : "");
-      replace(otherNote, world.target !== undefined ? ["target ", h("b", {}, world.target)] : has ? "" : "yet to bat");
-      replace(badges, ...badgesOf(world).map(([words, look]) => h("li", { class: `badge ${look}` }, words)));
+      clearTimeout(waiting);
+      if (flight.left > 0) waiting = setTimeout(() => draw(world), flight.left);
+      else draw(world);
     },
+    destroy: () => clearTimeout(waiting),
   };
+
+  /** @param {any} world */
+  function draw(world) {
+    const side = world.batting ?? "home";
+    const away = side === "home" ? "away" : "home";
+    const score = world.score?.[side] ?? {};
+    setText(team, world.teams?.[side]?.name ?? "");
+    setText(runs, score.runs ?? 0);
+    setText(wickets, score.wickets ?? 0);
+    setText(overs, score.overs ?? "0.0");
+    setText(ofOvers, world.format ? `of ${world.super_over ? 1 : world.format.overs}` : "");
+    drawEquation(world);
+    setText(otherTeam, world.teams?.[away]?.name ?? "");
+    const has = (world.score?.[away]?.balls ?? 0) > 0 || world.target !== undefined;
+    setText(otherScore, has ? `${world.score[away].runs}/${world.score[away].wickets}` : "");
+    replace(otherNote, world.target !== undefined ? ["target ", h("b", {}, world.target)] : has ? "" : "yet to bat");
+    replace(badges, ...badgesOf(world).map(([words, look]) => h("li", { class: `badge ${look}` }, words)));
+  }
 }
 
 /** @param {any} world @returns {[string, string][]} words and look */

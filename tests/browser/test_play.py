@@ -1,0 +1,79 @@
+"""A ball travels before what came of it is told, and the winning over is on the page to its last ball."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.browser.conftest import Opener
+from tests.serving import Serving
+
+pytestmark = pytest.mark.browser
+
+WON_WITHIN: Final = 1
+"""A seed of which two overs end with a chase that is won with balls left."""
+
+ORDER = """
+window.order = [];
+let counted = 0;
+addEventListener("DOMContentLoaded", () => new MutationObserver((records) => {
+  const said = new Set();
+  for (const { target, addedNodes } of records) {
+    const within = (place) => (target.closest?.(place) ?? target.parentElement?.closest(place)) !== null;
+    if ([...addedNodes].some((node) => node.classList?.contains("ground__way--fly"))) said.add("travels");
+    if (within(".score__side:not(.score__side--other) .score__overs b")) said.add("counts");
+  }
+  if (said.size) window.order.push([...said].sort().join(" and "));
+  if (said.has("counts")) document.body.dataset.counted = String(++counted);
+}).observe(document.body, { subtree: true, childList: true, characterData: true }));
+"""
+"""What the page shows at once, in order: a ball on its way, and that the overs count."""
+
+
+def test_the_ball_travels_and_then_the_score_counts(quiet_app: Serving, open_page: Opener) -> None:
+    """For every ball that is drawn as it comes; at once for those who want nothing to move."""
+    live = quiet_app.start(pace="broadcast", max_overs=5, seed=7)
+    page = open_page("")
+    page.add_init_script(ORDER)
+    page.goto(f"{quiet_app.base_url}/watch/{live}")
+    expect(page.locator("body")).to_have_attribute("data-counted", re.compile(r"[5-9]"))
+    expect(page.locator(".ball__mark")).to_have_css("opacity", "1")
+    order: list[str] = page.evaluate("window.order")
+    seen = order[order.index("travels") :]
+    assert set(seen) == {"travels", "counts"}, "what came of a ball is not told while it is on its way"
+    assert seen.count("travels") >= seen.count("counts") >= 2
+    still = open_page("", reduced_motion="reduce")
+    still.add_init_script(ORDER)
+    still.goto(f"{quiet_app.base_url}/watch/{live}")
+    expect(still.locator("body")).to_have_attribute("data-counted", re.compile(r"[2-9]"))
+    assert not [said for said in still.evaluate("window.order") if "travels" in said]
+
+
+def test_the_winning_over_and_the_end_are_on_the_page(quiet_app: Serving, open_page: Opener) -> None:
+    """A chase that is won within an over: its bar, its balls, the result, the report, and no key is dead."""
+    episode_id = quiet_app.start(max_overs=2, seed=WON_WITHIN)
+    result = quiet_app.finish(episode_id)["result"]
+    page = open_page(f"{quiet_app.base_url}/watch/{episode_id}")
+    expect(page.locator(".score__result")).to_have_text(result)
+    assert "won by" in result and "wicket" in result
+    overs, balls = page.locator(".score__overs b").first.inner_text().split(".")
+    assert balls != "0", "the chase ended within an over"
+    expect(page.locator(".chart__bars--now rect")).to_have_count(int(overs) + 1)
+    expect(page.locator(".over__ball:not(.over__ball--todo)")).not_to_have_count(0)
+    expect(page.locator(".ending__result")).to_have_text(result)
+    expect(page.locator(".ending__turns li").first).to_be_visible()
+    last = last_ball(quiet_app.events(episode_id))
+    expect(page.locator(".ball__mark")).to_have_text(last["mark"])
+    page.keyboard.press("ArrowLeft")
+    expect(page.locator("#state")).to_have_text("Replay")
+    expect(page.locator(".ending")).to_have_count(0)
+    page.keyboard.press("End")
+    expect(page.locator(".ending__result")).to_have_text(result)
+
+
+def last_ball(events: list[dict[str, Any]]) -> dict[str, Any]:
+    """What the record says of the last ball."""
+    return [event["data"] for event in events if event["type"] == "cricket.ball_bowled"][-1]

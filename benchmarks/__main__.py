@@ -18,6 +18,7 @@ from benchmarks import (
     kills_rollouts,
     leaderboard,
     live,
+    long_record,
     openenv,
     recovery,
     rollouts,
@@ -48,6 +49,7 @@ PARTS: Final[Mapping[str, Callable[[], Iterable[Figure]]]] = {
     "rollouts": rollouts.measure,
     "openenv": openenv.measure,
     "watched_run": watched_run.measure,
+    "long_record": long_record.measure,
 }
 
 LONG: Final = {"abuse", "corruption", "kills", "kills_rollouts", "openenv", "recovery", "soak"}

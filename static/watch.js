@@ -4,7 +4,7 @@
 import { get } from "./live/api.js";
 import { Player } from "./live/player.js";
 import { Source } from "./live/source.js";
-import { Timeline } from "./live/timeline.js";
+import { READ_WHOLE, Timeline } from "./live/timeline.js";
 import { mountAnnouncer } from "./ui/announce.js";
 import { watchWork } from "./ui/at_work.js";
 import { byId, pageRoot, replace, h } from "./ui/dom.js";
@@ -37,7 +37,7 @@ const MOST_REST_MS = 250;
 
 const root = pageRoot();
 const stage = byId("main");
-const { episode: episodeId, panel: panelAddress, beats, chapters, running, replay } = stage.dataset;
+const { episode: episodeId, panel: panelAddress, beats, chapters, running, replay, events: eventsKnown } = stage.dataset;
 const pageTitle = document.title.replace(/ · Spectator$/, "");
 const wanted = new URLSearchParams(location.search).get("seq") ?? new URLSearchParams(location.search).get("at");
 
@@ -67,7 +67,7 @@ const operator = operatorWhenUsed(byId("control"), root, episodeId);
 const seat = seatWhenPlayed(byId("seat"), root, episodeId, schedule);
 const fork = forkWhenAsked(byId("fork"), byId("parent"), root, episodeId, { timeline, seq: () => player.seq, wholeRecord });
 mountViews(byId("views"), stage);
-const bar = mountPlayerBar(byId("player"), { banner: byId("banner"), player, timeline, act, isLive, wholeRecord });
+const bar = mountPlayerBar(byId("player"), { banner: byId("banner"), player, timeline, act, isLive, before: () => source.reach(player.seq - 1) });
 mountKeys({ act, back: bar.back, isLive, help: byId("help"), chapter: timeline.chapterName, inspect: decisions.inspect, log: decisions.toggle });
 const about = aboutWhenAsked(byId("about"), root, episodeId);
 clipWhenAsked(document.getElementById("clip"), root, episodeId, () => player.seq);
@@ -78,7 +78,7 @@ const plainText = mountPlain({ button: byId("text"), place: byId("plain"), stage
 timeline.reading = panel.reading;
 const ending = mountEnding(root, {
   timeline, fork: byId("fork"), turns: () => panel.turns(timeline.headState, (moment) => { const seq = seqOf(timeline, moment); return seq === null ? null : timeline.stateAt(timeline.turnEnd(seq)); }),
-  restart: async () => { await wholeRecord(); act((it) => { it.seek(0); it.play(false); }); },
+  restart: async () => { await source.reach(1); act((it) => { it.seek(0); it.play(false); }); },
 });
 mountGoTo({ timeline, act, wholeRecord });
 stage.classList.toggle("stage--bare", !panel.present);
@@ -115,6 +115,7 @@ function drawAndRest() {
 function draw() {
   scheduled = false;
   const seq = player.seq;
+  if (timeline.inParts && !timeline.knows(seq)) return void source.reach(seq); // it is drawn once it is there
   const state = timeline.stateAt(seq);
   const forward = drawnSeq >= 0 && seq > drawnSeq;
   behindInBatch = Math.abs(seq - drawnSeq);
@@ -152,6 +153,12 @@ function showEnding(state) {
 }
 
 async function open() {
+  if (Number(eventsKnown) > READ_WHOLE && (running !== "true" || wanted !== null)) {
+    await source.openAtEnd();
+    if (wanted !== null && placeWanted(wanted) === null) await wholeRecord(); // a name, which only its events tell
+    takePlace();
+    return running === "true" ? source.connect() : schedule();
+  }
   if (running === "true") {
     if (wanted !== null) {
       await source.read();
@@ -190,7 +197,7 @@ document.addEventListener("visibilitychange", () => {
 });
 addEventListener("online", () => source.wake());
 addEventListener("pageshow", (event) => event.persisted && source.restart());
-setInterval(() => { if (player.tick(performance.now() / 1000, isLive())) schedule(); }, 50);
+setInterval(() => { if (player.tick(performance.now() / 1000, isLive())) schedule(); source.stayAhead(player); }, 50);
 
 open().catch((error) => {
   stage.classList.remove("stage--waiting");

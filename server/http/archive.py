@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Query
 from pydantic import BaseModel, Field
@@ -18,11 +18,14 @@ from ..security import faults
 from ..security.faults import documented
 from ..security.masking import DIGEST_HEADER, NDJSON
 from ..services import Services, ServicesDep
-from .downloads import Download, download, download_aside, lines_of, reading
+from .downloads import Download, download, download_aside, lines_of, part_of, reading
 from .masked_route import MaskedRoute
 from .usage import SeatUsage, usage_of
 
 MAX_ATTEMPT: Final = 2**31 - 1
+
+MOST_AT_ONCE: Final = 10_000
+"""Events that are asked for as a part of a record, at most."""
 
 
 class EpisodeEntry(BaseModel):
@@ -67,6 +70,15 @@ class EpisodePage(BaseModel):
 
     episodes: list[EpisodeEntry]
     next: str | None = Field(description="`before` of the next page; null on the last")
+
+
+class PastState(BaseModel):
+    """What viewers saw after an event."""
+
+    epoch: str = Field(description="Identity of the numbering")
+    seq: int = Field(description="Number of the event")
+    head_seq: int = Field(description="Number of the newest event")
+    state: dict[str, Any] = Field(description="What the patches of all events up to it come to")
 
 
 PROBLEMS: Final = documented(faults.NO_EPISODE, faults.INVALID, faults.NO_JOURNAL, faults.DAMAGED)
@@ -141,15 +153,40 @@ async def get_events(
     request: Request,
     services: ServicesDep,
     after_seq: Annotated[int, Query(ge=0, le=MAX_SEQ, description="Only later events")] = 0,
+    limit: Annotated[int | None, Query(ge=1, le=MOST_AT_ONCE, description="At most so many")] = None,
 ) -> Download:
     """What viewers see of an episode: its event envelopes, one a line, byte for byte."""
     async with reading(services, request) as held:
         headers = {"Cache-Control": "no-cache"}
         summary = await summary_of(services, episode_id)
+        if limit is not None:
+            lines = part_of(services.records, episode_id, after_seq, limit, services.budget.reading)
+            return await download(held, lines, headers)
         if await _is_plain(services, summary):
             return await download_aside(held, services, request, episode_id, after_seq, headers)
         lines = lines_of(services.records, episode_id, after_seq, services.budget.reading)
         return await download(held, lines, headers)
+
+
+@router.get("/{episode_id}/state", responses={**PROBLEMS, **documented(faults.TOO_MANY, faults.CROWDED)})
+async def get_state(
+    episode_id: str,
+    request: Request,
+    services: ServicesDep,
+    at: Annotated[
+        int | None, Query(ge=0, le=MAX_SEQ, description="Number of the event; the newest if left out")
+    ] = None,
+) -> PastState:
+    """What viewers saw after one event of an episode; later numbers than the newest are the newest."""
+    async with reading(services, request):
+        summary = await summary_of(services, episode_id)
+        newest = summary.head_seq
+        seq = newest if at is None else min(at, newest)
+        if seq == newest:
+            state = await services.views.state(summary)
+        else:
+            state = await services.views.state_after(summary, seq)
+    return PastState(epoch=summary.epoch, seq=seq, head_seq=newest, state=dict(state))
 
 
 @router.get("/{episode_id}/export", response_class=StreamingResponse, responses=STREAMED)

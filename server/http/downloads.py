@@ -162,6 +162,19 @@ async def _aside(
         yield gzip_end(piece.crc, size)
 
 
+async def part_of(
+    records: TextReader, episode_id: str, after_seq: int, limit: int, turns: ReadTurns
+) -> AsyncIterator[bytes]:
+    """At most ``limit`` events after ``after_seq`` as lines; see :func:`lines_of`."""
+    while limit > 0:
+        async with turns.take():
+            batch = await records.texts(episode_id, after_seq=after_seq, limit=min(limit, MOST_EVENTS))
+        if not batch:
+            return
+        after_seq, limit = after_seq + len(batch), limit - len(batch)
+        yield "\n".join((*batch, "")).encode()
+
+
 async def lines_of(
     records: TextReader, episode_id: str, after_seq: int, turns: ReadTurns
 ) -> AsyncIterator[bytes]:

@@ -106,6 +106,7 @@ class WatchPage(Page):
         chapters: What people call the stretch that each of these event types ends.
         running: Whether it runs here.
         replay: Whether it is shown from the beginning.
+        events: How many events it has, as far as that is known without looking through it.
         card: Absolute address of the picture of how it stands.
         moment: Absolute address of its clips, without their suffix; empty in worlds that draw none.
         seq: The event that the link leads to; empty for none.
@@ -122,6 +123,7 @@ class WatchPage(Page):
     chapters: str
     running: bool
     replay: bool
+    events: int
     card: str
     moment: str
     seq: str
@@ -257,7 +259,7 @@ async def _episode_page(request: Request, templates: Templates, episode_id: str,
     services = services_of(request)
     running = services.supervisor.live(episode_id)
     if running is not None:
-        preview = _preview_of_running(running.plan)
+        preview, events = _preview_of_running(running.plan), running.head_seq
     else:
         summary = await services.journal.episode(episode_id) if EPISODE_ID.fullmatch(episode_id) else None
         if summary is None:
@@ -265,7 +267,7 @@ async def _episode_page(request: Request, templates: Templates, episode_id: str,
             if "json" in accepted and "text/html" not in accepted:
                 raise EpisodeNotFound(episode_id[:64])
             return await run_in_threadpool(_not_found, request, templates, episode_id)
-        preview = _preview_of(summary)
+        preview, events = _preview_of(summary), summary.head_seq
     mask = services.orders.mask.text
     preview = replace(
         preview,
@@ -276,7 +278,9 @@ async def _episode_page(request: Request, templates: Templates, episode_id: str,
         first = ""
     runs = running is not None or services.readiness.recovery.has_to_look_at(episode_id)
     runs = runs or await services.runs.is_played(episode_id)
-    return await run_in_threadpool(_watch_page, request, templates, episode_id, preview, first, runs, replay)
+    return await run_in_threadpool(
+        _watch_page, request, templates, episode_id, preview, first, runs, replay, events
+    )
 
 
 def _watch_page(
@@ -287,6 +291,7 @@ def _watch_page(
     first: str,
     running: bool,
     replay: bool,
+    events: int,
 ) -> Response:
     name, home = preview.environment, public_root(request)
     world = load_world(name) if name in world_names() else None
@@ -302,6 +307,7 @@ def _watch_page(
         chapters=json.dumps({} if world is None else dict(world.chapters)),
         running=running,
         replay=replay,
+        events=events,
         card=f"{home}/card/{quote(episode_id)}.png",
         moment="" if world is None or world.scenes is None else f"{home}/clip/{quote(episode_id)}",
         seq=seq if SEQ.fullmatch(seq := request.query_params.get("seq", "")) else "",

@@ -32,7 +32,7 @@ export class Player {
   get atEdge() { return this.seq === this.#timeline.headSeq; }
   /** Beats between here and the newest event. */
   get behind() {
-    if (this.#following) return 0;
+    if (this.#following || this.#timeline.inParts) return 0;
     const stops = this.#timeline.stops;
     return stops.length - 1 - this.#stopIndex(this.seq);
   }
@@ -111,11 +111,14 @@ export class Player {
     if (found !== undefined) this.seek(found);
   }
 
-  /** Place on the scrub bar, an index into the timeline's stops. */
-  get position() { return Math.max(0, this.#stopIndex(this.seq)); }
+  /** Place on the scrub bar: an index into the timeline's stops, or the number of an event where not all of them are known. */
+  get position() { return this.#timeline.inParts ? this.seq : Math.max(0, this.#stopIndex(this.seq)); }
+  /** The last place on the scrub bar. */
+  get lastPosition() { return this.#timeline.inParts ? this.#timeline.headSeq : Math.max(0, this.#timeline.stops.length - 1); }
 
   /** @param {number} position */
   seekPosition(position) {
+    if (this.#timeline.inParts) return this.goTo(position);
     this.seek(this.#timeline.stops[position] ?? this.#timeline.headSeq);
   }
 

@@ -4,12 +4,16 @@
 import { Ledger, SILENT } from "./ledger.js";
 import { applyPatch } from "./merge_patch.js";
 import { heaviest } from "./moments.js";
+import { Past } from "./past.js";
+import { Turns } from "./turns.js";
 
 /** @typedef {import("./protocol.js").LiveEvent} LiveEvent @typedef {import("./moments.js").Moment} Moment */
 
 const KEYFRAME_EVERY = 128;
+/** Events beyond which the past is read in parts, for all of it would take seconds. */
+export const READ_WHOLE = 20_000;
 
-export class Timeline {
+export class Timeline extends Turns {
   #epoch = "";
   #base = 0;
   /** @type {LiveEvent[]} */ #events = [];
@@ -21,6 +25,7 @@ export class Timeline {
   /** @type {{for: string, marks: Moment[]}} */ #marks = { for: "", marks: [] };
   /** @type {number[]} */ #chapters = [];
   #beats; #endings;
+  /** A part of what lies before, where that is read in parts. */ past = new Past((base, state) => this.#begun(base, state));
   /** The last state that was asked for, so that playing forward costs one patch a step. */
   #last = { seq: 0, state: /** @type {Record<string, any>} */ ({}) };
 
@@ -29,6 +34,7 @@ export class Timeline {
    * @param {Record<string, string>} [endings] event types that end a chapter, with what people call it
    */
   constructor(beats = {}, endings = {}) {
+    super();
     this.#beats = beats;
     this.#endings = endings;
   }
@@ -37,12 +43,16 @@ export class Timeline {
   /** Number of the newest event. */
   get headSeq() { return this.#base + this.#events.length; }
   /** Number of the earliest event whose state can be shown. */
-  get firstSeq() { return this.complete ? Math.min(1, this.headSeq) : this.#base; }
+  get firstSeq() { return this.complete || this.inParts ? Math.min(1, this.headSeq) : this.#base; }
   /** Whether it reaches back to the first event. */
   get complete() { return this.#base === 0; }
+  /** Number of the event that it begins after, but for parts of the past. */
+  get base() { return this.#base; }
+  /** Whether its past is read in parts, wherever somebody goes. */
+  get inParts() { return this.#base > READ_WHOLE; }
   get headState() { return this.#head; }
   /** Numbers of the events at which a beat ends: where stepping and the scrub bar stop. */
-  get stops() { return this.#stops; }
+  get stops() { return this.past.join("stops", this.#stops, (seq) => seq); }
   /** The few moments that weigh most, in order: what the timeline marks. */
   get moments() {
     const { moments, weights, weighed } = this.#ledger;
@@ -51,13 +61,13 @@ export class Timeline {
     return this.#marks.marks;
   }
   /** Every line of commentary that is known, in order. */
-  get lines() { return this.#ledger.lines; }
+  get lines() { return this.past.join("lines", this.#ledger.lines, (line) => line.seq); }
   /** Every decision that is known, in order. */
-  get decisions() { return this.#ledger.decisions; }
+  get decisions() { return this.past.join("decisions", this.#ledger.decisions, (made) => made.seq); }
   /** What the world wanted kept of its events, in order. */
   get notes() { return this.#ledger.notes; }
   /** Numbers of the events at which a chapter ended. */
-  get chapters() { return this.#chapters; }
+  get chapters() { return this.past.join("chapters", this.#chapters, (seq) => seq); }
   /** What people call a chapter; empty when there are none. */
   get chapterName() { return Object.values(this.#endings)[0] ?? ""; }
 
@@ -68,6 +78,7 @@ export class Timeline {
   reset(epoch, seq, state) {
     this.#epoch = epoch;
     this.#base = seq;
+    this.past.drop();
     this.#events = [];
     this.#head = state;
     this.#keyframes = [state];
@@ -108,9 +119,12 @@ export class Timeline {
     }
   }
 
+  /** Whether the state after an event can be shown now. @param {number} seq */
+  knows(seq) { return seq >= this.#base || this.past.knows(seq); }
+
   /** @param {number} seq @returns {LiveEvent | null} */
   eventAt(seq) {
-    return this.#events[seq - this.#base - 1] ?? null;
+    return this.#events[seq - this.#base - 1] ?? this.past.timeline?.eventAt(seq) ?? null;
   }
 
   /**
@@ -118,6 +132,7 @@ export class Timeline {
    * @param {number} seq @returns {Record<string, any>}
    */
   stateAt(seq) {
+    if (seq < this.#base && this.past.timeline) return this.past.timeline.stateAt(seq);
     const wanted = Math.max(this.#base, Math.min(seq, this.headSeq));
     if (wanted === this.headSeq) return this.#head;
     const keyframe = Math.floor((wanted - this.#base) / KEYFRAME_EVERY);
@@ -133,16 +148,17 @@ export class Timeline {
 
   /** Number of the event that a world calls by this name; undefined while it is not known. @param {string} name */
   placeOf(name) {
-    return this.#ledger.places.get(name);
+    return this.#ledger.places.get(name) ?? this.past.timeline?.placeOf(name);
   }
 
   /** Index of the stop that ends what happened at `seq`: the first at or after it, else the last. @param {number} seq */
   stopAt(seq) {
+    const stops = this.stops;
     let low = 0;
-    let high = Math.max(0, this.#stops.length - 1);
+    let high = Math.max(0, stops.length - 1);
     while (low < high) {
       const middle = (low + high) >> 1;
-      if (this.#stops[middle] < seq) low = middle + 1;
+      if (stops[middle] < seq) low = middle + 1;
       else high = middle;
     }
     return low;
@@ -152,39 +168,23 @@ export class Timeline {
   beatsAt(seq) {
     const turn = this.eventAt(seq)?.turn;
     let beats = 0;
-    for (let at = seq; at > this.#base && this.eventAt(at)?.turn === turn; at -= 1) {
+    for (let at = seq; turn !== undefined && this.eventAt(at)?.turn === turn; at -= 1) {
       beats += this.#beats[this.eventAt(at)?.type ?? ""] ?? 0;
     }
     return Object.keys(this.#beats).length ? beats : 1;
   }
 
-  /** Number of the last event of the turn that follows `seq`. @param {number} seq */
-  nextTurn(seq) {
-    const first = this.eventAt(seq + 1);
-    if (!first) return this.headSeq;
-    let last = seq + 1;
-    while (this.eventAt(last + 1)?.turn === first.turn) last += 1;
-    return last;
-  }
-
-  /** Number of the last known event of the turn that `seq` is in. @param {number} seq */
-  turnEnd(seq) {
-    const turn = this.eventAt(seq)?.turn;
-    let last = seq;
-    while (turn !== undefined && this.eventAt(last + 1)?.turn === turn) last += 1;
-    return last;
-  }
-
-  /** Number of the last event of the turn before the one that `seq` is in. @param {number} seq */
-  previousTurn(seq) {
-    const turn = this.eventAt(seq)?.turn;
-    let first = seq;
-    while (first > this.firstSeq && this.eventAt(first)?.turn === turn) first -= 1;
-    return Math.max(this.firstSeq, first);
-  }
-
   /** Whether something to be watched happened at `seq`. @param {number} seq */
   isBeat(seq) { return (this.#beats[this.eventAt(seq)?.type ?? ""] ?? 0) > 0; }
+
+  /** Another one that begins after an event. @param {number} base @param {Record<string, any>} state */
+  #begun(base, state) {
+    const timeline = new Timeline(this.#beats, this.#endings);
+    timeline.reading = this.reading;
+    timeline.reset(this.#epoch, base, state);
+    return timeline;
+  }
+
   /** @param {LiveEvent} event @param {Record<string, any>} before */
   #note(event, before) {
     const previous = this.eventAt(event.seq - 1);

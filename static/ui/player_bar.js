@@ -16,14 +16,14 @@ const ICONS = {
 
 /**
  * @param {HTMLElement} bar
- * @param {{banner: Element, player: Player, timeline: Timeline, act: (action: (player: Player) => void) => void, isLive: () => boolean, wholeRecord: () => Promise<void>}} wiring
+ * @param {{banner: Element, player: Player, timeline: Timeline, act: (action: (player: Player) => void) => void, isLive: () => boolean, before: () => Promise<void>}} wiring `before` has what lies before this place
  */
-export function mountPlayerBar(bar, { banner, player, timeline, act, isLive, wholeRecord }) {
+export function mountPlayerBar(bar, { banner, player, timeline, act, isLive, before }) {
   const key = (/** @type {string} */ label, /** @type {string} */ path, /** @type {string} */ extra, /** @type {() => void} */ click) =>
     h("button", { class: `player__key ${extra}`, type: "button", "aria-label": label, title: label, on: { click } },
       svg("svg", { viewBox: "0 0 18 18", "aria-hidden": "true" }, svg("path", { d: path })));
   const back = (/** @type {(player: Player) => void} */ action) => async () => {
-    await wholeRecord();
+    await before();
     act(action);
   };
   const playKey = key("Stand still", ICONS.pause, "player__key--play", () =>
@@ -45,10 +45,10 @@ export function mountPlayerBar(bar, { banner, player, timeline, act, isLive, who
       key("Big moment after", ICONS.momentOn, "player__key--moment", () => act((it) => it.stepMoment(1)))),
     score, h("div", { class: "player__track" }, ribbon.element, scrub, marks), where, speed, live);
 
-  for (const sign of ["pointerenter", "pointerdown", "focus"]) scrub.addEventListener(sign, wholeRecord);
+  for (const sign of ["pointerenter", "pointerdown", "focus"]) scrub.addEventListener(sign, before);
   scrub.addEventListener("input", () => act((it) => {
     const position = Number(scrub.value);
-    if (isLive() && position >= timeline.stops.length - 1) it.follow();
+    if (isLive() && position >= it.lastPosition) it.follow();
     else it.seekPosition(position);
   }));
   speed.addEventListener("change", () => {
@@ -63,21 +63,21 @@ export function mountPlayerBar(bar, { banner, player, timeline, act, isLive, who
     /** @param {Record<string, any>} state @param {string} headline the score, for when its place is out of sight @param {boolean} connected whether news arrive */
     update(state, headline, connected) {
       setText(score, clip(headline, 48));
-      const last = Math.max(0, timeline.stops.length - 1);
+      const last = player.lastPosition;
       const position = player.position;
       setAttribute(scrub, "max", Math.max(1, last));
       const value = String(last ? position : 1);
       if (scrub.value !== value) scrub.value = value;
       setAttribute(scrub, "aria-valuetext", valueText(state, position, last));
       scrub.style.setProperty("--done", String(last ? position / last : 1));
-      setText(where, [lastLine(state)?.at, timeline.complete ? `${position} / ${last}` : ""].filter(Boolean).map((words) => clip(plain(words), 16)).join(" · "));
+      setText(where, [lastLine(state)?.at, timeline.complete || timeline.inParts ? `${position} / ${last}` : ""].filter(Boolean).map((words) => clip(plain(words), 17)).join(" · "));
       const moving = player.playing || (player.following && isLive());
       setAttribute(playPath, "d", moving ? ICONS.pause : ICONS.play);
       setAttribute(playKey, "aria-label", moving ? "Stand still" : "Play");
       if (Number(speed.value) !== player.speed) speed.value = String(player.speed);
       drawLive(isLive(), connected);
       drawMarks(last);
-      ribbon.update(last);
+      ribbon.update(timeline.inParts ? 0 : last);
     },
   };
 
@@ -102,7 +102,7 @@ export function mountPlayerBar(bar, { banner, player, timeline, act, isLive, who
     keyed(marks, shown, (moment) => String(moment.seq), (moment) => h("i", { data: { moment: moment.seq },
       class: moment.kind === "turning" ? "player__mark player__mark--turning" : "player__mark", title: clip(plain([moment.at, moment.label, moment.text].filter(Boolean).join(" ")), 120) }));
     for (const [index, moment] of shown.entries()) {
-      /** @type {HTMLElement} */ (marks.children[index]).style.setProperty("--at", String(Math.min(1, timeline.stopAt(moment.seq) / last)));
+      /** @type {HTMLElement} */ (marks.children[index]).style.setProperty("--at", String(Math.min(1, (timeline.inParts ? moment.seq : timeline.stopAt(moment.seq)) / last)));
     }
   }
 }

@@ -12,13 +12,22 @@ from spectator.catalog import LoadWorld, load_world
 from spectator.episodes.record.derived import DerivedView, is_derived
 from spectator.episodes.record.derived_pages import DerivedPages, recorded_batches
 from spectator.episodes.record.kept_view import WORTH_KEEPING, KeptView, keep_view, newest_view
-from spectator.episodes.record.view import State, replay_state
-from spectator.errors import EpisodeDamaged
+from spectator.episodes.record.past_states import PastStates
+from spectator.episodes.record.view import State, folded_on
 from spectator.events import RecordedEvent, decode
 from spectator.journal.base import EpisodeSummary, Journal
 
 FOLDED_EVENTS: Final = 64
-"""Events that are read and folded at once, on a thread."""
+"""Events that are read and folded at once, on a thread, at first."""
+
+MOST_FOLDED: Final = 2_048
+"""The same at most, as long as they are small."""
+
+FOLDED_CHARACTERS: Final = 1_000_000
+"""Characters of them at most, but for a single event that is larger."""
+
+BEFORE_END: Final = 1_000
+"""Events before the end of a record at which its view is kept: whoever goes back from the end needs it."""
 
 KEPT_CHARACTERS: Final = 32 * 1024 * 1024
 """Characters of derived events that a reader keeps, so that pages of one record are not derived again."""
@@ -65,6 +74,7 @@ class ViewReader:
         self._limit = kept
         self._derived: OrderedDict[str, DerivedPages] = OrderedDict()
         self._plain: OrderedDict[str, None] = OrderedDict()
+        self._past = PastStates(self)
 
     async def read(
         self, episode_id: str, *, after_seq: int = 0, limit: int | None = None
@@ -135,15 +145,36 @@ class ViewReader:
         if derived is None:
             kept = await newest_view(self._journal, episode_id, summary.epoch, derived=False, until=head)
         state, seq = ({}, 0) if kept is None else (kept.state, kept.seq)
-        folded = 0
+        before_end = head - BEFORE_END if derived is None and seq < head - BEFORE_END else head
+        folded, most = 0, FOLDED_EVENTS
         while seq < head and (
-            texts := await self.texts(episode_id, after_seq=seq, limit=min(FOLDED_EVENTS, head - seq))
+            texts := await self.texts(
+                episode_id, after_seq=seq, limit=min(most, (before_end if seq < before_end else head) - seq)
+            )
         ):
-            folded += sum(map(len, texts))
-            state, seq = await asyncio.to_thread(_folded, texts, state, episode_id)
-        if derived is None and summary.ended_at is not None and folded > WORTH_KEEPING and seq == head:
-            await keep_view(self._journal, episode_id, KeptView(summary.epoch, seq, seq, state))
+            size = sum(map(len, texts))
+            folded += size
+            most = max(1, min(MOST_FOLDED, 2 * most, FOLDED_CHARACTERS * len(texts) // max(1, size)))
+            state = await asyncio.to_thread(folded_on, texts, state, episode_id)
+            seq += len(texts)
+            if seq == before_end and summary.ended_at is not None and folded > WORTH_KEEPING:
+                await keep_view(self._journal, episode_id, KeptView(summary.epoch, seq, seq, state))
         return state
+
+    async def state_after(self, summary: EpisodeSummary, seq: int) -> State:
+        """What viewers saw after event ``seq``, 0 to ``head_seq`` of the summary; see :class:`PastStates`.
+
+        Raises:
+            JournalError: The record cannot be read.
+        """
+        return await self._past.state(summary, seq)
+
+    async def kept_state(self, summary: EpisodeSummary, until: int) -> tuple[int, State]:
+        """The newest state that is kept up to event ``until``, with the number of its event; 0 for none."""
+        if await self._open(summary.episode_id) is not None:
+            return 0, {}
+        kept = await newest_view(self._journal, summary.episode_id, summary.epoch, derived=False, until=until)
+        return (0, {}) if kept is None else (kept.seq, kept.state)
 
     async def _open(self, episode_id: str) -> DerivedPages | None:
         """The derived view up to what is recorded; ``None`` where the view was recorded itself."""
@@ -183,16 +214,3 @@ class ViewReader:
         size = sum(one.size for one in self._derived.values())
         while size > self._limit and len(self._derived) > 1:
             size -= self._derived.popitem(last=False)[1].size
-
-
-def _folded(texts: Sequence[str], state: State, episode_id: str) -> tuple[State, int]:
-    """The state after the events in ``texts``, and the number of the last of them.
-
-    Raises:
-        EpisodeDamaged: One cannot be read.
-    """
-    try:
-        events = [decode(text) for text in texts]
-    except ValueError as error:
-        raise EpisodeDamaged(f"an event of {episode_id} cannot be read: {error}") from error
-    return replay_state(events, state), events[-1].event.seq

@@ -8,12 +8,13 @@ The state is a JSON object without ``null``, so that merge patches can carry eve
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from spectator.environments.base import Projection
-from spectator.events import Event, RecordedEvent, decode, record
-from spectator.merge_patch import apply_patch, make_patch
+from spectator.errors import EpisodeDamaged
+from spectator.events import Event, RecordedEvent, decode, decode_json, encode_json, record
+from spectator.merge_patch import apply_patch, make_patch, merge_into
 from spectator.narration.base import Commentator, line_fact
 
 FEED_LENGTH: Final = 60
@@ -86,6 +87,26 @@ def replay_state(events: Iterable[RecordedEvent], state: State | None = None) ->
     folded: State = {} if state is None else state
     for recorded in events:
         folded = apply_patch(folded, recorded.event.patch)
+    return folded
+
+
+def folded_on(texts: Sequence[str], state: State, episode_id: str) -> State:
+    """What viewers see after recorded events, by their own patches; ``state`` itself is not changed.
+
+    Args:
+        texts: The events, in order, as they are recorded.
+        state: What they saw before.
+        episode_id: Whose.
+
+    Raises:
+        EpisodeDamaged: One cannot be read.
+    """
+    folded: dict[str, Any] = decode_json(encode_json(dict(state)))
+    try:
+        for text in texts:
+            merge_into(folded, decode_json(text)["patch"])
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
+        raise EpisodeDamaged(f"an event of {episode_id} cannot be read: {error}") from error
     return folded
 
 

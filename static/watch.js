@@ -11,7 +11,7 @@ import { byId, pageRoot, replace, h } from "./ui/dom.js";
 import { decisionsWhenAsked } from "./ui/decisions_later.js";
 import { mountEnding } from "./ui/ending.js";
 import { mountFeed } from "./ui/feed.js";
-import { mountGoTo, seqOf } from "./ui/go_to.js";
+import { mountGoTo, placeNamed, seqOf } from "./ui/go_to.js";
 import { mountHeader } from "./ui/header.js";
 import { mountKeys } from "./ui/keys.js";
 import { aboutWhenAsked, clipWhenAsked, forkWhenAsked, operatorWhenUsed, seatWhenPlayed, soundWhenUsed } from "./ui/later.js";
@@ -155,14 +155,14 @@ function showEnding(state) {
 async function open() {
   if (Number(eventsKnown) > READ_WHOLE && (running !== "true" || wanted !== null)) {
     await source.openAtEnd();
-    if (wanted !== null && placeWanted(wanted) === null) await wholeRecord(); // a name, which only its events tell
+    if (wanted !== null && placeNamed(timeline, wanted) === null) await wholeRecord(); // a name, which only its events tell
     takePlace();
     return running === "true" ? source.connect() : schedule();
   }
   if (running === "true") {
     if (wanted !== null) {
       await source.read();
-      const seq = placeWanted(wanted);
+      const seq = placeNamed(timeline, wanted);
       if (seq !== null) act((it) => it.seek(seq));
     }
     return source.connect();
@@ -173,15 +173,9 @@ async function open() {
 
 const letGo = () => { holding = false; schedule(); };
 
-/** The event that the address asks for: the one of that number, or the end of the turn of the one of that name. @param {string} moment */
-function placeWanted(moment) {
-  const seq = seqOf(timeline, moment);
-  return seq === null || String(seq) === moment ? seq : timeline.turnEnd(seq);
-}
-
 /** Stand where the address says, until somebody moves: at an event, at the beginning of a replay, at the end. */
 function takePlace() {
-  const seq = wanted === null ? null : placeWanted(wanted);
+  const seq = wanted === null ? null : placeNamed(timeline, wanted);
   if (seq !== null) player.seek(seq);
   else if (wanted === null && replay === "true" && !player.playing) {
     player.seek(1);

@@ -24,6 +24,15 @@ export function seqOf(timeline, moment) {
 }
 
 /**
+ * Where an address leads: to the event of that number, or to the end of the turn of the one of that name; null where it is not known.
+ * @param {Timeline} timeline @param {string} moment
+ */
+export function placeNamed(timeline, moment) {
+  const seq = seqOf(timeline, moment);
+  return seq === null || String(seq) === moment ? seq : timeline.turnEnd(seq);
+}
+
+/**
  * Go wherever a click on `[data-moment]` says: to the end of the turn in which it happened, the record read first where it lies
  * before what is known. Clicks that open a tab stay the browser's.
  * @param {{timeline: Timeline, act: (action: (player: Player) => void) => void, wholeRecord: () => Promise<void>}} wiring

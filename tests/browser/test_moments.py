@@ -66,7 +66,7 @@ def test_the_moment_where_one_stands_can_be_kept_as_a_clip(quiet_app: Serving, o
 def test_a_click_on_the_timeline_leaves_the_keys_to_the_page(quiet_app: Serving, open_page: Opener) -> None:
     """The bar has the focus then; the big moments still answer to their keys."""
     page = open_finished(quiet_app, open_page)
-    page.get_by_role("slider").click(position={"x": 60, "y": 20})
+    page.get_by_role("slider").click(position={"x": 24, "y": 20})  # before the first mark, however wide it is
     expect(page.locator("#state")).to_have_text("Replay")
     where = page.locator(".player__where").inner_text()
     page.keyboard.press("]")

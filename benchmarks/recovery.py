@@ -110,6 +110,7 @@ def _pages(folder: Path, journal: Path, size: str) -> Iterator[Figure]:
         ended = httpx.post(f"{base}/custom/stop_episode", timeout=PATIENCE_S, trust_env=False)
         episode_id = ended.raise_for_status().json()["episode_id"]
         process.kill()
+    yield from _forks(folder, journal, size)
     for forget, how in (
         (False, "checkpoint"),
         (True, "no checkpoint"),
@@ -128,6 +129,30 @@ def _pages(folder: Path, journal: Path, size: str) -> Iterator[Figure]:
         yield Figure(
             name, f"{took:.2f} s, {grown:+.0f} MB", "-", f"reading the file: {_read_s(journal):.2f} s"
         )
+
+
+def _forks(folder: Path, journal: Path, size: str) -> Iterator[Figure]:
+    """A fork near the end of the ended record: from its newest checkpoint, and from its beginning."""
+    with closing(sqlite3.connect(journal)) as connection:
+        episode_id = connection.execute("SELECT MIN(episode_id) FROM episodes").fetchone()[0]
+        last = 'SELECT MAX(seq) FROM events WHERE episode_id = ? AND text LIKE \'%"type":"step.taken"%\''
+        seq = connection.execute(last, (episode_id,)).fetchone()[0]
+    wanted = {"episode_id": episode_id, "seq": seq}
+    for forget, how in ((False, "checkpoint"), (True, "no checkpoint")):
+        if forget:
+            forget_checkpoints(journal)
+        with _server(folder) as (base, process):
+            _until_success(f"{base}/readyz", process)
+            before, began, cpu_s = _peak_mb(process.pid), time.monotonic(), _cpu_s(process.pid)
+            answer = httpx.post(f"{base}/custom/fork", json=wanted, timeout=PATIENCE_S, trust_env=False)
+            took, cpu_s = time.monotonic() - began, _cpu_s(process.pid) - cpu_s
+            answer.raise_for_status()
+            grown = _peak_mb(process.pid) - before
+            httpx.post(f"{base}/custom/stop_episode", timeout=PATIENCE_S, trust_env=False)
+            process.kill()
+        name = f"fork at the last step of an ended record of {size}, {how}"
+        limit = f"reading the file: {_read_s(journal):.2f} s"
+        yield Figure(name, f"{took:.2f} s, {cpu_s:.2f} s of CPU, {grown:+.0f} MB", "-", limit)
 
 
 def _checkpoints(journal: Path) -> int:

@@ -142,6 +142,7 @@ PLAYING = """
         if rows.events[-1][1] == inside:
             print("stopping", flush=True)
             os.kill(os.getpid(), signal.SIGSTOP)
+            sys.stdin.readline()  # the signal may reach another thread first
     array_insertion.ArrayInsertion.add = stop_inside
     async def main():
         journal = await SqlJournal.open(sys.argv[1])
@@ -167,7 +168,7 @@ PLAYING = """
 def playing(url: str, inside: int = 0) -> Iterator[subprocess.Popen[str]]:
     """A process that records an episode as fast as it can and stops within the commit of event ``inside``."""
     command = [sys.executable, "-c", textwrap.dedent(PLAYING), url, str(inside)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         try:
             yield process
         finally:
@@ -232,7 +233,8 @@ def test_a_process_that_stops_within_a_commit_is_waited_for_no_longer_than_secon
 
         run(take_over())
         stalled.send_signal(signal.SIGCONT)
-        assert stalled.stdout.read().split() == ["JournalUnavailable", "LeaseLost"]
+        told, _ = stalled.communicate("go on\n")
+        assert told.split() == ["JournalUnavailable", "LeaseLost"]
 
     async def look() -> None:
         journal, _ = await opened(url)

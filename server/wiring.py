@@ -104,8 +104,7 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
     """
     async with _open_playing(settings) as playing, AsyncExitStack() as stack:
         clock, journal, supervisor = playing.clock, playing.journal, playing.supervisor
-        guard = Guard(settings, clock)
-        orders = playing.orders
+        guard, orders, load = Guard(settings, clock), playing.orders, playing.cast.load
         budget = Budget(settings, clock, guard, playing.ledger, orders, lambda: bool(supervisor.showing()))
         if settings.recorded_mb_per_hour:
             journal.recorded = budget.recorded.note
@@ -134,7 +133,6 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
             "exhibition": exhibition.run(),
         }.items():
             stack.callback(playing.tasks.create_task(work, name=name).cancel)
-        load = playing.cast.load
         views = ViewReader(journal, load)
         reading = ReadingProcess(journal_url(settings), journal)
         stack.push_async_callback(reading.aclose)

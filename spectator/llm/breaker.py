@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Final
@@ -99,7 +100,7 @@ class Breaker:
 
 
 @dataclass(frozen=True, slots=True)
-class BreakerRequest:
+class BreakerRequest(AbstractContextManager[None]):
     """One request that a breaker has let through.
 
     Args:
@@ -109,9 +110,6 @@ class BreakerRequest:
 
     breaker: Breaker
     probe: bool
-
-    def __enter__(self) -> None:
-        """It is under way."""
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

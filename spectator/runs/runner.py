@@ -78,7 +78,8 @@ class Runner:
         for first in attempts:
             due: Attempt | None = first
             while due is not None:
-                if not self._costs(due):
+                plan = self._plan(due)
+                if not any(plan.preset(actor).costs_money for actor in plan.world.actors):
                     due = await self._settle(due, await self._record_of(due, pool))
                     continue
                 if (refusal := await self._purchases.begin(begun=due.begun)) is not None:
@@ -123,11 +124,6 @@ class Runner:
         if not recorded:
             raise JournalError(f"there is no record of {attempt.episode_id}")
         return recorded
-
-    def _costs(self, attempt: Attempt) -> bool:
-        """Whether an episode costs money."""
-        plan = self._plan(attempt)
-        return any(plan.preset(actor).costs_money for actor in plan.world.actors)
 
     def _plan(self, attempt: Attempt) -> EpisodePlan:
         job = self._run.jobs[attempt.number]

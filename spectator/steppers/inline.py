@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Mapping
-from typing import Any, Concatenate, Final, ParamSpec, TypeVar
+from typing import Any, Final, TypeVar
 
 from spectator.environments.base import Environment
 from spectator.errors import EnvironmentFault, StepTimeout
@@ -14,7 +14,6 @@ from spectator.steppers import local
 from spectator.steppers.base import Stepped
 
 _Result = TypeVar("_Result")
-_Arguments = ParamSpec("_Arguments")
 
 _ITS_OWN: Final = (Exception, SystemExit, GeneratorExit, asyncio.CancelledError)
 """What an environment may raise; nothing is awaited in there, so a cancellation is its own too."""
@@ -72,7 +71,7 @@ class InlineStepper:
 
     def step_at_once(self, action: Action, *, limit_s: float | None) -> Stepped:
         """See :meth:`Stepper.step`; for callers that need not wait for what is never waited for."""
-        return self._call(limit_s, local.stepped, action)
+        return self._call(limit_s, lambda world: local.answered(world, world.step(action)))
 
     async def snapshot(self, *, limit_s: float | None) -> bytes:
         """See :meth:`Stepper.snapshot`."""
@@ -101,10 +100,7 @@ class InlineStepper:
     def _call(
         self,
         limit_s: float | None,
-        function: Callable[Concatenate[Environment, _Arguments], _Result],
-        /,
-        *arguments: _Arguments.args,
-        **named: _Arguments.kwargs,
+        function: Callable[[Environment], _Result],
     ) -> _Result:
         if self._given_up:
             raise EnvironmentFault("the environment was given up")
@@ -112,7 +108,7 @@ class InlineStepper:
         try:
             if self._environment is None:
                 self._environment = self._build()
-            answer = function(self._environment, *arguments, **named)
+            answer = function(self._environment)
         except EnvironmentFault:
             raise
         except _ITS_OWN as error:

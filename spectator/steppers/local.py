@@ -7,7 +7,6 @@ from typing import Final
 from spectator.environments.base import Environment
 from spectator.errors import EnvironmentFault, EnvironmentMalformed, typed_as
 from spectator.observations import Observation
-from spectator.policies.base import Action
 from spectator.steppers.base import Stepped
 
 
@@ -26,15 +25,10 @@ def answered(environment: Environment, shown: object) -> Stepped:
     return Stepped(shown, list(environment.facts()), environment.state if shown.done else {})
 
 
-def stepped(environment: Environment, action: Action) -> Stepped:
-    """What ``environment`` answers to ``action``; raises as :func:`answered` does."""
-    return answered(environment, environment.step(action))
-
-
 def fault(error: BaseException) -> EnvironmentFault:
     """The typed error of what an environment raised."""
     return EnvironmentFault(f"{type(error).__name__}: {error}")
 
 
 FAULTS: Final = typed_as(fault, passing=(EnvironmentFault,))
-"""Around calls of an environment: whatever it raises leaves as an :class:`EnvironmentFault`."""
+"""Around every call of an environment: whatever it raises leaves as an :class:`EnvironmentFault`."""

@@ -22,7 +22,7 @@ _Arguments = ParamSpec("_Arguments")
 
 
 class HeldObject(Generic[_Object]):
-    """An object that is built by its first call, on the thread that calls it."""
+    """An object that is built by the first call of it, on the thread that calls it."""
 
     _build: Callable[[], _Object]
     _object: _Object | None = None
@@ -165,7 +165,7 @@ class ThreadStepper:
 
     async def step(self, action: Action, *, limit_s: float | None) -> Stepped:
         """See :meth:`Stepper.step`."""
-        return await self._call(limit_s, lambda world: local.stepped(world, action))
+        return await self._call(limit_s, lambda world: local.answered(world, world.step(action)))
 
     async def snapshot(self, *, limit_s: float | None) -> bytes:
         """See :meth:`Stepper.snapshot`."""

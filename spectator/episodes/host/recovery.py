@@ -186,7 +186,9 @@ class Recovery:
             except JournalError:
                 what = "was left without an end, and its record is damaged or cannot be read"
                 logger.exception("episode %s %s", summary.episode_id, what)
-            self._settle(summary.episode_id)
+            del self._left[summary.episode_id]
+            if (waiting := self._looked_at.pop(summary.episode_id, None)) is not None:
+                waiting.set()
         return self.recovered
 
     def leave(self) -> None:
@@ -194,11 +196,6 @@ class Recovery:
         self._leaving.set()
         if self._reading is not None:
             self._reading.cancel()
-
-    def _settle(self, episode_id: str) -> None:
-        del self._left[episode_id]
-        if (waiting := self._looked_at.pop(episode_id, None)) is not None:
-            waiting.set()
 
     async def _look_at_own(self, summary: EpisodeSummary) -> None:
         """Look at an episode unless it is another process's."""

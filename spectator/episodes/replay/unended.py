@@ -100,13 +100,13 @@ class UnendedRecord:
                 continue
 
 
+@dataclass(slots=True)
 class _Since:
     """What happened since the last decision."""
 
-    def __init__(self) -> None:
-        self.recoveries = 0
-        self.paused = False
-        self._resumed = False
+    recoveries: int = 0
+    paused: bool = False
+    resumed: bool = False
 
     def take(self, newest_first: Iterable[RecordedEvent]) -> bool:
         """Take earlier and earlier events; whether the decision was reached."""
@@ -117,9 +117,9 @@ class _Since:
                 case "episode.recovered":
                     self.recoveries += 1
                 case "episode.paused":
-                    self.paused |= not self._resumed
+                    self.paused |= not self.resumed
                 case "episode.resumed":
-                    self._resumed = True
+                    self.resumed = True
         return False
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Final, cast
@@ -136,14 +137,11 @@ class Thinking:
 
 
 @dataclass(slots=True)
-class Forming:
+class Forming(AbstractContextManager[None]):
     """A decision that forms until its context is left; see :meth:`Thinking.deciding`."""
 
     thinking: Thinking
     decision: PartialDecision
-
-    def __enter__(self) -> None:
-        """It has begun."""
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

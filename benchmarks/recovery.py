@@ -10,6 +10,7 @@ same run tells what the imports take. ``python -m benchmarks recovery`` does the
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -110,7 +111,8 @@ def _pages(folder: Path, journal: Path, size: str) -> Iterator[Figure]:
         ended = httpx.post(f"{base}/custom/stop_episode", timeout=PATIENCE_S, trust_env=False)
         episode_id = ended.raise_for_status().json()["episode_id"]
         process.kill()
-    yield from _forks(folder, journal, size)
+    copy = Path(shutil.copytree(folder, folder.with_name("forked")))
+    yield from _forks(copy, copy / journal.name, size)
     for forget, how in (
         (False, "checkpoint"),
         (True, "no checkpoint"),

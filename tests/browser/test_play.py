@@ -76,4 +76,5 @@ def test_the_winning_over_and_the_end_are_on_the_page(quiet_app: Serving, open_p
 
 def last_ball(events: list[dict[str, Any]]) -> dict[str, Any]:
     """What the record says of the last ball."""
-    return [event["data"] for event in events if event["type"] == "cricket.ball_bowled"][-1]
+    balls: list[dict[str, Any]] = [one["data"] for one in events if one["type"] == "cricket.ball_bowled"]
+    return balls[-1]

@@ -119,3 +119,11 @@ def test_other_pages_come_without_a_move(house: House, open_page: Opener, size: 
     page.goto(f"{home}/group/g-000000?run=live")
     expect(page.locator("#figures")).to_contain_text("4 of 4 over")
     assert shifts(page) <= MOST
+
+
+def test_a_page_whose_script_does_not_come_shows_itself_in_the_end(house: House, open_page: Opener) -> None:
+    page = open_page("", forgive=("Failed to load resource",))
+    page.route("**/*.js*", lambda route: route.abort())
+    page.goto(house.serving.base_url)
+    expect(page.locator("main.waiting")).to_have_count(1)
+    expect(page.get_by_role("contentinfo")).to_be_visible()

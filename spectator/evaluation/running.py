@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from spectator.clock import Clock
@@ -82,7 +82,7 @@ async def run_evaluation(
         if schedule.paid:
             before = await spent_on(journal, None) if ledger.limits_whole else Spent()
             ledger.begin(await spent_on(journal, ledger.today), before)
-        found = _Found(schedule, FigureStore(folder / FILE), report)
+        found = _Found(schedule.matches, FigureStore(folder / FILE), report)
         run = schedule.run(kept.began_ms, kept.run_id)
         due = await progress(journal, run)
         await found.recall(due.over, journal)
@@ -94,33 +94,33 @@ async def run_evaluation(
         await journal.aclose()
 
 
+@dataclass(slots=True)
 class _Found:
     """The figures of the matches that are over."""
 
-    def __init__(self, schedule: Schedule, store: FigureStore, report: Report) -> None:
-        self.figures: dict[ScheduledMatch, EpisodeFigures] = {}
-        self._matches = schedule.matches
-        self._store = store
-        self._report = report
+    matches: Sequence[ScheduledMatch]
+    store: FigureStore
+    report: Report
+    figures: dict[ScheduledMatch, EpisodeFigures] = field(default_factory=dict)
 
     async def recall(self, over: Mapping[int, str], journal: Journal) -> None:
         """Take the matches that were over before: measured then, or else read again."""
-        known = {one.episode_id: one for one in await asyncio.to_thread(self._store.load)} if over else {}
+        known = {one.episode_id: one for one in await asyncio.to_thread(self.store.load)} if over else {}
         for number, episode_id in over.items():
             if episode_id in known:
-                self.figures[self._matches[number]] = known[episode_id]
+                self.figures[self.matches[number]] = known[episode_id]
             else:
                 await self._measure(number, episode_id, await journal.read(episode_id))
-        self._report(len(self.figures), len(self._matches))
+        self.report(len(self.figures), len(self.matches))
 
     async def take(self, attempt: Attempt, recorded: Sequence[RecordedEvent]) -> None:
         """Measure a match that is over."""
         await self._measure(attempt.number, attempt.episode_id, recorded)
-        self._report(len(self.figures), len(self._matches))
+        self.report(len(self.figures), len(self.matches))
 
     async def _measure(self, number: int, episode_id: str, recorded: Sequence[RecordedEvent]) -> None:
         figures = figures_of(recorded)
         if figures is None:
             raise JournalError(f"the record of {episode_id} has no end")
-        await asyncio.to_thread(self._store.save, [figures])
-        self.figures[self._matches[number]] = figures
+        await asyncio.to_thread(self.store.save, [figures])
+        self.figures[self.matches[number]] = figures

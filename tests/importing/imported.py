@@ -20,7 +20,7 @@ from spectator.journal.attachments import RecordedCall
 from spectator.journal.base import EpisodeFilter, EpisodeSummary
 from spectator.journal.stores.sqlite import SqlJournal
 
-DATA = Path(__file__).with_name("data")
+DATA = Path(__file__).with_name("samples")
 
 
 @dataclass(frozen=True)

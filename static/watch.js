@@ -14,10 +14,9 @@ import { mountFeed } from "./ui/feed.js";
 import { mountGoTo, placeNamed, seqOf } from "./ui/go_to.js";
 import { mountHeader } from "./ui/header.js";
 import { mountKeys } from "./ui/keys.js";
-import { aboutWhenAsked, clipWhenAsked, forkWhenAsked, operatorWhenUsed, seatWhenPlayed, soundWhenUsed } from "./ui/later.js";
+import { aboutWhenAsked, clipWhenAsked, forkWhenAsked, operatorWhenUsed, plainWhenAsked, seatWhenPlayed, soundWhenUsed } from "./ui/later.js";
 import { mountMind } from "./ui/mind.js";
 import { mountNotice } from "./ui/notice.js";
-import { mountPlain } from "./ui/plain.js";
 import { hostPanel } from "./ui/panel_host.js";
 import { mountPlayerBar } from "./ui/player_bar.js";
 import { mountShare } from "./ui/share.js";
@@ -74,7 +73,7 @@ clipWhenAsked(document.getElementById("clip"), root, episodeId, () => player.seq
 mountShare(byId("share"), episodeId, () => (player.following ? null : player.seq));
 const sound = soundWhenUsed(byId("sound"), byId("caption"), { root, episodeId, timeline, player, isLive, onChange: announcer.beQuiet });
 const panel = await hostPanel(panelAddress ? new URL(`${panelAddress}/panel.js`, location.href).href : "", { banner: byId("banner"), lead: byId("lead"), body: byId("body") }, () => isStill, () => get(root, `api/episodes/${episodeId}/truth`).then((answer) => (answer.ok ? answer.body.truth : null)), () => timeline.notes, wholeRecord);
-const plainText = mountPlain({ button: byId("text"), place: byId("plain"), stage, sections: (state) => panel.sections(state), onToggle: () => { drawnSeq = -1; schedule(); } });
+const plainText = plainWhenAsked({ button: byId("text"), place: byId("plain"), stage, sections: (state) => panel.sections(state), onToggle: () => { drawnSeq = -1; schedule(); } });
 timeline.reading = panel.reading;
 const ending = mountEnding(root, {
   timeline, fork: byId("fork"), turns: () => panel.turns(timeline.headState, (moment) => { const seq = seqOf(timeline, moment); return seq === null ? null : timeline.stateAt(timeline.turnEnd(seq)); }),

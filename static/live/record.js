@@ -41,24 +41,3 @@ export async function readWholeRecord(root, episodeId) {
   await readRecord(root, episodeId, 0, (events) => record.push(...events));
   return record;
 }
-
-/**
- * A part of a record. @param {string} root @param {string} episodeId @param {number} afterSeq @param {number} limit most events
- * @returns {Promise<LiveEvent[]>}
- */
-export async function readPart(root, episodeId, afterSeq, limit) {
-  const address = new URL(`api/episodes/${encodeURIComponent(episodeId)}/events?after_seq=${afterSeq}&limit=${limit}`, root);
-  const response = await fetch(address);
-  if (!response.ok) throw new Error(`the record answered ${response.status}`);
-  return (await response.text()).split("\n").filter(Boolean).map(parseEvent);
-}
-
-/**
- * What viewers saw after an event. @param {string} root @param {string} episodeId @param {number | null} at the newest where it is `null`
- * @returns {Promise<{epoch: string, seq: number, state: Record<string, any>}>}
- */
-export async function readState(root, episodeId, at) {
-  const response = await fetch(new URL(`api/episodes/${encodeURIComponent(episodeId)}/state${at === null ? "" : `?at=${at}`}`, root));
-  if (!response.ok) throw new Error(`the record answered ${response.status}`);
-  return response.json();
-}

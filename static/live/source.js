@@ -1,7 +1,7 @@
 // @ts-check
 // Where a page's events come from: a connection while they happen, the record for what was and where none opens.
 
-import { readPart, readRecord, readState, readWholeRecord } from "./record.js";
+import { readRecord, readWholeRecord } from "./record.js";
 import { Connection } from "./socket.js";
 import { waysTo } from "./ways.js";
 
@@ -12,19 +12,14 @@ import { waysTo } from "./ways.js";
 const POLL_MS = 2_000;
 /** Attempts without an answer, on every way, after which the record is asked instead. */
 const PATIENCE = 2;
-/** Events of a part of the past. */
-export const PART = 1_000;
 /** Events beyond a place that are read before they are played. */
 const AHEAD = 400;
-/** Events of the past that are kept: a part that would make it more takes the place of all. */
-const MOST_KEPT = 5 * PART;
 
 export class Source {
   #root; #episodeId; #timeline; #onChange; #onFrame; #connection;
   /** @type {Promise<void> | null} */ #reading = null;
   /** @type {Promise<unknown> | null} what the page begins with, where that is the record */ #opening = null;
-  /** @type {Promise<void> | null} */ #reaching = null;
-  /** The event of the past that is wanted next; 0 for none. */ #wanted = 0;
+  /** @type {Promise<import("./past_parts.js").PastParts> | null} */ #parts = null;
   #connected = false;
   /** Whether the record is being asked now. */ #asking = false;
   /** Whether the record answers in the place of a connection. */ #polling = false;
@@ -102,23 +97,15 @@ export class Source {
 
   /** Begin with the newest state, not with the first event: what a long record allows in no time. */
   async openAtEnd() {
-    const { epoch, seq, state } = await readState(this.#root, this.#episodeId, null);
-    this.#timeline.reset(epoch, seq, state);
+    await (await this.#past()).openAtEnd();
     if (!this.#connected) this.link = { phase: "closed", way: "socket", attempt: 0, reason: "" };
     this.#onChange();
-    readState(this.#root, this.#episodeId, Math.max(1, seq - 3 * PART)).catch(() => { /* asked only so that the server has looked through the record before somebody goes back */ });
   }
 
-  /** Have the events about one of the past: of a long record the part that it is in, else everything. The newest wish counts. @param {number} seq */
-  reach(seq) {
-    const timeline = this.#timeline;
-    if (!timeline.inParts) return this.whole();
-    const wanted = Math.max(1, Math.min(seq, timeline.headSeq));
-    const { part } = timeline.past;
-    if (wanted > timeline.base || (part && wanted > part.base && wanted <= part.last)) return Promise.resolve();
-    this.#wanted = wanted;
-    this.#reaching ??= this.#readParts().finally(() => { this.#reaching = null; });
-    return this.#reaching;
+  /** Have the events about one of the past: of a long record the part that it is in, else everything. @param {number} seq */
+  async reach(seq) {
+    if (!this.#timeline.inParts) return this.whole();
+    return this.#past().then((past) => past.reach(seq), () => { /* what is known can still be shown */ });
   }
 
   /** Read what is going to be played next. @param {import("./player.js").Player} player */
@@ -127,22 +114,10 @@ export class Source {
     if (playing && inParts && seq < base) void this.reach(Math.min(seq + AHEAD, base));
   }
 
-  async #readParts() {
-    const timeline = this.#timeline;
-    while (this.#wanted) {
-      const base = Math.floor((this.#wanted - 1) / PART) * PART;
-      this.#wanted = 0;
-      const limit = Math.min(PART, timeline.base - base);
-      try {
-        const told = base ? readState(this.#root, this.#episodeId, base) : { epoch: timeline.epoch, state: {} };
-        const [{ epoch, state }, events] = await Promise.all([told, readPart(this.#root, this.#episodeId, base, limit)]);
-        if (epoch !== timeline.epoch || !timeline.inParts) return;
-        const { part } = timeline.past;
-        if (part && part.last - part.base > MOST_KEPT) timeline.past.drop();
-        timeline.past.take(base, state, events);
-      } catch { /* what is known can still be shown */ }
-      this.#onChange();
-    }
+  #past() {
+    this.#parts ??= import("./past_parts.js").then(({ PastParts }) => new PastParts(this.#root, this.#episodeId, this.#timeline, this.#onChange))
+      .catch((error) => { this.#parts = null; throw error; });
+    return this.#parts;
   }
 
   /** @param {LiveEvent} event @returns {boolean} whether something is missing before it */

@@ -4,7 +4,6 @@
 import { Ledger, SILENT } from "./ledger.js";
 import { applyPatch } from "./merge_patch.js";
 import { heaviest } from "./moments.js";
-import { Past } from "./past.js";
 import { Turns } from "./turns.js";
 
 /** @typedef {import("./protocol.js").LiveEvent} LiveEvent @typedef {import("./moments.js").Moment} Moment */
@@ -25,7 +24,7 @@ export class Timeline extends Turns {
   /** @type {{for: string, marks: Moment[]}} */ #marks = { for: "", marks: [] };
   /** @type {number[]} */ #chapters = [];
   #beats; #endings;
-  /** A part of what lies before, where that is read in parts. */ past = new Past((base, state) => this.#begun(base, state));
+  /** A part of what lies before, where that is read in parts. @type {import("./past.js").Past | null} */ past = null;
   /** The last state that was asked for, so that playing forward costs one patch a step. */
   #last = { seq: 0, state: /** @type {Record<string, any>} */ ({}) };
 
@@ -52,7 +51,7 @@ export class Timeline extends Turns {
   get inParts() { return this.#base > READ_WHOLE; }
   get headState() { return this.#head; }
   /** Numbers of the events at which a beat ends: where stepping and the scrub bar stop. */
-  get stops() { return this.past.join("stops", this.#stops, (seq) => seq); }
+  get stops() { return this.past?.join("stops", this.#stops, (seq) => seq) ?? this.#stops; }
   /** The few moments that weigh most, in order: what the timeline marks. */
   get moments() {
     const { moments, weights, weighed } = this.#ledger;
@@ -61,13 +60,13 @@ export class Timeline extends Turns {
     return this.#marks.marks;
   }
   /** Every line of commentary that is known, in order. */
-  get lines() { return this.past.join("lines", this.#ledger.lines, (line) => line.seq); }
+  get lines() { return this.past?.join("lines", this.#ledger.lines, (line) => line.seq) ?? this.#ledger.lines; }
   /** Every decision that is known, in order. */
-  get decisions() { return this.past.join("decisions", this.#ledger.decisions, (made) => made.seq); }
+  get decisions() { return this.past?.join("decisions", this.#ledger.decisions, (made) => made.seq) ?? this.#ledger.decisions; }
   /** What the world wanted kept of its events, in order. */
   get notes() { return this.#ledger.notes; }
   /** Numbers of the events at which a chapter ended. */
-  get chapters() { return this.past.join("chapters", this.#chapters, (seq) => seq); }
+  get chapters() { return this.past?.join("chapters", this.#chapters, (seq) => seq) ?? this.#chapters; }
   /** What people call a chapter; empty when there are none. */
   get chapterName() { return Object.values(this.#endings)[0] ?? ""; }
 
@@ -78,7 +77,7 @@ export class Timeline extends Turns {
   reset(epoch, seq, state) {
     this.#epoch = epoch;
     this.#base = seq;
-    this.past.drop();
+    this.past?.drop();
     this.#events = [];
     this.#head = state;
     this.#keyframes = [state];
@@ -120,11 +119,11 @@ export class Timeline extends Turns {
   }
 
   /** Whether the state after an event can be shown now. @param {number} seq */
-  knows(seq) { return seq >= this.#base || this.past.knows(seq); }
+  knows(seq) { return seq >= this.#base || Boolean(this.past?.knows(seq)); }
 
   /** @param {number} seq @returns {LiveEvent | null} */
   eventAt(seq) {
-    return this.#events[seq - this.#base - 1] ?? this.past.timeline?.eventAt(seq) ?? null;
+    return this.#events[seq - this.#base - 1] ?? this.past?.timeline?.eventAt(seq) ?? null;
   }
 
   /**
@@ -132,7 +131,7 @@ export class Timeline extends Turns {
    * @param {number} seq @returns {Record<string, any>}
    */
   stateAt(seq) {
-    if (seq < this.#base && this.past.timeline) return this.past.timeline.stateAt(seq);
+    if (seq < this.#base && this.past?.timeline) return this.past.timeline.stateAt(seq);
     const wanted = Math.max(this.#base, Math.min(seq, this.headSeq));
     if (wanted === this.headSeq) return this.#head;
     const keyframe = Math.floor((wanted - this.#base) / KEYFRAME_EVERY);
@@ -148,7 +147,7 @@ export class Timeline extends Turns {
 
   /** Number of the event that a world calls by this name; undefined while it is not known. @param {string} name */
   placeOf(name) {
-    return this.#ledger.places.get(name) ?? this.past.timeline?.placeOf(name);
+    return this.#ledger.places.get(name) ?? this.past?.timeline?.placeOf(name);
   }
 
   /** Index of the stop that ends what happened at `seq`: the first at or after it, else the last. @param {number} seq */
@@ -178,7 +177,7 @@ export class Timeline extends Turns {
   isBeat(seq) { return (this.#beats[this.eventAt(seq)?.type ?? ""] ?? 0) > 0; }
 
   /** Another one that begins after an event. @param {number} base @param {Record<string, any>} state */
-  #begun(base, state) {
+  begun(base, state) {
     const timeline = new Timeline(this.#beats, this.#endings);
     timeline.reading = this.reading;
     timeline.reset(this.#epoch, base, state);

@@ -14,33 +14,3 @@ export function makeDialog(title, ...content) {
   document.body.append(dialog);
   return dialog;
 }
-
-/** @param {string} chapter what people call a chapter; empty when there are none @returns {[string[], string][]} */
-const keys = (chapter) => [
-  [["Space"], "play or stand still"],
-  [["←", "→"], "one beat back or on"],
-  [["⇧ ←", "⇧ →"], "one decision back or on"],
-  ...(chapter ? /** @type {[string[], string][]} */ ([[[",", "."], `one ${chapter} back or on`]]) : []),
-  [["[", "]"], "the big moment before or after"],
-  [["Home", "End"], "the beginning, the newest"],
-  [["L"], "go live"],
-  [["−", "+"], "slower, faster"],
-  [["M"], "sound on or off"],
-  [["X"], "text only, and back"],
-  [["C"], "copy a link to this moment"],
-  [["V"], "clip this moment, where the world draws it"],
-  [["I"], "what was behind the newest decision"],
-  [["D"], "every decision, and back to the commentary"],
-  [["A"], "about this episode: seed, captains, download"],
-  [["T"], "evening or day"],
-  [["1", "9"], "in your own seat: choose the action"],
-  [["Enter"], "in your own seat: do it"],
-  [["?"], "this help"],
-];
-
-/** @param {string} chapter */
-export function makeHelp(chapter) {
-  const rows = keys(chapter).flatMap(([names, meaning]) => [
-    h("dt", {}, ...names.flatMap((key) => [h("kbd", {}, key), " "])), h("dd", {}, meaning)]);
-  return makeDialog("Keys", h("dl", { class: "keys" }, ...rows));
-}

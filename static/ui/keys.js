@@ -2,7 +2,7 @@
 // The keyboard.
 
 import { SPEEDS } from "../live/player.js";
-import { makeHelp } from "./dialog.js";
+import { makeDialog } from "./dialog.js";
 
 /** @typedef {import("../live/player.js").Player} Player */
 
@@ -14,13 +14,21 @@ const SCROLLING = [" ", "ArrowUp", "ArrowDown", "Home", "End", "PageUp", "PageDo
  *   isLive: () => boolean, help: HTMLElement, chapter: string, inspect: () => void, log: () => void}} wiring
  */
 export function mountKeys({ act, back, isLive, help, chapter, inspect, log }) {
-  const dialog = makeHelp(chapter);
-  const showHelp = () => (dialog.open ? dialog.close() : dialog.showModal());
+  /** @type {HTMLDialogElement | null} */ let dialog = null;
+  const showHelp = async () => {
+    try {
+      const { keyList } = await import("./key_list.js");
+      dialog ??= makeDialog("Keys", keyList(chapter));
+      if (!dialog.open) dialog.showModal();
+    } catch (error) {
+      console.warn("the list of keys could not be fetched", error);
+    }
+  };
   help.addEventListener("click", showHelp);
   /** @param {-1 | 1} direction */
   const changeSpeed = (direction) => act((it) => it.setSpeed(SPEEDS[SPEEDS.indexOf(it.speed) + direction] ?? it.speed));
 
-  /** @type {Record<string, () => void>} */
+  /** @type {Record<string, () => unknown>} */
   const keys = {
     " ": () => act((it) => (it.playing || (it.following && isLive()) ? it.pause() : it.play(isLive()))),
     ArrowLeft: back((it) => it.stepBeat(-1)),

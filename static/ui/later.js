@@ -42,6 +42,17 @@ export function soundWhenUsed(button, caption, page) {
   return { moved(seq, jumped) { sound()?.moved(seq, jumped); } };
 }
 
+/** @param {Parameters<typeof import("./plain.js").mountPlain>[0]} page @returns {ReturnType<typeof import("./plain.js").mountPlain>} */
+export function plainWhenAsked(page) {
+  const text = mountOnUse(page.button, async () => {
+    const part = (await import("./plain.js")).mountPlain(page);
+    page.onToggle();
+    return part;
+  }, ["click", "show-text"]);
+  if (new URLSearchParams(location.search).get("text") === "1") page.button.dispatchEvent(new Event("show-text"));
+  return { update(state, view) { text()?.update(state, view); } };
+}
+
 /** @param {HTMLButtonElement} button @param {string} root @param {string} episodeId @returns {ReturnType<typeof import("./about.js").mountAbout>} */
 export function aboutWhenAsked(button, root, episodeId) {
   /** @type {[any, number]} */ let newest = [{}, 0];

@@ -2,7 +2,8 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { Player } from "../../static/live/player.js";
-import { PART, Source } from "../../static/live/source.js";
+import { PART } from "../../static/live/past_parts.js";
+import { Source } from "../../static/live/source.js";
 import { Timeline } from "../../static/live/timeline.js";
 import { events } from "./builders.mjs";
 

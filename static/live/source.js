@@ -115,9 +115,13 @@ export class Source {
   }
 
   #past() {
-    this.#parts ??= import("./past_parts.js").then(({ PastParts }) => new PastParts(this.#root, this.#episodeId, this.#timeline, this.#onChange))
-      .catch((error) => { this.#parts = null; throw error; });
+    this.#parts ??= this.#fetchParts().catch((error) => { this.#parts = null; throw error; });
     return this.#parts;
+  }
+
+  async #fetchParts() {
+    const { PastParts } = await import("./past_parts.js");
+    return new PastParts(this.#root, this.#episodeId, this.#timeline, this.#onChange);
   }
 
   /** @param {LiveEvent} event @returns {boolean} whether something is missing before it */

@@ -116,9 +116,12 @@ def test_for_development_every_module_is_sent_as_it_is_written_and_preloaded(tmp
         for path in (folder("static") / name).glob("*.js")
     }
     static = folder("static")
-    sources = "".join((static / name).read_text("utf-8") for name in modules)
-    later = {f"ui/{name}" for name in re.findall(r'await import\("\./([^"]+)"\)', sources)}
-    assert {"ui/seat.js", "ui/fork.js"} <= later
+    later = {
+        f"{name.split('/')[0]}/{fetched}"
+        for name in modules
+        for fetched in re.findall(r'await import\("\./([^"]+)"\)', (static / name).read_text("utf-8"))
+    }
+    assert {"ui/seat.js", "ui/fork.js", "live/past_parts.js"} <= later
     used_later = {*later, *(module for name in later for module in modules_of(static, name))}
     assert preloaded | used_later == modules
     assert "ui/seat.js" not in preloaded

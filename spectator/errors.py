@@ -1,4 +1,4 @@
-"""The errors that this library raises on purpose, and the classes of failure that a record names.
+"""The errors that this library raises on purpose.
 
 ::
 
@@ -42,55 +42,13 @@ Worlds and policies raise plain Python errors; :func:`typed_as` names the bounda
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import KW_ONLY, dataclass
 from types import TracebackType
-from typing import Any, ClassVar, Final, Literal
+from typing import Any, ClassVar
 
-FailureClass = Literal[
-    "model_infra",
-    "model_resting",
-    "model_rejected",
-    "rate_limited",
-    "declined",
-    "unparsable",
-    "illegal_action",
-    "truncated",
-    "timeout",
-    "spent",
-    "cache_miss",
-    "policy_fault",
-    "env_infra",
-    "env_verdict",
-    "journal",
-    "cancelled",
-    "killed",
-    "unknown",
-]
-"""What kind of failure kept somebody from deciding, or an episode from finishing; see :data:`FAILURES`."""
-
-FAILURES: Final[Mapping[FailureClass, str]] = {
-    "model_infra": "The endpoint was not reached, broke off, failed on its side, or sent no completion.",
-    "model_resting": "The endpoint was not asked: it had failed so often that it is left alone for a while.",
-    "model_rejected": "The endpoint will not serve the request: key, payment, model or a field is wrong.",
-    "rate_limited": "The endpoint asked to wait, and no time was left to.",
-    "declined": "The model would not answer, or a filter kept its answer back.",
-    "unparsable": "The model answered, but named no action in the form asked for.",
-    "illegal_action": "What was decided is not legal, by the schema or by the world's own rules.",
-    "truncated": "A length was reached: of the answer, or the step cap of the episode.",
-    "timeout": "Nobody decided in time, or the episode took longer than it may.",
-    "spent": "A cap on tokens, money or time was reached, so that nobody was asked.",
-    "cache_miss": "A recorded captain was asked something that is not in its cache.",
-    "policy_fault": "The policy raised an error, or made something that cannot be recorded as a decision.",
-    "env_infra": "The environment raised an error, hung, could not be reached, or broke its contract.",
-    "env_verdict": "The environment itself ended the episode as a failure; its reward counts.",
-    "journal": "The record could not be written.",
-    "cancelled": "Somebody asked for the end.",
-    "killed": "The process that played it went away.",
-    "unknown": "The record does not say; only records of earlier versions.",
-}
-"""Every class of failure, in a sentence."""
+from spectator.failures import FailureClass
 
 
 class SpectatorError(Exception):

@@ -1,4 +1,4 @@
-"""Reading the class of a failure from recorded events, those of earlier versions included.
+"""The classes of failure that a record names, and how they are read from events of every version.
 
 ``decision.made`` and ``episode.ended`` carry ``failure_class``. Records from before that hold it only in the
 words of ``fallback_reason`` and in the reason of the end; this module is the one place that reads them there.
@@ -7,9 +7,51 @@ words of ``fallback_reason`` and in the reason of the end; this module is the on
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, Literal
 
-from spectator.errors import FailureClass
+FailureClass = Literal[
+    "model_infra",
+    "model_resting",
+    "model_rejected",
+    "rate_limited",
+    "declined",
+    "unparsable",
+    "illegal_action",
+    "truncated",
+    "timeout",
+    "spent",
+    "cache_miss",
+    "policy_fault",
+    "env_infra",
+    "env_verdict",
+    "journal",
+    "cancelled",
+    "killed",
+    "unknown",
+]
+"""What kind of failure kept somebody from deciding, or an episode from finishing; see :data:`FAILURES`."""
+
+FAILURES: Final[Mapping[FailureClass, str]] = {
+    "model_infra": "The endpoint was not reached, broke off, failed on its side, or sent no completion.",
+    "model_resting": "The endpoint was not asked: it had failed so often that it is left alone for a while.",
+    "model_rejected": "The endpoint will not serve the request: key, payment, model or a field is wrong.",
+    "rate_limited": "The endpoint asked to wait, and no time was left to.",
+    "declined": "The model would not answer, or a filter kept its answer back.",
+    "unparsable": "The model answered, but named no action in the form asked for.",
+    "illegal_action": "What was decided is not legal, by the schema or by the world's own rules.",
+    "truncated": "A length was reached: of the answer, or the step cap of the episode.",
+    "timeout": "Nobody decided in time, or the episode took longer than it may.",
+    "spent": "A cap on tokens, money or time was reached, so that nobody was asked.",
+    "cache_miss": "A recorded captain was asked something that is not in its cache.",
+    "policy_fault": "The policy raised an error, or made something that cannot be recorded as a decision.",
+    "env_infra": "The environment raised an error, hung, could not be reached, or broke its contract.",
+    "env_verdict": "The environment itself ended the episode as a failure; its reward counts.",
+    "journal": "The record could not be written.",
+    "cancelled": "Somebody asked for the end.",
+    "killed": "The process that played it went away.",
+    "unknown": "The record does not say; only records of earlier versions.",
+}
+"""Every class of failure, in a sentence."""
 
 _CLASS_OF_WORD: Final[Mapping[str, FailureClass]] = {
     "unavailable": "model_infra",

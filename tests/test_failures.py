@@ -8,8 +8,8 @@ from typing import Any, get_args
 import pytest
 
 from spectator import errors
-from spectator.errors import FAILURES, EndpointError, FailureClass, PolicyError
-from spectator.failures import failure_of_decision, failure_of_end
+from spectator.errors import EndpointError, PolicyError
+from spectator.failures import FAILURES, FailureClass, failure_of_decision, failure_of_end
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "failures.md"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from spectator.errors import FailureClass
+from spectator.failures import FailureClass
 
 Reaction = Literal["keep", "retry", "halt"]
 """What a run does after a failure.

@@ -7,8 +7,8 @@ from collections import Counter
 from typing import Final
 
 from spectator.episodes.run.plan import EpisodePlan
-from spectator.errors import FailureClass
 from spectator.events import OnFailure
+from spectator.failures import FailureClass
 from spectator.llm.breaker import HOPELESS
 from spectator.policies.base import Decision
 from spectator.policies.spending import SpendLedger

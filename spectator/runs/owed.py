@@ -6,8 +6,7 @@ import itertools
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from spectator.errors import FailureClass
-from spectator.failures import failure_of_end
+from spectator.failures import FailureClass, failure_of_end
 from spectator.journal.base import EpisodeFilter, EpisodeSummary, Journal
 from spectator.runs.jobs import RunPlan
 

@@ -20,9 +20,9 @@ from spectator.episodes.replay.unended import UnendedRecord
 from spectator.episodes.run.controls import Control, EndRequest
 from spectator.episodes.run.driver import Driver
 from spectator.episodes.run.plan import EpisodeRequest, plan_episode
-from spectator.errors import EpisodeUnfinished, FailureClass, InvalidRequest, PolicyError
+from spectator.errors import EpisodeUnfinished, InvalidRequest, PolicyError
 from spectator.events import EpisodeEnded, OnFailure, core_fact
-from spectator.failures import failure_of_decision
+from spectator.failures import FailureClass, failure_of_decision
 from spectator.observations import Observation
 from spectator.policies.base import Decision
 from spectator.steppers.opening import on_a_thread

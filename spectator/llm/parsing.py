@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from spectator.errors import FailureClass
 from spectator.events import encode_json
+from spectator.failures import FailureClass
 from spectator.json_encoders import json_encoder
 from spectator.llm.chat import ChatAnswer
 from spectator.llm.flat_arguments import flat_arguments

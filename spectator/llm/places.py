@@ -55,7 +55,7 @@ class FairPlaces:
         except asyncio.CancelledError:
             if turn.done() and not turn.cancelled():
                 self.release()  # the place was given just as its taker gave up
-            else:
+            elif turn in self._waiting:  # else it was passed over already
                 self._waiting.remove(turn)
             raise
 

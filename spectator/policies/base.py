@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Literal, Protocol, runtime_checkable
 
-from spectator.errors import FailureClass
 from spectator.events import DecisionSource
+from spectator.failures import FailureClass
 from spectator.model_calls import ModelCall
 from spectator.observations import Observation
 

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any, Final, Literal
 
-from spectator.errors import FailureClass, PolicyError
-from spectator.failures import failure_of_decision
+from spectator.errors import PolicyError
+from spectator.failures import FailureClass, failure_of_decision
 from spectator.observations import Observation
 from spectator.policies.base import Decision, Policy, ScriptedPolicy
 from spectator.policies.decision_cache import CachedDecision, DecisionCache, context_hash

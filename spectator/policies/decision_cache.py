@@ -16,8 +16,9 @@ from typing import Annotated, Any, Final, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
-from spectator.errors import ConfigurationError, FailureClass, field_errors
+from spectator.errors import ConfigurationError, field_errors
 from spectator.events import encode_json, later_field
+from spectator.failures import FailureClass
 from spectator.observations import Observation
 from spectator.ordinary_files import need_ordinary
 from spectator.policies.prompting import Style

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
 
 from spectator.clock import Clock
-from spectator.errors import FailureClass
+from spectator.failures import FailureClass
 from spectator.llm.chat import ChatAnswer, Message, Usage
 from spectator.llm.loose_json import MAX_TEXT
 from spectator.llm.parsing import (

@@ -9,8 +9,9 @@ from dataclasses import replace
 from typing import Any, Final
 
 from spectator.clock import Clock
-from spectator.errors import EndpointError, EndpointResting, FailureClass
+from spectator.errors import EndpointError, EndpointResting
 from spectator.events import encode_json
+from spectator.failures import FailureClass
 from spectator.llm.chat import ChatAnswer, ChatRequest, DeltaKind, Message, OnDelta, Usage
 from spectator.llm.exchange import answered, call_answered, call_failed, failed
 from spectator.llm.parsing import (

@@ -9,8 +9,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Final
 
-from spectator.errors import FailureClass
-from spectator.failures import failure_of_end, reward_of_end
+from spectator.failures import FailureClass, failure_of_end, reward_of_end
 from spectator.journal.base import EpisodeSummary, Journal
 from spectator.rollouts.exports.groups import GroupState
 from spectator.rollouts.folder import open_record

@@ -167,13 +167,14 @@ class HttpStepper:
     async def aclose(self) -> None:
         """See :meth:`Stepper.aclose`; the environment is given back, for which the server has two seconds."""
         began, self._calls.given_up = bool(self._episode_id), True
-        session, self._episode_id = self._session, ""
+        session = self._session
         if session is None:
             return
         with suppress(Exception):
             async with asyncio.timeout(CLOSE_S):
                 if began:
                     await self._give_back()
+        self._episode_id = ""  # unless it was cancelled: then it is given back by the next call
         if self._owns_session:
             self._session = None
             await session.close()

@@ -102,6 +102,26 @@ def test_no_place_leaks_however_waiters_are_cancelled() -> None:
         asyncio.run(scenario(seed))
 
 
+def test_who_gives_up_while_a_place_comes_free_is_cancelled_and_nothing_else() -> None:
+    async def scenario() -> None:
+        limit = AdaptiveLimit(ManualClock(), start=1)
+        await limit.acquire()
+        waiting = [asyncio.create_task(limit.acquire()) for _ in range(3)]
+        await asyncio.sleep(0)
+        waiting[0].cancel()
+        limit.release()  # before it could leave the queue
+        waiting[1].cancel()  # just as it was given the place
+        for task in waiting[:2]:
+            with pytest.raises(asyncio.CancelledError):
+                await task
+        await waiting[2]
+        assert limit.taken == 1 and limit.locked()
+        limit.release()
+        assert limit.taken == 0 and not limit.locked()
+
+    asyncio.run(scenario())
+
+
 @pytest.mark.parametrize("wrong", [{"lowest": 0}, {"start": 0}, {"start": 9, "highest": 8}])
 def test_wrong_bounds_are_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="lowest <= start <= highest"):

@@ -176,6 +176,28 @@ def test_a_driver_plays_it_and_its_rewards_add_up() -> None:
     assert run(scenario).count("done") == 1
 
 
+def test_who_is_cancelled_while_giving_it_back_gives_it_back_by_closing_again() -> None:
+    arrived = asyncio.Event()
+
+    async def never(request: web.Request) -> web.StreamResponse:
+        arrived.set()
+        await until(lambda: request.transport is None)
+        raise ConnectionResetError
+
+    async def scenario(pool: Pool, url: str) -> None:
+        stepper, _ = await open_stepper(url, pool)
+        pool.instead["done"] = [never]
+        closing = asyncio.create_task(stepper.aclose())
+        await arrived.wait()
+        closing.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await closing
+        await stepper.aclose()
+        await stepper.aclose()
+
+    assert run(scenario).count("done") == 2
+
+
 def test_a_step_whose_connection_was_cut_is_not_sent_again() -> None:
     async def scenario(pool: Pool, url: str) -> None:
         stepper, waits = await open_stepper(url, pool)

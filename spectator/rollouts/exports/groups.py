@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from spectator.errors import FailureClass
+from spectator.failures import FailureClass
 from spectator.journal.base import EpisodeSummary, Journal
 from spectator.journal.chat_form import tools_by_name
 from spectator.journal.outline import EpisodeOutline, outline_of

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from spectator.errors import FailureClass
+from spectator.failures import FailureClass
 
 Message = Mapping[str, Any]
 

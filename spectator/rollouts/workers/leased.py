@@ -9,8 +9,9 @@ from typing import Any, Final
 
 from spectator import errors
 from spectator.clock import Clock
-from spectator.errors import FailureClass, JournalError, SpectatorError
+from spectator.errors import JournalError, SpectatorError
 from spectator.events import RecordedEvent, decode
+from spectator.failures import FailureClass
 from spectator.journal.attachments import Attachments, RecordedCall
 from spectator.policies.spending import SpendLedger, Spent
 from spectator.rollouts.actors import RecyclingPool

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
-from spectator.errors import FailureClass
+from spectator.failures import FailureClass
 from spectator.llm.secret import ApiKey
 from spectator.policies.spending import Caps, Spent
 from spectator.rollouts.deadlines import Deadlines

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from functools import partial
 from pathlib import Path
+
+from aiohttp import web
 
 from spectator.rollouts.workers.desk import Desk
 from tests import serving
@@ -58,6 +61,33 @@ def test_a_killed_worker_s_episodes_go_on_elsewhere_in_new_environments(tmp_path
     assert {one.total_reward for one in report.report.last} == {3.0}
     assert 0 <= again <= 2 * 4, "only questions whose answers were not recorded are asked again"
     assert_equal_to(unbroken, tmp_path / "killed", 24)
+
+
+def test_a_worker_killed_while_it_gives_an_environment_back_leaves_none_behind(tmp_path: Path) -> None:
+    """Its request never arrives: then the episode has no end yet, and whoever plays it on gives it back."""
+    lost: list[str] = []
+
+    async def lose(asked: web.Request) -> web.Response:
+        await until(lambda: asked.transport is None)  # its worker is dead
+        return web.Response(status=500)
+
+    def lose_the_first(server: PooledServer, asked: web.Request) -> Awaitable[web.Response] | None:
+        if lost:
+            return None
+        lost.append(asked.match_info["env_id"])
+        return lose(asked)
+
+    async def kill(launcher: Watched, desk: Desk) -> None:
+        await until(lambda: bool(lost))
+        await kill_newest(launcher, desk)
+
+    server = PooledServer(places=4, turns=TURNS, wrong={"done": lose_the_first})
+    with pooled(server) as url, endpoint(sayer) as fake:
+        asked = request(fake, environment=f"{url}/qa", options={}, episodes=6, group_size=3)
+        report, desk = run_workers(asked, tmp_path, kill, workers=1, concurrency=2)
+    assert (report.over, report.halted, desk.deaths) == (6, None, 1)
+    assert {one.total_reward for one in report.report.last} == {0.5 * TURNS}
+    assert server.kept == {}, "a place is lost"
 
 
 def test_workers_play_on_an_openenv_server(tmp_path: Path) -> None:

@@ -86,7 +86,10 @@ class LimitSettings(BaseModel):
         default=64, ge=1, description="Private OpenEnv environments that may be open at once"
     )
     openenv_sessions_per_address: int = Field(
-        default=0, ge=0, description="Sockets at `/ws` that one address may have open at once; 0 = no limit"
+        default=0,
+        ge=0,
+        description="Sockets at `/ws`, pooled environments and MCP sessions that one address may have open "
+        "at once; 0 = no limit",
     )
     openenv_session_idle_s: float = Field(
         default=600.0, gt=0, description="Silence after which a private OpenEnv environment is let go"

@@ -8,6 +8,8 @@ import pytest
 from blockbuster import blockbuster_ctx
 
 from spectator.catalog import load_world, world_names
+from spectator.episodes.replay.replayer import Replay
+from spectator.events import Event
 
 
 @pytest.fixture
@@ -17,3 +19,17 @@ def nothing_blocks() -> Iterator[None]:
         load_world(name)  # a server imports its worlds before it serves
     with blockbuster_ctx():
         yield
+
+
+@pytest.fixture
+def compared(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Numbers of the recorded events that are played again."""
+    seqs: list[int] = []
+    compare = Replay.compare
+
+    async def note(replay: Replay, event: Event) -> list[str]:
+        seqs.append(event.seq)
+        return await compare(replay, event)
+
+    monkeypatch.setattr(Replay, "compare", note)
+    return seqs

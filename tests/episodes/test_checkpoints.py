@@ -22,8 +22,7 @@ from spectator.environments.counting import WORLD as COUNTING
 from spectator.episodes.host import assembly as hosting
 from spectator.episodes.host.recovery import Recovered, recover
 from spectator.episodes.replay.checkpoints import Checkpointer, episode_snapshot, memories
-from spectator.episodes.replay.replayer import Replay
-from spectator.events import Event, RecordedEvent, decode_json, encode_json
+from spectator.events import RecordedEvent, decode_json, encode_json
 from spectator.journal.packing import compressed, expanded
 from spectator.journal.stores.sqlite import SqlJournal
 from spectator.policies.base import Decision, Policy, ScriptedPolicy
@@ -40,20 +39,6 @@ COUNT = {"environment": "counting", "options": {"turns": 14, "payload_bytes": 30
 def often(monkeypatch: pytest.MonkeyPatch) -> None:
     """Checkpoints follow one another closely."""
     monkeypatch.setattr(hosting, "Checkpointer", partial(Checkpointer, characters=4000))
-
-
-@pytest.fixture
-def compared(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Numbers of the events that are played again."""
-    seqs: list[int] = []
-    compare = Replay.compare
-
-    async def note(replay: Replay, event: Event) -> list[str]:
-        seqs.append(event.seq)
-        return await compare(replay, event)
-
-    monkeypatch.setattr(Replay, "compare", note)
-    return seqs
 
 
 def kept(folder: Path) -> list[int]:

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from spectator.environments.base import World
 from spectator.environments.counting.environment import CountingEnvironment
 from spectator.episodes.run import seated
 from spectator.episodes.run.controls import EndRequest
@@ -21,7 +22,8 @@ from spectator.events import Fact
 from spectator.observations import Observation, Refusal
 from spectator.policies.base import Decision, EndsWhenCancelled, Preset
 from spectator.steppers.opening import OpenStepper, inline, on_a_thread
-from tests.episodes.harness import Played, drive, no_environment_threads
+from spectator.steppers.thread import ThreadStepper
+from tests.episodes.harness import Played, drive, no_environment_threads, types
 from tests.fakes import (
     FakePolicy,
     HeldEnvironment,
@@ -573,6 +575,40 @@ def test_cancelled_while_the_end_is_told_the_end_is_told_once() -> None:
         return await drive(world_with(), reach, journal=journal, cancel=True, turns=2)
 
     assert asyncio.run(scenario()).end["reason"] == "finished"
+
+
+class ClosesSlowly(ThreadStepper):
+    """Its environment is let go once that is allowed."""
+
+    def __init__(self, world: World, journal: RecordingJournal, allowed: asyncio.Event) -> None:
+        super().__init__(world.environment)
+        self._journal, self._allowed = journal, allowed
+        self.recorded: list[list[str]] = []
+
+    async def aclose(self) -> None:
+        self.recorded.append(types(self._journal.events))
+        await self._allowed.wait()
+        await super().aclose()
+
+
+@pytest.mark.parametrize("cancel", [False, True])
+def test_the_environment_is_let_go_before_the_end_is_recorded(cancel: bool) -> None:
+    """Else it is nobody's where the process dies in between: what has ended is not played on."""
+    allowed, journal, world = asyncio.Event(), RecordingJournal(), world_with()
+    stepper = ClosesSlowly(world, journal, allowed)
+
+    async def reach(played: Played) -> None:
+        await until(lambda: bool(stepper.recorded))
+        asyncio.get_running_loop().call_later(0.03, allowed.set)
+
+    async def scenario() -> Played:
+        return await drive(
+            world, reach, journal=journal, cancel=cancel, open_stepper=lambda *_: stepper, turns=2
+        )
+
+    assert asyncio.run(scenario()).end["reason"] == "finished", "though it was cancelled meanwhile"
+    assert stepper.recorded[0].count("step.taken") == 2
+    assert "episode.ended" not in stepper.recorded[0]
 
 
 # the journal fails

@@ -22,10 +22,9 @@ from spectator.episodes.record.kept_view import KeptView
 from spectator.episodes.replay import shared_past as copying
 from spectator.episodes.replay.checkpoints import Checkpointer
 from spectator.episodes.replay.fork import ForkRequest
-from spectator.episodes.replay.replayer import Replay
 from spectator.episodes.run.pacing import Pace
 from spectator.errors import InvalidRequest
-from spectator.events import Event, RecordedEvent
+from spectator.events import RecordedEvent
 from spectator.journal.stores.sqlite import SqlJournal
 from spectator.policies.base import Preset
 from tests.episodes.harness import Stage, no_environment_threads, supervising
@@ -49,20 +48,6 @@ PARENT = "ep-parent"
 def often(monkeypatch: pytest.MonkeyPatch) -> None:
     """Checkpoints follow one another closely."""
     monkeypatch.setattr(hosting, "Checkpointer", partial(Checkpointer, characters=9000))
-
-
-@pytest.fixture
-def compared(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Numbers of the parent's events that are played again."""
-    seqs: list[int] = []
-    compare = Replay.compare
-
-    async def note(replay: Replay, event: Event) -> list[str]:
-        seqs.append(event.seq)
-        return await compare(replay, event)
-
-    monkeypatch.setattr(Replay, "compare", note)
-    return seqs
 
 
 @asynccontextmanager

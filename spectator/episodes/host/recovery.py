@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field, replace
@@ -228,12 +229,30 @@ class Recovery:
         episode_id, detail = left.first.episode_id, stops.detail(left.first.episode_id)
         if detail is None:
             return False
+        await self._end_stopped(left, detail)
+        stops.forget(episode_id)
+        return True
+
+    async def end_stopped(self, summary: EpisodeSummary, detail: str) -> None:
+        """End an episode as ``stopped`` that this process may record and nobody plays.
+
+        Args:
+            summary: Which, as it is now.
+            detail: Who wanted it, in words.
+
+        Raises:
+            EpisodeDamaged: Its record is; nothing is put behind it.
+            JournalError: The end cannot be recorded now.
+        """
+        with contextlib.suppress(_Leaving):
+            await self._end_stopped(await UnendedRecord.read(self._journal, summary), detail)
+
+    async def _end_stopped(self, left: UnendedRecord, detail: str) -> None:
+        episode_id = left.first.episode_id
         await self._unless_leaving(left.check())
         await self._journal.append([_end(left.first, left.last, self._clock, "stopped", detail)])
-        stops.forget(episode_id)
         logger.warning("episode %s was to be stopped when the server went away: %s", episode_id, detail)
         self.recovered.stopped.append(episode_id)
-        return True
 
     async def _play_on(self, left: UnendedRecord) -> str | None:
         """Why the episode cannot be played on; ``None`` when it is."""

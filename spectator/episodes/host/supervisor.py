@@ -232,6 +232,23 @@ class Supervisor:
         episode = self._assembly.episode(forked.plan, stream, forked.stepper, past=forked.past)
         return await self._begin(episode, opening, attachments=attached, staged=True)
 
+    async def leave_begun(self, plan: EpisodePlan) -> str:
+        """Record the start of an episode for another process to play; returns its id once that is recorded.
+
+        Raises:
+            EpisodeBusy: The server is going away.
+            JournalError: It could not be recorded; there is no such episode.
+        """
+        if self._closing:
+            raise self.busy()
+        stream = self._assembly.stream(self._new_id(), self._new_epoch(), plan)
+        try:
+            await stream.emit_steps([(0, [core_fact(plan.started())])], patient=False)
+            await stream.settle()
+        finally:
+            self._bus.finish(stream.episode_id)
+        return stream.episode_id
+
     def new_id(self) -> str:
         """An id for an episode that is going to be shown here."""
         return self._new_id()

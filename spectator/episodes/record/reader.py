@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Final, Protocol
 
+from spectator import __version__
 from spectator.catalog import LoadWorld, load_world
 from spectator.episodes.record.derived import DerivedView, is_derived
 from spectator.episodes.record.derived_pages import DerivedPages, recorded_batches
 from spectator.episodes.record.kept_view import WORTH_KEEPING, KeptView, keep_view, newest_view
-from spectator.episodes.record.past_states import PastStates
+from spectator.episodes.record.past_states import PastStates, Turn
+from spectator.episodes.record.state_file import StateFile
 from spectator.episodes.record.view import State, folded_on
+from spectator.errors import SpectatorError
 from spectator.events import RecordedEvent, decode
 from spectator.journal.base import EpisodeSummary, Journal
+
+logger = logging.getLogger(__name__)
 
 FOLDED_EVENTS: Final = 64
 """Events that are read and folded at once, on a thread, at first."""
@@ -28,6 +35,12 @@ FOLDED_CHARACTERS: Final = 1_000_000
 
 BEFORE_END: Final = 1_000
 """Events before the end of a record at which its view is kept: whoever goes back from the end needs it."""
+
+WORTH_KEEPING_EVENTS: Final = 8_000
+"""Events that are folded again without complaint, whatever they take; see :data:`WORTH_KEEPING`."""
+
+LONG_EVENTS: Final = 20_000
+"""Events beyond which a record is looked through once somebody opens it; its page reads it in parts, too."""
 
 KEPT_CHARACTERS: Final = 32 * 1024 * 1024
 """Characters of derived events that a reader keeps, so that pages of one record are not derived again."""
@@ -64,17 +77,29 @@ class ViewReader:
         journal: Where they are recorded.
         load: Finds worlds; the catalogue's own function when left out.
         kept: Characters of derived events that may be kept.
+        states: Where states of long records are kept beyond this process; nowhere if left out.
+        turn: What each piece of a record is folded within, for states of its past; at once if left out.
     """
 
     def __init__(
-        self, journal: Journal, load: LoadWorld | None = None, *, kept: int = KEPT_CHARACTERS
+        self,
+        journal: Journal,
+        load: LoadWorld | None = None,
+        *,
+        kept: int = KEPT_CHARACTERS,
+        states: StateFile | None = None,
+        turn: Turn = nullcontext,
     ) -> None:
         self._journal = journal
         self._load = load or load_world
         self._limit = kept
         self._derived: OrderedDict[str, DerivedPages] = OrderedDict()
         self._plain: OrderedDict[str, None] = OrderedDict()
-        self._past = PastStates(self)
+        self._past = PastStates(self, file=states, turn=turn)
+        self._looks_through = states is not None
+        self._looking: dict[str, asyncio.Task[None]] = {}
+        self._looked: OrderedDict[str, str | None] = OrderedDict()
+        self._one_at_a_time = asyncio.Lock()
 
     async def read(
         self, episode_id: str, *, after_seq: int = 0, limit: int | None = None
@@ -147,6 +172,11 @@ class ViewReader:
         state, seq = ({}, 0) if kept is None else (kept.state, kept.seq)
         before_end = head - BEFORE_END if derived is None and seq < head - BEFORE_END else head
         folded, most = 0, FOLDED_EVENTS
+        if derived is None and before_end - seq > WORTH_KEEPING_EVENTS:
+            state, seq = await self._past.state(summary, before_end), before_end
+            if summary.ended_at is not None:
+                await keep_view(self._journal, episode_id, KeptView(summary.epoch, seq, seq, state))
+        self._look_through(summary)
         while seq < head and (
             texts := await self.texts(
                 episode_id, after_seq=seq, limit=min(most, (before_end if seq < before_end else head) - seq)
@@ -167,7 +197,19 @@ class ViewReader:
         Raises:
             JournalError: The record cannot be read.
         """
+        self._look_through(summary)
         return await self._past.state(summary, seq)
+
+    async def aclose(self) -> None:
+        """Look through no record any further."""
+        looking = tuple(self._looking.values())
+        for task in looking:
+            task.cancel()
+        await asyncio.gather(*looking, return_exceptions=True)
+
+    async def view_of(self, summary: EpisodeSummary) -> str:
+        """What beside the record its view depends on: for a derived one this software; empty otherwise."""
+        return f"derived by {__version__}" if await self.derives(summary.episode_id) else ""
 
     async def kept_state(self, summary: EpisodeSummary, until: int) -> tuple[int, State]:
         """The newest state that is kept up to event ``until``, with the number of its event; 0 for none."""
@@ -175,6 +217,29 @@ class ViewReader:
             return 0, {}
         kept = await newest_view(self._journal, summary.episode_id, summary.epoch, derived=False, until=until)
         return (0, {}) if kept is None else (kept.seq, kept.state)
+
+    def _look_through(self, summary: EpisodeSummary) -> None:
+        """Have states of all of a long record kept, in the background: whoever opens it may go anywhere."""
+        episode_id = summary.episode_id
+        long = summary.head_seq > LONG_EVENTS and summary.ended_at is not None
+        if not long or not self._looks_through or self._looked.get(episode_id) == summary.digest:
+            return
+        self._looked[episode_id] = summary.digest
+        while len(self._looked) > KNOWN:
+            self._looked.popitem(last=False)
+        if episode_id not in self._looking:
+            task = asyncio.create_task(self._looked_through(summary), name=f"states of {episode_id}")
+            self._looking[episode_id] = task
+            task.add_done_callback(lambda _: self._looking.pop(episode_id, None))
+
+    async def _looked_through(self, summary: EpisodeSummary) -> None:
+        async with self._one_at_a_time:
+            try:
+                if not await self.derives(summary.episode_id):
+                    await self._past.complete(summary)
+            except SpectatorError as error:
+                self._looked.pop(summary.episode_id, None)
+                logger.info("episode %s is looked through no further: %s", summary.episode_id, error)
 
     async def _open(self, episode_id: str) -> DerivedPages | None:
         """The derived view up to what is recorded; ``None`` where the view was recorded itself."""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from spectator.episodes.record.stream import TurnFacts
-from spectator.events import EpisodeEnded
+from spectator.events import EpisodeEnded, Fact
+from spectator.journal.attachments import Attachments
 from spectator.model_calls import ModelCall
 
 
@@ -26,6 +27,11 @@ class Told:
     calls: Sequence[Sequence[ModelCall]] = ()
     ended: EpisodeEnded | None = None
     truth: str | None = None
+
+    def turns(self) -> Iterator[tuple[int, Sequence[Fact], Attachments | None]]:
+        """Each turn with its facts and what is recorded beside them."""
+        for (turn, facts), calls in zip(self.steps, self.calls, strict=True):
+            yield turn, facts, Attachments(calls=[calls]) if calls else None
 
 
 NOTHING_TOLD: Final = Told()

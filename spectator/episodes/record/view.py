@@ -20,6 +20,11 @@ from spectator.narration.base import Commentator, line_fact
 FEED_LENGTH: Final = 60
 """Newest lines of commentary that the state keeps; older ones are in the journal."""
 
+PATCH: Final = ',"patch":'
+"""What stands before the patch of an envelope."""
+
+NO_PATCH: Final = ',"patch":{}}'
+
 State = Mapping[str, Any]
 
 
@@ -102,12 +107,40 @@ def folded_on(texts: Sequence[str], state: State, episode_id: str) -> State:
         EpisodeDamaged: One cannot be read.
     """
     folded: dict[str, Any] = decode_json(encode_json(dict(state)))
+    fold_into(folded, texts, episode_id)
+    return folded
+
+
+def fold_into(state: dict[str, Any], texts: Sequence[str], episode_id: str) -> None:
+    """The same in place, for a state that nobody else holds; see :func:`folded_on`."""
     try:
         for text in texts:
-            merge_into(folded, decode_json(text)["patch"])
+            merge_into(state, patch_in(text))
     except (ValueError, LookupError, TypeError, AttributeError) as error:
         raise EpisodeDamaged(f"an event of {episode_id} cannot be read: {error}") from error
-    return folded
+
+
+def patch_in(text: str) -> Mapping[str, Any]:
+    """The patch of a recorded event, without decoding what comes before it where it comes last.
+
+    A quote within a string is escaped, so what :data:`PATCH` finds is a member; one whose value reaches to
+    the last brace is a member of the envelope itself.
+
+    >>> patch_in('{"v":1,"data":{"at":2},"patch":{"world":{}}}')
+    {'world': {}}
+
+    Raises:
+        ValueError: It is no JSON.
+        LookupError: It has no patch.
+    """
+    if text.endswith(NO_PATCH):
+        return {}
+    patch: Mapping[str, Any]
+    try:
+        patch = decode_json(text[text.index(PATCH) + len(PATCH) : -1])
+    except ValueError:
+        patch = decode_json(text)["patch"]
+    return patch
 
 
 def _core_patch(state: State, event: Event) -> dict[str, Any]:

@@ -90,12 +90,12 @@ async def bring(
     if not parent.derived and world.remote is None and world.snapshot_for is not None:
         found = await parent.journal.checkpoints(parent.episode_id)
         kept = [one for one in found if one.seq <= parent.until]
-    if kept and _newcomers(parent.started, plan) is None:
-        kept = ()
+    newcomers = _newcomers(parent.started, plan) if kept else None
+    fresh, kept = (frozenset(), ()) if newcomers is None else (newcomers, kept)
     for checkpoint in (*kept, None):
         stepper = open_stepper(plan.world, episode_id)
         try:
-            return Brought(stepper, await _replayed(parent, plan, episode_id, stepper, checkpoint))
+            return Brought(stepper, await _replayed(parent, plan, episode_id, stepper, checkpoint, fresh))
         except (_Differs, UnfitCheckpoint, EnvironmentFault) as error:
             await stepper.aclose()
             if checkpoint is None:
@@ -140,6 +140,7 @@ async def _replayed(
     episode_id: str,
     stepper: Stepper,
     checkpoint: Checkpoint | None,
+    fresh: frozenset[str],
 ) -> Past:
     seats = {actor: plan.policy(actor) for actor in plan.world.actors}
     replay = Replay(plan.world, stepper, seats, episode_id=episode_id, parent=plan.parent)
@@ -148,7 +149,6 @@ async def _replayed(
         boundary = checkpoint.seq
         with typed_as(_unfit, passing=(EpisodeError,)):
             stood = episode_snapshot(checkpoint.body, plan.world).of_episode(plan.world, episode_id)
-            fresh = _newcomers(parent.started, plan) or frozenset()
             await replay.go_on_from(stood, boundary, fresh=fresh)
         (at_checkpoint,) = await parent.journal.read(parent.episode_id, after_seq=boundary - 1, limit=1)
         last = at_checkpoint.event

@@ -158,15 +158,20 @@ class Driver:
             if ended is not None:
                 ended = await self._record_end(ended)
         except asyncio.CancelledError:
-            await self._record_end(cut_short("interrupted", "the server went away", self._turn))
+            interrupted = cut_short("interrupted", "the server went away", self._turn)
+            await self._record_end(self._ended or interrupted)
             raise
         finally:
             await self.let_go()
         return ended
 
     async def _record_end(self, ended: EpisodeEnded) -> EpisodeEnded:
+        """Record the end, once the environment is let go: an episode without an end is played on, by whoever
+        that is, and its environment let go then, but nobody looks after one that has ended.
+        """
         ended = with_total(ended, self._total, self._profile)
         self._ended = self._ended or ended
+        await self._stepper.aclose()
         try:
             with typed_as(partial(_unrecorded, self._episode_id)):
                 calls = [] if ended.undecided is None else [self._policies.undecided_calls]

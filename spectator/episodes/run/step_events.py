@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from types import NoneType
 from typing import Any, Final
 
-from spectator.errors import EnvironmentFault, FailureClass
+from spectator.errors import EnvironmentFault
 from spectator.events import ActionRefused, EndReason, EpisodeEnded, Fact, StepTaken, core_fact
-from spectator.failures import failure_of_end
+from spectator.failures import FailureClass, failure_of_end
 from spectator.journal.attachments import truth_digest
 from spectator.profile import Profile
 from spectator.steppers.base import Stepped

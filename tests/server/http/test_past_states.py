@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 
+from server.security.read_turns import ReadTurns
 from spectator.episodes.record.view import replay_state
 from spectator.events import decode
 from tests.serving import Serving, serve, test_settings
@@ -35,6 +38,27 @@ def test_a_part_of_a_record_is_as_many_events_as_are_asked_for(tmp_path: Path) -
         assert serving.client.get(f"{address}?after_seq=3&limit=4").text.splitlines() == whole[3:7]
         assert serving.client.get(f"{address}?limit=10000").text.splitlines() == whole
         assert serving.client.get(f"{address}?after_seq={len(whole)}&limit=1").text == ""
+
+
+def test_a_past_state_is_folded_in_the_turns_in_which_records_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Or whoever asks for many would take the processor from what is played."""
+    taken, take = [], ReadTurns.take
+
+    @asynccontextmanager
+    async def counted(turns: ReadTurns) -> AsyncIterator[None]:
+        async with take(turns):
+            taken.append(turns)
+            yield
+
+    monkeypatch.setattr(ReadTurns, "take", counted)
+    with serve(test_settings(tmp_path)) as serving:
+        episode = serving.start(options={"turns": 300})
+        head = serving.finish(episode)["head_seq"]
+        assert not taken and head > 512
+        assert serving.client.get(f"/api/episodes/{episode}/state?at={head - 1}").json()["seq"] == head - 1
+        assert len(taken) == 2, "a piece of 512 events, and the rest"
 
 
 @pytest.mark.parametrize("query", ["state?at=-1", "state?at=x", "events?limit=0", "events?limit=10001"])

@@ -17,27 +17,22 @@ from ulid import ULID
 
 from spectator.bus.memory import MemoryBus
 from spectator.clock import Clock, SystemClock
-from spectator.episodes.host.recovery import interrupted
 from spectator.episodes.record.opening import Stream, open_stream
 from spectator.episodes.record.told import Told
 from spectator.episodes.run.plan import EpisodePlan
 from spectator.episodes.run.step_events import cut_short, with_total
 from spectator.errors import EpisodeError
 from spectator.events import EpisodeEnded, core_fact
+from spectator.following.run_folder import JOURNAL
 from spectator.journal.attachments import Attachments
-from spectator.journal.base import EpisodeFilter, Journal
 from spectator.journal.stores.sqlite import SqlJournal
 from spectator.policies.base import Policy, Preset
+from spectator.runs.leftovers import end_what_was_left
 
 logger = logging.getLogger(__name__)
 
-JOURNAL: Final = "journal.db"
-
 MOST_WAITING: Final = 1000
 """Turns that may wait to be recorded; whoever plays faster than that waits."""
-
-PAGE: Final = 1000
-"""Episodes that are looked up at once."""
 
 
 class RecordedRun:
@@ -95,7 +90,9 @@ class RecordedRun:
         try:
             Path(folder).mkdir(parents=True, exist_ok=True)
             self._journal = self._wait(SqlJournal.open(f"sqlite:///{Path(folder) / JOURNAL}"))
-            self._numbered = self._wait(_end_what_was_left(self._journal, self._clock))
+            groups = self._wait(end_what_was_left(self._journal, self._clock))
+            numbers = (one[2:] for one in groups)
+            self._numbered = max((int(one) + 1 for one in numbers if one.isdecimal()), default=0)
         except BaseException:
             self._stop()
             raise
@@ -243,8 +240,7 @@ class RecordedEpisode:
     async def _record(self, told: Told) -> None:
         async with self._order:
             try:
-                for (turn, facts), calls in zip(told.steps, told.calls, strict=True):
-                    attached = Attachments(calls=[calls]) if calls else None
+                for turn, facts, attached in told.turns():
                     await self._stream.emit_steps([(turn, facts)], attachments=attached)
                 if told.ended is not None:
                     await self._tell_end(told.ended, told.truth)
@@ -255,23 +251,6 @@ class RecordedEpisode:
     async def _tell_end(self, ended: EpisodeEnded, truth: str | None) -> None:
         attached = None if ended.truth is None else Attachments(truth=truth)
         await self._stream.emit(ended.turns, [core_fact(ended)], attachments=attached)
-
-
-async def _end_what_was_left(journal: Journal, clock: Clock) -> int:
-    """End the episodes that a process left without an end; returns the number of the next group."""
-    before, numbered = None, 0
-    while found := await journal.episodes(EpisodeFilter(before=before, limit=PAGE)):
-        before = found[-1].episode_id
-        for one in found:
-            if one.group_id is not None and one.group_id[2:].isdecimal():
-                numbered = max(numbered, int(one.group_id[2:]) + 1)
-            if one.reason is None:
-                recorded = await journal.read(one.episode_id, checked=False)
-                first, last = recorded[0].event, recorded[-1].event
-                await journal.append(
-                    [interrupted(first, last, clock, "the process that played it went away")]
-                )
-    return numbered
 
 
 def _nobody(seed: int) -> Policy:

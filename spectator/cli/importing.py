@@ -18,6 +18,8 @@ FORMS: Final = (
     "ndjson", "hf-traces", "nemo-gym", "messages", "groups", "episode-record", "verifiers", "trl", "inspect",
 )  # fmt: skip
 
+INTERRUPTED: Final = "\ninterrupted: what is imported stays, and the same command imports the rest"
+
 
 @click.command("import")
 @click.argument(
@@ -41,12 +43,13 @@ def import_files(files: tuple[Path, ...], into: Path, form: str | None, rewards:
     nothing; a file that grew adds what is new.
 
     \b
-    Exit code: 0 everything is in, 1 something was left out, 3 nothing could be imported.
+    Exit code: 0 everything is in, 1 something was left out, 3 nothing could be imported, 130 interrupted.
     \b
     Example: spectator import outputs/traces.jsonl --into runs/sums
     Example: spectator import completions/*.parquet --into runs/grpo --format trl
     """
-    from spectator.importing.importing import ImportReport, run_name
+    from spectator.following.run_folder import run_name
+    from spectator.importing.importing import ImportReport
     from spectator.importing.reading import Source
 
     name, report = run_name(into), ImportReport()
@@ -54,7 +57,11 @@ def import_files(files: tuple[Path, ...], into: Path, form: str | None, rewards:
     forms = [(source, found) for source in sources if (found := _form(source, form, report)) is not None]
     if forms:
         into.mkdir(parents=True, exist_ok=True)
-        asyncio.run(_import(forms, into, name, report))
+        try:
+            asyncio.run(_import(forms, into, name, report))
+        except KeyboardInterrupt:
+            click.echo(INTERRUPTED, err=True)
+            sys.exit(130)
     _report(report, into, name)
     if report.left_out:
         sys.exit(1 if report.imported or report.known else 3)

@@ -55,7 +55,7 @@ def sealed_phrase(folder: Path, *, draw: bool) -> str | None:
 
     Args:
         folder: The evaluation's.
-        draw: Whether one is drawn for a folder that holds nothing yet; :func:`keep_phrase` keeps it.
+        draw: Whether one is drawn for a folder that holds nothing yet; :func:`tell_commitment` keeps it.
     """
     from spectator.evaluation.folder import MANIFEST
 
@@ -65,7 +65,7 @@ def sealed_phrase(folder: Path, *, draw: bool) -> str | None:
     return secrets.token_urlsafe(32) if draw and not (folder / MANIFEST).exists() else None
 
 
-def keep_phrase(folder: Path, phrase: str) -> None:
+def _keep_phrase(folder: Path, phrase: str) -> None:
     """Keep a phrase that was drawn in the evaluation's folder, readable for its owner alone."""
     from spectator.evaluation.folder import write_text
 
@@ -95,10 +95,18 @@ def with_anchors_told(request: EvaluationRequest, load: LoadWorld) -> Evaluation
     return anchored
 
 
-def tell_commitment(schedule: Schedule, phrase: str) -> None:
-    """Say what may be published before a match is played, so that the phrase cannot be chosen afterwards."""
+def tell_commitment(schedule: Schedule, phrase: str, keep_in: Path | None) -> None:
+    """Say what may be published before a match is played, so that the phrase cannot be chosen afterwards.
+
+    Args:
+        schedule: What is going to be played.
+        phrase: That of its seeds.
+        keep_in: The evaluation's folder, for a phrase that was drawn; ``None`` where somebody brought it.
+    """
     from spectator.evaluation.bundles.manifest import commitment
 
+    if keep_in is not None:
+        _keep_phrase(keep_in, phrase)
     stated = commitment(schedule.world.name, schedule.pack, phrase)
     click.echo(f"sealed seeds, commitment {stated}", err=True)
 

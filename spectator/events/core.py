@@ -7,8 +7,8 @@ from typing import Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from spectator.errors import FailureClass
 from spectator.events.envelope import Fact
+from spectator.failures import FailureClass
 from spectator.profile import Profile
 
 EndReason = Literal[

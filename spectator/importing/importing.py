@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Final
 
-from spectator.errors import ConfigurationError, JournalError, SequenceConflict
+from spectator.episodes.record.reader import BEFORE_END, ViewReader
+from spectator.errors import JournalError, SequenceConflict
 from spectator.importing.building import BuiltEpisode, build, imported_id
 from spectator.importing.foreign import ForeignEpisode
 from spectator.importing.formats.each_row import UNEXPECTED
@@ -18,6 +19,8 @@ from spectator.importing.names import plain_name
 from spectator.importing.reading import LeftOut, Source
 from spectator.importing.sniffing import FileFormat
 from spectator.journal.base import Journal
+
+logger = logging.getLogger(__name__)
 
 TOGETHER: Final = 32
 """Episodes that are handed to the journal together, to share a commit."""
@@ -87,7 +90,7 @@ async def import_file(
             _build(taken, run, known_at, source, waiting, report)
         if len(waiting) >= TOGETHER or sum(len(one.events) for one in waiting) > TOGETHER_EVENTS:
             await _record(journal, waiting, report)
-            moved(source, report)
+        moved(source, report)
     await _record(journal, waiting, report)
     moved(source, report)
 
@@ -120,7 +123,10 @@ async def _record(journal: Journal, waiting: list[BuiltEpisode], report: ImportR
     done = await asyncio.gather(
         *(journal.append(one.events, attachments=one.attachments) for one in waiting), return_exceptions=True
     )
+    long = [one.episode_id for one in waiting if len(one.events) > BEFORE_END]
     waiting.clear()
+    for episode_id in long:
+        await _ready_to_open(journal, episode_id)
     for outcome in done:
         if isinstance(outcome, SequenceConflict):
             report.known += 1
@@ -132,16 +138,19 @@ async def _record(journal: Journal, waiting: list[BuiltEpisode], report: ImportR
 
 async def _import_events(source: Source, journal: Journal, report: ImportReport, moved: OnProgress) -> None:
     """Record events as they are; what an episode has already is passed over, so that it can be completed."""
+    torn: set[str] = set()
     for batch in batches(source):
         if isinstance(batch, LeftOut):
             report.leave_out(source, batch)
-            continue
-        await _add_events(batch, source, journal, report)
+        else:
+            await _add_events(batch, source, journal, report, torn)
         moved(source, report)
     moved(source, report)
 
 
-async def _add_events(batch: EventBatch, source: Source, journal: Journal, report: ImportReport) -> None:
+async def _add_events(
+    batch: EventBatch, source: Source, journal: Journal, report: ImportReport, torn: set[str]
+) -> None:
     episode_id = batch.events[0].episode_id
     summary = await journal.episode(episode_id)
     head = 0 if summary is None else summary.head_seq
@@ -150,27 +159,36 @@ async def _add_events(batch: EventBatch, source: Source, journal: Journal, repor
     if not fresh:
         report.known += begins
         return
+    if fresh[0].seq > head + 1:
+        if episode_id not in torn:
+            torn.add(episode_id)
+            report.leave_out(
+                source, LeftOut(f"line {batch.line}", _after_a_gap(episode_id, head, fresh[0].seq))
+            )
+        return
     try:
         await journal.append(fresh)
     except (JournalError, *UNEXPECTED) as error:
         report.leave_out(source, LeftOut(f"line {batch.line}", f"events of {episode_id}: {error}"))
         return
     report.imported += begins and head == 0
+    if fresh[-1].type == "episode.ended" and fresh[-1].seq > BEFORE_END:
+        await _ready_to_open(journal, episode_id)
 
 
-def run_name(folder: Path) -> str:
-    """The name of the run that a folder is shown as.
+def _after_a_gap(episode_id: str, head: int, seq: int) -> str:
+    missing = f"event {head + 1} is" if seq == head + 2 else f"events {head + 1} to {seq - 1} are"
+    shown = f"is shown up to event {head}" if head else "is not shown"
+    return f"{episode_id} {shown}: {missing} missing, so those after cannot be recorded"
 
-    Raises:
-        ConfigurationError: The folder has no name that fits an address, or holds something else.
-    """
-    from spectator.following.run_folder import MANIFEST, RUN_NAME
 
-    name = folder.resolve().name
-    if not RUN_NAME.fullmatch(name):
-        raise ConfigurationError(
-            f"{folder} cannot be shown: its name must be of letters, digits, '.', '_' and '-', 64 at most"
-        )
-    if (folder / MANIFEST).exists():
-        raise ConfigurationError(f"{folder} holds a run that was played; choose another folder")
-    return name
+async def _ready_to_open(journal: Journal, episode_id: str) -> None:
+    """Fold a long record once, so that what takes long is kept and its page opens without it."""
+    records = ViewReader(journal)
+    summary = await journal.episode(episode_id)
+    if summary is None or summary.ended_at is None or await records.derives(episode_id):
+        return
+    try:
+        await records.state(summary)
+    except JournalError as error:  # whoever opens it is told
+        logger.info("episode %s is not folded: %s", episode_id, error)

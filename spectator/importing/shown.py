@@ -23,7 +23,10 @@ class ImportedWords(EventData):
     text: str = Field(description="The words, capped at 8,192 characters")
     reward: float | None = Field(description="The reward of the step; null where the file gives none")
     total: float | None = Field(description="All rewards so far; null where the file gave none yet")
-    answers: int = Field(ge=0, description="Answers of the model in the whole episode")
+    answers: int = Field(
+        ge=0,
+        description="Answers of the model in the whole episode; 0 where there are none, or nobody knows yet",
+    )
 
 
 def show_said(state: Mapping[str, Any], event: Event) -> Mapping[str, Any]:
@@ -34,10 +37,11 @@ def show_said(state: Mapping[str, Any], event: Event) -> Mapping[str, Any]:
     known = {} if total is None else {"value": total, "unit": "reward"}
     said = "" if total is None else f", {total:g} reward so far"
     done = event.turn / answers if answers else 0
+    place = f"answer {event.turn} of {answers}" if answers else f"step {event.turn}"
     return {
-        "headline": f"Answer {event.turn} of {answers}{said}" if event.turn else "The task",
+        "headline": f"{place.capitalize()}{said}" if event.turn else "The task",
         "observation": event.data["text"],
-        "glance": {"step": event.turn, "progress": done, "at": f"answer {event.turn} of {answers}", **known},
+        "glance": {"step": event.turn, "progress": done, "at": place, **known},
     }
 
 

@@ -46,6 +46,18 @@ def count(value: object) -> int | None:
     return int(known) if known is not None and known >= 0 and not isinstance(value, bool) else None
 
 
+def usage_of(value: object, tokens_in: str, tokens_out: str) -> dict[str, int] | None:
+    """Counted tokens, by the names under which an object has them; ``None`` where it is none.
+
+    >>> usage_of({"input_tokens": 3, "output_tokens": None}, "input_tokens", "output_tokens")
+    {'tokens_in': 3}
+    """
+    if not isinstance(value, Mapping):
+        return None
+    counted = {"tokens_in": count(value.get(tokens_in)), "tokens_out": count(value.get(tokens_out))}
+    return {name: known for name, known in counted.items() if known is not None}
+
+
 def integers(value: object) -> list[int] | None:
     """Token ids; ``None`` where there are none, or something that is none."""
     if not isinstance(value, list) or not value:

@@ -12,7 +12,7 @@ from spectator.importing.formats.each_row import guarded
 from spectator.importing.formats.zipped import member_bytes
 from spectator.importing.messages import message_of, turns_of
 from spectator.importing.reading import Entries, LeftOut, Source, parsed
-from spectator.importing.values import count, moment, need, number, text
+from spectator.importing.values import count, moment, need, number, text, usage_of
 from spectator.journal.json_lines import BadLine
 
 NAME: Final = "inspect"
@@ -196,11 +196,7 @@ def _note_sources(turns: Any, said: list[Any], sample: Mapping[str, Any]) -> Non
     output = sample.get("output") or {}
     usage = output.get("usage")
     if len(turns) == 1 and isinstance(usage, Mapping):
-        counted = {
-            "tokens_in": count(usage.get("input_tokens")),
-            "tokens_out": count(usage.get("output_tokens")),
-        }
-        turns[0].usage = {name: value for name, value in counted.items() if value is not None}
+        turns[0].usage = usage_of(usage, "input_tokens", "output_tokens")
     choices = output.get("choices")
     if turns and isinstance(choices, list) and choices:
         turns[-1].finish_reason = text(choices[0].get("stop_reason")) or None

@@ -9,7 +9,7 @@ from spectator.importing.foreign import ForeignEpisode, ForeignTurn, NotReadable
 from spectator.importing.formats.each_row import each_row
 from spectator.importing.messages import content_of, message_of, tools_of
 from spectator.importing.reading import Entries, FileRow, Source
-from spectator.importing.values import count, integers, moment, need, number, numbers, reals, text
+from spectator.importing.values import integers, moment, need, number, numbers, reals, text, usage_of
 from spectator.journal.chat_form import ChatMessage, tool_call
 
 NAME: Final = "nemo-gym"
@@ -34,9 +34,8 @@ def _rollout(row: FileRow, source: Source) -> Iterator[ForeignEpisode]:
     response = need(value, "response", dict, "it must be the response of the agent")
     output = need(response, "output", list, "it must list the items of the response")
     turns, after = _turns(_prompt(asked), output)
-    usage = _usage(response.get("usage"))
     if len(turns) == 1:
-        turns[0].usage = usage
+        turns[0].usage = usage_of(response.get("usage"), "input_tokens", "output_tokens")
     error, incomplete = response.get("error"), response.get("incomplete_details")
     task = value.get("_ng_task_index")
     agent = value.get("agent_ref") or {}
@@ -126,13 +125,6 @@ def _join(reply: ChatMessage, more: ChatMessage) -> None:
             reply[name] = f"{reply[name]}\n{more[name]}" if reply.get(name) else more[name]
     if more.get("tool_calls"):
         reply["tool_calls"] = [*reply.get("tool_calls", ()), *more["tool_calls"]]
-
-
-def _usage(usage: object) -> dict[str, int] | None:
-    if not isinstance(usage, Mapping):
-        return None
-    counted = {"tokens_in": count(usage.get("input_tokens")), "tokens_out": count(usage.get("output_tokens"))}
-    return {name: value for name, value in counted.items() if value is not None}
 
 
 def _cut(incomplete: object) -> str | None:

@@ -42,9 +42,7 @@ def batches(source: Source) -> Any:
             yield event
             continue
         assert isinstance(row, FileRow)
-        full = batch is not None and (
-            len(batch.events) >= BATCH or batch.events[-1].episode_id != event.episode_id
-        )
+        full = batch is not None and not _goes_on(batch, event)
         if batch is not None and full:
             yield batch
             batch = None
@@ -52,6 +50,12 @@ def batches(source: Source) -> Any:
         batch.events.append(event)
     if batch is not None:
         yield batch
+
+
+def _goes_on(batch: EventBatch, event: RecordedEvent) -> bool:
+    last = batch.events[-1]
+    follows = (last.episode_id, last.seq + 1) == (event.episode_id, event.seq)
+    return follows and len(batch.events) < BATCH
 
 
 def _event(row: FileRow) -> RecordedEvent | LeftOut:

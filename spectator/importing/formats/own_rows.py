@@ -9,7 +9,7 @@ from spectator.importing.foreign import ForeignEpisode, ForeignTurn, NotReadable
 from spectator.importing.formats.each_row import each_row, guarded
 from spectator.importing.messages import message_of, messages_of, tools_of, turns_of
 from spectator.importing.reading import Entries, FileRow, LeftOut, Source, rows
-from spectator.importing.values import count, integers, need, number, numbers, reals, text
+from spectator.importing.values import count, integers, need, number, numbers, reals, text, usage_of
 
 CALLS: Final = "messages"
 GROUPS: Final = "groups"
@@ -73,7 +73,6 @@ def _turn(value: Mapping[str, Any]) -> ForeignTurn:
     completion = value.get("completion") or [{"role": "assistant", "content": text(reply.get("content"))}]
     message = message_of(completion[0], "completion[0]")
     ids = integers(value.get("token_ids"))
-    usage = reply.get("usage") if isinstance(reply.get("usage"), Mapping) else {}
     measured = value.get("measured") if isinstance(value.get("measured"), Mapping) else {}
     return ForeignTurn(
         asked=messages_of(value.get("messages"), "messages"),
@@ -82,11 +81,7 @@ def _turn(value: Mapping[str, Any]) -> ForeignTurn:
         reward=number(value.get("reward")),
         model=text(reply.get("model")) or None,
         finish_reason=text(reply.get("finish_reason")) or None,
-        usage={
-            name: known
-            for name in ("tokens_in", "tokens_out")
-            if (known := count(usage.get(name))) is not None
-        },
+        usage=usage_of(reply.get("usage"), "tokens_in", "tokens_out"),
         latency_s=max(0.0, number((measured or {}).get("latency_s")) or 0.0),
         prompt_token_ids=integers(value.get("prompt_token_ids")),
         token_ids=ids,

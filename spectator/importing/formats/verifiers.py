@@ -9,7 +9,7 @@ from spectator.importing.foreign import ForeignEpisode, ForeignTurn, NotReadable
 from spectator.importing.formats.each_row import each_row
 from spectator.importing.messages import completed, message_of, messages_of, tools_of
 from spectator.importing.reading import Entries, FileRow, Source
-from spectator.importing.values import count, integers, moment, need, number, numbers, reals, text
+from spectator.importing.values import count, integers, moment, need, number, numbers, reals, text, usage_of
 
 NAME: Final = "verifiers"
 
@@ -215,11 +215,7 @@ def _result(row: FileRow) -> ForeignEpisode:
     timing, error = value.get("timing") or {}, value.get("error")
     usage = value.get("token_usage") or {}
     if len(turns) == 1 and turns[0].usage is None and usage:
-        counted = {
-            "tokens_in": count(usage.get("input_tokens")),
-            "tokens_out": count(usage.get("output_tokens")),
-        }
-        turns[0].usage = {name: one for name, one in counted.items() if one is not None}
+        turns[0].usage = usage_of(usage, "input_tokens", "output_tokens")
     example = value["example_id"]
     return ForeignEpisode(
         key=[NAME, row.number, row.digest],

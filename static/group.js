@@ -22,7 +22,7 @@ const group = decodeURIComponent(location.pathname.split("/").filter(Boolean).at
 const asked = readQuery(["run", "at"]);
 const [say, where, scrub, playKey] = ["say", "where", "scrub", "play"].map(byId);
 
-/** @typedef {{key: string, id: string, events: import("./live/protocol.js").LiveEvent[], timeline: Timeline, decided: import("./live/siblings.js").Decided[], member: any, branch: any, card: ReturnType<typeof makeSibling>, way: ReturnType<typeof drawWay> | null, counts: import("./live/siblings.js").Company[]}} Sibling */
+/** @typedef {{key: string, id: string, events: import("./live/protocol.js").LiveEvent[], timeline: Timeline, decided: import("./live/siblings.js").Decided[], member: any, branch: any, head: number | string | undefined, card: ReturnType<typeof makeSibling>, way: ReturnType<typeof drawWay> | null, counts: import("./live/siblings.js").Company[]}} Sibling */
 /** @type {Sibling[]} */ const siblings = [];
 /** @type {any} */ let told = { members: {}, branches: {} };
 let at = Math.max(0, Number(asked.at || "0") - 1) || 0;
@@ -33,7 +33,7 @@ let playing = false;
 /** @param {string} id @param {any} member @param {any} branch */
 function add(id, member, branch) {
   const timeline = new Timeline();
-  /** @type {Sibling} */ const one = { key: KEYS[siblings.length] ?? String(siblings.length + 1), id, events: [], timeline, decided: [], member, branch, counts: [], way: null, card: /** @type {any} */ (null) };
+  /** @type {Sibling} */ const one = { key: KEYS[siblings.length] ?? String(siblings.length + 1), id, events: [], timeline, decided: [], member, branch, head: undefined, counts: [], way: null, card: /** @type {any} */ (null) };
   one.card = makeSibling(one.key, id, root, (opener) => {
     const mount = () => {
       opener.removeEventListener("click", mount);
@@ -47,6 +47,12 @@ function add(id, member, branch) {
   return one;
 }
 
+/** What changes when more of an episode is recorded; `NaN`, which equals nothing, where that is not told. @param {string} id */
+function headOf(id) {
+  const head = told.heads?.[id];
+  return head === undefined ? NaN : `${head} ${told.members[id]?.standing}`;
+}
+
 /** Take in what the server says of the group, and read what was recorded since. */
 async function refresh() {
   const answer = await get(root, `api/groups/${encodeURIComponent(group)}${asked.run ? `?run=${encodeURIComponent(asked.run)}` : ""}`);
@@ -56,13 +62,15 @@ async function refresh() {
   const stale = wanted.flatMap(({ id, member, branch }) => {
     const known = siblings.find((one) => one.id === id);
     const one = known ?? add(id, member, branch);
-    const moved = !known || known.timeline.headState.episode?.status !== "ended";
+    const moved = !known || (known.timeline.headState.episode?.status !== "ended" && headOf(id) !== known.head);
     one.member = member;
     return moved ? [one] : [];
   });
+  const heads = new Map(stale.map((one) => [one.id, headOf(one.id)]));
   await Promise.all(stale.map(async (one) => {
     await readRecord(root, one.id, one.timeline.headSeq, (events) => { for (const event of events) if (one.timeline.push(event) === "added") one.events.push(event); });
     one.decided = decisionsOf(one.events, one.timeline.headState.episode?.agent ?? "");
+    one.head = heads.get(one.id);
   }));
   if (stale.length) arrange();
   drawFigures();

@@ -59,7 +59,7 @@ function schedule() {
 function draw() {
   scheduled = false;
   tell(run.problem ? `${clip(plain(run.problem), 300)} What is shown was read before.` : "");
-  setText(byId("what"), [run.environment, run.model, run.group_size > 1 ? `groups of ${run.group_size}` : ""].filter(Boolean).map((one) => clip(plain(one), 80)).join(" · "));
+  setText(byId("what"), [run.title, run.environment, run.model, run.group_size > 1 ? `groups of ${run.group_size}` : ""].filter(Boolean).map((one) => clip(plain(one), 80)).join(" · "));
   const bar = byId("bar");
   setAttribute(bar, "max", Math.max(1, run.episodes ?? run.begun ?? 1));
   bar.value = run.over ?? 0;

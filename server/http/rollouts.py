@@ -6,6 +6,7 @@ from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Path, Query, Response
 from pydantic import BaseModel, Field
+from starlette.requests import Request
 from starlette.routing import WebSocketRoute
 from starlette.websockets import WebSocket
 
@@ -15,6 +16,7 @@ from spectator.following.groups import RecordedGroup, group_in_journal, group_in
 from spectator.following.run_folder import RUN_NAME
 
 from ..security import faults
+from ..security.budget import Held
 from ..security.faults import documented
 from ..services import Services, ServicesDep, services_of
 from ..transport import serve_viewer
@@ -63,11 +65,12 @@ router = APIRouter(prefix="/api", tags=["runs"], route_class=MaskedRoute)
 live_router = APIRouter()
 
 
-@router.get("/rollouts", responses=documented(faults.NO_JOURNAL))
-async def list_runs(services: ServicesDep) -> RunList:
+@router.get("/rollouts", responses=documented(faults.NO_JOURNAL, faults.TOO_MANY, faults.CROWDED))
+async def list_runs(request: Request, services: ServicesDep) -> RunList:
     """The runs of rollouts in the folder that is watched, those that changed last first."""
-    names = (await services.runs.records.names())[:MOST_LISTED]
-    told = [await _entry(services, name) for name in names[:COUNTED]]
+    async with services.budget.hold(Held.READS, request):
+        names = (await services.runs.records.names())[:MOST_LISTED]
+        told = [await _entry(services, name) for name in names[:COUNTED]]
     told += [RunEntry(name=name) for name in names[COUNTED:]]
     return RunList(runs=told, watched=services.runs.records.watched)
 
@@ -94,10 +97,11 @@ async def get_run(run: RunName, services: ServicesDep) -> Response:
             "description": "The siblings, and what was forked from them",
             "content": {"application/json": {}},
         },
-        **documented(faults.NO_RUN, faults.INVALID, faults.NO_JOURNAL),
+        **documented(faults.NO_RUN, faults.INVALID, faults.NO_JOURNAL, faults.TOO_MANY, faults.CROWDED),
     },
 )
 async def get_group(
+    request: Request,
     group: Annotated[str, Path(min_length=1, max_length=64, description="The group's name within its run")],
     services: ServicesDep,
     run: Annotated[
@@ -105,8 +109,9 @@ async def get_group(
     ] = None,
 ) -> Response:
     """The episodes of one prompt: what each has come to, its advantage, and the forks of them."""
-    found = await _group(services, group, run)
-    return _json(await found.told(services.journal))
+    async with services.budget.hold(Held.READS, request):
+        found = await _group(services, group, run)
+        return _json(await found.told(services.journal))
 
 
 async def _group(services: Services, group: str, run: str | None) -> RecordedGroup:

@@ -29,14 +29,20 @@ class FollowedView:
         views: Folds what is recorded.
         records: Reads what its viewers may see.
         clock: Time.
+        withholds: Whether viewers are shown what is thought only together with what it led to.
     """
 
-    trouble: Trouble | None = None
-    withholds = False
-
     def __init__(
-        self, summary: EpisodeSummary, views: ViewReader, records: EpisodeReader, clock: Clock
+        self,
+        summary: EpisodeSummary,
+        views: ViewReader,
+        records: EpisodeReader,
+        clock: Clock,
+        *,
+        withholds: bool = False,
     ) -> None:
+        self.withholds = withholds
+        self.trouble: Trouble | None = None
         self.episode_id = summary.episode_id
         self.epoch = summary.epoch
         self.started_at = datetime.fromisoformat(summary.started_at)
@@ -51,6 +57,7 @@ class FollowedView:
         self._records = records
         self._bus = MemoryBus()
         self._order = asyncio.Lock()
+        self._troubled = asyncio.Event()
 
     @property
     def end_recorded(self) -> bool:
@@ -67,6 +74,8 @@ class FollowedView:
         if self.head_seq:
             return
         async with self._order:
+            if self.head_seq:  # by somebody else meanwhile, and who listens has what came before only
+                return
             summary = await self._records.episode(self.episode_id)
             if summary is None:
                 raise EpisodeNotFound(self.episode_id)
@@ -81,14 +90,17 @@ class FollowedView:
         """
         await self.open()
         async with self._order:
-            while not self.ended and (
+            goes_on = not self.ended
+            while goes_on and (
                 batch := await self._records.read(self.episode_id, after_seq=self.head_seq, limit=READ_EVENTS)
             ):
                 state = await asyncio.to_thread(replay_state, batch, self.state)
                 self.state, self.head_seq = state, batch[-1].seq
                 self.turn = batch[-1].event.turn
                 self.ended = any(one.type == "episode.ended" for one in batch)
+                goes_on = not self.ended and len(batch) == READ_EVENTS
                 self._bus.publish(batch)
+                self.show_trouble(None)
         if self.ended:
             self.close()
 
@@ -100,10 +112,17 @@ class FollowedView:
         """Every event after ``head_seq``, as it is read."""
         return self._bus.subscribe(self.episode_id, overflow, capacity=capacity)
 
+    def show_trouble(self, trouble: Trouble | None) -> None:
+        """Whoever plays it cannot record it now, or can again; with whatever is recorded that is over."""
+        if trouble != self.trouble:
+            self.trouble = trouble
+            told, self._troubled = self._troubled, asyncio.Event()
+            told.set()
+
     async def news(self) -> Trouble | None:
-        """Wait for trouble with its record, of which nothing is known here: for ever."""
-        never: asyncio.Future[Trouble | None] = asyncio.get_running_loop().create_future()
-        return await never
+        """Wait until another trouble is shown, or none any more; for ever where nobody tells of them."""
+        await self._troubled.wait()
+        return self.trouble
 
     async def wait(self) -> EpisodeEnded:
         """Nobody waits here for its end; see :attr:`ended`."""

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from spectator.errors import FailureClass
-from spectator.failures import failure_of_end, reward_of_end
+from spectator.failures import FailureClass, failure_of_end, reward_of_end
 from spectator.following.run_picture import group_of
 from spectator.following.run_tail import FollowedEpisode, RunTail
 from spectator.journal.base import EpisodeFilter, EpisodeSummary, Journal
@@ -16,7 +15,7 @@ MOST_MEMBERS: Final = 256
 """Attempts at one prompt that are read."""
 
 MOST_BRANCHES: Final = 64
-"""Forks of one group that are shown, the newest of each member first."""
+"""Forks of one group that are shown, the newest of its members, then the newest of these."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,12 +27,14 @@ class RecordedGroup:
         name: The group's name within the run.
         size: Members that it is to have.
         attempts: Every attempt that is recorded.
+        followed: Whether it is known of each how far it is recorded.
     """
 
     run: str | None
     name: str
     size: int
     attempts: Sequence[FollowedEpisode]
+    followed: bool = False
 
     async def told(self, journal: Journal) -> dict[str, Any]:
         """The group as its page shows it.
@@ -52,6 +53,7 @@ class RecordedGroup:
             "environment": first.environment,
             "seed": first.seed,
             **group,
+            "heads": {one.episode_id: one.head_seq for one in self.attempts if self.followed},
             "branches": await self._branches(journal, list(group["members"])),
         }
 
@@ -59,11 +61,11 @@ class RecordedGroup:
         """The forks of the members, and the forks of these."""
         branches: dict[str, Any] = {}
         parents = list(members)
-        while parents and len(branches) < MOST_BRANCHES:
-            found = await journal.episodes(EpisodeFilter(parent=parents.pop(0), limit=MOST_BRANCHES))
+        while parents and (room := MOST_BRANCHES - len(branches)) > 0:
+            found = await journal.episodes(EpisodeFilter(parents=parents, limit=room))
             for one in reversed(found):
                 branches[one.episode_id] = await _branch(journal, one)
-                parents.append(one.episode_id)
+            parents = [one.episode_id for one in found]
         return branches
 
 
@@ -72,7 +74,7 @@ def group_in_run(tail: RunTail, name: str) -> RecordedGroup | None:
     found = [one for one in tail.episodes.values() if one.group_id == name and one.parent is None]
     if not found:
         return None
-    return RecordedGroup(tail.folder.name, name, tail.folder.group_size, found[:MOST_MEMBERS])
+    return RecordedGroup(tail.folder.name, name, tail.folder.group_size, found[:MOST_MEMBERS], followed=True)
 
 
 async def group_in_journal(journal: Journal, name: str, run: str | None) -> RecordedGroup | None:

@@ -11,11 +11,14 @@ from pathlib import Path
 from typing import Any, Final
 
 from spectator.clock import timestamp
-from spectator.errors import RunNotFound
+from spectator.errors import ConfigurationError, RunNotFound
 from spectator.text import clean_text
 
 MANIFEST: Final = "rollouts.json"
 JOURNAL: Final = "journal.db"
+
+DESCRIPTION: Final = "watched.json"
+"""What a run that has no manifest says of itself: ``name`` and ``episodes``, where it knows them."""
 
 VERSION: Final = 1
 """Version of the manifest that is read here; that of :data:`spectator.rollouts.request.FORMAT`."""
@@ -43,6 +46,8 @@ class RunFolder:
         group_size: Episodes of one task; 0 where nothing says so.
         attempts: Most attempts at an episode.
         began_at: When it began, RFC 3339; ``None`` where nothing says so.
+        title: Its name as shown to people; empty where it has none but the folder's.
+        grouped: Whether whoever plays names the groups, so that one of a single episode is one, too.
     """
 
     name: str
@@ -53,6 +58,8 @@ class RunFolder:
     group_size: int = 1
     attempts: int = 1
     began_at: str | None = None
+    title: str = ""
+    grouped: bool = False
 
     @property
     def journal(self) -> Path:
@@ -85,10 +92,45 @@ def read_run(root: Path, name: str) -> RunFolder:
     except FileNotFoundError:
         if not (path / JOURNAL).is_file():
             raise RunNotFound(f"{name} holds no run: it has neither {MANIFEST} nor {JOURNAL}") from None
-        return RunFolder(name, path, group_size=0)
+        return _undescribed(name, path)
     except (OSError, ValueError) as error:
         raise RunNotFound(f"{MANIFEST} of {name} cannot be read: {error}") from error
     return _described(name, path, kept)
+
+
+def run_name(folder: Path) -> str:
+    """The name of the run that a folder is shown as, which somebody else than a fleet records.
+
+    Raises:
+        ConfigurationError: The folder has no name that fits an address, or holds something else.
+    """
+    name = folder.resolve().name
+    if not RUN_NAME.fullmatch(name):
+        raise ConfigurationError(
+            f"{folder} cannot be shown: its name must be of letters, digits, '.', '_' and '-', 64 at most"
+        )
+    if (folder / MANIFEST).exists():
+        raise ConfigurationError(f"{folder} holds a run that was played; choose another folder")
+    return name
+
+
+def _undescribed(name: str, path: Path) -> RunFolder:
+    """A run without a manifest; a description of it that cannot be read counts for nothing."""
+    try:
+        with (path / DESCRIPTION).open(encoding="utf-8") as file:
+            told = json.loads(file.read(MOST_BYTES))
+    except (OSError, ValueError):
+        told = None
+    known: Mapping[str, Any] = told if isinstance(told, Mapping) else {}
+    title, episodes = known.get("name"), known.get("episodes")
+    return RunFolder(
+        name,
+        path,
+        group_size=0,
+        episodes=episodes if type(episodes) is int and episodes > 0 else None,
+        title=clean_text(title, 100) if isinstance(title, str) else "",
+        grouped=told is not None,
+    )
 
 
 def _described(name: str, path: Path, kept: Any) -> RunFolder:

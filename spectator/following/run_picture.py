@@ -59,6 +59,7 @@ def picture_of(folder: RunFolder, found: Sequence[FollowedEpisode]) -> dict[str,
     first = played[0] if played else None
     return {
         "name": folder.name,
+        "title": folder.title,
         "environment": folder.environment or ("" if first is None else first.environment),
         "model": folder.model,
         "began_at": folder.began_at or min((one.started_at for one in played), default=None),
@@ -146,7 +147,9 @@ def _groups(folder: RunFolder, played: Sequence[FollowedEpisode]) -> dict[str, A
     for one in played:
         by_name.setdefault(one.group_id if folder.group_size != 1 and one.group_id else ALONE, []).append(one)
     alone = by_name.pop(ALONE, [])
-    if folder.group_size == 0:  # nothing says how large groups are: one of its own kind is none
+    if (
+        folder.group_size == 0 and not folder.grouped
+    ):  # nothing says how large groups are: one of its own kind is none
         single = [name for name, members in by_name.items() if len(members) == 1]
         alone = sorted([*alone, *(by_name.pop(name)[0] for name in single)], key=lambda one: one.moved_at)
     moved = {name: max(one.moved_at for one in members) for name, members in by_name.items()}

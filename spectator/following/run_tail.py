@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Self
 
-from spectator.errors import FailureClass, JournalError
-from spectator.failures import failure_of_end, reward_of_end
+from spectator.errors import JournalError
+from spectator.failures import FailureClass, failure_of_end, reward_of_end
 from spectator.following.run_folder import RunFolder
 from spectator.journal.stores.news import EpisodeNews, News
 from spectator.journal.stores.sqlite import SqlJournal

@@ -34,6 +34,21 @@ def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
         yield Watched(serving, gate, root)
 
 
+def test_siblings_that_stand_still_are_not_read_again(watched: Watched, open_page: Opener) -> None:
+    page = open_page("about:blank")
+    read: list[str] = []
+    page.on("request", lambda request: read.append(request.url) if "/events?" in request.url else None)
+    page.goto(f"{watched.serving.base_url}/group/g-000000?run=live")
+    for _ in range(3):
+        with page.expect_response("**/api/groups/**", timeout=60_000) as answer:
+            pass
+        told = answer.value.json()
+    siblings = len(told["members"])
+    assert siblings and set(told["heads"]) == set(told["members"])
+    expect(page.locator(".sibling")).to_have_count(siblings)
+    assert len(read) == siblings, read
+
+
 def test_a_run_is_watched_live_from_the_list_to_its_end(watched: Watched, open_page: Opener) -> None:
     page = open_page(f"{watched.serving.base_url}/rollouts")
     page.locator(".runcard", has_text="live").click()
@@ -43,8 +58,13 @@ def test_a_run_is_watched_live_from_the_list_to_its_end(watched: Watched, open_p
     address = str(page.locator("#slowest a").first.evaluate("link => link.href"))
     episode = open_page(address)
     expect(episode.locator("#state")).to_contain_text("Live")
+    group = open_page(f"{watched.serving.base_url}/group/g-000000?run=live&at=1")
+    expect(group.locator("#where")).to_contain_text("Decision 1 of")
     watched.gate.set()
     expect(page.locator("#figures")).to_contain_text("8 of 8 episodes over")
+    expect(group.locator("#figures")).to_contain_text("4 of 4 over")
+    expect(group.locator("#where")).to_have_text("Decision 1 of 4")
+    expect(group.locator(".sibling .badge", has_text="under way")).to_have_count(0)
     expect(page.locator("#state")).to_have_text("Over")
     expect(page.locator(".cell[data-standing=over]")).to_have_count(8)
     expect(page.locator(".group .badge").first).to_have_text("complete · 4 of 4")

@@ -126,6 +126,11 @@ def test_a_fork_of_a_sibling_is_a_branch_of_its_group(watching: Serving) -> None
     assert run_of(watching)["begun"] == sum(len(one["members"]) + one["again"] for one in groups.values())
     here = watching.client.get(f"/api/groups/{name}").json()
     assert here["run"] == "first"
+    body |= {"episode_id": fork, "seq": seq}
+    branch = watching.client.post("/custom/fork", json=body).json()["episode_id"]
+    told = watching.client.get(f"/api/groups/{name}", params={"run": "first"}).json()
+    assert {one: told["branches"][one]["parent"] for one in (fork, branch)} == {fork: parent, branch: fork}
+    assert set(told["heads"]) >= set(told["members"])
 
 
 def test_labels_by_people_become_preferences_and_touch_no_record(

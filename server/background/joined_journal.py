@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 from collections.abc import AsyncIterator, Sequence
 
+from spectator.episodes.record.state_file import StateFile
+from spectator.errors import JournalError
 from spectator.events import RecordedEvent
 from spectator.following.run_records import RunRecords
 from spectator.journal.attachments import RecordedCall
@@ -11,6 +15,8 @@ from spectator.journal.base import Checkpoint, EpisodeSummary
 from spectator.journal.chain import Link
 
 from ..metrics.timed_journal import TimedJournal
+
+logger = logging.getLogger(__name__)
 
 
 class JoinedJournal(TimedJournal):
@@ -21,6 +27,30 @@ class JoinedJournal(TimedJournal):
 
     runs: RunRecords = RunRecords(None)
     """The runs; set once it is open."""
+
+    states: StateFile | None = None
+    """Where states of long records are kept beside it; set once it is open."""
+
+    async def remove(self, episode_id: str) -> None:
+        """Remove an ended episode, and what is kept of it beside the record before that."""
+        if self.states is not None:
+            await asyncio.to_thread(self.states.forget, episode_id)
+        await super().remove(episode_id)
+
+    async def tidy(self) -> None:
+        """Finish what was interrupted, and forget states of episodes that are gone, whoever removed them."""
+        await super().tidy()
+        if self.states is not None:
+            for episode_id in await asyncio.to_thread(self.states.episodes):
+                if not await self._has(episode_id):
+                    await asyncio.to_thread(self.states.forget, episode_id)
+
+    async def _has(self, episode_id: str) -> bool:
+        try:
+            return await self.episode(episode_id) is not None
+        except JournalError as error:  # as of a run whose folder is gone
+            logger.info("states of episode %s are not kept: %s", episode_id, error)
+            return False
 
     async def run_of(self, episode_id: str) -> str | None:
         """The run that has this episode; ``None`` where it is the server's own, or nobody's."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Mapping
 from typing import Final
@@ -9,8 +10,10 @@ from typing import Final
 from spectator.clock import Clock
 from spectator.episodes.host.recovery import Recovery
 from spectator.episodes.host.supervisor import Supervisor
-from spectator.errors import JournalError
+from spectator.episodes.run.plan import EpisodePlan
+from spectator.errors import EpisodeDamaged, JournalError
 from spectator.journal.base import EpisodeSummary, Journal
+from spectator.journal.stores.commands import Command, Commands
 from spectator.journal.stores.ownership import Ownership
 
 logger = logging.getLogger(__name__)
@@ -31,18 +34,29 @@ class Takeover:
 
     Args:
         ownership: The leases of the journal.
+        commands: What is to be done with episodes, wherever they are played.
         journal: The journal.
         supervisor: Says how much room there is here.
         clock: Waits.
     """
 
-    def __init__(self, ownership: Ownership, journal: Journal, supervisor: Supervisor, clock: Clock) -> None:
+    def __init__(
+        self,
+        ownership: Ownership,
+        commands: Commands,
+        journal: Journal,
+        supervisor: Supervisor,
+        clock: Clock,
+    ) -> None:
         self.deposed = 0
         """Servers that this one deposed."""
         self._ownership = ownership
+        self._commands = commands
         self._journal = journal
         self._supervisor = supervisor
         self._clock = clock
+        self._claimed: set[str] = set()
+        self._handed_over: set[str] = set()
         self._signs: dict[
             str, tuple[int, int]
         ] = {}  # by server, its last sign, and how often it was the same
@@ -57,6 +71,7 @@ class Takeover:
             return None
         if not await self._ownership.claim(episode_id):
             return None
+        self._claimed.add(episode_id)
         summary = await self._journal.episode(episode_id)
         if summary is not None and summary.ended_at is None:
             return summary
@@ -70,6 +85,33 @@ class Takeover:
             JournalError: The database cannot be reached now.
         """
         await self._ownership.release(episode_id)
+        self._claimed.discard(episode_id)
+        self._handed_over.discard(episode_id)
+
+    async def hand_over(self, plan: EpisodePlan) -> str | None:
+        """Begin an episode for a server that has room, where one has; returns once its start is recorded.
+
+        Returns:
+            Its id; ``None`` where nobody has room.
+
+        Raises:
+            EpisodeBusy: This server is going away.
+            JournalError: Its start could not be recorded, or nobody can be asked now.
+        """
+        if not await self._ownership.claim_room():
+            return None
+        episode_id = await self._supervisor.leave_begun(plan)
+        self._handed_over.add(episode_id)
+        try:
+            await self.release(episode_id)
+        except JournalError as error:
+            logger.warning("episode %s is handed over later: %s", episode_id, error)
+        return episode_id
+
+    def _room(self) -> int:
+        """How many episodes more could be played here."""
+        rebuilt = sum(self._supervisor.live(one) is None for one in self._claimed)
+        return max(0, self._supervisor.free_slots - rebuilt)
 
     async def show_life(self) -> None:
         """Give signs of life, and depose who gives none, until cancelled."""
@@ -95,11 +137,12 @@ class Takeover:
         Raises:
             JournalError: The database cannot be reached now.
         """
-        for name in self._missing(await self._ownership.beat()):
+        for name in self._missing(await self._ownership.beat(self._room())):
             freed = await self._ownership.depose(name)
             self.deposed += 1
             told = "server %s is not heard of any more: %d episodes are free to be played on"
             logger.warning(told, name, len(freed))
+        await self._commands.tidy()
 
     async def take_over(self, recovery: Recovery) -> None:
         """Play on what nobody plays, as far as there is room.
@@ -107,14 +150,35 @@ class Takeover:
         Raises:
             JournalError: The database cannot be reached now.
         """
+        for episode_id in tuple(self._handed_over):
+            await self.release(episode_id)
+        if not recovery.over:
+            return
+        for stop in await self._commands.stops_left_alone(AT_ONCE):
+            await self._end(stop, recovery)
         room = min(AT_ONCE, self._supervisor.free_slots)
-        if not room or not recovery.over:
+        if not room:
             return
         for episode_id in await self._ownership.left_alone(room):
             summary = await self._journal.episode(episode_id)
             if summary is not None:
                 recovery.add([summary])
         await recovery.run()
+        self._claimed.clear()
+
+    async def _end(self, stop: Command, recovery: Recovery) -> None:
+        """End an episode that nobody plays and that is to be stopped; that takes no slot."""
+        if not await self._ownership.claim(stop.episode_id):
+            return
+        try:
+            summary = await self._journal.episode(stop.episode_id)
+            if summary is not None and summary.ended_at is None:
+                await recovery.end_stopped(summary, f"stopped by {json.loads(stop.body)['by']}")
+        except EpisodeDamaged:
+            logger.exception("episode %s cannot be stopped: its record is damaged", stop.episode_id)
+            await self._commands.forget(stop.id)
+        finally:
+            await self._ownership.release(stop.episode_id)
 
     def _missing(self, signs: Mapping[str, int]) -> list[str]:
         """Count how often each server gave the same sign; those that did so too often."""

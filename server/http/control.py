@@ -2,39 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+import logging
+from collections.abc import Callable, Coroutine, Mapping
+from contextlib import nullcontext
 from math import ceil
-from typing import Annotated, Any, Final, NamedTuple
+from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Depends, Response
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import HTTPConnection, Request
 
-from spectator.clock import timestamp
 from spectator.episodes.host.handle import EpisodeHandle
 from spectator.episodes.replay.fork import plan_fork
 from spectator.episodes.run.pacing import Pace
 from spectator.episodes.run.plan import EpisodePlan
 from spectator.errors import (
     EpisodeBusy,
-    EpisodeNotFound,
     EpisodeOver,
     FieldError,
     InvalidRequest,
+    JournalError,
     JournalUnavailable,
 )
-from spectator.events import EndReason
+from spectator.journal.stores.commands import STOP
 
 from ..security import faults
 from ..security.bodies import Body, body_of, documented_body, read_object
 from ..security.budget import AGAIN_S, Costly
+from ..security.client_address import address_of
 from ..security.faults import Refused, documented
-from ..security.guard import address_of
+from ..security.kept_starters import KeptStarters
 from ..security.slot_queue import OPERATOR
 from ..security.slot_tickets import NoSlot
 from ..services import Services, ServicesDep
+from .elsewhere import carried_out
+from .rights import Rights
+from .running import RunningEpisode, StoppedEpisode, described, find_live
 from .starting import ForkEpisode, PaceName, StartEpisode, wanted_episode, wanted_fork
-from .usage import DayUsage, SeatUsage, usage_in, usage_today
+from .usage import DayUsage, usage_today
+
+logger = logging.getLogger(__name__)
 
 
 class ChooseEpisode(Body):
@@ -73,32 +80,6 @@ class StartedEpisode(BaseModel):
     )
 
 
-class RunningEpisode(BaseModel):
-    """An episode that runs."""
-
-    episode_id: str
-    environment: str
-    captain_preset: str
-    opponent_choice: str | None = Field(description="null in worlds without opponents")
-    started_at: str = Field(description="RFC 3339")
-    turn: int = Field(ge=0, description="Actions taken or refused so far")
-    pace: PaceName
-    paused: bool
-    trouble: str | None = Field(
-        description="What keeps its record from being written; play stands still meanwhile. null as a rule"
-    )
-    viewers: int = Field(ge=0, description="How many watch it on this server")
-    usage: dict[str, SeatUsage] = Field(description="What models took so far, by actor")
-
-
-class StoppedEpisode(BaseModel):
-    """An episode that was ended."""
-
-    episode_id: str
-    reason: EndReason
-    turns: int = Field(ge=0)
-
-
 class Status(BaseModel):
     """What runs here."""
 
@@ -126,7 +107,7 @@ ALWAYS: Final = (
 START_PROBLEMS: Final = documented(*ALWAYS, faults.NOT_HERE, faults.BUSY, faults.SPENT, faults.PAUSED)
 FORK_PROBLEMS: Final = {**START_PROBLEMS, **documented(faults.NO_EPISODE)}
 CHANGE_PROBLEMS: Final = documented(
-    *ALWAYS, faults.NOT_YOURS, faults.NO_EPISODE, faults.OVER, faults.ELSEWHERE
+    *ALWAYS, faults.NOT_YOURS, faults.NO_EPISODE, faults.OVER, faults.ELSEWHERE, faults.NO_PLAYER
 )
 RESUME_PROBLEMS: Final = {
     **CHANGE_PROBLEMS,
@@ -138,33 +119,19 @@ ChosenDep = Annotated[ChooseEpisode, Depends(body_of(ChooseEpisode))]
 router = APIRouter(prefix="/custom", tags=["control"])
 
 
-class Controlled(NamedTuple):
-    """One who may stop or slow an episode.
-
-    Args:
-        live: The episode.
-        by: Who it is, in a word.
-    """
-
-    live: EpisodeHandle
-    by: str
-
-
-def controller(episode_id: str | None, connection: HTTPConnection, services: Services) -> str:
-    """Who asks to stop or slow the episode, or the newest one that runs; whoever may not is refused."""
-    running = services.supervisor.running()
-    named = episode_id or (running[-1].episode_id if running else "")
-    return services.guard.require_control(connection, services.budget.starter(named))
-
-
-async def controlled(episode_id: str | None, connection: HTTPConnection, services: Services) -> Controlled:
-    """The episode that is meant, for whoever may stop or slow it.
+async def controller(episode_id: str | None, connection: HTTPConnection, services: Services) -> str:
+    """Who asks to stop or slow the episode, or the newest one that runs here; whoever may not is refused.
 
     Raises:
         Refused: It is somebody else's.
+        JournalError: Who started it cannot be found out now.
     """
-    by = controller(episode_id, connection, services)
-    return Controlled(await find_live(services, episode_id), by)
+    running = services.supervisor.running()
+    named = episode_id or (running[-1].episode_id if running else "")
+    starter, address = services.budget.starter(named), address_of(connection)
+    if starter is None and services.starters is not None:
+        starter = address if await services.starters.started(named, address) else None
+    return services.guard.require_control(connection, starter)
 
 
 @router.post(
@@ -179,8 +146,10 @@ async def start_episode(request: Request, response: Response, services: Services
     with services.budget.spend(Costly.STARTS, request):
         sent, default = await read_object(request), services.settings.environment
         plan, wait = await wanted_episode(sent, default, services.cast.load, services.supervisor.plan)
-        _may_play(plan, request, services)
-        return await _started(lambda: services.supervisor.start(plan), wait, request, response, services)
+        Rights.of(request, services).need(plan, services)
+        return await _started(
+            plan, lambda: services.supervisor.start(plan), wait, request, response, services
+        )
 
 
 @router.post(
@@ -199,23 +168,13 @@ async def fork_episode(request: Request, response: Response, services: ServicesD
             rule = f"must be from 1 to {last}: that is how much is shown yet"
             raise InvalidRequest([FieldError("seq", rule)])
         plan = await plan_fork(services.journal, wanted, services.cast.load)
-        _may_play(plan, request, services)
+        Rights.of(request, services).need(plan, services)
         fork = services.supervisor.fork
-        return await _started(lambda: fork(wanted, plan), wait, request, response, services)
-
-
-def _may_play(plan: EpisodePlan, request: Request, services: Services) -> None:
-    """Let whoever may have this world, with these options and captains, through; see :class:`Guard`."""
-    if not services.guard.is_operator(request):
-        services.offer.check(plan.world.name, plan.options)
-    if plan.captain.costs_money or (plan.opponent is not None and plan.opponent.costs_money):
-        services.guard.require_spender(request)
-        services.budget.need_money()
-    if any(seat is not None and seat.source == "human" for seat in (plan.captain, plan.opponent)):
-        services.guard.require_operator(request)
+        return await _started(plan, lambda: fork(wanted, plan), wait, request, response, services)
 
 
 async def _started(
+    plan: EpisodePlan,
     start: Callable[[], Coroutine[Any, Any, EpisodeHandle]],
     wait: StartEpisode | ForkEpisode,
     request: Request,
@@ -225,38 +184,63 @@ async def _started(
     whose = OPERATOR if services.guard.is_operator(request) else address_of(request)
     await services.exhibition.make_way()
     try:
-        live = await start()
+        episode_id = (await start()).episode_id
     except EpisodeBusy:
-        live = await _in_turn(start, wait, whose, request, services)
-    services.budget.note_start(live.episode_id, whose)
+        episode_id = await _elsewhere_or_in_turn(plan, start, wait, whose, request, services)
+    services.budget.note_start(episode_id, whose)
+    if services.starters is not None:
+        await _keep_starter(episode_id, whose, services.starters, services)
     if services.narration.charges and services.guard.may_spend(request):
-        services.narration.pay_for(live.episode_id)
+        services.narration.pay_for(episode_id)
     root = request.scope.get("root_path", "")
-    response.headers["Location"] = f"{root}/api/episodes/{live.episode_id}"
-    people = [actor for actor in live.plan.world.actors if live.plan.preset(actor).source == "human"]
-    keys = {actor: services.seat_keys.key(live.episode_id, actor) for actor in people}
-    page = f"{root}/watch/{live.episode_id}#seat="
+    response.headers["Location"] = f"{root}/api/episodes/{episode_id}"
+    people = [actor for actor in plan.world.actors if plan.preset(actor).source == "human"]
+    keys = {actor: services.seat_keys.key(episode_id, actor) for actor in people}
+    page = f"{root}/watch/{episode_id}#seat="
     return StartedEpisode(
-        episode_id=live.episode_id,
-        watch_url=f"{root}/watch/{live.episode_id}",
-        live_url=f"{root}/live/{live.episode_id}",
+        episode_id=episode_id,
+        watch_url=f"{root}/watch/{episode_id}",
+        live_url=f"{root}/live/{episode_id}",
         seats={actor: SeatLink(key=key, url=f"{page}{key}") for actor, key in keys.items()},
     )
 
 
-async def _in_turn(
+async def _elsewhere_or_in_turn(
+    plan: EpisodePlan,
     start: Callable[[], Coroutine[Any, Any, EpisodeHandle]],
     wait: StartEpisode | ForkEpisode,
     whose: str,
     request: Request,
     services: Services,
-) -> EpisodeHandle:
-    """Start once it is this client's turn; refused if that is not in time."""
+) -> str:
+    """Have another server play it that has room, or start it here once it is this client's turn.
+
+    A fork, whose past has to be copied first, is begun only where it is asked for.
+
+    Raises:
+        Refused: Nobody has room, and here there was none in time.
+    """
+    handed_over = plan if isinstance(wait, StartEpisode) else None
+    if (episode_id := await _handed_over(handed_over, services)) is not None:
+        return episode_id
     try:
         await services.queue.take(whose, wait.wait_s, wait.ticket, request.receive)
-        return await start()
+        return (await start()).episode_id
     except (NoSlot, EpisodeBusy) as error:
+        if wait.wait_s and (episode_id := await _handed_over(handed_over, services)) is not None:
+            return episode_id
         raise services.budget.refuse("max_episodes", _busy(error, services)) from None
+
+
+async def _handed_over(plan: EpisodePlan | None, services: Services) -> str | None:
+    """The id of the episode, where another server has room for it."""
+    if services.takeover is None or plan is None:
+        return None
+    try:
+        return await services.takeover.hand_over(plan)
+    except (EpisodeBusy, JournalError) as error:
+        logger.warning("a start cannot be handed over: %s", error)
+        return None
 
 
 def _busy(error: NoSlot | EpisodeBusy, services: Services) -> Refused:
@@ -277,29 +261,23 @@ def _busy(error: NoSlot | EpisodeBusy, services: Services) -> Refused:
 @router.post("/stop_episode", responses=CHANGE_PROBLEMS, openapi_extra=CHOSEN)
 async def stop_episode(chosen: ChosenDep, request: Request, services: ServicesDep) -> StoppedEpisode:
     """End an episode; the answer comes once its end is recorded, or 503 with the reason why it is not yet."""
-    live, by = await controlled(chosen.episode_id, request, services)
-    try:
-        ended = await services.supervisor.stop(live.episode_id, by=by)
-    except JournalUnavailable as error:
-        raise Refused(faults.NO_JOURNAL, f"The episode is stopped, but {error}.") from error
-    return StoppedEpisode(episode_id=live.episode_id, reason=ended.reason, turns=ended.turns)
+    sent = {"by": await controller(chosen.episode_id, request, services)}
+    return await carried_out(STOP, stopped, services, chosen.episode_id, sent, StoppedEpisode)
 
 
 @router.post("/pause", responses=CHANGE_PROBLEMS, openapi_extra=CHOSEN)
 async def pause(chosen: ChosenDep, request: Request, services: ServicesDep) -> RunningEpisode:
     """Let an episode stand still before its next step; twice changes nothing."""
-    live, by = await controlled(chosen.episode_id, request, services)
-    return _described(await services.supervisor.pause(live.episode_id, by=by), services)
+    sent = {"by": await controller(chosen.episode_id, request, services)}
+    return await carried_out("pause", paused, services, chosen.episode_id, sent, RunningEpisode)
 
 
 @router.post("/resume", responses=RESUME_PROBLEMS, openapi_extra=CHOSEN)
 async def resume(chosen: ChosenDep, request: Request, services: ServicesDep) -> RunningEpisode:
     """Let an episode go on; twice changes nothing. One that is suspended takes a slot, as a start does."""
-    try:
-        live, by = await controlled(chosen.episode_id, request, services)
-    except EpisodeOver as over:
-        return _described(await _played_on(over, request, services), services)
-    return _described(await services.supervisor.resume(live.episode_id, by=by), services)
+    by = await controller(chosen.episode_id, request, services)
+    sent = {"by": by, "rights": Rights.of(request, services).told()}
+    return await carried_out("resume", resumed, services, chosen.episode_id, sent, RunningEpisode)
 
 
 @router.post("/pace", responses=CHANGE_PROBLEMS, openapi_extra=documented_body(ChoosePace))
@@ -309,8 +287,8 @@ async def pace(
     """Play an episode at another pace, from the current wait on."""
     if "pace" not in chosen.model_fields_set:
         raise InvalidRequest([FieldError("pace", f"is needed: {', '.join(Pace)}")])
-    live, by = await controlled(chosen.episode_id, request, services)
-    return _described(await services.supervisor.set_pace(live.episode_id, Pace(chosen.pace), by=by), services)
+    sent = {"by": await controller(chosen.episode_id, request, services), "pace": chosen.pace}
+    return await carried_out("pace", paced, services, chosen.episode_id, sent, RunningEpisode)
 
 
 @router.get("/status")
@@ -321,58 +299,64 @@ async def status(services: ServicesDep) -> Status:
         running=_running(services),
         slots=services.supervisor.slots,
         waiting=services.queue.waiting,
-        shown=[_described(live, services) for live in services.supervisor.external()],
+        shown=[described(live, services) for live in services.supervisor.external()],
         models_today=usage_today(services),
     )
 
 
-async def _played_on(over: EpisodeOver, request: Request, services: Services) -> EpisodeHandle:
+async def stopped(services: Services, episode_id: str | None, sent: Mapping[str, Any]) -> StoppedEpisode:
+    """End an episode that is played here; returns once its end is recorded."""
+    live = await find_live(services, episode_id)
+    try:
+        ended = await services.supervisor.stop(live.episode_id, by=sent["by"])
+    except JournalUnavailable as error:
+        raise Refused(faults.NO_JOURNAL, f"The episode is stopped, but {error}.") from error
+    return StoppedEpisode(episode_id=live.episode_id, reason=ended.reason, turns=ended.turns)
+
+
+async def paused(services: Services, episode_id: str | None, sent: Mapping[str, Any]) -> RunningEpisode:
+    """Let an episode that is played here stand still."""
+    live = await find_live(services, episode_id)
+    return described(await services.supervisor.pause(live.episode_id, by=sent["by"]), services)
+
+
+async def resumed(services: Services, episode_id: str | None, sent: Mapping[str, Any]) -> RunningEpisode:
+    """Let an episode that is played here go on, or play one on that was suspended here."""
+    try:
+        live = await find_live(services, episode_id)
+    except EpisodeOver as over:
+        rights = Rights.heard(sent["rights"])
+        return described(await _played_on(over.episode_id, rights, services), services)
+    return described(await services.supervisor.resume(live.episode_id, by=sent["by"]), services)
+
+
+async def paced(services: Services, episode_id: str | None, sent: Mapping[str, Any]) -> RunningEpisode:
+    """Play an episode that is played here at another pace."""
+    live, pace = await find_live(services, episode_id), Pace(sent["pace"])
+    return described(await services.supervisor.set_pace(live.episode_id, pace, by=sent["by"]), services)
+
+
+async def _played_on(episode_id: str, rights: Rights, services: Services) -> EpisodeHandle:
     """Play a suspended episode on; whoever may not start it may not do that either."""
     services.readiness.need()
-    with services.budget.spend(Costly.STARTS, request):
+    budget = services.budget
+    with nullcontext() if rights.whose == OPERATOR else budget.spend_of(Costly.STARTS, rights.whose):
         await services.exhibition.make_way()
-        live = await services.suspended.play_on(
-            over.episode_id, lambda plan: _may_play(plan, request, services)
-        )
-    whose = OPERATOR if services.guard.is_operator(request) else address_of(request)
-    services.budget.note_start(live.episode_id, whose)
+        live = await services.suspended.play_on(episode_id, lambda plan: rights.need(plan, services))
+    budget.note_start(live.episode_id, rights.whose)
+    if services.starters is not None:
+        await _keep_starter(live.episode_id, rights.whose, services.starters, services)
     services.signals.wake()
     return live
 
 
-async def find_live(services: Services, episode_id: str | None) -> EpisodeHandle:
-    """The episode if it runs; one that is only recorded is over.
-
-    Raises:
-        EpisodeNotFound: There is none.
-        EpisodeOver: It has ended.
-        Recovering: It is being recovered.
-    """
-    try:
-        return services.supervisor.find(episode_id)
-    except EpisodeNotFound:
-        services.readiness.need_of(episode_id)
-        if episode_id is None or await services.journal.episode(episode_id) is None:
-            raise
-        raise EpisodeOver(episode_id) from None
+async def _keep_starter(episode_id: str, whose: str, starters: KeptStarters, services: Services) -> None:
+    """Remember who started an episode for every server and across restarts."""
+    live = services.supervisor.live(episode_id)
+    runs = live is not None and not live.ended
+    if whose != OPERATOR and (runs or services.commands is not None):  # or another server plays it
+        await starters.note(episode_id, whose)
 
 
 def _running(services: Services) -> list[RunningEpisode]:
-    return [_described(live, services) for live in services.supervisor.running()]
-
-
-def _described(live: EpisodeHandle, services: Services) -> RunningEpisode:
-    opponent = live.plan.opponent
-    return RunningEpisode(
-        episode_id=live.episode_id,
-        environment=live.plan.world.name,
-        captain_preset=live.plan.captain.name,
-        opponent_choice=None if opponent is None else opponent.name,
-        started_at=timestamp(live.started_at),
-        turn=live.turn,
-        pace=live.pace.value,
-        paused=live.paused,
-        trouble=None if live.trouble is None else live.trouble.message,
-        viewers=services.audience.count(live.episode_id),
-        usage=usage_in(live.usage),
-    )
+    return [described(live, services) for live in services.supervisor.running()]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Depends, Header, Query, Request, Response
@@ -21,14 +21,22 @@ from ..security.bodies import Body, body_of, documented_body
 from ..security.faults import Refused, documented
 from ..security.seat_keys import HEADER, MAX_HEADER
 from ..services import Services, ServicesDep
-from .control import ALWAYS, controller, find_live
+from .control import ALWAYS, controller
+from .elsewhere import ASK_S, carried_out
+from .running import find_live
 
 MAX_REASON: Final = 1000
 """Characters of a reason that a person may give."""
 
 
 SEAT_PROBLEMS: Final = documented(
-    *ALWAYS, faults.NOT_YOURS, faults.NO_EPISODE, faults.OVER, faults.ELSEWHERE, faults.NOT_YOUR_SEAT
+    *ALWAYS,
+    faults.NOT_YOURS,
+    faults.NO_EPISODE,
+    faults.OVER,
+    faults.ELSEWHERE,
+    faults.NO_PLAYER,
+    faults.NOT_YOUR_SEAT,
 )
 
 
@@ -130,22 +138,11 @@ async def asked(
     A seat's key asks for that seat alone. Where two people play, nobody sees what is asked without one.
     """
     if key is None:
-        controller(episode_id, request, services)
-    live = await find_live(services, episode_id)
+        await controller(episode_id, request, services)
     response.headers["Cache-Control"] = "no-store"
-    everybody = _people(live)
-    people = _own(live, everybody, key, services)
-    for policy in people.values():
-        policy.attend()
-    return Seats(
-        episode_id=live.episode_id,
-        seats=list(everybody),
-        yours=list(people),
-        deciding=live.deciding,
-        turn=live.turn,
-        paused=live.paused,
-        asked=next((told for actor in people if (told := _asked(live, actor, people[actor]))), None),
-    )
+    named, people = await _people_of(services, episode_id)
+    sent = {"yours": _own(named, people, key, services)}
+    return await carried_out("asked", seats_here, services, named, sent, Seats, wait_s=ASK_S)
 
 
 @router.post(
@@ -160,17 +157,74 @@ async def act(
     if wrong := _missing(sent):
         raise InvalidRequest(wrong)
     if key is None:  # whoever sends none must be one who may play every seat
-        controller(sent.episode_id, request, services)
-    live = await find_live(services, sent.episode_id)
-    actor, policy = _seat(live, sent.actor, key, services)
-    if sent.turn != live.turn + 1 or policy.asked is None:
-        raise NotAsked(_whose_turn(live, actor, sent.turn))
-    action = WrittenCall(sent.action.tool, sent.action.arguments, clean_text(sent.reason, MAX_REASON))
+        await controller(sent.episode_id, request, services)
+    named, people = await _people_of(services, sent.episode_id)
+    actor = sent.actor
+    if not people:
+        raise InvalidRequest([FieldError("episode_id", "nobody in this episode is played by a person")])
+    if actor is not None and actor not in people:
+        rule = f"no person plays {actor!r}; people play {', '.join(people)}"
+        raise InvalidRequest([FieldError("actor", rule)])
+    yours = _own(named, people, key, services)
+    if actor not in yours if actor else not yours:
+        raise _not_yours(actor, people)
+    told = {
+        "actor": actor,
+        "yours": yours,
+        "turn": sent.turn,
+        "action": sent.action.model_dump(mode="json"),
+        "reason": clean_text(sent.reason, MAX_REASON),
+    }
+    return await carried_out("act", acted, services, named, told, Acted)
+
+
+async def seats_here(services: Services, episode_id: str | None, sent: Mapping[str, Any]) -> Seats:
+    """What is asked of people in an episode that is played here."""
+    live = await find_live(services, episode_id)
+    everybody = _people(live)
+    people = {actor: policy for actor, policy in everybody.items() if actor in sent["yours"]}
+    for policy in people.values():
+        policy.attend()
+    return Seats(
+        episode_id=live.episode_id,
+        seats=list(everybody),
+        yours=list(people),
+        deciding=live.deciding,
+        turn=live.turn,
+        paused=live.paused,
+        asked=next((told for actor in people if (told := _asked(live, actor, people[actor]))), None),
+    )
+
+
+async def acted(services: Services, episode_id: str | None, sent: Mapping[str, Any]) -> Acted:
+    """Decide for a seat of an episode that is played here."""
+    live = await find_live(services, episode_id)
+    people, chosen = _people(live), ChosenAction(**sent["action"])
+    own = [actor for actor in sent["yours"] if actor in people]
+    asked_now = live.deciding if live.deciding in own else None
+    actor: str = sent["actor"] or asked_now or next(iter(own), "")
+    if actor not in own:
+        raise _not_yours(sent["actor"], list(people))
+    policy = people[actor]
+    if sent["turn"] != live.turn + 1 or policy.asked is None:
+        raise NotAsked(_whose_turn(live, actor, sent["turn"]))
     try:
-        policy.act(action)
+        policy.act(WrittenCall(chosen.tool, chosen.arguments, sent["reason"]))
     except (CallRefused, UnsupportedSchema) as error:
-        raise InvalidRequest([_broken(str(error), sent.action)]) from error
-    return Acted(episode_id=live.episode_id, actor=actor, turn=live.turn + 1, action=sent.action)
+        raise InvalidRequest([_broken(str(error), chosen)]) from error
+    return Acted(episode_id=live.episode_id, actor=actor, turn=live.turn + 1, action=chosen)
+
+
+async def _people_of(services: Services, episode_id: str | None) -> tuple[str, list[str]]:
+    """An episode's id, and its seats that people play, wherever it is played."""
+    others = services.commands
+    played_here = episode_id is None or services.supervisor.live(episode_id) is not None
+    if others is None or episode_id is None or played_here or not await others.played_elsewhere(episode_id):
+        live = await find_live(services, episode_id)
+        return live.episode_id, list(_people(live))
+    begun = await services.journal.read(episode_id, limit=1)
+    seats: Mapping[str, Any] = begun[0].event.data["seats"] if begun else {}
+    return episode_id, [actor for actor, seat in seats.items() if seat["source"] == "human"]
 
 
 def _people(live: EpisodeHandle) -> dict[str, HumanPolicy]:
@@ -178,20 +232,18 @@ def _people(live: EpisodeHandle) -> dict[str, HumanPolicy]:
     return {actor: policy for actor, policy in seats.items() if isinstance(policy, HumanPolicy)}
 
 
-def _own(
-    live: EpisodeHandle, people: Mapping[str, HumanPolicy], key: str | None, services: Services
-) -> dict[str, HumanPolicy]:
+def _own(episode_id: str, people: Sequence[str], key: str | None, services: Services) -> list[str]:
     """The seats that whoever sends these keys may play; without any, the only one.
 
     Raises:
         Refused: Keys were sent that are of none of them.
     """
     if key is None:
-        return dict(people) if len(people) == 1 else {}
-    seats = services.seat_keys.seats(key, live.episode_id, people)
+        return list(people) if len(people) == 1 else []
+    seats = services.seat_keys.seats(key, episode_id, people)
     if not seats:
         raise Refused(faults.NOT_YOUR_SEAT, "This is the key of no seat that a person plays in this episode.")
-    return {actor: people[actor] for actor in seats}
+    return seats
 
 
 def _asked(live: EpisodeHandle, actor: str, policy: HumanPolicy) -> AskedSeat | None:
@@ -228,30 +280,10 @@ def _missing(sent: Act) -> list[FieldError]:
     return wrong
 
 
-def _seat(
-    live: EpisodeHandle, wanted: str | None, key: str | None, services: Services
-) -> tuple[str, HumanPolicy]:
-    """The seat that is meant.
-
-    Raises:
-        InvalidRequest: No person plays it.
-        Refused: It is another person's.
-    """
-    people = _people(live)
-    if not people:
-        raise InvalidRequest([FieldError("episode_id", "nobody in this episode is played by a person")])
-    if wanted is not None and wanted not in people:
-        rule = f"no person plays {wanted!r}; people play {', '.join(people)}"
-        raise InvalidRequest([FieldError("actor", rule)])
-    own = _own(live, people, key, services)
-    actor = wanted or (live.deciding if live.deciding in own else next(iter(own), ""))
-    if actor not in own:
-        whose = f"the seat {actor!r}" if actor else f"one of the seats {', '.join(people)}"
-        detail = (
-            f"Deciding for {whose} needs its key in the header {HEADER}; the start of the episode told it."
-        )
-        raise Refused(faults.NOT_YOUR_SEAT, detail)
-    return actor, own[actor]
+def _not_yours(actor: str | None, people: Sequence[str]) -> Refused:
+    whose = f"the seat {actor!r}" if actor else f"one of the seats {', '.join(people)}"
+    detail = f"Deciding for {whose} needs its key in the header {HEADER}; the start of the episode told it."
+    return Refused(faults.NOT_YOUR_SEAT, detail)
 
 
 def _whose_turn(live: EpisodeHandle, actor: str, turn: int | None) -> str:

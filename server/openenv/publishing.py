@@ -14,7 +14,6 @@ from spectator.episodes.host.supervisor import Supervisor
 from spectator.episodes.record.told import Told
 from spectator.episodes.run.plan import EpisodePlan
 from spectator.errors import EpisodeError, FieldError, InvalidRequest
-from spectator.journal.attachments import Attachments
 from spectator.policies.base import Policy, Preset
 from spectator.text import clean_text
 
@@ -39,8 +38,8 @@ class PublishedEpisode:
 
     async def publish(self, told: Told) -> None:
         """Publish what happened, and record what belongs to it; after the end, nothing more is."""
-        for (turn, facts), calls in zip(told.steps, told.calls, strict=True):
-            await self._driver.record(turn, facts, Attachments(calls=[calls]) if calls else None)
+        for turn, facts, attached in told.turns():
+            await self._driver.record(turn, facts, attached)
         if told.ended is not None:
             self._driver.finish(told.ended, told.truth)
 

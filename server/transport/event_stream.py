@@ -14,8 +14,8 @@ from spectator.errors import SpectatorError
 
 from ..close_codes import Close
 from ..security import faults
+from ..security.client_address import address_of
 from ..security.faults import close_of, problem
-from ..security.guard import address_of
 from ..viewers import wire
 from ..viewers.ports import MakeFeed
 from ..viewers.viewer import Viewer

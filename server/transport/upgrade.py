@@ -11,8 +11,8 @@ from spectator.clock import Clock
 from spectator.errors import SpectatorError
 
 from ..close_codes import Close
+from ..security.client_address import address_of
 from ..security.faults import close_of
-from ..security.guard import address_of
 from ..viewers import wire
 from ..viewers.inbound_messages import InboundMessages
 from ..viewers.ports import MakeFeed

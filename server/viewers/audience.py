@@ -68,6 +68,8 @@ class Audience:
     ) -> None:
         self.closed: Counter[Close] = Counter()
         """How many connections this server ended, by why."""
+        self.elsewhere: Callable[[str], int] = Counter[str]().__getitem__
+        """Tells how many watch an episode at other servers: nobody, until it is set where there are any."""
         self._tasks = tasks
         self._clock = clock
         self._limits = limits
@@ -83,9 +85,22 @@ class Audience:
         return len(self._viewers)
 
     def count(self, episode_id: str) -> int:
-        """How many watch an episode."""
+        """How many watch an episode here."""
         relay = self._relays.get(episode_id)
         return 0 if relay is None else len(relay.viewers)
+
+    def counts(self) -> dict[str, int]:
+        """How many watch each episode here."""
+        return {name: len(relay.viewers) for name, relay in self._relays.items() if len(relay.viewers)}
+
+    def total(self, episode_id: str) -> int:
+        """How many watch an episode, here and at other servers."""
+        return self.count(episode_id) + self.elsewhere(episode_id)
+
+    def recount(self, episode_id: str) -> None:
+        """Tell who watches an episode how many do, since that may have changed elsewhere."""
+        if (relay := self._relays.get(episode_id)) is not None:
+            relay.count_changed.set()
 
     def admit(self, address: str, transport: ViewerTransport) -> Viewer | None:
         """Let a viewer in, or ``None`` when there is no room for it; see :meth:`refusal`."""
@@ -116,7 +131,9 @@ class Audience:
         relay = self._relays.get(live.episode_id)
         if relay is None:
             subscription = live.subscribe(Overflow.CLOSE, capacity=RELAY_CAPACITY)
-            relay = Relay(live, subscription, self._clock, self._broadcaster, self._observe, self._names)
+            relay = Relay(
+                live, subscription, self._clock, self._broadcaster, self._observe, self._names, self.elsewhere
+            )
             self._relays[live.episode_id] = relay
             self._tasks.create_task(relay.run(), name=f"relay {live.episode_id}")
         relay.viewers.add(viewer)

@@ -52,8 +52,9 @@ class Records(EpisodeReader, Protocol):
 class LeftEpisodes(Protocol):
     """The episodes that an earlier process left."""
 
-    async def settled(self, episode_id: str) -> None:
-        """Wait until it is known what becomes of one; at once for every other."""
+    async def settled(self, episode_id: str, seen_seq: int = 0) -> None:
+        """Wait until it is known what becomes of one, and until what is shown here is no older than what a
+        viewer has seen, by its last event; at once for every other."""
         ...
 
 
@@ -147,7 +148,7 @@ class EpisodeFeed:
             return None
         if not EPISODE_ID.fullmatch(self._episode_id):
             return Close.NOT_FOUND
-        await self._sources.left.settled(self._episode_id)
+        await self._sources.left.settled(self._episode_id, 0 if self._asked is None else self._asked.seq)
         live = await self._opened(self._sources.episodes.live(self._episode_id))
         if live is not None:
             await self._join(live)
@@ -191,7 +192,7 @@ class EpisodeFeed:
         head = live.head_seq  # no await in between
         resumable = _provable(asked, live.epoch, head)
         first = None if resumable else relay.snapshot()
-        await self._send([wire.hello(live.episode_id, live.epoch, head, len(relay.viewers))])
+        await self._send([wire.hello(live.episode_id, live.epoch, head, relay.total)])
         if live.trouble is not None:
             await self._send([wire.trouble(live.trouble)])
         if first is not None:

@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from collections.abc import Collection
 from typing import Final, Protocol
 
-from spectator.clock import Clock
+from spectator.clock import Clock, first_of
 from spectator.episodes.record.public_reader import PublicReader
 from spectator.episodes.record.reader import ViewReader
 from spectator.errors import EpisodeError, JournalError
 from spectator.following.followed_view import FollowedView
 
+from .thought_notices import ToldThoughts
+
 logger = logging.getLogger(__name__)
 
 INTERVAL_S: Final = 0.25
 """Seconds between two looks at how far the episodes are that somebody watches; one query tells it of all."""
+
+SLOW_INTERVAL_S: Final = 2.0
+"""The same while notices of commits come, of which one may be lost."""
 
 KEPT_S: Final = 15.0
 """How long an episode that nobody watches any more is followed still."""
@@ -56,34 +62,73 @@ class FollowedEpisodes:
         self._tasks = tasks
         self._followed: dict[str, FollowedView] = {}
         self._heads: dict[str, int] = {}
+        self._thoughts: dict[str, ToldThoughts] = {}
+        self._woken: set[str] = set()
+        self._wake = asyncio.Event()
+        self._interval_s = INTERVAL_S
+        self._looked_s = -math.inf
         self._looking: asyncio.Task[None] | None = None
 
     def live(self, episode_id: str) -> FollowedView | None:
         """An episode that is followed now."""
         return self._followed.get(episode_id)
 
-    async def follow(self, episode_id: str) -> None:
+    async def follow(self, episode_id: str, seen_seq: int = 0) -> None:
         """Follow an episode from now on, unless it has ended, or stands still until somebody resumes it.
+
+        Args:
+            episode_id: Which.
+            seen_seq: An event that it has reached for sure, where that is known; what is followed already is
+                brought up to there, or a viewer who comes from another server would go back.
 
         Raises:
             JournalError: Its record cannot be read.
         """
-        if episode_id in self._followed:
+        followed = self._followed.get(episode_id)
+        if followed is not None:
+            if 0 < followed.head_seq < seen_seq:
+                await self._advance(episode_id, followed)
             return
         summary = await self._records.episode(episode_id)
         if summary is None or summary.ended_at is not None or await self._records.suspended(episode_id):
             return
-        view = FollowedView(summary, self._views, self._records, self._clock)
+        withholds = await self._records.last_seen(episode_id) is not None
+        view = FollowedView(summary, self._views, self._records, self._clock, withholds=withholds)
         self._followed.setdefault(episode_id, view)
         if self._looking is None:
             self._looking = self._tasks.create_task(self._look_on(), name="followed episodes")
 
+    def thoughts_of(self, view: FollowedView) -> ToldThoughts:
+        """Takes what its captains think, as whoever plays it tells."""
+        known = self._thoughts.get(view.episode_id)
+        if known is None or known.thinking is not view.thinking:
+            known = self._thoughts[view.episode_id] = ToldThoughts(view.thinking, self._clock)
+        return known
+
+    def wake(self, episode_ids: Collection[str]) -> None:
+        """Something was recorded of these episodes, as far as they are followed here; returns at once."""
+        if woken := self._followed.keys() & episode_ids:
+            self._woken |= woken
+            self._wake.set()
+
+    def expect_notices(self, come: bool) -> None:
+        """Whether :meth:`wake` tells of commits from now on; what was missed before is looked up."""
+        self._interval_s = SLOW_INTERVAL_S if come else INTERVAL_S
+        self._looked_s = -math.inf
+        self._wake.set()
+
     async def _look_on(self) -> None:
+        self._looked_s = self._clock.monotonic()
         try:
             while self._followed:
-                await self._clock.sleep(INTERVAL_S)
+                left_s = self._looked_s + self._interval_s - self._clock.monotonic()
+                if left_s > 0:
+                    await first_of(self._clock.sleep(left_s), self._wake.wait())
+                self._wake.clear()
+                woken, self._woken = self._woken, set()
+                due = self._clock.monotonic() >= self._looked_s + self._interval_s
                 try:
-                    await self.look()
+                    await (self.look() if due else self._go_on(woken))
                 except JournalError as error:
                     logger.warning("episodes of other servers stand still for their viewers: %s", error)
         finally:
@@ -95,6 +140,7 @@ class FollowedEpisodes:
         Raises:
             JournalError: The journal cannot be read now.
         """
+        self._looked_s = self._clock.monotonic()
         heads = await self._journal.heads(list(self._followed))
         for episode_id, view in tuple(self._followed.items()):
             if heads.get(episode_id) != self._heads.get(episode_id):
@@ -103,11 +149,21 @@ class FollowedEpisodes:
             if view.ended or idle or episode_id not in heads:
                 view.close()
                 self._followed.pop(episode_id, None)
+        self._thoughts = {one: told for one, told in self._thoughts.items() if one in self._followed}
         self._heads = {one: head for one, head in heads.items() if one in self._followed}
+
+    async def _go_on(self, woken: Collection[str]) -> None:
+        """Hand on what was recorded of some episodes."""
+        for episode_id in woken:
+            if (view := self._followed.get(episode_id)) is not None:
+                await self._advance(episode_id, view)
+                if view.ended:
+                    self._followed.pop(episode_id, None)
 
     async def _advance(self, episode_id: str, view: FollowedView) -> None:
         try:
             await view.advance()
+            self.thoughts_of(view).over(view.turn)
         except JournalError:
             raise
         except EpisodeError:

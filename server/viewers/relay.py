@@ -39,6 +39,7 @@ class Relay:
         broadcaster: Writes.
         observe: Takes the seconds that it took to write a publication to all viewers.
         names: Says which names are hidden.
+        elsewhere: Tells how many watch an episode at other servers.
     """
 
     def __init__(
@@ -49,6 +50,7 @@ class Relay:
         broadcaster: Broadcaster,
         observe: Callable[[float], None],
         names: ShowsNames,
+        elsewhere: Callable[[str], int] = lambda episode_id: 0,
     ) -> None:
         self.viewers = Shards()
         self.live = live
@@ -61,8 +63,14 @@ class Relay:
         """Set when somebody came or left."""
         self._turn = asyncio.Lock()
         self._names = names
+        self._elsewhere = elsewhere
         self._snapshot: Frame | None = None
         self._snapshot_mask = names.mask
+
+    @property
+    def total(self) -> int:
+        """How many watch, here and at other servers."""
+        return len(self.viewers) + self._elsewhere(self.live.episode_id)
 
     def snapshot(self) -> Frame:
         """The state that viewers see now; encoded once for all who come at the same point."""
@@ -130,7 +138,7 @@ class Relay:
         while True:
             await self.count_changed.wait()
             self.count_changed.clear()
-            await self._send([wire.viewers(len(self.viewers))])
+            await self._send([wire.viewers(self.total)])
             await self._clock.sleep(COUNT_INTERVAL_S)
 
     def _finish(self, viewer: Viewer) -> None:

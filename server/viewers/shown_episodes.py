@@ -7,7 +7,7 @@ from typing import Protocol
 
 from spectator.episodes.host.episode_view import EpisodeView
 
-from .feed import LeftEpisodes, LiveEpisodes
+from .feed import LiveEpisodes
 from .followed_episodes import FollowedEpisodes
 from .run_boards import RunBoards
 
@@ -17,6 +17,14 @@ class FindsRuns(Protocol):
 
     async def run_of(self, episode_id: str) -> str | None:
         """The run that has this episode; ``None`` where none has."""
+        ...
+
+
+class Recovers(Protocol):
+    """The episodes that an earlier process left."""
+
+    async def settled(self, episode_id: str) -> None:
+        """Wait until it is known what becomes of one; at once for every other."""
         ...
 
 
@@ -34,7 +42,7 @@ class ShownEpisodes:
     def __init__(
         self,
         played: LiveEpisodes,
-        left: LeftEpisodes,
+        left: Recovers,
         finder: FindsRuns,
         boards: RunBoards,
         others: FollowedEpisodes | None = None,
@@ -54,12 +62,17 @@ class ShownEpisodes:
         """Those that this process plays, oldest first."""
         return self._played.showing()
 
-    async def settled(self, episode_id: str) -> None:
-        """Wait until it is known what becomes of one, and follow it where it is a watched run's."""
+    async def settled(self, episode_id: str, seen_seq: int = 0) -> None:
+        """Wait until it is known what becomes of one, and follow it where it is played elsewhere.
+
+        Args:
+            episode_id: Which.
+            seen_seq: The last event that whoever waits has seen, maybe at a server that was further.
+        """
         await self._left.settled(episode_id)
         if self._played.live(episode_id) is not None:
             return
         if await self._finder.run_of(episode_id) is not None:
             await self._boards.follow(episode_id)
         elif self._others is not None:
-            await self._others.follow(episode_id)
+            await self._others.follow(episode_id, seen_seq)

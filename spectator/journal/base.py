@@ -80,6 +80,7 @@ class EpisodeFilter:
         seed: Only with this seed.
         reason: Only those that ended for this reason.
         parent: Only forks of this episode.
+        parents: Only forks of one of these, unless there are none.
         run_id: Only of this run.
         group_id: Only of this group.
         attempt: Only attempts with this number.
@@ -96,6 +97,7 @@ class EpisodeFilter:
     seed: int | None = None
     reason: EndReason | None = None
     parent: str | None = None
+    parents: Sequence[str] = ()
     run_id: str | None = None
     group_id: str | None = None
     attempt: int | None = None

@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from spectator.errors import FailureClass
 from spectator.events import UNDECIDED_IN, Event, Parent
-from spectator.failures import failure_of_decision, failure_of_end, reward_of_end
+from spectator.failures import FailureClass, failure_of_decision, failure_of_end, reward_of_end
 from spectator.journal.base import EpisodeSummary, Journal
 
 EPISODE_COLUMNS: Final[Mapping[str, str]] = {

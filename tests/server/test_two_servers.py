@@ -21,6 +21,7 @@ from websockets.sync.client import connect
 
 from server.background import takeover
 from server.settings import Settings
+from server.viewers import followed_episodes
 from spectator.errors import ConfigurationError
 from spectator.journal.chain import Chain
 from spectator.journal.stores.sqlite import SqlJournal
@@ -49,6 +50,7 @@ def surviving(url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Se
     settings = test_settings(tmp_path_factory.mktemp("b"), journal_url=SecretStr(url), max_episodes=2)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(takeover, "INTERVAL_S", 0.2)
+        patch.setattr(takeover, "SILENT_LOOKS", 20)  # others give a sign every 2 s
         with serve(settings) as serving:
             yield serving
 
@@ -178,6 +180,36 @@ def test_a_viewer_of_one_server_watches_what_another_plays_even_when_that_one_di
     assert len([frame for frame in found[0][1] if frame["frame"] == "event"]) > 30
 
 
+LISTENING = (
+    "SELECT pid FROM pg_stat_activity "
+    "WHERE datname = current_database() AND query = 'LISTEN spectator_commits'"
+)
+
+
+def test_viewers_of_another_server_are_told_of_each_commit(
+    dying: ServerProcess, postgres: Cluster, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is asked on time here, so that what comes came by notices."""
+    monkeypatch.setattr(followed_episodes, "INTERVAL_S", 3600)
+    monkeypatch.setattr(followed_episodes, "SLOW_INTERVAL_S", 3600)
+    database = url.partition("@/")[2].partition("?")[0]
+    (tmp_path / "b").mkdir()
+    with serve(test_settings(tmp_path / "b", journal_url=SecretStr(url), max_episodes=1)) as watching:
+        until("listening", lambda: len(postgres.execute(database, LISTENING)) >= 2)
+        episode_id = start(dying, options={"turns": TURNS})
+        with ThreadPoolExecutor(1) as viewers:
+            early = viewers.submit(watched, watching, episode_id)
+            wait_for_turns(watching, episode_id, 20)
+            for (pid,) in postgres.execute(database, LISTENING):  # what is missed meanwhile is read then
+                postgres.execute(database, f"SELECT pg_terminate_backend({pid})")
+            state, frames = early.result(PATIENCE_S)
+        events = [frame["seq"] for frame in frames if frame["frame"] == "event"]
+        whole = watching.client.get(f"/api/episodes/{episode_id}/events").text.splitlines()
+        assert events == list(range(frames[1]["seq"] + 1, len(whole) + 1))
+        assert state["episode"]["status"] == "ended"
+        assert frames[-1]["reason"] == "ended"
+
+
 def test_a_server_that_leaves_in_order_gives_its_episodes_at_once(
     dying: ServerProcess, surviving: Serving, url: str
 ) -> None:
@@ -231,6 +263,21 @@ def test_a_url_that_is_none_of_postgresql_is_refused_by_its_setting(url: str) ->
         Settings.from_environ({"SPECTATOR_JOURNAL_URL": url})
     assert "s3cret" not in str(refused.value)
     assert Settings.from_environ({"SPECTATOR_JOURNAL_URL": ""}).journal_url is None
+
+
+def test_an_address_to_listen_at_is_one_of_a_journal_in_postgresql() -> None:
+    direct = {"SPECTATOR_JOURNAL_LISTEN_URL": "postgresql://me:s3cret-Pass@host/x"}
+    with pytest.raises(
+        ConfigurationError, match="LISTEN_URL: needs SPECTATOR_JOURNAL_URL beside it"
+    ) as refused:
+        Settings.from_environ(direct)
+    assert "s3cret" not in str(refused.value)
+    both = Settings.from_environ({**direct, "SPECTATOR_JOURNAL_URL": "postgresql://pooler/x"})
+    assert both.journal_listen_url is not None
+    with pytest.raises(ConfigurationError, match="LISTEN_URL: must be the URL of a PostgreSQL"):
+        Settings.from_environ(
+            {"SPECTATOR_JOURNAL_LISTEN_URL": "host", "SPECTATOR_JOURNAL_URL": "postgresql://a/x"}
+        )
 
 
 def test_settings_do_not_show_the_password() -> None:

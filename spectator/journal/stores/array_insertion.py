@@ -23,20 +23,17 @@ class ArrayInsertion:
     """Adds rows; see :class:`.insertion.Insertion`."""
 
     def __init__(self) -> None:
-        self._events = _insert(events, list(events.c.keys()))
-        self._messages = _insert(messages, list(messages.c.keys())) + " ON CONFLICT DO NOTHING"
-        self._calls = _insert(calls, list(calls.c.keys()))
-        self._truths = _insert(truths, list(truths.c.keys()))
-        self._started = _insert(episodes, STARTED)
+        self._events = insertion_of(events, list(events.c.keys()))
+        self._messages = insertion_of(messages, list(messages.c.keys())) + " ON CONFLICT DO NOTHING"
+        self._calls = insertion_of(calls, list(calls.c.keys()))
+        self._truths = insertion_of(truths, list(truths.c.keys()))
+        self._started = insertion_of(episodes, STARTED)
         set_to = ", ".join(f"{name} = %({name})s" for name in ENDED)
         self._ended = f"UPDATE episodes SET {set_to} WHERE episode_id = %(episode)s"
 
     def add(self, connection: Connection, rows: Rows) -> None:
         """Add ``rows``, a statement for each table; messages that are there already are passed over."""
-        said = [
-            (episode, digest, compressed(text)) for (episode, digest), text in rows.calls.messages.items()
-        ]
-        started = [tuple(_storable(row[name]) for name in STARTED) for row in rows.started]
+        started = [tuple(storable(row[name]) for name in STARTED) for row in rows.started]
         said = [(*key, compressed(text)) for key, text in rows.calls.messages.items()]
         for statement, tuples in (
             (self._events, rows.events),
@@ -46,9 +43,9 @@ class ArrayInsertion:
             (self._started, started),
         ):
             if tuples:
-                connection.exec_driver_sql(statement, tuple(_columns(tuples)))
+                connection.exec_driver_sql(statement, tuple(columns_of(tuples)))
         for row in rows.ended:
-            values = {name: _storable(row[name]) for name in (*ENDED, "episode")}
+            values = {name: storable(row[name]) for name in (*ENDED, "episode")}
             connection.exec_driver_sql(self._ended, values)
 
     def last_of(self, connection: Connection, episode_id: str) -> Row[Any] | None:
@@ -61,7 +58,7 @@ def recorded_between(connection: Connection, episode_id: str, first: int, last: 
     return [row.text for row in connection.exec_driver_sql(_RECORDED, (episode_id, first, last))]
 
 
-def _insert(table: Table, names: Sequence[str]) -> str:
+def insertion_of(table: Table, names: Sequence[str]) -> str:
     """An insertion of rows that are given as an array for each of the columns ``names``."""
     arrays = ", ".join(f"%b::{_kind(table, name)}[]" for name in names)
     return f"INSERT INTO {table.name} ({', '.join(names)}) SELECT * FROM unnest({arrays})"
@@ -71,10 +68,11 @@ def _kind(table: Table, name: str) -> str:
     return next(array for kind, array in ARRAYS if isinstance(table.c[name].type, kind))
 
 
-def _columns(rows: Iterable[Sequence[Any]]) -> Iterable[list[Any]]:
+def columns_of(rows: Iterable[Sequence[Any]]) -> Iterable[list[Any]]:
+    """Rows as the arrays that an insertion takes."""
     return (list(column) for column in zip(*rows, strict=True))
 
 
-def _storable(value: Any) -> Any:
+def storable(value: Any) -> Any:
     """``value`` without zero characters, which PostgreSQL's text cannot hold; the event itself has them."""
     return value.replace("\x00", "\ufffd") if isinstance(value, str) else value

@@ -28,6 +28,7 @@ from ulid import ULID
 from spectator.errors import ConfigurationError, JournalDamaged, JournalError, SpectatorError
 from spectator.journal.base import Synchronous
 from spectator.journal.stores import postgres
+from spectator.journal.stores.commands import command_tables
 from spectator.journal.stores.leases import lease_tables
 from spectator.journal.stores.migrations import OLD_VIEWS, migrate
 from spectator.journal.stores.ownership import Fences, owner_tables
@@ -294,6 +295,8 @@ def _open_server(url: str, writable: bool) -> Database:
             if version != SCHEMA_VERSION:
                 raise _other_version(where, version)
             if fences is not None:
+                for tables in (owner_tables, command_tables):  # which a journal that is older may lack
+                    tables.create_all(connection)
                 fences.register(connection)
                 connection.commit()
     except SQLAlchemyError as error:
@@ -306,7 +309,7 @@ def _open_server(url: str, writable: bool) -> Database:
 
 
 def _make_on_server(connection: Connection, where: str) -> None:
-    tables = (metadata, lease_tables, owner_tables)
+    tables = (metadata, lease_tables, owner_tables, command_tables)
     names = frozenset(name for one in tables for name in one.tables)
     postgres.need_no_strangers(connection, names, where)
     for one in tables:

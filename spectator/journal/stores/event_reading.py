@@ -57,20 +57,20 @@ def texts_after(
             wrong = f"events {seq + 1} to {head} are missing from the record"
         if wrong:
             raise EpisodeDamaged(f"{episode_id}: {wrong}")
-    return [row.text for row in rows]
+    return [text for _, text, _ in rows]
 
 
 def _followed(rows: Iterable[Any], seq: int, digest: bytes | None) -> tuple[int, str]:
     """The number of the last of ``rows``, and what is wrong with the first that does not follow."""
-    for row in rows:
-        if row.seq != seq + 1:
+    for number, text, noted in rows:
+        if number != seq + 1:
             return seq, f"event {seq + 1} is missing from the record"
-        whole = isinstance(row.text, str)
-        if whole and digest is not None and row.digest is not None:
-            whole = row.digest == extend(digest, row.text)
+        whole = isinstance(text, str)
+        if whole and digest is not None and noted is not None:
+            whole = noted == extend(digest, text)
         if not whole:
-            return seq, f"event {row.seq} is not as it was recorded"
-        seq, digest = row.seq, row.digest
+            return seq, f"event {number} is not as it was recorded"
+        seq, digest = number, noted
     return seq, ""
 
 

@@ -26,6 +26,25 @@ owners: Final = Table(
 )
 """One row a process that writes; made only where several may."""
 
+rooms: Final = Table(
+    "rooms",
+    owner_tables,
+    Column("name", Text(collation="C"), primary_key=True),
+    Column("free", BigInteger, nullable=False),
+)
+"""How many episodes more each process could play when it last showed that it lives, less what was claimed."""
+
+_ROOM: Final = text(
+    "INSERT INTO rooms (name, free) VALUES (:name, :free) ON CONFLICT (name) DO UPDATE SET free = :free"
+)
+_CLAIM_ROOM: Final = text(
+    "UPDATE rooms SET free = free - 1 WHERE name = ("
+    "SELECT rooms.name FROM rooms JOIN owners ON owners.name = rooms.name "
+    "WHERE free > 0 AND rooms.name <> :name ORDER BY free DESC LIMIT 1 FOR UPDATE OF rooms) "
+    "AND (SELECT coalesce(sum(free), 0) FROM rooms WHERE name <> :name) > ("
+    "SELECT count(*) FROM episodes WHERE ended_at IS NULL "
+    "AND NOT EXISTS (SELECT FROM leases WHERE leases.episode_id = episodes.episode_id))"
+)
 _REGISTER: Final = text(
     "INSERT INTO owners (name, beat) VALUES (:name, 0) "
     "ON CONFLICT (name) DO UPDATE SET beat = owners.beat + :by"
@@ -172,8 +191,11 @@ class Ownership:
         self._journal = journal
         self._fences = fences
 
-    async def beat(self) -> Mapping[str, int]:
+    async def beat(self, free: int = 0) -> Mapping[str, int]:
         """Show that this process lives; the others, each with the number that it counts up.
+
+        Args:
+            free: How many episodes more it could play now.
 
         Raises:
             JournalError: The database cannot be written now.
@@ -181,12 +203,29 @@ class Ownership:
 
         def work(connection: Connection) -> dict[str, int]:
             self._fences.register(connection, by=1)
+            connection.execute(_ROOM, {"name": self.name, "free": free})
             found = living(connection)
             found.pop(self.name)
             return found
 
         others: dict[str, int] = await self._journal.transact(work)
         return others
+
+    async def claim_room(self) -> bool:
+        """Keep room at another process for an episode that nobody plays yet; whether there was any.
+
+        Room that others left alone already need is not given out again. It is kept until that process next
+        says how much it has.
+
+        Raises:
+            JournalError: The database cannot be written now.
+        """
+
+        def work(connection: Connection) -> bool:
+            return bool(connection.execute(_CLAIM_ROOM, {"name": self.name}).rowcount)
+
+        claimed: bool = await self._journal.transact(work)
+        return claimed
 
     async def others(self) -> list[str]:
         """The other processes that write."""
@@ -253,6 +292,7 @@ def depose(connection: Connection, name: str) -> list[str]:
     held = connection.execute(mine.order_by(leases.c.fence).with_for_update()).all()
     connection.execute(delete(leases).where(leases.c.fence.in_([row.fence for row in held])))
     connection.execute(delete(owners).where(owners.c.name == name))
+    connection.execute(delete(rooms).where(rooms.c.name == name))
     return [row.episode_id for row in held]
 
 

@@ -54,6 +54,8 @@ def summaries(connection: Connection, wanted: EpisodeFilter) -> list[EpisodeSumm
     for name in FILTERED:
         if (value := getattr(wanted, name)) is not None:
             query = query.where(episodes.c[name] == value)
+    if wanted.parents:
+        query = query.where(episodes.c.parent.in_(wanted.parents))
     if wanted.seed is not None:
         query = query.where(episodes.c.seed == str(wanted.seed))
     if wanted.text is not None:

@@ -1,0 +1,65 @@
+"""Opens the channels over which the servers of one PostgreSQL hear of each other."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import AsyncExitStack
+
+from spectator.clock import Clock
+from spectator.journal.stores.notices import NoticeListener, NoticeSender
+
+from ..metrics.timed_journal import TimedJournal
+from ..settings import Settings
+from ..viewers.audience import Audience
+from ..viewers.followed_episodes import FollowedEpisodes
+from . import commit_notices, live_notices
+from .commit_notices import CommitNotices
+from .live_notices import LiveNotices, Showing
+
+
+def exchange_notices(
+    stack: AsyncExitStack,
+    settings: Settings,
+    journal: TimedJournal,
+    played: Showing,
+    followed: FollowedEpisodes,
+    audience: Audience,
+    clock: Clock,
+    tasks: asyncio.TaskGroup,
+) -> None:
+    """Send and take notices from here on, until ``stack`` is closed.
+
+    Args:
+        stack: Closes the connections.
+        settings: Say where the database is; one it must be.
+        journal: Whose commits are told of.
+        played: What is played here.
+        followed: What others play.
+        audience: Who watches here.
+        clock: Time.
+        tasks: The group that it is done in.
+    """
+    if settings.journal_url is None or journal.ownership is None:
+        return
+    url = settings.journal_url.get_secret_value()
+    direct = (settings.journal_listen_url or settings.journal_url).get_secret_value()
+    of_commits, of_live = NoticeSender(url), NoticeSender(url)
+    commits = CommitNotices(of_commits, clock)
+    journal.appended = commits.note
+    live = LiveNotices(journal.ownership.name, of_live, played, followed, audience, clock)
+    heard_commits = NoticeListener(
+        direct,
+        commit_notices.CHANNEL,
+        commit_notices.taking(followed.wake),
+        of_commits,
+        clock,
+        "the journal is asked every 0.25 s",
+        followed.expect_notices,
+    )
+    heard_live = NoticeListener(
+        direct, live_notices.CHANNEL, live.take, of_live, clock, "their thoughts and viewers are not shown"
+    )
+    for sender in (of_commits, of_live):
+        stack.push_async_callback(sender.aclose)
+    for work in (commits.run(), live.run(), heard_commits.run(), heard_live.run()):
+        stack.callback(tasks.create_task(work, name="notices").cancel)

@@ -7,6 +7,7 @@ import signal
 import stat
 import subprocess
 import sys
+import tomllib
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -122,3 +123,26 @@ def test_ctrl_c_is_exit_code_130(tmp_path: Path, arguments: Sequence[str]) -> No
     process.send_signal(signal.SIGINT)
     code, errors = said(process)
     assert code == 130, errors
+
+
+def test_ctrl_c_while_the_command_loads_is_130_without_a_trace(tmp_path: Path) -> None:
+    """At any time from its first line on: the command line is loaded here by a module that takes its time."""
+    (tmp_path / "click.py").write_text(
+        "import sys, time\nsys.stderr.write('.')\nsys.stderr.flush()\ntime.sleep(60)\n"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", "from spectator.command import main; main()"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stderr is not None and process.stderr.read(1) == ".", "it is under way"
+    process.send_signal(signal.SIGINT)
+    assert said(process) == (130, "")
+
+
+def test_the_command_that_is_installed_is_the_one_that_loads_it() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    assert project["project"]["scripts"]["spectator"] == "spectator.command:main"

@@ -16,6 +16,7 @@ from spectator.cli.cache import cache
 from spectator.cli.captain import captain
 from spectator.cli.catalog import catalog
 from spectator.cli.claim import claim
+from spectator.cli.copy_journal import copy_journal
 from spectator.cli.doctor import doctor
 from spectator.cli.evaluate import evaluate
 from spectator.cli.export import export
@@ -33,7 +34,7 @@ from spectator.cli.watch import watch
 from spectator.errors import SpectatorError
 
 INTERRUPTED: Final = 130
-"""The exit code after Ctrl-C."""
+"""The exit code after Ctrl-C; :mod:`spectator.command` gives it while this is loaded."""
 
 
 class _Commands(click.Group):
@@ -97,6 +98,7 @@ for command in (
     verify_bundle,
     board,
     prune,
+    copy_journal,
     watch,
     cache,
     captain,

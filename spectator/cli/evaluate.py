@@ -122,10 +122,9 @@ def evaluate(
     """
     from spectator.evaluation.schedule import plan_evaluation
 
-    if overs is not None:
-        options = {**options, "max_overs": overs}
     asked = {
-        "environment": environment, "pack": pack, "matches": matches, "options": options,
+        "environment": environment, "pack": pack, "matches": matches,
+        "options": options if overs is None else {**options, "max_overs": overs},
         "failed_decisions": failed_decisions, "waits_for_rest": waits_for_rest,
     }  # fmt: skip
     cast = read_cast()
@@ -134,9 +133,7 @@ def evaluate(
     if estimate:
         return _estimate(schedule, jobs)
     if request.phrase is not None:
-        if sealed is None:
-            publishing.keep_phrase(out, request.phrase)
-        publishing.tell_commitment(schedule, request.phrase)
+        publishing.tell_commitment(schedule, request.phrase, None if sealed else out)
     results = _play(schedule, out, jobs, max_tokens, max_cost)
     if publish is not None and results.cut_short is None:
         publishing.publish_bundle(schedule, request, out, publish)

@@ -124,11 +124,16 @@ def play(
         raise click.UsageError("--on-failure suspend needs --data-dir: without it nothing is left to play on")
     caps, spent = _caps(max_tokens, max_cost), SpendingReport()
     plan = plan_episode(request, draw_seed=lambda: secrets.randbelow(2**32), load=cast.load)
+    spending = caps if _asks_models(plan, max_cost) else None
+    _conclude(asyncio.run(_play(plan, data_dir, cast, record_decisions, spending, spent, captain)), spent)
+
+
+def _asks_models(plan: EpisodePlan, max_cost: float | None) -> bool:
+    """Whether a model plays; under a cap on money, one without a price is refused."""
     models = [preset for preset in (plan.captain, plan.opponent) if preset is not None and preset.costs_money]
     if max_cost:
         refuse_unpriced(models)
-    spending = caps if models else None
-    _conclude(asyncio.run(_play(plan, data_dir, cast, record_decisions, spending, spent, captain)), spent)
+    return bool(models)
 
 
 def _cast_and_world(environment: str | None, url: str | None, protocol: str) -> tuple[Cast, str]:

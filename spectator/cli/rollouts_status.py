@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, get_args
 
 import click
 
-from spectator.errors import FailureClass
+from spectator.failures import FailureClass
 
 if TYPE_CHECKING:
     from spectator.rollouts.status import RunStatus

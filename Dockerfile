@@ -11,7 +11,7 @@ COPY server ./server
 COPY static ./static
 COPY templates ./templates
 RUN python -m venv /opt/spectator \
- && /opt/spectator/bin/python -m pip install --no-cache-dir --disable-pip-version-check '.[server,voice,collider]'
+ && /opt/spectator/bin/python -m pip install --no-cache-dir --disable-pip-version-check '.[server,postgres,voice,collider]'
 
 
 FROM python:3.11-slim

@@ -1,0 +1,224 @@
+"""The proxy of compose.yaml before two servers and one PostgreSQL: viewers come back to the other server."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import time
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from pydantic import SecretStr
+from websockets.exceptions import ConnectionClosed, InvalidHandshake
+from websockets.sync.client import connect
+
+from server.background import takeover
+from spectator.merge_patch import apply_patch
+from tests.postgres import Cluster
+from tests.serving import (
+    PATIENCE_S,
+    ROOT,
+    ServerProcess,
+    Serving,
+    free_port,
+    serve,
+    serve_process,
+    test_settings,
+)
+
+VIEWERS = 6
+TURNS = 60
+
+
+@pytest.fixture(scope="module")
+def url(postgres: Cluster) -> str:
+    return postgres.url(postgres.make())
+
+
+@pytest.fixture(scope="module")
+def surviving(url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
+    """A server of this process, which misses others sooner than is usual."""
+    settings = test_settings(
+        tmp_path_factory.mktemp("b"), journal_url=SecretStr(url), max_episodes=2, trusted_hops=1
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(takeover, "INTERVAL_S", 0.2)
+        with serve(settings) as serving:
+            yield serving
+
+
+@pytest.fixture(scope="module")
+def dying(url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+    """A server that is a process of its own; the last test ends it."""
+    variables = {"SPECTATOR_JOURNAL_URL": url, "SPECTATOR_TRUSTED_HOPS": "1"}
+    with serve_process(tmp_path_factory.mktemp("a"), variables=variables) as process:
+        yield process
+
+
+@pytest.fixture(scope="module")
+def proxy(
+    caddy: str, dying: ServerProcess, surviving: Serving, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[str]:
+    """The very configuration of compose.yaml before the two servers; its base URL."""
+    tmp_path = tmp_path_factory.mktemp("caddy")
+    base_url = f"http://127.0.0.1:{free_port()}"
+    servers = [one.base_url.removeprefix("http://") for one in (dying, surviving)]
+    environ = {
+        **os.environ,
+        "SITE_ADDRESS": base_url,
+        "SERVERS": " ".join(servers),
+        "XDG_DATA_HOME": str(tmp_path),
+        "XDG_CONFIG_HOME": str(tmp_path),
+    }
+    with (
+        (tmp_path / "caddy.log").open("w") as log,
+        subprocess.Popen(
+            [caddy, "run", "--adapter", "caddyfile", "--config", str(ROOT / "deploy" / "Caddyfile")],
+            env=environ,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+        ) as process,
+    ):
+        try:
+            wait_until_it_answers(base_url, process, tmp_path / "caddy.log")
+            yield base_url
+        finally:
+            process.kill()
+
+
+def wait_until_it_answers(base_url: str, process: subprocess.Popen[bytes], log: Path) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while time.monotonic() < deadline:
+        assert process.poll() is None, log.read_text()
+        try:
+            if httpx.get(f"{base_url}/health", timeout=10).is_success:
+                return
+        except httpx.TransportError:
+            time.sleep(0.02)
+    raise AssertionError(log.read_text())
+
+
+@dataclass
+class Seen:
+    """What a viewer saw until the end, over any number of connections."""
+
+    connections: int = 0
+    snapshots: int = 0
+    epochs: set[str] = field(default_factory=set)
+    first: int = 0
+    numbers: list[int] = field(default_factory=list)
+    state: dict[str, Any] = field(default_factory=dict)
+    over: bool = False
+
+    def take(self, frame: dict[str, Any]) -> None:
+        match frame["frame"]:
+            case "hello":
+                self.epochs.add(frame["epoch"])
+            case "snapshot":
+                self.snapshots += 1
+                self.first, self.state = frame["seq"] + 1, frame["state"]
+            case "event":
+                self.numbers.append(frame["seq"])
+                self.state = apply_patch(self.state, frame["patch"])
+            case "bye":
+                self.over = frame["code"] == 1000
+
+
+def watch(base_url: str, episode_id: str) -> Seen:
+    """Watch to the end; whenever the connection is lost, come back and say how far one was."""
+    seen = Seen()
+    deadline = time.monotonic() + PATIENCE_S
+    while not seen.over and time.monotonic() < deadline:
+        at = f"?epoch={next(iter(seen.epochs))}&seq={seen.numbers[-1]}" if seen.numbers else ""
+        try:
+            with connect(f"ws{base_url[4:]}/live/{episode_id}{at}", close_timeout=1) as socket:
+                seen.connections += 1
+                for text in socket:
+                    seen.take(json.loads(text))
+        except (ConnectionClosed, InvalidHandshake, OSError):
+            time.sleep(0.1)
+    return seen
+
+
+def until(what: str, found: Any) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while not found():
+        assert time.monotonic() < deadline, f"{what} did not come within {PATIENCE_S} s"
+        time.sleep(0.05)
+
+
+def viewers_of(base_url: str) -> int:
+    (line,) = (
+        line
+        for line in httpx.get(f"{base_url}/metrics").text.splitlines()
+        if line.startswith("spectator_viewers ")
+    )
+    return int(float(line.split()[1]))
+
+
+def start_at(server: ServerProcess) -> str:
+    body = {"pace": "fast", "options": {"turns": TURNS}}
+    told = httpx.post(f"{server.base_url}/custom/start_episode", json=body, timeout=30)
+    return str(told.raise_for_status().json()["episode_id"])
+
+
+def test_a_stranger_s_word_for_an_address_is_not_believed(proxy: str) -> None:
+    told = httpx.get(f"{proxy}/api/address", headers={"X-Forwarded-For": "203.0.113.9"}, timeout=30)
+    assert told.json()["address"] == "127.0.0.1"
+
+
+def test_pages_start_episodes_and_events_stream_through_it(
+    proxy: str, dying: ServerProcess, surviving: Serving
+) -> None:
+    """A page's origin is the proxy's, and server-sent events are not held back."""
+    body = {"pace": "fast", "options": {"turns": 30}}
+    told = httpx.post(f"{proxy}/custom/start_episode", json=body, headers={"Origin": proxy}, timeout=30)
+    assert told.status_code == 202, told.text
+    episode_id = told.json()["episode_id"]
+    with httpx.stream("GET", f"{proxy}/live/{episode_id}/events", timeout=30) as answer:
+        lines = answer.iter_lines()
+        kinds = [
+            json.loads(line[6:])["frame"]
+            for line, _ in zip(lines, range(40), strict=False)
+            if line.startswith("data: {")
+        ]
+        entry = surviving.client.get(f"/api/episodes/{episode_id}").json()
+        assert entry["ended_at"] is None, "it streams while the episode goes on"
+    assert kinds[:2] == ["hello", "snapshot"]
+    assert "event" in kinds
+    stranger = httpx.post(
+        f"{proxy}/custom/start_episode", json=body, headers={"Origin": "http://elsewhere.example"}, timeout=30
+    )
+    assert stranger.status_code == 403
+
+
+def test_viewers_of_a_server_that_is_killed_see_every_event_once_by_the_other(
+    proxy: str, dying: ServerProcess, surviving: Serving
+) -> None:
+    episode_id = start_at(dying)
+    with ThreadPoolExecutor(VIEWERS) as pool:
+        watching = [pool.submit(watch, proxy, episode_id) for _ in range(VIEWERS)]
+        until("all viewers", lambda: viewers_of(dying.base_url) + viewers_of(surviving.base_url) == VIEWERS)
+        assert viewers_of(dying.base_url) > 0 < viewers_of(surviving.base_url), "nothing is sticky"
+        until("turn 10", lambda: len(surviving.events(episode_id)) > 10)
+        dying.kill()
+        found = [one.result(2 * PATIENCE_S) for one in watching]
+    assert surviving.finish(episode_id)["reason"] == "finished"
+    events = surviving.events(episode_id)
+    state: dict[str, Any] = {}
+    for event in events:
+        state = apply_patch(state, event["patch"])
+    for seen in found:
+        assert seen.over
+        assert seen.numbers == list(range(seen.first, len(events) + 1)), "each once, in order, none missing"
+        assert (seen.snapshots, len(seen.epochs)) == (1, 1), "one goes on where one was"
+        assert seen.state == state
+    assert Counter(min(seen.connections, 2) for seen in found)[2] > 0, "somebody had to come back"
